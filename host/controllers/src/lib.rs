@@ -1,0 +1,1 @@
+//! Podloom's reconcilers, and the pure rendering of pods that they share with the command line.

@@ -1,0 +1,1 @@
+//! Podloom's chain of sandboxed WebAssembly pod mutators.

@@ -1,0 +1,3 @@
+//! A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Podloom's automation.
+
+fn main() {}

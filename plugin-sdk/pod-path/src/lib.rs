@@ -1,0 +1,1 @@
+//! Podloom's path language on a JSON pod: paths, schema, grants and transactions.
