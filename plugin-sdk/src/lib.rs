@@ -1,1 +1,230 @@
-//! x
+//! Write Podloom plugins: sandboxed pod mutators in Rust, compiled to WebAssembly.
+//!
+//! A plugin is a type that implements [`Mutator`], and one line that exports it:
+//!
+//! ```
+//! use podloom_plugin_sdk::prelude::*;
+//!
+//! struct Team;
+//!
+//! impl Mutator for Team {
+//!     type Config = NoConfig;
+//!     const NAME: &str = "team";
+//!     const VERSION: &str = env!("CARGO_PKG_VERSION");
+//!     const SUMMARY: &str = "Copies the namespace's team label to its pods";
+//!
+//!     fn needs(_: &NoConfig) -> Needs {
+//!         Needs::default().write("/metadata/labels/team")
+//!     }
+//!
+//!     fn mutate(_: &NoConfig, request: &Request, pod: &Pod) -> Result<(), Rejection> {
+//!         let Some(team) = request.namespace_label("team") else {
+//!             return Err(Rejection::Denied("the namespace has no label team: set one".to_owned()));
+//!         };
+//!         Ok(pod.labels().set("team", &team)?)
+//!     }
+//! }
+//!
+//! podloom_plugin_sdk::mutator!(Team);
+//! # fn main() {}
+//! ```
+//!
+#![doc = include_str!("../GUIDE.md")]
+
+mod error;
+mod needs;
+pub mod path;
+mod pod;
+mod request;
+mod views;
+
+#[cfg(not(target_family = "wasm"))]
+mod native;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+
+#[cfg(all(target_family = "wasm", feature = "arena"))]
+mod arena;
+#[cfg(target_family = "wasm")]
+mod wasm;
+
+#[cfg(not(target_family = "wasm"))]
+use native as backend;
+#[cfg(target_family = "wasm")]
+use wasm as backend;
+
+pub use error::{Error, Rejection};
+pub use needs::Needs;
+pub use pod::Pod;
+pub use request::Request;
+pub use views::{Container, EnvVar, Map, Node};
+
+#[cfg(not(target_family = "wasm"))]
+pub use schemars;
+pub use serde;
+pub use serde_json;
+
+/// What nearly every plugin uses.
+pub mod prelude {
+    #[cfg(not(target_family = "wasm"))]
+    pub use schemars::JsonSchema;
+    pub use serde::{Deserialize, Serialize};
+
+    pub use crate::{
+        Container, Error, Level, Mutator, Needs, NoConfig, Node, Pod, Rejection, Request, log, note,
+    };
+}
+
+/// A pod mutator.
+///
+/// The host makes a fresh sandbox for each call, so nothing is remembered from one pod to the next, and gives it no clock, no
+/// randomness and no network: the same pod, request and configuration give the same result.
+/// It should also be idempotent: a second run on its own result writes nothing. The host proves both before it uses a plugin.
+pub trait Mutator {
+    /// The configuration, parsed from the `config` of the plugin's entry in `chain.yaml`. [`NoConfig`] if there is none.
+    type Config: serde::de::DeserializeOwned;
+
+    /// The plugin's name, a DNS label (lower case letters, digits and `-`, at most 63).
+    const NAME: &str;
+    /// The plugin's version, as SemVer; most often `env!("CARGO_PKG_VERSION")`.
+    const VERSION: &str;
+    /// One sentence for people, shown by `podloom plugin inspect`.
+    const SUMMARY: &str;
+
+    /// Returns the paths that the plugin needs with this configuration.
+    ///
+    /// The host refuses to load the plugin where the manifest grants less, and refuses each access outside the grant.
+    fn needs(config: &Self::Config) -> Needs;
+
+    /// Returns everything that is wrong with the configuration, a sentence each; empty if nothing is.
+    ///
+    /// What the configuration's type and schema already refuse need not be checked again.
+    fn validate(config: &Self::Config) -> Vec<String> {
+        let _ = config;
+        Vec::new()
+    }
+
+    /// Mutates the pod. Nothing that was written is kept unless it returns `Ok`.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejection::Denied`] if the pod must not exist like this, [`Rejection::Failed`] if the plugin could not do its work.
+    fn mutate(config: &Self::Config, request: &Request, pod: &Pod) -> Result<(), Rejection>;
+}
+
+/// The configuration of a plugin that takes none. Any field in it is an error.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoConfig {}
+
+/// How much a log line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Payloads and steps.
+    Trace,
+    /// Decisions.
+    Debug,
+    /// Changes.
+    Info,
+    /// Something is wrong, and work goes on.
+    Warn,
+    /// A human must look.
+    Error,
+}
+
+/// Writes one line to the host's log, under the plugin's name.
+///
+/// The host cuts long lines and stops listening to a plugin that logs without end.
+/// Never log a value that may be secret.
+pub fn log(level: Level, message: &str) {
+    backend::log(level, message);
+}
+
+/// Tells the user something about this pod: in the diff of `podloom render`, as an admission warning, in an Event.
+///
+/// For reasons (skipped, conflict, could not repair). What was written the host knows itself.
+/// Name paths and keys, never a value that may be secret.
+pub fn note(message: &str) {
+    backend::note(message);
+}
+
+/// Exports a [`Mutator`] as a plugin: `mutator!(Type, schema = "config.schema.json")`, or `mutator!(Type)` if its
+/// configuration is [`NoConfig`].
+///
+/// The schema's path is relative to the crate's root. The file is part of the plugin, so that the host can check a
+/// configuration before the plugin runs. It is made from the configuration's type, which derives
+/// [`JsonSchema`](schemars::JsonSchema) outside Wasm, by the test that this macro adds:
+/// `cargo test` writes the file when it is missing or old, and fails once.
+#[macro_export]
+macro_rules! mutator {
+    ($plugin:ty) => {
+        $crate::__mutator!($plugin, "");
+    };
+    ($plugin:ty, schema = $schema:literal) => {
+        $crate::__mutator!(
+            $plugin,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $schema))
+        );
+
+        #[cfg(all(test, not(target_family = "wasm")))]
+        #[test]
+        fn config_schema_is_fresh() {
+            $crate::testing::check_config_schema::<<$plugin as $crate::Mutator>::Config>(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/",
+                $schema
+            ));
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+#[cfg(target_family = "wasm")]
+macro_rules! __mutator {
+    ($plugin:ty, $schema:expr) => {
+        const _: () = {
+            struct Component;
+
+            impl $crate::__private::Guest for Component {
+                fn describe() -> $crate::__private::Description {
+                    $crate::__private::describe::<$plugin>($schema)
+                }
+                fn validate_config() -> Result<(), Vec<String>> {
+                    $crate::__private::validate_config::<$plugin>()
+                }
+                fn mutate(
+                    pod: &$crate::__private::PodHandle,
+                ) -> Result<(), $crate::__private::GuestRejection> {
+                    $crate::__private::mutate::<$plugin>(pod)
+                }
+            }
+
+            $crate::__private::export_plugin!(Component with_types_in $crate::__private::bindings);
+        };
+    };
+}
+
+// Outside Wasm there is nothing to export; that the schema's file exists is still checked by its test.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(target_family = "wasm"))]
+macro_rules! __mutator {
+    ($plugin:ty, $schema:expr) => {
+        const _: fn() = || {
+            fn is_mutator<M: $crate::Mutator>() {}
+            is_mutator::<$plugin>();
+        };
+    };
+}
+
+#[doc(hidden)]
+#[cfg(target_family = "wasm")]
+pub mod __private {
+    pub use crate::wasm::bindings::exports::podloom::mutator::plugin::{
+        Description, Guest, Rejection as GuestRejection,
+    };
+    pub use crate::wasm::bindings::podloom::mutator::pods::Pod as PodHandle;
+    pub use crate::wasm::bindings::{self, export_plugin};
+    pub use crate::wasm::{describe, mutate, validate_config};
+}

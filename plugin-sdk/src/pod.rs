@@ -1,0 +1,181 @@
+//! The handle on the pod.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Container, Error, Map, Node, backend, path};
+
+/// A handle on the pod that is being mutated: not a copy, each access goes to the host, which checks it against the plugin's
+/// grants and records every write.
+///
+/// Paths are JSON Pointers; on a list a segment is an index, `-` (past the end, [`set`](Self::set) only) or `[key=value]`,
+/// which names the element whose field has that value: `/spec/containers/[name=app]/image`. The typed views
+/// ([`labels`](Self::labels), [`container`](Self::container), ...) build them.
+///
+/// A rendered pod is not yet defaulted: absent does not mean "default".
+/// Fields that this SDK does not know, of newer Kubernetes versions, stay as they are.
+#[derive(Debug)]
+pub struct Pod {
+    pub(crate) handle: backend::Handle,
+}
+
+impl Pod {
+    /// Returns the JSON text at a path, `None` if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`] or [`Error::Forbidden`].
+    pub fn get_json(&self, path: &str) -> Result<Option<String>, Error> {
+        self.handle.get(path)
+    }
+
+    /// Returns what is at a path, `None` if nothing (or `null`) is there.
+    ///
+    /// A type with only the fields of interest is the fastest way to read several at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Decode`] if it does not fit the type, [`Error::InvalidPath`] or [`Error::Forbidden`].
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Error> {
+        let Some(text) = self.get_json(path)? else {
+            return Ok(None);
+        };
+        serde_json::from_str(&text).map_err(|error| Error::Decode {
+            path: path.to_owned(),
+            message: error.to_string(),
+        })
+    }
+
+    /// Returns the keys of an object, or `0`, `1`, ... of a list; empty if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`] on a scalar, or [`Error::Forbidden`].
+    pub fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
+        self.handle.keys(path)
+    }
+
+    /// Writes JSON text at a path, creating missing parents that are objects or lists in a Pod's schema, never list elements.
+    ///
+    /// A selector in the last segment that matches nothing appends the value, an object whose key field is filled in.
+    /// Writing what is already there is no write.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but `Decode`.
+    pub fn set_json(&self, path: &str, value: &str) -> Result<(), Error> {
+        self.handle.set(path, value)
+    }
+
+    /// Writes a value at a path, as [`set_json`](Self::set_json) does.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; [`Error::InvalidValue`] also if the value cannot be JSON.
+    pub fn set<T: Serialize + ?Sized>(&self, path: &str, value: &T) -> Result<(), Error> {
+        self.set_json(path, &encode(path, value)?)
+    }
+
+    /// Inserts a value before the list element that the path names, as `add` of RFC 6902 does.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; [`Error::NotFound`] if there is no such element.
+    pub fn insert<T: Serialize + ?Sized>(&self, path: &str, value: &T) -> Result<(), Error> {
+        self.handle.insert(path, &encode(path, value)?)
+    }
+
+    /// Removes what is at a path. Returns whether something was there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`] or [`Error::Forbidden`].
+    pub fn remove(&self, path: &str) -> Result<bool, Error> {
+        self.handle.remove(path)
+    }
+
+    /// Returns the place at a path.
+    #[must_use]
+    pub fn at(&self, path: impl Into<String>) -> Node<'_> {
+        Node { pod: self, path: path.into() }
+    }
+
+    /// Returns the pod's labels.
+    #[must_use]
+    pub fn labels(&self) -> Map<'_> {
+        Map { node: self.at("/metadata/labels") }
+    }
+
+    /// Returns the pod's annotations.
+    #[must_use]
+    pub fn annotations(&self) -> Map<'_> {
+        Map { node: self.at("/metadata/annotations") }
+    }
+
+    /// Returns the pod's own security context, which its containers inherit.
+    #[must_use]
+    pub fn security_context(&self) -> Node<'_> {
+        self.at("/spec/securityContext")
+    }
+
+    /// Returns the container of this name, whether it exists or not.
+    #[must_use]
+    pub fn container(&self, name: &str) -> Container<'_> {
+        self.container_in("/spec/containers", name)
+    }
+
+    /// Returns the init container of this name, whether it exists or not.
+    #[must_use]
+    pub fn init_container(&self, name: &str) -> Container<'_> {
+        self.container_in("/spec/initContainers", name)
+    }
+
+    /// Returns the containers, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn containers(&self) -> Result<Vec<Container<'_>>, Error> {
+        self.containers_in("/spec/containers")
+    }
+
+    /// Returns the init containers, in order; native sidecars are among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn init_containers(&self) -> Result<Vec<Container<'_>>, Error> {
+        self.containers_in("/spec/initContainers")
+    }
+
+    /// Returns the volume of this name, whether it exists or not.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Node<'_> {
+        let mut path = String::from("/spec/volumes");
+        path::push_element(&mut path, "name", name);
+        self.at(path)
+    }
+
+    fn container_in(&self, list: &str, name: &str) -> Container<'_> {
+        let mut path = String::from(list);
+        path::push_element(&mut path, "name", name);
+        Container { name: name.to_owned(), node: self.at(path) }
+    }
+
+    fn containers_in(&self, list: &str) -> Result<Vec<Container<'_>>, Error> {
+        let mut containers = Vec::new();
+        for index in self.keys(list)? {
+            let mut path = String::from(list);
+            path::push(&mut path, &index);
+            path.push_str("/name");
+            let name: Option<String> = self.get(&path)?;
+            containers.push(self.container_in(list, &name.unwrap_or_default()));
+        }
+        Ok(containers)
+    }
+}
+
+fn encode<T: Serialize + ?Sized>(path: &str, value: &T) -> Result<String, Error> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::InvalidValue(format!("{path}: cannot be written as JSON: {error}")))
+}
