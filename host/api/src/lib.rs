@@ -1,1 +1,61 @@
 //! Podloom's Kubernetes kinds: pure types, and every label, annotation and finalizer name.
+//!
+//! Two kinds drive browser sessions: a [`Browser`] asks for one session, a [`BrowserConfig`] says what its pod looks like.
+//! Installations of Selenosis serve them in one of two sets of API groups, [`SelenosisApi`]; spec and status are the same in both.
+//! Code that works on either set therefore uses [`BrowserObject`] and [`BrowserConfigObject`], whose group is known at run time.
+//!
+//! ```
+//! use podloom_api::{BrowserObject, Kind, SelenosisApi};
+//!
+//! let browser: BrowserObject = serde_json::from_str(
+//!     r#"{
+//!         "apiVersion": "selenosis.io/v1",
+//!         "kind": "Browser",
+//!         "metadata": { "name": "session-1" },
+//!         "spec": { "browserName": "chrome", "browserVersion": "139.0" }
+//!     }"#,
+//! )?;
+//! assert_eq!(browser.spec.browser_name, "chrome");
+//! assert_eq!(
+//!     SelenosisApi::recognize("selenosis.io/v1", "Browser"),
+//!     Some((SelenosisApi::Seed, Kind::Browser)),
+//! );
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! A BrowserConfig names each version's image, and whatever else its pod needs:
+//!
+//! ```
+//! use podloom_api::BrowserConfigSpec;
+//!
+//! let spec: BrowserConfigSpec = serde_json::from_str(
+//!     r#"{
+//!         "template": { "workingDir": "/home/user" },
+//!         "browsers": { "chrome": { "139.0": { "image": "example/chrome:139.0" } } }
+//!     }"#,
+//! )?;
+//! assert_eq!(spec.browsers["chrome"]["139.0"].image, "example/chrome:139.0");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+#![deny(missing_docs)]
+
+mod browser;
+mod browser_config;
+mod crds;
+mod group;
+pub mod names;
+mod pod_settings;
+mod schema;
+
+pub use browser::{
+    Browser, BrowserObject, BrowserSpec, BrowserStatus, ContainerStatus, ExposedPort, Mutations,
+    Phase, PluginMutation,
+};
+pub use browser_config::{
+    BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, Versions,
+};
+pub use crds::crds;
+pub use group::{Kind, SelenosisApi, UnknownSelenosisApi};
+pub use pod_settings::{
+    ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,
+};

@@ -1,0 +1,190 @@
+//! Browser: one browser session, run by one pod of the same name.
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema repeats the struct inside a function"
+)]
+
+use k8s_openapi::api::core::v1::ContainerState;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// A Browser whose API group is known at run time.
+pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
+
+/// Which browser a session needs.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "selenosis.io",
+    version = "v1",
+    kind = "Browser",
+    plural = "browsers",
+    shortname = "brw",
+    category = "selenosis",
+    namespaced,
+    status = "BrowserStatus",
+    derive = "PartialEq",
+    doc = "One browser session, run by one pod of the same name.",
+    printcolumn(name = "Browser", type_ = "string", json_path = ".spec.browserName"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".spec.browserVersion"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "PodIP", type_ = "string", json_path = ".status.podIP"),
+    printcolumn(name = "StartTime", type_ = "date", json_path = ".status.startTime"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct BrowserSpec {
+    /// Name the browser to run, such as `chrome`, as a BrowserConfig of this namespace defines it.
+    /// Cannot be changed: a session's pod is made once.
+    #[schemars(length(min = 1))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("browserName cannot be changed: create another Browser"))]
+    pub browser_name: String,
+
+    /// Name the version to run, such as `139.0`, as a BrowserConfig of this namespace defines it for the browser.
+    /// Cannot be changed: a session's pod is made once.
+    #[schemars(length(min = 1))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("browserVersion cannot be changed: create another Browser"))]
+    pub browser_version: String,
+}
+
+/// What became of the session; published by the operator alone.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct BrowserStatus {
+    /// The pod's IP address, once it has one.
+    #[serde(rename = "podIP", default, skip_serializing_if = "Option::is_none")]
+    pub pod_ip: Option<String>,
+
+    /// How far the session is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+
+    /// A sentence about the phase, such as why the session failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+
+    /// One word for what the message says, such as `Evicted`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+
+    /// When the pod was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub start_time: Option<Time>,
+
+    /// What the pod's containers do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::atomic_list)]
+    pub container_statuses: Option<Vec<ContainerStatus>>,
+
+    /// How far the session is, one aspect each: ConfigResolved, PodCreated and Ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::conditions)]
+    pub conditions: Option<Vec<Condition>>,
+
+    /// The generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// What the chain of plugins did to the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutations: Option<Mutations>,
+}
+
+/// How far a session is; the phases are those of its pod.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// The pod is not yet made or does not yet run.
+    Pending,
+    /// The pod runs.
+    Running,
+    /// The session ended well.
+    Succeeded,
+    /// The session failed; the message says why.
+    Failed,
+    /// The pod's node does not answer.
+    Unknown,
+}
+
+/// What one container of the pod does.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// The container's name.
+    pub name: String,
+
+    /// Whether the container waits, runs or has terminated, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub state: Option<ContainerState>,
+
+    /// The image that the container runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+
+    /// How often the container was restarted.
+    #[serde(default)]
+    pub restart_count: i32,
+
+    /// The ports that the container exposes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::atomic_list)]
+    pub ports: Option<Vec<ExposedPort>>,
+}
+
+/// A port that a container exposes.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ExposedPort {
+    /// The port's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+
+    /// The port on the pod's address.
+    #[schemars(transform = schema::port)]
+    pub container_port: i32,
+
+    /// TCP, UDP or SCTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+
+    /// The port on the node's address, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_port: Option<i32>,
+}
+
+/// What a chain of plugins did to a pod.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Mutations {
+    /// The digest of the chain.
+    pub chain: String,
+
+    /// The plugins that ran, in order.
+    #[schemars(transform = schema::atomic_list)]
+    pub plugins: Vec<PluginMutation>,
+}
+
+/// What one plugin did to a pod.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginMutation {
+    /// The plugin's name in the chain.
+    pub name: String,
+    /// The version that the plugin gives itself.
+    pub version: String,
+    /// The digest of the plugin's file.
+    pub sha256: String,
+    /// How many paths of the pod the plugin wrote.
+    pub writes: i64,
+}
+
+#[cfg(test)]
+mod tests;

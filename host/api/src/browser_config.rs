@@ -1,0 +1,84 @@
+//! BrowserConfig: what the pods of a namespace's Browsers look like.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::pod_settings::{PodSettings, VersionConfig};
+use crate::schema;
+
+/// A BrowserConfig whose API group is known at run time.
+pub type BrowserConfigObject = kube::core::Object<BrowserConfigSpec, BrowserConfigStatus>;
+
+/// The versions of one browser, by name.
+pub type Versions = BTreeMap<String, VersionConfig>;
+
+/// Which browsers there are, and what their pods look like.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "selenosis.io",
+    version = "v1",
+    kind = "BrowserConfig",
+    plural = "browserconfigs",
+    shortname = "brwcfg",
+    category = "selenosis",
+    namespaced,
+    status = "BrowserConfigStatus",
+    derive = "PartialEq",
+    doc = "What the pods of this namespace's Browsers look like: a template, and the versions of each browser.",
+    printcolumn(
+        name = "Accepted",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Accepted\")].reason"
+    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(
+        name = "LastUpdated",
+        type_ = "date",
+        json_path = ".status.lastUpdated"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct BrowserConfigSpec {
+    /// Say what the pods of all browsers and versions have in common.
+    /// A version's own settings are merged over these: lists and maps entry by entry, everything else as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::sidecars_not_empty)]
+    pub template: Option<PodSettings>,
+
+    /// Define each browser by name, and each of its versions by name with at least an image.
+    /// A Browser finds its entry by the exact names first, then without regard to case; two names must differ in more than case.
+    #[schemars(transform = schema::browsers_not_empty)]
+    pub browsers: BTreeMap<String, Versions>,
+}
+
+/// Whether the configuration serves, and which one it is; published by the operator alone.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct BrowserConfigStatus {
+    /// A hash of the configuration after merging, 16 hex digits; it changes when any pod would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+
+    /// When that hash last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub last_updated: Option<Time>,
+
+    /// Whether the configuration is accepted: Valid, InvalidTemplate or DuplicateBrowser.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::conditions)]
+    pub conditions: Option<Vec<Condition>>,
+
+    /// The generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}

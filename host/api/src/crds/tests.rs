@@ -1,0 +1,257 @@
+use std::path::PathBuf;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+
+use super::crds;
+use crate::SelenosisApi;
+
+/// `kubectl apply` keeps the whole document in an annotation, which can hold no more; a tenth is left for what kubectl adds.
+const APPLY_MAX: usize = 262_144 * 9 / 10;
+
+const HEADER: &str =
+    "# Made from the types of podloom-api by its tests; change those, not this file.\n";
+
+/// Where a set's files are: the default set where `kubectl apply -f crds/` looks, which does not descend.
+fn directory(api: SelenosisApi) -> PathBuf {
+    let crds = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../crds");
+    match api {
+        SelenosisApi::Seed => crds,
+        SelenosisApi::Split => crds.join("split"),
+    }
+}
+
+fn all() -> impl Iterator<Item = (SelenosisApi, CustomResourceDefinition)> {
+    SelenosisApi::ALL
+        .into_iter()
+        .flat_map(|api| crds(api).into_iter().map(move |crd| (api, crd)))
+}
+
+/// On a developer's machine the files are rewritten, and the test fails once; in CI it only fails.
+#[test]
+fn files_are_fresh() {
+    let mut stale = Vec::new();
+    for (api, crd) in all() {
+        let text = format!("{HEADER}{}", serde_saphyr::to_string(&crd).unwrap());
+        let path = directory(api).join(format!("{}.yaml", crd.spec.names.plural));
+        if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
+            continue;
+        }
+        if std::env::var_os("CI").is_none() {
+            std::fs::create_dir_all(directory(api)).unwrap();
+            std::fs::write(&path, text).unwrap();
+        }
+        stale.push(path);
+    }
+    assert!(
+        stale.is_empty(),
+        "these files were not what the types give; run this test again and commit them: {stale:#?}",
+    );
+}
+
+#[test]
+fn no_other_file_is_in_the_way_of_kubectl() {
+    for api in SelenosisApi::ALL {
+        let mut names: Vec<_> = std::fs::read_dir(directory(api))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".yaml") || name.ends_with(".json"))
+            .collect();
+        names.sort();
+        assert_eq!(names, ["browserconfigs.yaml", "browsers.yaml"], "{api}");
+    }
+}
+
+#[test]
+fn definitions_are_small_enough_for_client_side_apply() {
+    for (_, crd) in all() {
+        let size = serde_json::to_string(&crd).unwrap().len();
+        assert!(size < APPLY_MAX, "{:?} has {size} bytes", crd.metadata.name);
+    }
+}
+
+#[test]
+fn sets_differ_in_group_and_name_alone() {
+    let [seed, split] = SelenosisApi::ALL.map(|api| {
+        crds(api)
+            .into_iter()
+            .map(|mut crd| {
+                crd.spec.group.clear();
+                crd.metadata.name = None;
+                crd
+            })
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(seed, split);
+}
+
+#[test]
+fn columns_are_those_that_clients_know() {
+    let crd = crds(SelenosisApi::Seed).remove(0);
+    let columns: Vec<_> = crd.spec.versions[0]
+        .additional_printer_columns
+        .iter()
+        .flatten()
+        .map(|column| {
+            (
+                column.name.as_str(),
+                column.type_.as_str(),
+                column.json_path.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        columns,
+        [
+            ("Browser", "string", ".spec.browserName"),
+            ("Version", "string", ".spec.browserVersion"),
+            ("Phase", "string", ".status.phase"),
+            ("PodIP", "string", ".status.podIP"),
+            ("StartTime", "date", ".status.startTime"),
+            ("Age", "date", ".metadata.creationTimestamp"),
+        ],
+    );
+}
+
+/// Nodes of a schema, each with its path.
+fn nodes<'a>(path: String, node: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+    found.push((path.clone(), node));
+    for (name, property) in node["properties"].as_object().into_iter().flatten() {
+        nodes(format!("{path}.{name}"), property, found);
+    }
+    for (key, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if let Some(nested) = node.get(key) {
+            nodes(format!("{path}{mark}"), nested, found);
+        }
+    }
+}
+
+fn schema(crd: &CustomResourceDefinition) -> Value {
+    let schema = crd.spec.versions[0].schema.as_ref().unwrap();
+    serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap()
+}
+
+/// The rules of a structural schema that a type could break; a real API server has the last word.
+#[test]
+fn schemas_are_structural() {
+    for crd in crds(SelenosisApi::Seed) {
+        let schema = schema(&crd);
+        let mut found = Vec::new();
+        nodes(String::new(), &schema, &mut found);
+        assert!(found.len() > 50);
+        for (path, node) in found {
+            let int_or_string = node["x-kubernetes-int-or-string"] == true;
+            assert!(
+                int_or_string != node["type"].is_string(),
+                "{path} has no type"
+            );
+            assert!(node.get("$ref").is_none(), "{path} has a reference");
+            assert!(
+                node.get("oneOf").is_none() && node.get("allOf").is_none(),
+                "{path}"
+            );
+            let format = node["format"].as_str().unwrap_or_default();
+            assert!(
+                ["", "int32", "int64", "date-time"].contains(&format),
+                "{path} has format {format}",
+            );
+            assert_eq!(
+                node["pattern"].is_string(),
+                int_or_string,
+                "{path} is no quantity"
+            );
+        }
+    }
+}
+
+#[test]
+fn own_fields_are_described_and_embedded_ones_are_not() {
+    for crd in crds(SelenosisApi::Seed) {
+        let schema = schema(&crd);
+        let mut found = Vec::new();
+        nodes(String::new(), &schema, &mut found);
+        let described = |wanted: &str| {
+            found
+                .iter()
+                .find(|(path, _)| path == wanted)
+                .map(|(_, node)| node["description"].is_string())
+        };
+        let own = |found: bool| if found { Some(true) } else { None };
+        let config = crd.spec.names.kind == "BrowserConfig";
+        assert_eq!(described(".spec.template.sidecars[].ports"), own(config));
+        assert_eq!(described(".spec.browsers{}{}.affinity"), own(config));
+        assert_eq!(described(".spec.browserName"), own(!config));
+        if config {
+            assert_eq!(described(".spec.template.env[].value"), Some(false));
+            assert_eq!(
+                described(".spec.template.affinity.podAffinity"),
+                Some(false)
+            );
+        }
+        for (path, node) in found {
+            let text = node["description"].as_str().unwrap_or_default();
+            assert!(!text.contains("```"), "{path} carries an example");
+        }
+    }
+}
+
+#[track_caller]
+fn check_rule(pointer: &str, rule: &str, expected: Value) {
+    let schemas: Vec<_> = crds(SelenosisApi::Seed).iter().map(schema).collect();
+    let node = schemas
+        .iter()
+        .find_map(|schema| schema.pointer(pointer))
+        .unwrap_or(&Value::Null);
+    assert_eq!(node[rule], expected, "{pointer} {rule}");
+}
+
+#[test]
+fn rules_of_the_fields_are_in_the_schema() {
+    const SPEC: &str = "/properties/spec";
+    const TEMPLATE: &str = "/properties/spec/properties/template";
+    const BROWSERS: &str = "/properties/spec/properties/browsers";
+    const VERSION: &str =
+        "/properties/spec/properties/browsers/additionalProperties/additionalProperties";
+    const CONDITIONS: &str = "/properties/status/properties/conditions";
+    for name in ["browserName", "browserVersion"] {
+        check_rule(&format!("{SPEC}/properties/{name}"), "minLength", 1.into());
+        check_rule(
+            &format!("{SPEC}/properties/{name}/x-kubernetes-validations/0"),
+            "rule",
+            "self == oldSelf".into(),
+        );
+    }
+    check_rule(BROWSERS, "minProperties", 1.into());
+    check_rule(
+        &format!("{BROWSERS}/additionalProperties"),
+        "minProperties",
+        1.into(),
+    );
+    check_rule(VERSION, "required", serde_json::json!(["image"]));
+    check_rule(
+        &format!("{VERSION}/properties/image"),
+        "minLength",
+        1.into(),
+    );
+    check_rule(
+        &format!("{TEMPLATE}/properties/sidecars"),
+        "minItems",
+        1.into(),
+    );
+    check_rule(
+        &format!("{VERSION}/properties/sidecars"),
+        "minItems",
+        Value::Null,
+    );
+    check_rule(
+        &format!("{TEMPLATE}/properties/sidecars/items"),
+        "required",
+        serde_json::json!(["image", "name"]),
+    );
+    check_rule(CONDITIONS, "x-kubernetes-list-type", "map".into());
+    check_rule(
+        CONDITIONS,
+        "x-kubernetes-list-map-keys",
+        serde_json::json!(["type"]),
+    );
+}

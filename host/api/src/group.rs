@@ -1,0 +1,129 @@
+//! The two sets of API groups that the same kinds are served in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// Which set of API groups an installation serves Browsers and BrowserConfigs in.
+///
+/// One install watches one set.
+///
+/// ```
+/// use podloom_api::{Kind, SelenosisApi};
+///
+/// let api: SelenosisApi = "split".parse()?;
+/// assert_eq!(api.resource(Kind::Browser).api_version, "browser.selenosis.io/v1");
+/// # Ok::<(), podloom_api::UnknownSelenosisApi>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SelenosisApi {
+    /// Both kinds in `selenosis.io/v1`.
+    #[default]
+    Seed,
+    /// A group per kind, as today's Selenosis installations have it: `browser.selenosis.io/v1` and `browserconfig.selenosis.io/v1`.
+    Split,
+}
+
+/// One of our kinds that exists in both sets of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One browser session.
+    Browser,
+    /// What the pods of sessions look like.
+    BrowserConfig,
+}
+
+/// A name that is none of the sets of API groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSelenosisApi(
+    /// The name as it was given.
+    pub String,
+);
+
+impl SelenosisApi {
+    /// Both sets, the default first.
+    pub const ALL: [Self; 2] = [Self::Seed, Self::Split];
+
+    /// The version that both sets serve.
+    pub const VERSION: &'static str = "v1";
+
+    /// Returns the name that the command line knows this set by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seed => "seed",
+            Self::Split => "split",
+        }
+    }
+
+    /// Returns the API group of a kind in this set.
+    pub fn group(self, kind: Kind) -> &'static str {
+        match (self, kind) {
+            (Self::Seed, Kind::Browser | Kind::BrowserConfig) => "selenosis.io",
+            (Self::Split, Kind::Browser) => "browser.selenosis.io",
+            (Self::Split, Kind::BrowserConfig) => "browserconfig.selenosis.io",
+        }
+    }
+
+    /// Returns what a dynamic client needs to know of a kind in this set.
+    pub fn resource(self, kind: Kind) -> ApiResource {
+        let gvk = GroupVersionKind::gvk(self.group(kind), Self::VERSION, kind.name());
+        ApiResource::from_gvk_with_plural(&gvk, kind.plural())
+    }
+
+    /// Returns the set and the kind of a document, or none if it is of another kind.
+    ///
+    /// An apiVersion of ours with a kind of another set, such as a BrowserConfig in `browser.selenosis.io/v1`, is none of ours.
+    pub fn recognize(api_version: &str, kind: &str) -> Option<(Self, Kind)> {
+        let (group, version) = api_version.split_once('/')?;
+        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind)?;
+        let api = Self::ALL.into_iter().find(|api| api.group(kind) == group)?;
+        (version == Self::VERSION).then_some((api, kind))
+    }
+}
+
+impl Kind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Browser, Self::BrowserConfig];
+
+    /// Returns the kind as documents write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Browser => "Browser",
+            Self::BrowserConfig => "BrowserConfig",
+        }
+    }
+
+    /// Returns the plural that URLs use.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Browser => "browsers",
+            Self::BrowserConfig => "browserconfigs",
+        }
+    }
+}
+
+impl fmt::Display for SelenosisApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for SelenosisApi {
+    type Err = UnknownSelenosisApi;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|api| api.name() == name)
+            .ok_or_else(|| UnknownSelenosisApi(name.to_owned()))
+    }
+}
+
+impl fmt::Display for UnknownSelenosisApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no Selenosis API, use seed or split", self.0)
+    }
+}
+
+impl std::error::Error for UnknownSelenosisApi {}

@@ -1,0 +1,68 @@
+//! What is changed in the schemas that the types give, so that CRDs are small and as strict as the API server.
+
+use schemars::Schema;
+use schemars::transform::{RecursiveTransform, transform_subschemas};
+use serde_json::{Value, json};
+
+/// What a quantity looks like, as every CRD made for Kubernetes itself says it.
+const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
+/// Embeds a type of Kubernetes' core: keeps the description of our field, drops those inside.
+///
+/// With them a CRD is over the 262,144 bytes that `kubectl apply` can remember in its annotation.
+pub(crate) fn core(schema: &mut Schema) {
+    transform_subschemas(
+        &mut RecursiveTransform(|nested: &mut Schema| {
+            nested.remove("description");
+            strict_quantity(nested);
+        }),
+        schema,
+    );
+    strict_quantity(schema);
+}
+
+/// Every value that may be a number or a string is a quantity in the types that we embed.
+fn strict_quantity(schema: &mut Schema) {
+    if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        schema.insert(
+            "anyOf".to_owned(),
+            json!([{ "type": "integer" }, { "type": "string" }]),
+        );
+        schema.insert("pattern".to_owned(), QUANTITY.into());
+    }
+}
+
+/// Asks for at least one sidecar if the field is given.
+///
+/// Only of the template: a version may well say `sidecars: []` and mean the template's.
+pub(crate) fn sidecars_not_empty(schema: &mut Schema) {
+    if let Some(sidecars) = schema.pointer_mut("/properties/sidecars") {
+        sidecars["minItems"] = 1.into();
+    }
+}
+
+/// Asks for at least one browser, and at least one version of each.
+pub(crate) fn browsers_not_empty(schema: &mut Schema) {
+    schema.insert("minProperties".to_owned(), 1.into());
+    if let Some(versions) = schema.get_mut("additionalProperties") {
+        versions["minProperties"] = 1.into();
+    }
+}
+
+/// Asks for a list that is replaced as a whole.
+pub(crate) fn atomic_list(schema: &mut Schema) {
+    schema.insert("x-kubernetes-list-type".to_owned(), "atomic".into());
+}
+
+/// Asks for a list with one entry per `type`, so that each condition can have its own owner.
+pub(crate) fn conditions(schema: &mut Schema) {
+    core(schema);
+    schema.insert("x-kubernetes-list-type".to_owned(), "map".into());
+    schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(["type"]));
+}
+
+/// Asks for one of the 65,535 ports.
+pub(crate) fn port(schema: &mut Schema) {
+    schema.insert("minimum".to_owned(), 1.into());
+    schema.insert("maximum".to_owned(), 65_535.into());
+}
