@@ -3,6 +3,7 @@
     unreachable_pub,
     reason = "KubeSchema repeats the struct inside a function"
 )]
+#![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
 
 use k8s_openapi::api::core::v1::ContainerState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -1,4 +1,5 @@
 //! BrowserConfig: what the pods of a namespace's Browsers look like.
+#![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
 
 use std::collections::BTreeMap;
 
