@@ -1,0 +1,132 @@
+//! `cargo xtask bench`: the benchmarks, and the ratios that the design promises.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::{plugins, run};
+
+/// One line of the table: what is reached against what was promised.
+struct Figure {
+    key: &'static str,
+    what: &'static str,
+    reached: f64,
+    goal: Goal,
+}
+
+/// Whether small or large is good.
+enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Figure {
+    fn holds(&self) -> bool {
+        match self.goal {
+            Goal::AtMost(most) => self.reached <= most,
+            Goal::AtLeast(least) => self.reached >= least,
+        }
+    }
+}
+
+/// Runs both benchmarks in one go, so that their ratios are of one machine in one mood.
+pub(crate) fn run(json: Option<&Path>) -> Result<()> {
+    let bundle = plugins::run()?;
+    for (package, bench) in [
+        ("podloom-mutators", "chain"),
+        ("podloom-controllers", "render"),
+    ] {
+        run::succeed(
+            run::cargo(["bench", "--quiet", "--package", package, "--bench", bench])
+                .env("PODLOOM_BUNDLE", &bundle),
+        )?;
+    }
+    let criterion = run::workspace()?
+        .target_directory
+        .join("criterion")
+        .into_std_path_buf();
+    let figures = figures(&criterion, &bundle)?;
+    print(&figures);
+    if let Some(path) = json {
+        let object: serde_json::Map<String, Value> = figures
+            .iter()
+            .map(|figure| (figure.key.to_owned(), json!(figure.reached)))
+            .collect();
+        let text = serde_json::to_string_pretty(&object)? + "\n";
+        fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn figures(criterion: &Path, bundle: &Path) -> Result<Vec<Figure>> {
+    let time = |id: &str| median(criterion, id);
+    Ok(vec![
+        Figure {
+            key: "chain_vs_parse",
+            what: "three plugins on a 3 KB pod, against one parse of it",
+            reached: round(time("chain/three_plugins")? / time("chain/parse")?),
+            goal: Goal::AtMost(4.0),
+        },
+        Figure {
+            key: "json_vs_handle",
+            what: "labels with the pod as JSON, against the handle",
+            reached: round(time("labels/json")? / time("labels/handle")?),
+            goal: Goal::AtLeast(4.0),
+        },
+        Figure {
+            key: "plugin_bytes_max",
+            what: "largest plugin as shipped, in bytes",
+            reached: largest(bundle)?,
+            goal: Goal::AtMost(49_152.0),
+        },
+    ])
+}
+
+/// The median time of a benchmark in nanoseconds, as criterion left it.
+fn median(criterion: &Path, id: &str) -> Result<f64> {
+    let path = criterion.join(id).join("new/estimates.json");
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("benchmark {id} left no {}", path.display()))?;
+    let estimates: Value =
+        serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    estimates
+        .pointer("/median/point_estimate")
+        .and_then(Value::as_f64)
+        .with_context(|| format!("{} has no median", path.display()))
+}
+
+fn largest(bundle: &Path) -> Result<f64> {
+    let mut largest = 0;
+    for entry in fs::read_dir(bundle)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().ends_with(".wasm.gz") {
+            largest = largest.max(entry.metadata()?.len());
+        }
+    }
+    let largest = u32::try_from(largest).context("a plugin of over 4 GiB")?;
+    Ok(f64::from(largest))
+}
+
+fn round(ratio: f64) -> f64 {
+    (ratio * 100.0).round() / 100.0
+}
+
+fn print(figures: &[Figure]) {
+    eprintln!(
+        "\n{:<54} {:<17} {:>9} {:>16}",
+        "what", "key", "reached", "goal"
+    );
+    for figure in figures {
+        let goal = match figure.goal {
+            Goal::AtMost(most) => format!("at most {most}"),
+            Goal::AtLeast(least) => format!("at least {least}"),
+        };
+        let verdict = if figure.holds() { "" } else { "  MISSED" };
+        eprintln!(
+            "{:<54} {:<17} {:>9} {goal:>16}{verdict}",
+            figure.what, figure.key, figure.reached
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! `cargo xtask deny`: advisories, licences and sources of all dependencies.
+
+use anyhow::{Result, bail};
+
+use crate::run;
+
+/// Runs cargo-deny. No part of `test`: its advisory database is not reachable from every machine.
+pub(crate) fn run() -> Result<()> {
+    if run::output(&mut run::cargo(["deny", "--version"])).is_err() {
+        bail!("cargo-deny is not installed: `cargo install --locked cargo-deny` (a few minutes)");
+    }
+    run::succeed(&mut run::cargo(["deny", "--workspace", "check"]))
+}

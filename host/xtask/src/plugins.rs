@@ -1,0 +1,189 @@
+//! `cargo xtask plugins`: builds the standard plugins into a bundle that a chain loads.
+
+mod imports;
+mod target;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::{Metadata, TargetKind};
+use flate2::{Compression, GzBuilder};
+use sha2::{Digest, Sha256};
+
+use crate::run;
+
+/// What plugins are compiled for.
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// The largest plugin as shipped, in bytes, so that twenty fit one ConfigMap.
+const MAX_BYTES: usize = 49_152;
+
+/// A plugin that was built.
+struct Built {
+    name: String,
+    raw: usize,
+    shipped: Vec<u8>,
+}
+
+/// Builds, checks and packs all plugins; returns the directory of the bundle.
+pub(crate) fn run() -> Result<PathBuf> {
+    target::ensure()?;
+    let workspace = run::workspace()?;
+    let plugins = find(&workspace)?;
+    build(&plugins)?;
+    let built = plugins
+        .iter()
+        .map(|plugin| pack(plugin, workspace.target_directory.as_std_path()))
+        .collect::<Result<Vec<_>>>()?;
+    let bundle = workspace
+        .target_directory
+        .join("plugins")
+        .into_std_path_buf();
+    write(&bundle, &built)?;
+    print_sizes(&bundle, &built);
+    let heavy: Vec<&str> = built
+        .iter()
+        .filter(|plugin| plugin.shipped.len() > MAX_BYTES)
+        .map(|plugin| plugin.name.as_str())
+        .collect();
+    if !heavy.is_empty() {
+        bail!("larger than {MAX_BYTES} bytes: {}", heavy.join(", "));
+    }
+    Ok(bundle)
+}
+
+/// A plugin's package and the file cargo makes of it.
+struct Plugin {
+    /// Its directory under plugins/.
+    name: String,
+    package: String,
+    library: String,
+}
+
+/// Every package under plugins/ that makes a dynamic library is a plugin.
+fn find(workspace: &Metadata) -> Result<Vec<Plugin>> {
+    let home = workspace.workspace_root.join("plugins");
+    let mut plugins = Vec::new();
+    for package in workspace.workspace_packages() {
+        let Some(directory) = package
+            .manifest_path
+            .parent()
+            .filter(|directory| directory.parent() == Some(&home))
+        else {
+            continue;
+        };
+        let library = package
+            .targets
+            .iter()
+            .find(|target| target.kind.contains(&TargetKind::CDyLib))
+            .with_context(|| format!("{directory} makes no cdylib, so it is no plugin"))?;
+        plugins.push(Plugin {
+            name: directory.file_name().unwrap_or_default().to_owned(),
+            package: package.name.to_string(),
+            library: library.name.replace('-', "_"),
+        });
+    }
+    if plugins.is_empty() {
+        bail!("no plugins in {home}");
+    }
+    plugins.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(plugins)
+}
+
+fn build(plugins: &[Plugin]) -> Result<()> {
+    let mut arguments = vec![
+        "build",
+        "--quiet",
+        "--profile",
+        "plugin",
+        "--target",
+        TARGET,
+        "--lib",
+    ];
+    for plugin in plugins {
+        arguments.extend(["--package", &plugin.package]);
+    }
+    // These would replace the flags in .cargo/config.toml, and with them the small stack that calls are quick by.
+    run::succeed(
+        run::cargo(arguments)
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS"),
+    )
+}
+
+fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
+    let path = target
+        .join(TARGET)
+        .join("plugin")
+        .join(format!("{}.wasm", plugin.library));
+    let module = fs::read(&path).with_context(|| path.display().to_string())?;
+    imports::check(&plugin.name, &module)?;
+    // Neither name nor time goes into the file, so the same module is the same bytes.
+    let mut encoder = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::best());
+    encoder.write_all(&module)?;
+    Ok(Built {
+        name: plugin.name.clone(),
+        raw: module.len(),
+        shipped: encoder.finish()?,
+    })
+}
+
+/// Replaces the bundle file by file; what is no part of it any more goes.
+fn write(bundle: &Path, built: &[Built]) -> Result<()> {
+    fs::create_dir_all(bundle).with_context(|| bundle.display().to_string())?;
+    let mut names = vec!["chain.yaml".to_owned()];
+    for plugin in built {
+        let name = format!("{}.wasm.gz", plugin.name);
+        replace(&bundle.join(&name), &plugin.shipped)?;
+        names.push(name);
+    }
+    let manifest = run::root().join("plugins/chain.yaml");
+    let text = fs::read(&manifest).with_context(|| manifest.display().to_string())?;
+    replace(&bundle.join("chain.yaml"), &text)?;
+    for entry in fs::read_dir(bundle)? {
+        let entry = entry?;
+        let known = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| names.iter().any(|known| known == name));
+        if !known && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A reader sees the old file or the new one, never a part.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let next = path.with_extension("next");
+    fs::write(&next, bytes).with_context(|| next.display().to_string())?;
+    fs::rename(&next, path).with_context(|| path.display().to_string())
+}
+
+fn print_sizes(bundle: &Path, built: &[Built]) {
+    eprintln!(
+        "{:<12} {:>9} {:>9} {:>6}  sha256 of the .wasm.gz",
+        "plugin", "wasm", "shipped", "limit"
+    );
+    for plugin in built {
+        let digest: String = Sha256::digest(&plugin.shipped)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        eprintln!(
+            "{:<12} {:>9} {:>9} {:>5}%  {digest}",
+            plugin.name,
+            plugin.raw,
+            plugin.shipped.len(),
+            plugin.shipped.len() * 100 / MAX_BYTES,
+        );
+    }
+    eprintln!("limit: {MAX_BYTES} bytes; bundle: {}", bundle.display());
+}

@@ -1,0 +1,70 @@
+//! Runs programs, and knows where things are.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::{Metadata, MetadataCommand};
+
+/// The root of the repository.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // host/xtask is two below.
+    here.ancestors().nth(2).unwrap_or(here)
+}
+
+/// The workspace without its dependencies.
+pub(crate) fn workspace() -> Result<Metadata> {
+    MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .context("cargo metadata")
+}
+
+/// The cargo that runs us, in the root of the repository.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a program to its end, and fails if it fails.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("could not start {}", display(command)))?;
+    if !status.success() {
+        bail!("{} failed ({status})", display(command));
+    }
+    Ok(())
+}
+
+/// What a program prints.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .output()
+        .with_context(|| format!("could not start {}", display(command)))?;
+    if !output.status.success() {
+        bail!(
+            "{} failed ({}): {}",
+            display(command),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A command as one would type it.
+pub(crate) fn display(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,201 @@
+//! Holds the code to the table of rooms: which crate may use which.
+//!
+//! The tree is asked for each crate alone: `cargo metadata` unifies features over the workspace, and would show edges that a
+//! crate by itself does not have.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// One row of the table.
+struct Room {
+    name: &'static str,
+    /// Our own crates that it may see, directly or through others.
+    may_use: &'static [&'static str],
+    /// Outside crates that must never be in its tree; a name stands for its family: `kube` for `kube-client` too.
+    never: &'static [&'static str],
+}
+
+const API: &str = "podloom-api";
+const CONTROLLERS: &str = "podloom-controllers";
+const MUTATORS: &str = "podloom-mutators";
+const POD_PATH: &str = "podloom-pod-path";
+const SDK: &str = "podloom-plugin-sdk";
+const WASM: &str = "wasm32-unknown-unknown";
+
+const ROOMS: [Room; 10] = [
+    Room {
+        name: API,
+        may_use: &[],
+        // kube itself is there for its derive; its client and runtime are not.
+        never: &["tokio", "kube-client", "kube-runtime", "hyper", "chrono"],
+    },
+    Room {
+        name: POD_PATH,
+        may_use: &[],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        name: MUTATORS,
+        may_use: &[POD_PATH],
+        never: &["kube", "k8s-openapi", "axum"],
+    },
+    Room {
+        name: CONTROLLERS,
+        may_use: &[API],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
+        name: "podloom",
+        may_use: &[API, CONTROLLERS, MUTATORS, POD_PATH],
+        never: &[],
+    },
+    Room {
+        name: SDK,
+        may_use: &[POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        name: "podloom-plugin-labels",
+        may_use: &[SDK, POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        name: "podloom-plugin-sidecar",
+        may_use: &[SDK, POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        name: "podloom-plugin-hardening",
+        may_use: &[SDK, POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        name: "podloom-xtask",
+        may_use: &[],
+        never: &["wasmtime", "tokio", "kube"],
+    },
+];
+
+fn cargo(arguments: &[&str]) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .expect("cargo starts");
+    assert!(
+        output.status.success(),
+        "cargo {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("cargo prints UTF-8")
+}
+
+/// The crates that a crate sees: `direct` only those it names itself.
+fn tree(package: &str, more: &[&str]) -> BTreeSet<String> {
+    let mut arguments = vec![
+        "tree",
+        "--quiet",
+        "--package",
+        package,
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ];
+    arguments.extend(more);
+    cargo(&arguments)
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != package)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn is_ours(name: &str) -> bool {
+    name == "podloom" || name.starts_with("podloom-")
+}
+
+fn is_of(name: &str, family: &str) -> bool {
+    name.strip_prefix(family)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[track_caller]
+fn check(room: &Room) {
+    for seen in tree(room.name, &[]) {
+        assert!(
+            !is_ours(&seen) || room.may_use.contains(&seen.as_str()),
+            "{} uses {seen}; the table of rooms does not let it",
+            room.name
+        );
+        let forbidden = room
+            .never
+            .iter()
+            // kube's derive stays allowed where only its client is forbidden.
+            .find(|family| is_of(&seen, family));
+        assert!(
+            forbidden.is_none(),
+            "{} must never see {seen}; `cargo tree -p {} -i {seen} -e normal` shows the way in",
+            room.name,
+            room.name
+        );
+    }
+}
+
+#[test]
+fn rooms_see_only_what_the_table_lets_them() {
+    ROOMS.iter().for_each(check);
+}
+
+#[test]
+fn every_crate_has_a_row() {
+    let packages = cargo(&[
+        "tree",
+        "--quiet",
+        "--workspace",
+        "--depth",
+        "0",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ]);
+    let packages: BTreeSet<&str> = packages
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let rows: BTreeSet<&str> = ROOMS.iter().map(|room| room.name).collect();
+    assert_eq!(packages, rows);
+}
+
+#[test]
+fn pod_path_uses_serde_json_alone() {
+    let direct = tree(POD_PATH, &["--depth", "1"]);
+    assert_eq!(direct, BTreeSet::from(["serde_json".to_owned()]));
+}
+
+#[test]
+fn plugins_use_the_sdk_alone_of_ours() {
+    for room in ROOMS
+        .iter()
+        .filter(|room| room.name.starts_with("podloom-plugin-") && room.name != SDK)
+    {
+        let ours: Vec<String> = tree(room.name, &["--depth", "1"])
+            .into_iter()
+            .filter(|name| is_ours(name))
+            .collect();
+        assert_eq!(ours, [SDK], "{}", room.name);
+    }
+}
+
+#[test]
+fn compiled_plugins_leave_the_native_pod_out() {
+    let seen = tree(SDK, &["--target", WASM]);
+    let ours: Vec<&String> = seen.iter().filter(|name| is_ours(name)).collect();
+    assert!(ours.is_empty(), "on Wasm the SDK uses {ours:?}");
+}

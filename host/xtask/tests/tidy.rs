@@ -1,0 +1,175 @@
+//! Rules of the repository that no compiler knows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file longer than this is split by concern; tests and benchmarks apart.
+const MAX_LINES: usize = 400;
+
+/// Files that may be longer, each with its reason.
+const LONG: [(&str, &str); 1] = [(
+    "plugin-sdk/pod-path/src/schema/table.rs",
+    "generated from Kubernetes' OpenAPI document",
+)];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every file of the repository, those not yet committed too.
+fn files() -> Vec<String> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git starts");
+    assert!(output.status.success(), "git ls-files failed");
+    let mut files: Vec<String> = String::from_utf8(output.stdout)
+        .expect("names are UTF-8")
+        .lines()
+        .filter(|file| root().join(file).is_file())
+        .map(str::to_owned)
+        .collect();
+    files.sort();
+    assert!(files.len() > 20, "only {} files found", files.len());
+    files
+}
+
+/// The files of one kind, with what they say.
+fn texts(suffix: &str) -> Vec<(String, String)> {
+    files()
+        .into_iter()
+        .filter(|file| file.ends_with(suffix))
+        .filter_map(|file| {
+            let text = fs::read_to_string(root().join(&file)).ok()?;
+            Some((file, text))
+        })
+        .collect()
+}
+
+fn is_test(file: &str) -> bool {
+    file.ends_with("/tests.rs") || file.contains("/tests/") || file.contains("/benches/")
+}
+
+/// Fails with all offences at once.
+#[track_caller]
+fn none(offences: &[String]) {
+    assert!(offences.is_empty(), "\n{}", offences.join("\n"));
+}
+
+#[test]
+fn the_published_contract_is_the_contract() {
+    for (file, text) in texts(".wit") {
+        if let Some(name) = file.strip_prefix("wit/0.1/") {
+            let copy = root().join("plugin-sdk/wit").join(name);
+            let copy = fs::read_to_string(&copy).unwrap_or_default();
+            assert_eq!(copy, text, "copy {file} to plugin-sdk/wit/{name}");
+        }
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let offences: Vec<String> = texts(".rs")
+        .iter()
+        .filter(|(file, _)| !is_test(file) && LONG.iter().all(|(long, _)| long != file))
+        .map(|(file, text)| (file, text.lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(file, lines)| format!("{file} has {lines} lines; split it by concern"))
+        .collect();
+    none(&offences);
+}
+
+#[test]
+fn modules_stand_beside_their_directories() {
+    let offences: Vec<String> = files()
+        .into_iter()
+        .filter(|file| file.ends_with("/mod.rs"))
+        .map(|file| format!("{file}: write foo.rs beside foo/"))
+        .collect();
+    none(&offences);
+}
+
+#[test]
+fn every_exception_to_a_lint_has_a_reason() {
+    let mut offences = Vec::new();
+    for (file, text) in texts(".rs") {
+        for word in ["[allow(", "[expect("] {
+            for (at, _) in text.match_indices(word) {
+                let attribute = text[at..].split(")]").next().unwrap_or_default();
+                let opened = text[..at].ends_with(['#', '!']);
+                if opened && !attribute.contains("reason") {
+                    let line = text[..at].lines().count();
+                    offences.push(format!("{file}:{line}: {word}..)] without a reason"));
+                }
+            }
+        }
+    }
+    none(&offences);
+}
+
+#[test]
+fn tests_neither_hide_nor_expect_panics() {
+    let mut offences = Vec::new();
+    for (file, text) in texts(".rs") {
+        for word in [concat!("#[", "ignore"), concat!("#[", "should_panic")] {
+            if text.contains(word) {
+                offences.push(format!("{file} has {word}]"));
+            }
+        }
+    }
+    none(&offences);
+}
+
+#[test]
+fn versions_stand_in_the_workspace_alone() {
+    let mut offences = Vec::new();
+    for (file, text) in texts("Cargo.toml") {
+        if file == "Cargo.toml" {
+            continue;
+        }
+        let mut section = "";
+        for line in text.lines() {
+            if line.starts_with('[') {
+                section = line;
+            } else if section.ends_with("dependencies]")
+                && line.contains('=')
+                && !line.contains("workspace = true")
+            {
+                offences.push(format!("{file}: {line}"));
+            }
+        }
+    }
+    none(&offences);
+}
+
+#[test]
+fn nothing_speaks_of_one_machine() {
+    let words = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("../sha", "red"),
+    ];
+    let mut offences = Vec::new();
+    for (file, text) in texts("") {
+        for (number, line) in text.lines().enumerate() {
+            if let Some(word) = words.iter().find(|word| line.contains(*word)) {
+                offences.push(format!("{file}:{}: {word}", number + 1));
+            }
+        }
+    }
+    none(&offences);
+}
+
+#[test]
+fn dependencies_come_from_the_public_registry() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is committed");
+    let offences: Vec<String> = lock
+        .lines()
+        .filter(|line| line.starts_with("source = "))
+        .filter(|line| !line.contains("registry+https://github.com/rust-lang/crates.io-index"))
+        .map(str::to_owned)
+        .collect();
+    none(&offences);
+}
