@@ -1,0 +1,272 @@
+//! What the API server would refuse in a pod, found in the configuration before any pod is made of it.
+//!
+//! Only what merging can bring about, or what a schema cannot say; the rest the API server checks itself.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, VolumeMount};
+use podloom_api::{BrowserConfigSpec, PodSettings, SidecarContainer, VersionConfig, names};
+
+use super::merge::EffectiveConfig;
+use super::resolve::{Pair, same_but_case};
+
+/// Lists everything that is wrong with one version, a sentence each that says what to change.
+pub(super) fn problems(
+    template: Option<&PodSettings>,
+    version: &VersionConfig,
+    effective: &EffectiveConfig,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for settings in template.into_iter().chain([&version.settings]) {
+        repeated_in_one_list(settings, &mut found);
+    }
+    container_names(effective, &mut found);
+    metadata(&effective.settings, &mut found);
+    let browser = ContainerView {
+        name: names::container::BROWSER,
+        env: effective.settings.env.as_deref(),
+        mounts: effective.settings.volume_mounts.as_deref(),
+        ports: None,
+    };
+    let others = containers(&effective.settings).map(ContainerView::from);
+    for container in std::iter::once(browser).chain(others) {
+        container.problems(effective, &mut found);
+    }
+    for sidecar in effective.settings.sidecars.iter().flatten() {
+        if sidecar.restart_policy.is_some() {
+            found.push(format!(
+                "sidecar {} has a restartPolicy, move it to initContainers to keep it running or remove the policy",
+                sidecar.name
+            ));
+        }
+    }
+    found
+}
+
+/// Names that differ in case alone make a lookup without regard to case a matter of luck.
+pub(super) fn case_twins(spec: &BrowserConfigSpec, pair: Pair<'_>) -> Vec<String> {
+    let browsers = twins("browsers", spec.browsers.keys(), pair.browser);
+    let versions = spec
+        .browsers
+        .get(pair.browser)
+        .into_iter()
+        .flat_map(BTreeMap::keys);
+    browsers
+        .into_iter()
+        .chain(twins("versions", versions, pair.version))
+        .collect()
+}
+
+fn twins<'a>(what: &str, keys: impl Iterator<Item = &'a String>, name: &str) -> Option<String> {
+    let same: Vec<&str> = keys
+        .map(String::as_str)
+        .filter(|key| same_but_case(key, name))
+        .collect();
+    (same.len() > 1).then(|| {
+        format!(
+            "{what} {} differ in case alone, rename or merge them",
+            same.join(" and ")
+        )
+    })
+}
+
+/// Entries of one list that share the key by which lists are merged: merging would hide that one of them is lost.
+fn repeated_in_one_list(settings: &PodSettings, found: &mut Vec<String>) {
+    let volumes = settings
+        .volumes
+        .iter()
+        .flatten()
+        .map(|volume| volume.name.as_str());
+    let sidecars = settings
+        .sidecars
+        .iter()
+        .flatten()
+        .map(|sidecar| sidecar.name.as_str());
+    let init = settings
+        .init_containers
+        .iter()
+        .flatten()
+        .map(|container| container.name.as_str());
+    let mounts = settings
+        .volume_mounts
+        .iter()
+        .flatten()
+        .map(|mount| mount.mount_path.as_str());
+    let mut report = |list: &str, repeated: Vec<&str>| {
+        for key in repeated {
+            found.push(format!("{list} names {key} twice, rename or remove one"));
+        }
+    };
+    report("volumes", repeated(volumes));
+    report("sidecars", repeated(sidecars));
+    report("initContainers", repeated(init));
+    report("volumeMounts", repeated(mounts));
+    for container in containers(settings) {
+        let mounts = container
+            .volume_mounts
+            .iter()
+            .flatten()
+            .map(|mount| mount.mount_path.as_str());
+        report(
+            &format!("volumeMounts of container {}", container.name),
+            repeated(mounts),
+        );
+    }
+}
+
+/// Returns each text that is there more than once, once, in the order of the repetitions.
+fn repeated<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let (mut seen, mut repeated) = (Vec::new(), Vec::new());
+    for text in texts {
+        if !seen.contains(&text) {
+            seen.push(text);
+        } else if !repeated.contains(&text) {
+            repeated.push(text);
+        }
+    }
+    repeated
+}
+
+/// All containers of a pod share one set of names.
+fn container_names(effective: &EffectiveConfig, found: &mut Vec<String>) {
+    let names: Vec<&str> = containers(&effective.settings)
+        .map(|container| container.name.as_str())
+        .collect();
+    for name in &names {
+        if !is_dns_label(name) {
+            found.push(format!(
+                "container name {name:?} is invalid, use at most 63 lower-case letters, digits and dashes, a letter or digit at both ends"
+            ));
+        }
+    }
+    if names.contains(&names::container::BROWSER) {
+        found.push("a sidecar or init container is called browser, rename it: the browser container has that name".to_owned());
+    }
+    for name in repeated(names.into_iter()) {
+        if name != names::container::BROWSER {
+            found.push(format!(
+                "a sidecar and an init container are both called {name}, rename one"
+            ));
+        }
+    }
+}
+
+fn metadata(settings: &PodSettings, found: &mut Vec<String>) {
+    let keys = |map: &Option<BTreeMap<String, String>>| map.clone().unwrap_or_default();
+    for key in keys(&settings.annotations).keys() {
+        // The API server takes annotation keys in any case, but checks their form in lower case.
+        if !is_qualified_name(&key.to_lowercase()) {
+            found.push(format!("{key:?} is no valid annotation key"));
+        }
+    }
+    for (field, map) in [
+        ("label", &settings.labels),
+        ("nodeSelector", &settings.node_selector),
+    ] {
+        for (key, value) in keys(map) {
+            if !is_qualified_name(&key) {
+                found.push(format!("{key:?} is no valid {field} key"));
+            }
+            if names::label_value(&value) != value {
+                found.push(format!(
+                    "the value of {field} {key} is invalid, use at most 63 letters, digits, dashes, dots and underscores, a letter or digit at both ends"
+                ));
+            }
+        }
+    }
+}
+
+fn containers(settings: &PodSettings) -> impl Iterator<Item = &SidecarContainer> {
+    settings
+        .init_containers
+        .iter()
+        .chain(&settings.sidecars)
+        .flatten()
+}
+
+/// What the checks need of a container; the browser has no struct of its own.
+struct ContainerView<'a> {
+    name: &'a str,
+    env: Option<&'a [EnvVar]>,
+    mounts: Option<&'a [VolumeMount]>,
+    ports: Option<&'a [ContainerPort]>,
+}
+
+impl<'a> From<&'a SidecarContainer> for ContainerView<'a> {
+    fn from(container: &'a SidecarContainer) -> Self {
+        Self {
+            name: &container.name,
+            env: container.env.as_deref(),
+            mounts: container.volume_mounts.as_deref(),
+            ports: container.ports.as_deref(),
+        }
+    }
+}
+
+impl ContainerView<'_> {
+    fn problems(&self, effective: &EffectiveConfig, found: &mut Vec<String>) {
+        let name = self.name;
+        for variable in self.env.into_iter().flatten() {
+            if !is_env_name(&variable.name) {
+                found.push(format!("container {name} has an environment variable called {:?}, use printable characters without =", variable.name));
+            }
+        }
+        let volumes = effective.settings.volumes.as_deref().unwrap_or_default();
+        for mount in self.mounts.into_iter().flatten() {
+            if !volumes.iter().any(|volume| volume.name == mount.name) {
+                found.push(format!(
+                    "container {name} mounts volume {} at {}, add it to volumes",
+                    mount.name, mount.mount_path
+                ));
+            }
+        }
+        let ports = self.ports.unwrap_or_default();
+        for port in ports {
+            if !(1..=65_535).contains(&port.container_port) {
+                found.push(format!(
+                    "container {name} has port {}, use 1 to 65535",
+                    port.container_port
+                ));
+            }
+        }
+        for port in repeated(ports.iter().filter_map(|port| port.name.as_deref())) {
+            found.push(format!(
+                "container {name} has two ports called {port}, rename one"
+            ));
+        }
+    }
+}
+
+/// Returns whether a text is printable ASCII without `=`, as Kubernetes wants the names of variables.
+pub(super) fn is_env_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| (' '..='~').contains(&c) && c != '=')
+}
+
+/// Returns whether a text can be a label's key: a name, or a domain, a slash and a name.
+pub(super) fn is_qualified_name(key: &str) -> bool {
+    let (domain, name) = match key.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, key),
+    };
+    !name.is_empty() && names::label_value(name) == name && domain.is_none_or(is_dns_domain)
+}
+
+fn is_dns_domain(domain: &str) -> bool {
+    domain.len() <= 253 && domain.split('.').all(is_domain_part)
+}
+
+fn is_dns_label(label: &str) -> bool {
+    label.len() <= 63 && is_domain_part(label)
+}
+
+fn is_domain_part(part: &str) -> bool {
+    !part.is_empty()
+        && !part.starts_with('-')
+        && !part.ends_with('-')
+        && part
+            .chars()
+            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
+}
+
+#[cfg(test)]
+mod tests;

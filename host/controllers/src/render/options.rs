@@ -1,0 +1,160 @@
+//! What one session wants on top of its configuration: JSON in an annotation of the Browser.
+//!
+//! `{"labels": {"team": "search"}, "containers": {"browser": {"env": {"LANG": "de_DE"}}}}`
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, EnvVar};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use podloom_api::names;
+use serde_json::{Map, Value};
+
+use super::check::{is_env_name, is_qualified_name};
+
+/// What is wrong with the annotation, and where; values are left out, since they may be secrets.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// The text is no JSON.
+    #[error("annotation {} is no JSON: {error}", names::annotation::OPTIONS)]
+    Parse {
+        /// What the parser stumbled over, with line and column.
+        error: serde_json::Error,
+    },
+    /// A value is of another type than its place asks for.
+    #[error(
+        "annotation {}: {path} is {found}, use {expected}",
+        names::annotation::OPTIONS
+    )]
+    Type {
+        /// Where the value is.
+        path: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A key cannot be the name of a label or a variable.
+    #[error(
+        "annotation {}: {path} holds {key:?}, which is no valid {what}",
+        names::annotation::OPTIONS
+    )]
+    Key {
+        /// Where the key is.
+        path: String,
+        /// The key.
+        key: String,
+        /// What it should name.
+        what: &'static str,
+    },
+}
+
+/// A session's options.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Labels of the pod; their values are made valid.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Environment variables by container.
+    env: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Options {
+    /// Reads the options of a Browser; none, or an empty annotation, are no options.
+    pub(super) fn read(metadata: &ObjectMeta) -> Result<Self, OptionsError> {
+        let annotations = metadata.annotations.as_ref();
+        let text = annotations.and_then(|annotations| annotations.get(names::annotation::OPTIONS));
+        match text.map(|text| text.trim()) {
+            None | Some("") => Ok(Self::default()),
+            Some(text) => Self::parse(text),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, OptionsError> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| OptionsError::Parse { error })?;
+        let root = object("the whole", &value)?;
+        let mut options = Self::default();
+        for (key, value) in texts("labels", root.get("labels"))? {
+            if !is_qualified_name(&key) {
+                return Err(invalid_key("labels", key, "label key"));
+            }
+            options.labels.insert(key, names::label_value(&value));
+        }
+        let Some(containers) = root.get("containers").filter(|value| !value.is_null()) else {
+            return Ok(options);
+        };
+        for (container, value) in object("containers", containers)? {
+            let path = format!("containers.{container}");
+            let fields = object(&path, value)?;
+            let path = format!("{path}.env");
+            let env = texts(&path, fields.get("env"))?;
+            if let Some(key) = env.keys().find(|key| !is_env_name(key)) {
+                return Err(invalid_key(&path, key.clone(), "name of a variable"));
+            }
+            options.env.insert(container.clone(), env);
+        }
+        Ok(options)
+    }
+
+    /// Sets a container's variables: by name where it has them, else at the end in the order of their names.
+    pub(super) fn apply(&self, container: &mut Container) {
+        for (name, value) in self.env.get(&container.name).into_iter().flatten() {
+            let variable = EnvVar {
+                name: name.clone(),
+                value: Some(value.clone()),
+                value_from: None,
+            };
+            let env = container.env.get_or_insert_default();
+            match env.iter_mut().find(|known| known.name == variable.name) {
+                Some(known) => *known = variable,
+                None => env.push(variable),
+            }
+        }
+    }
+}
+
+fn invalid_key(path: &str, key: String, what: &'static str) -> OptionsError {
+    OptionsError::Key {
+        path: path.to_owned(),
+        key,
+        what,
+    }
+}
+
+fn object<'a>(path: &str, value: &'a Value) -> Result<&'a Map<String, Value>, OptionsError> {
+    value
+        .as_object()
+        .ok_or_else(|| wrong_type(path.to_owned(), "an object", value))
+}
+
+/// Reads an object of texts; one that is absent or null is empty.
+fn texts(path: &str, value: Option<&Value>) -> Result<BTreeMap<String, String>, OptionsError> {
+    let Some(value) = value.filter(|value| !value.is_null()) else {
+        return Ok(BTreeMap::new());
+    };
+    object(path, value)?
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => Ok((key.clone(), text.clone())),
+            _ => Err(wrong_type(format!("{path}.{key}"), "a string", value)),
+        })
+        .collect()
+}
+
+fn wrong_type(path: String, expected: &'static str, value: &Value) -> OptionsError {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    OptionsError::Type {
+        path,
+        expected,
+        found,
+    }
+}
+
+#[cfg(test)]
+mod tests;
