@@ -32,6 +32,7 @@
 #![doc = include_str!("../GUIDE.md")]
 
 mod error;
+pub mod json;
 mod needs;
 pub mod path;
 mod pod;
@@ -200,7 +201,7 @@ macro_rules! __mutator {
                 }
             }
 
-            $crate::__private::export_plugin!(Component with_types_in $crate::__private::bindings);
+    $crate::__private::export_plugin!(Component with_types_in $crate::__private::bindings);
         };
     };
 }

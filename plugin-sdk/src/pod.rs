@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Container, Error, Map, Node, backend, path};
+use crate::{Container, Error, Map, Node, backend, json, path};
 
 /// A handle on the pod that is being mutated: not a copy, each access goes to the host, which checks it against the plugin's
 /// grants and records every write.
@@ -40,7 +40,7 @@ impl Pod {
         let Some(text) = self.get_json(path)? else {
             return Ok(None);
         };
-        serde_json::from_str(&text).map_err(|error| Error::Decode {
+        json::from_str(&text).map_err(|error| Error::Decode {
             path: path.to_owned(),
             message: error.to_string(),
         })
@@ -82,7 +82,16 @@ impl Pod {
     ///
     /// Any [`Error`]; [`Error::NotFound`] if there is no such element.
     pub fn insert<T: Serialize + ?Sized>(&self, path: &str, value: &T) -> Result<(), Error> {
-        self.handle.insert(path, &encode(path, value)?)
+        self.insert_json(path, &encode(path, value)?)
+    }
+
+    /// Inserts JSON text before the list element that the path names, as [`insert`](Self::insert) does.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but `Decode`; [`Error::NotFound`] if there is no such element.
+    pub fn insert_json(&self, path: &str, value: &str) -> Result<(), Error> {
+        self.handle.insert(path, value)
     }
 
     /// Removes what is at a path. Returns whether something was there.
@@ -97,19 +106,26 @@ impl Pod {
     /// Returns the place at a path.
     #[must_use]
     pub fn at(&self, path: impl Into<String>) -> Node<'_> {
-        Node { pod: self, path: path.into() }
+        Node {
+            pod: self,
+            path: path.into(),
+        }
     }
 
     /// Returns the pod's labels.
     #[must_use]
     pub fn labels(&self) -> Map<'_> {
-        Map { node: self.at("/metadata/labels") }
+        Map {
+            node: self.at("/metadata/labels"),
+        }
     }
 
     /// Returns the pod's annotations.
     #[must_use]
     pub fn annotations(&self) -> Map<'_> {
-        Map { node: self.at("/metadata/annotations") }
+        Map {
+            node: self.at("/metadata/annotations"),
+        }
     }
 
     /// Returns the pod's own security context, which its containers inherit.
@@ -159,7 +175,10 @@ impl Pod {
     fn container_in(&self, list: &str, name: &str) -> Container<'_> {
         let mut path = String::from(list);
         path::push_element(&mut path, "name", name);
-        Container { name: name.to_owned(), node: self.at(path) }
+        Container {
+            name: name.to_owned(),
+            node: self.at(path),
+        }
     }
 
     fn containers_in(&self, list: &str) -> Result<Vec<Container<'_>>, Error> {

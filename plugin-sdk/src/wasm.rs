@@ -122,13 +122,15 @@ fn report_panics() {
 }
 
 fn config<M: Mutator>() -> Result<M::Config, String> {
-    serde_json::from_str(&host::config()).map_err(|error| format!("configuration: {error}"))
+    crate::json::from_str(&host::config()).map_err(|error| format!("configuration: {error}"))
 }
 
 /// The export `describe`. A configuration that does not parse needs nothing: `validate-config` tells what is wrong with it.
 pub fn describe<M: Mutator>(schema: &str) -> plugin::Description {
     report_panics();
-    let needs = config::<M>().map(|config| M::needs(&config)).unwrap_or_default();
+    let needs = config::<M>()
+        .map(|config| M::needs(&config))
+        .unwrap_or_default();
     plugin::Description {
         name: M::NAME.to_owned(),
         version: M::VERSION.to_owned(),
@@ -150,7 +152,11 @@ pub fn validate_config<M: Mutator>() -> Result<(), Vec<String>> {
         Ok(config) => M::validate(&config),
         Err(message) => vec![message],
     };
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors)
+    }
 }
 
 /// The export `mutate`.
@@ -164,7 +170,9 @@ pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
     // SAFETY: the handle is the borrowed one, valid until this export returns; the copy does not outlive it and, never being
     // dropped, does not give it back a second time.
     let handle = unsafe { pods::Pod::from_handle(pod.handle()) };
-    let pod = Pod { handle: Handle(ManuallyDrop::new(handle)) };
+    let pod = Pod {
+        handle: Handle(ManuallyDrop::new(handle)),
+    };
     let request = crate::Request { inner: Request };
     M::mutate(&config, &request, &pod).map_err(|rejection| match rejection {
         Rejection::Denied(message) => plugin::Rejection::Denied(message),

@@ -1,0 +1,553 @@
+//! The reader itself. What does not depend on the type that is read is kept out of the generic functions, so that it exists once.
+
+use std::borrow::Cow;
+
+use serde::de::{
+    self, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
+};
+
+use super::Error;
+
+/// Deeper values would overflow a plugin's small stack; a pod is a dozen levels deep.
+const MAX_DEPTH: usize = 64;
+
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    position: usize,
+    depth: usize,
+    /// Whether the list or object around `position` was read to its end.
+    ended: bool,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            position: 0,
+            depth: 0,
+            ended: false,
+        }
+    }
+
+    /// Returns the path of the place that was reached, empty for the whole text.
+    #[cold]
+    pub(super) fn path(&self) -> String {
+        let mut outer: Vec<Step<'_>> = Vec::new();
+        let mut rest = Reader::new(self.text.get(..self.position).unwrap_or_default());
+        let mut text = None;
+        while let Some(byte) = rest.peek() {
+            if byte == b'"' {
+                // A text that is cut off is where the error is.
+                text = rest.string().ok();
+                continue;
+            }
+            rest.position += 1;
+            match (byte, outer.last_mut()) {
+                (b'{', _) => outer.push(Step::Field(None)),
+                (b'[', _) => outer.push(Step::Element(0)),
+                (b'}' | b']', _) => drop(outer.pop()),
+                (b':', Some(Step::Field(field))) => *field = text.take(),
+                (b',', Some(Step::Field(field))) => *field = None,
+                (b',', Some(Step::Element(index))) => *index += 1,
+                _ => {}
+            }
+        }
+        if self.ended {
+            outer.pop();
+        }
+        let mut path = String::new();
+        for step in outer {
+            let name = match step {
+                Step::Field(field) => field.unwrap_or_default(),
+                Step::Element(index) => index.to_string().into(),
+            };
+            if !path.is_empty() && !name.is_empty() {
+                path.push('/');
+            }
+            path.push_str(&name);
+        }
+        path
+    }
+
+    /// Makes sure that nothing follows.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(Error::new("no JSON: something follows the value")),
+        }
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.position).copied()
+    }
+
+    /// Returns the next byte that is no white space, without taking it.
+    fn peek(&mut self) -> Option<u8> {
+        while let Some(byte) = self.byte() {
+            if !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
+                return Some(byte);
+            }
+            self.position += 1;
+        }
+        None
+    }
+
+    /// Takes the next byte if it is this one.
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.position += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Error> {
+        if self.take(byte) {
+            Ok(())
+        } else {
+            Err(malformed())
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Error> {
+        let rest = self.text.get(self.position..).unwrap_or_default();
+        if !rest.starts_with(word) {
+            return Err(malformed());
+        }
+        self.position += word.len();
+        Ok(())
+    }
+
+    fn enter(&mut self) -> Result<(), Error> {
+        self.position += 1;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            Err(Error::new("too deep"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn leave(&mut self, close: u8) -> Result<(), Error> {
+        self.depth -= 1;
+        self.ended = false;
+        self.expect(close)
+    }
+
+    /// Goes to the next element or key, `false` at the end.
+    fn advance(&mut self, first: &mut bool, close: u8) -> Result<bool, Error> {
+        self.ended = self.peek() == Some(close);
+        if self.ended {
+            return Ok(false);
+        }
+        if !std::mem::replace(first, false) {
+            self.expect(b',')?;
+            // `[1,]` is no JSON.
+            if self.peek() == Some(close) {
+                return Err(malformed());
+            }
+        }
+        Ok(true)
+    }
+
+    fn string(&mut self) -> Result<Cow<'t, str>, Error> {
+        self.expect(b'"')?;
+        let mut text = Cow::Borrowed("");
+        loop {
+            let start = self.position;
+            while self
+                .byte()
+                .is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+            {
+                self.position += 1;
+            }
+            // Both ends are ASCII characters or the text's end.
+            let plain = self.text.get(start..self.position).unwrap_or_default();
+            if text.is_empty() {
+                text = Cow::Borrowed(plain);
+            } else {
+                text.to_mut().push_str(plain);
+            }
+            match self.byte() {
+                Some(b'"') => {
+                    self.position += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => {
+                    self.position += 1;
+                    let character = self.escaped()?;
+                    text.to_mut().push(character);
+                }
+                _ => return Err(malformed()),
+            }
+        }
+    }
+
+    fn escaped(&mut self) -> Result<char, Error> {
+        let byte = self.byte().ok_or_else(malformed)?;
+        self.position += 1;
+        Ok(match byte {
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                let mut code = self.hex4()?;
+                if (0xD800..0xDC00).contains(&code) {
+                    self.word("\\u")?;
+                    let low = self.hex4()?.wrapping_sub(0xDC00);
+                    if low >= 0x400 {
+                        return Err(malformed());
+                    }
+                    code = 0x1_0000 + ((code - 0xD800) << 10) + low;
+                }
+                char::from_u32(code).ok_or_else(malformed)?
+            }
+            _ => return Err(malformed()),
+        })
+    }
+
+    fn hex4(&mut self) -> Result<u32, Error> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let byte = self.byte().ok_or_else(malformed)?;
+            let digit = char::from(byte).to_digit(16).ok_or_else(malformed)?;
+            code = code << 4 | digit;
+            self.position += 1;
+        }
+        Ok(code)
+    }
+
+    /// Takes the text of a number. The host has made it, so its grammar is not checked again: what is no number does not parse.
+    fn number(&mut self) -> &'t str {
+        let start = self.position;
+        while self.byte().is_some_and(|byte| {
+            byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
+        }) {
+            self.position += 1;
+        }
+        self.text.get(start..self.position).unwrap_or_default()
+    }
+
+    /// Passes over a value of any kind.
+    fn skip(&mut self) -> Result<(), Error> {
+        match self.peek() {
+            Some(b'"') => self.string().map(drop),
+            Some(b'{') => self.skip_all(b'}'),
+            Some(b'[') => self.skip_all(b']'),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            Some(b'-' | b'0'..=b'9') => {
+                self.number();
+                Ok(())
+            }
+            _ => Err(malformed()),
+        }
+    }
+
+    fn skip_all(&mut self, close: u8) -> Result<(), Error> {
+        self.enter()?;
+        let mut first = true;
+        while self.advance(&mut first, close)? {
+            if close == b'}' {
+                self.string()?;
+                self.expect(b':')?;
+            }
+            self.skip()?;
+        }
+        self.leave(close)
+    }
+
+    /// What is here is of another kind than asked for.
+    #[cold]
+    fn mismatch(&mut self, expected: &dyn de::Expected) -> Error {
+        let found = match self.peek() {
+            Some(b'"') => Unexpected::Str(""),
+            Some(b'{') => Unexpected::Map,
+            Some(b'[') => Unexpected::Seq,
+            Some(b't' | b'f') => Unexpected::Bool(true),
+            Some(b'n') => Unexpected::Unit,
+            Some(b'-' | b'0'..=b'9') => Unexpected::Unsigned(0),
+            _ => return malformed(),
+        };
+        de::Error::invalid_type(found, expected)
+    }
+}
+
+/// One step of the path to a place: a field once its name is known, or an element.
+enum Step<'t> {
+    Field(Option<Cow<'t, str>>),
+    Element(usize),
+}
+
+#[cold]
+fn malformed() -> Error {
+    Error::new("no JSON")
+}
+
+/// Forwards methods of `Deserializer` that read the same thing.
+macro_rules! same {
+    ($as:ident: $($method:ident($($argument:ty),*)),+) => {$(
+        fn $method<V: Visitor<'t>>(self, $(_: $argument,)* visitor: V) -> Result<V::Value, Error> {
+            self.$as(visitor)
+        }
+    )+};
+}
+
+impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b'"') => self.deserialize_str(visitor),
+            Some(b'{') => self.deserialize_map(visitor),
+            Some(b'[') => self.deserialize_seq(visitor),
+            Some(b't' | b'f') => self.deserialize_bool(visitor),
+            Some(b'n') => self.deserialize_unit(visitor),
+            _ => {
+                let start = self.position;
+                if self.number().contains(['.', 'e', 'E']) {
+                    self.position = start;
+                    return self.deserialize_f64(visitor);
+                }
+                self.position = start;
+                self.deserialize_i64(visitor)
+            }
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b't') => self.word("true").and_then(|()| visitor.visit_bool(true)),
+            Some(b'f') => self.word("false").and_then(|()| visitor.visit_bool(false)),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_i64<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
+            return Err(self.mismatch(&visitor));
+        }
+        let number = self.number();
+        if let Ok(number) = number.parse() {
+            return visitor.visit_i64(number);
+        }
+        match number.parse() {
+            Ok(number) => visitor.visit_u64(number),
+            Err(_) => Err(de::Error::invalid_type(Unexpected::Unsigned(0), &visitor)),
+        }
+    }
+
+    fn deserialize_f64<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
+            return Err(self.mismatch(&visitor));
+        }
+        match self.number().parse() {
+            Ok(number) => visitor.visit_f64(number),
+            Err(_) => Err(malformed()),
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() != Some(b'"') {
+            return Err(self.mismatch(&visitor));
+        }
+        match self.string()? {
+            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+            Cow::Owned(text) => visitor.visit_string(text),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() == Some(b'n') {
+            self.word("null")?;
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_unit<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() != Some(b'n') {
+            return Err(self.mismatch(&visitor));
+        }
+        self.word("null")?;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'t>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() != Some(b'[') {
+            return Err(self.mismatch(&visitor));
+        }
+        self.enter()?;
+        let value = visitor.visit_seq(Items {
+            reader: self,
+            first: true,
+        })?;
+        self.leave(b']')?;
+        Ok(value)
+    }
+
+    fn deserialize_map<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() != Some(b'{') {
+            return Err(self.mismatch(&visitor));
+        }
+        self.enter()?;
+        let value = visitor.visit_map(Items {
+            reader: self,
+            first: true,
+        })?;
+        self.leave(b'}')?;
+        Ok(value)
+    }
+
+    fn deserialize_enum<V: Visitor<'t>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b'"') => visitor.visit_enum(Variant {
+                reader: self,
+                has_content: false,
+            }),
+            Some(b'{') => {
+                self.enter()?;
+                let value = visitor.visit_enum(Variant {
+                    reader: self,
+                    has_content: true,
+                })?;
+                self.leave(b'}')?;
+                Ok(value)
+            }
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.skip()?;
+        visitor.visit_unit()
+    }
+
+    same!(deserialize_i64: deserialize_i8(), deserialize_i16(), deserialize_i32(), deserialize_u8(), deserialize_u16(),
+        deserialize_u32(), deserialize_u64());
+    same!(deserialize_f64: deserialize_f32());
+    same!(deserialize_str: deserialize_string(), deserialize_char(), deserialize_identifier(), deserialize_bytes(),
+        deserialize_byte_buf());
+    same!(deserialize_unit: deserialize_unit_struct(&'static str));
+    same!(deserialize_seq: deserialize_tuple(usize), deserialize_tuple_struct(&'static str, usize));
+    same!(deserialize_map: deserialize_struct(&'static str, &'static [&'static str]));
+}
+
+/// The elements of a list, or the fields of an object.
+struct Items<'r, 't> {
+    reader: &'r mut Reader<'t>,
+    first: bool,
+}
+
+impl<'t> SeqAccess<'t> for Items<'_, 't> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'t>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        if !self.reader.advance(&mut self.first, b']')? {
+            return Ok(None);
+        }
+        seed.deserialize(&mut *self.reader).map(Some)
+    }
+}
+
+impl<'t> MapAccess<'t> for Items<'_, 't> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'t>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        if !self.reader.advance(&mut self.first, b'}')? {
+            return Ok(None);
+        }
+        if self.reader.peek() != Some(b'"') {
+            return Err(malformed());
+        }
+        seed.deserialize(&mut *self.reader).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'t>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        self.reader.expect(b':')?;
+        seed.deserialize(&mut *self.reader)
+    }
+}
+
+/// An enum: a text for a variant without content, else an object of one field.
+struct Variant<'r, 't> {
+    reader: &'r mut Reader<'t>,
+    has_content: bool,
+}
+
+impl<'t> EnumAccess<'t> for Variant<'_, 't> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'t>>(self, seed: V) -> Result<(V::Value, Self), Error> {
+        let variant = seed.deserialize(&mut *self.reader)?;
+        if self.has_content {
+            self.reader.expect(b':')?;
+        }
+        Ok((variant, self))
+    }
+}
+
+impl<'t> VariantAccess<'t> for Variant<'_, 't> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        if self.has_content {
+            self.reader.skip()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'t>>(self, seed: T) -> Result<T::Value, Error> {
+        self.content()?;
+        seed.deserialize(self.reader)
+    }
+
+    fn tuple_variant<V: Visitor<'t>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.content()?;
+        de::Deserializer::deserialize_seq(self.reader, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'t>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.content()?;
+        de::Deserializer::deserialize_map(self.reader, visitor)
+    }
+}
+
+impl Variant<'_, '_> {
+    fn content(&self) -> Result<(), Error> {
+        if self.has_content {
+            Ok(())
+        } else {
+            Err(Error::new(
+                "this value is written as an object of one field",
+            ))
+        }
+    }
+}
