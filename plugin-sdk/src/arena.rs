@@ -22,7 +22,10 @@ struct Arena {
 unsafe impl Sync for Arena {}
 
 #[global_allocator]
-static ARENA: Arena = Arena { next: Cell::new(0), end: Cell::new(0) };
+static ARENA: Arena = Arena {
+    next: Cell::new(0),
+    end: Cell::new(0),
+};
 
 unsafe extern "C" {
     /// Placed by the linker after the stack and the static data.

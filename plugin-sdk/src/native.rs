@@ -35,7 +35,10 @@ impl Handle {
 
 impl From<EditError> for Error {
     #[track_caller]
-    #[expect(clippy::panic, reason = "the host ends a plugin that exceeds a limit; so does its test")]
+    #[expect(
+        clippy::panic,
+        reason = "the host ends a plugin that exceeds a limit; so does its test"
+    )]
     fn from(error: EditError) -> Self {
         match error {
             EditError::Access(AccessError::InvalidPath(message)) => Self::InvalidPath(message),

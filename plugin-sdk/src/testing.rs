@@ -40,8 +40,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use podloom_pod_path::{Access, Grants, Transaction};
 pub use podloom_pod_path::Write;
+use podloom_pod_path::{Access, Grants, Transaction};
 use schemars::JsonSchema;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -108,7 +108,11 @@ pub struct Run {
 pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
     let config = M::Config::deserialize(config).map_err(|error| vec![error.to_string()])?;
     let errors = M::validate(&config);
-    if errors.is_empty() { Ok(config) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(config)
+    } else {
+        Err(errors)
+    }
 }
 
 /// Runs a plugin on a pod.
@@ -121,11 +125,16 @@ pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
 pub fn run<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) -> Run {
     let config = match configure::<M>(config) {
         Ok(config) => config,
-        Err(errors) => fail(&format!("the configuration is invalid: {}", errors.join("; "))),
+        Err(errors) => fail(&format!(
+            "the configuration is invalid: {}",
+            errors.join("; ")
+        )),
     };
     let access = match access(&M::needs(&config)) {
         Ok(access) => Arc::new(access),
-        Err(message) => fail(&format!("the plugin's needs are no valid grants: {message}")),
+        Err(message) => fail(&format!(
+            "the plugin's needs are no valid grants: {message}"
+        )),
     };
     let request = Request {
         inner: native::Request {
@@ -179,11 +188,20 @@ pub fn check_laws<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value
     }
     let second = run::<M>(config, submitted, &first.pod);
     if let Err(rejection) = second.result {
-        fail(&format!("not idempotent: a second pass is rejected: {rejection}"));
+        fail(&format!(
+            "not idempotent: a second pass is rejected: {rejection}"
+        ));
     }
-    let paths: Vec<&str> = second.writes.iter().map(|write| write.path.as_str()).collect();
+    let paths: Vec<&str> = second
+        .writes
+        .iter()
+        .map(|write| write.path.as_str())
+        .collect();
     if !paths.is_empty() {
-        fail(&format!("not idempotent: a second pass writes {}", paths.join(", ")));
+        fail(&format!(
+            "not idempotent: a second pass writes {}",
+            paths.join(", ")
+        ));
     }
 }
 
@@ -206,7 +224,9 @@ pub fn check_config_schema<C: JsonSchema>(file: &str) {
         fail(&format!("{file} is old: run `cargo test` and commit it"));
     }
     match std::fs::write(file, expected) {
-        Ok(()) => fail(&format!("{file} was old and has been written anew: run again and commit it")),
+        Ok(()) => fail(&format!(
+            "{file} was old and has been written anew: run again and commit it"
+        )),
         Err(error) => fail(&format!("{file} is old and cannot be written: {error}")),
     }
 }

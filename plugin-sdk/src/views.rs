@@ -24,7 +24,10 @@ impl<'p> Node<'p> {
     pub fn field(&self, key: &str) -> Node<'p> {
         let mut path = self.path.clone();
         path::push(&mut path, key);
-        Node { pod: self.pod, path }
+        Node {
+            pod: self.pod,
+            path,
+        }
     }
 
     /// Returns the place of the element of this list whose field `key` has this value.
@@ -32,7 +35,10 @@ impl<'p> Node<'p> {
     pub fn element(&self, key: &str, value: &str) -> Node<'p> {
         let mut path = self.path.clone();
         path::push_element(&mut path, key, value);
-        Node { pod: self.pod, path }
+        Node {
+            pod: self.pod,
+            path,
+        }
     }
 
     /// Returns what is here, `None` if nothing is.
