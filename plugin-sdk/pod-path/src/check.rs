@@ -1,0 +1,185 @@
+//! Whether a value fits the place where it is written, and how large and deep values are.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::error::AccessError;
+use crate::path::push_escaped;
+use crate::schema::Schema;
+
+/// Checks a value against the schema of the place where it is about to be written.
+///
+/// `null` passes for a field, where the API server takes it for absent. In a list and in a map it would be kept as an empty element.
+pub(crate) fn check(path: &str, value: &Value, schema: Schema) -> Result<(), AccessError> {
+    if value.is_null() {
+        return Ok(());
+    }
+    match find_misfit(value, schema) {
+        None => Ok(()),
+        Some(misfit) => Err(misfit.error(path)),
+    }
+}
+
+/// Checks a value that is about to become an element of a list, or a value of a map.
+pub(crate) fn check_member(path: &str, value: &Value, schema: Schema) -> Result<(), AccessError> {
+    match find_misfit(value, schema) {
+        None => Ok(()),
+        Some(misfit) => Err(misfit.error(path)),
+    }
+}
+
+/// A value of the wrong type, and the path to it, innermost segment first.
+struct Misfit {
+    segments: Vec<String>,
+    expected: Schema,
+    found: String,
+}
+
+impl Misfit {
+    fn error(self, path: &str) -> AccessError {
+        let mut place = path.to_owned();
+        for segment in self.segments.iter().rev() {
+            place.push('/');
+            place.push_str(segment);
+        }
+        let expected = match self.expected {
+            // What is left to be wrong about a value without a type is that it is null.
+            Schema::Anything => Cow::Borrowed("a value that is not null"),
+            expected => expected.noun(),
+        };
+        AccessError::invalid_value(
+            &place,
+            format_args!("expected {expected}, found {}", self.found),
+        )
+    }
+
+    fn at_key(mut self, key: &str) -> Self {
+        let mut segment = String::with_capacity(key.len());
+        push_escaped(&mut segment, key);
+        self.segments.push(segment);
+        self
+    }
+
+    fn at_index(mut self, index: usize) -> Self {
+        let mut segment = String::new();
+        // Writing to a string cannot fail.
+        let _ = write!(segment, "{index}");
+        self.segments.push(segment);
+        self
+    }
+}
+
+fn find_misfit(value: &Value, schema: Schema) -> Option<Misfit> {
+    let fits = match (schema, value) {
+        (Schema::Object(of), Value::Object(fields)) => {
+            return fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .find_map(|(key, value)| {
+                    find_misfit(value, Schema::Object(of).field(key))
+                        .map(|misfit| misfit.at_key(key))
+                });
+        }
+        (Schema::Map(values), Value::Object(fields)) => {
+            return fields.iter().find_map(|(key, value)| {
+                find_misfit(value, *values).map(|misfit| misfit.at_key(key))
+            });
+        }
+        (Schema::List(element, _), Value::Array(list)) => {
+            return list.iter().enumerate().find_map(|(index, value)| {
+                find_misfit(value, *element).map(|misfit| misfit.at_index(index))
+            });
+        }
+        (Schema::Anything, value) => !value.is_null(),
+        (Schema::String | Schema::DateTime, Value::String(_))
+        | (Schema::Boolean, Value::Bool(_))
+        | (Schema::Quantity, Value::String(_) | Value::Number(_))
+        | (Schema::IntOrString, Value::String(_)) => true,
+        (Schema::Int32 | Schema::IntOrString, Value::Number(number)) => number
+            .as_i64()
+            .is_some_and(|number| i32::try_from(number).is_ok()),
+        (Schema::Int64, Value::Number(number)) => number.is_i64(),
+        _ => false,
+    };
+    (!fits).then(|| Misfit {
+        segments: Vec::new(),
+        expected: schema,
+        found: noun(value),
+    })
+}
+
+/// What messages call a value. Never the value itself, which may be secret, except a number.
+pub(crate) fn noun(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(_) => "a string".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+/// The scalar that a selector's text stands for in a field of this type; none if it cannot be one.
+pub(crate) fn scalar(text: &str, schema: Schema) -> Option<Value> {
+    let number = || {
+        text.parse::<i64>()
+            .ok()
+            .map(|number| Value::Number(number.into()))
+    };
+    match schema {
+        Schema::Anything | Schema::String | Schema::DateTime | Schema::Quantity => {
+            Some(Value::String(text.to_owned()))
+        }
+        Schema::IntOrString => Some(number().unwrap_or_else(|| Value::String(text.to_owned()))),
+        Schema::Int32 | Schema::Int64 => number(),
+        Schema::Boolean => text.parse().ok().map(Value::Bool),
+        Schema::Object(_) | Schema::Map(_) | Schema::List(..) => None,
+    }
+}
+
+/// How many levels a value has; a scalar has none.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// How many levels a JSON text opens at once, whether or not it is sound otherwise.
+pub(crate) fn text_depth(text: &str) -> usize {
+    let (mut open, mut deepest) = (0_usize, 0);
+    let mut in_string = false;
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if in_string => drop(bytes.next()),
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => open += 1,
+            b']' | b'}' if !in_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
+}
+
+/// About how many bytes a value takes as JSON; escapes in strings are not counted.
+pub(crate) fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        // The longest integer.
+        Value::Number(_) => 20,
+        Value::String(text) => text.len() + 2,
+        Value::Array(list) => 2 + list.iter().map(|value| size(value) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields
+                .iter()
+                .map(|(key, value)| key.len() + size(value) + 4)
+                .sum::<usize>()
+        }
+    }
+}

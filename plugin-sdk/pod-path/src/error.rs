@@ -1,0 +1,127 @@
+//! What can be wrong with an access to a pod.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why an access was refused. The text names the path and says what to do instead.
+///
+/// The plugin that made the access gets it as an answer and may go on.
+///
+/// ```
+/// use podloom_pod_path::{Access, AccessError, EditError, Transaction};
+/// use serde_json::json;
+///
+/// let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+/// let error = pod.get("spec").unwrap_err();
+/// assert!(matches!(error, EditError::Access(AccessError::InvalidPath(_))));
+/// assert_eq!(error.to_string(), "path \"spec\" is invalid: it must be empty or start with `/`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessError {
+    /// The path is malformed, a selector in it matches several elements, or it leads through a scalar.
+    InvalidPath(String),
+    /// The path leads through a list element that does not exist.
+    NotFound(String),
+    /// The path was not granted, or it may never be written.
+    Forbidden(String),
+    /// The value is not JSON, or not of the type that a pod has at this path.
+    InvalidValue(String),
+}
+
+impl AccessError {
+    pub(crate) fn invalid_path(path: &str, reason: impl fmt::Display) -> Self {
+        Self::InvalidPath(format!("path {path:?} is invalid: {reason}"))
+    }
+
+    pub(crate) fn invalid_value(path: &str, reason: impl fmt::Display) -> Self {
+        Self::InvalidValue(format!("invalid value at {}: {reason}", shown(path)))
+    }
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidPath(text)
+            | Self::NotFound(text)
+            | Self::Forbidden(text)
+            | Self::InvalidValue(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Error for AccessError {}
+
+/// The path as messages show it.
+pub(crate) fn shown(path: &str) -> &str {
+    if path.is_empty() {
+        "the whole pod"
+    } else {
+        path
+    }
+}
+
+/// Why an operation on a pod failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditError {
+    /// The plugin is told, and may go on.
+    Access(AccessError),
+    /// The plugin has used up what one run may use. It must be ended.
+    Limit(LimitExceeded),
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Access(error) => error.fmt(f),
+            Self::Limit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for EditError {}
+
+impl From<AccessError> for EditError {
+    fn from(error: AccessError) -> Self {
+        Self::Access(error)
+    }
+}
+
+impl From<LimitExceeded> for EditError {
+    fn from(error: LimitExceeded) -> Self {
+        Self::Limit(error)
+    }
+}
+
+/// Which of the [`Limits`](crate::Limits) a plugin exceeded; each holds the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitExceeded {
+    /// Too many calls of `set`, `insert` and `remove`.
+    Writes(usize),
+    /// Too many bytes in the paths and values of those calls.
+    WrittenBytes(usize),
+    /// A path that is too long, in bytes.
+    PathBytes(usize),
+    /// A value that is nested too deeply, counted from the root of the pod.
+    Depth(usize),
+    /// A pod that has become too large, in bytes of JSON.
+    PodBytes(usize),
+}
+
+impl fmt::Display for LimitExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Writes(limit) => write!(f, "more than {limit} writes in one run"),
+            Self::WrittenBytes(limit) => write!(f, "more than {limit} bytes written in one run"),
+            Self::PathBytes(limit) => write!(f, "a path of more than {limit} bytes"),
+            Self::Depth(limit) => {
+                write!(
+                    f,
+                    "a value that would nest the pod more than {limit} levels deep"
+                )
+            }
+            Self::PodBytes(limit) => write!(f, "a pod of more than {limit} bytes"),
+        }
+    }
+}
+
+impl Error for LimitExceeded {}

@@ -1,0 +1,189 @@
+//! The paths a plugin needs, or is granted.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tree;
+
+use std::error::Error;
+use std::fmt;
+
+use tree::Tree;
+
+/// A set of path prefixes: what a plugin needs, or what it is granted.
+///
+/// Each is a path on a Pod that covers everything below it.
+/// On a list, a segment is `*` (any element) or `[key=value]` (only that element, which may also be created).
+///
+/// ```
+/// use podloom_pod_path::Grants;
+///
+/// let allowed = Grants::parse_writes(&["/metadata/labels", "/spec/containers/*"])?;
+/// let needed = Grants::parse_writes(&["/spec/containers/[name=proxy]/env", "/spec/volumes"])?;
+/// assert_eq!(allowed.covers(&needed), Err(vec!["/spec/volumes".to_owned()]));
+/// # Ok::<(), podloom_pod_path::GrantError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Grants {
+    grants: Vec<Grant>,
+    tree: Tree,
+}
+
+/// One path of a set.
+#[derive(Clone, Debug)]
+struct Grant {
+    text: String,
+    segments: Vec<Segment>,
+}
+
+/// A segment of a grant, unescaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// A field of an object.
+    Key(String),
+    /// `*`: any element of a list.
+    Any,
+    /// `[key=value]`: the element with this field.
+    Selector {
+        /// The field that tells elements apart.
+        key: String,
+        /// Its value, as text.
+        value: String,
+    },
+}
+
+impl Grants {
+    /// Parses what may be read, or what a plugin needs to read. The empty path is the whole pod.
+    ///
+    /// # Errors
+    ///
+    /// The first path that is malformed, or that names an element of a list in another way than by `*` or `[key=value]`.
+    pub fn parse<S: AsRef<str>>(paths: &[S]) -> Result<Self, GrantError> {
+        let grants = paths
+            .iter()
+            .map(|path| parse::grant(path.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::new(grants))
+    }
+
+    /// Parses what may be written, or what a plugin needs to write.
+    ///
+    /// # Errors
+    ///
+    /// Besides the errors of [`parse`](Self::parse): the first path that is never written, or that covers such a path.
+    /// These are `/apiVersion`, `/kind`, `/status` and, in `/metadata`, `name`, `generateName`, `namespace`, `uid`,
+    /// `ownerReferences`, `finalizers`, `resourceVersion` and `managedFields`.
+    /// So is the key field of an element that is reached by that key.
+    ///
+    /// ```
+    /// use podloom_pod_path::Grants;
+    ///
+    /// let error = Grants::parse_writes(&["/metadata"]).unwrap_err();
+    /// assert!(error.to_string().contains("/metadata/name"));
+    /// ```
+    pub fn parse_writes<S: AsRef<str>>(paths: &[S]) -> Result<Self, GrantError> {
+        let grants = paths
+            .iter()
+            .map(|path| parse::write_grant(path.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::new(grants))
+    }
+
+    /// The whole pod, for reading and writing.
+    pub(crate) fn everything() -> Self {
+        Self::new(vec![Grant {
+            text: String::new(),
+            segments: Vec::new(),
+        }])
+    }
+
+    fn new(grants: Vec<Grant>) -> Self {
+        let tree = Tree::new(&grants);
+        Self { grants, tree }
+    }
+
+    /// Whether each needed path lies within one of these.
+    ///
+    /// # Errors
+    ///
+    /// The needed paths that are not covered, as they were written.
+    pub fn covers(&self, needed: &Self) -> Result<(), Vec<String>> {
+        let covered = |needed: &Grant| self.grants.iter().any(|grant| grant.covers(needed));
+        let missing: Vec<String> = needed
+            .grants
+            .iter()
+            .filter(|needed| !covered(needed))
+            .map(|needed| needed.text.clone())
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(missing)
+        }
+    }
+
+    /// The paths, as they were written.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.grants.iter().map(|grant| grant.text.as_str())
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+/// The paths, as messages list them.
+impl fmt::Display for Grants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 20;
+        if self.grants.is_empty() {
+            return f.write_str("nothing");
+        }
+        for (i, path) in self.paths().take(SHOWN).enumerate() {
+            f.write_str(if i == 0 { "" } else { ", " })?;
+            f.write_str(crate::error::shown(path))?;
+        }
+        match self.grants.len().checked_sub(SHOWN) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl Grant {
+    /// Whether everything below the other path lies below this one.
+    fn covers(&self, needed: &Self) -> bool {
+        self.segments.len() <= needed.segments.len()
+            && self
+                .segments
+                .iter()
+                .zip(&needed.segments)
+                .all(|(own, needed)| own.covers(needed))
+    }
+}
+
+impl Segment {
+    fn covers(&self, needed: &Self) -> bool {
+        match self {
+            Self::Any => !matches!(needed, Self::Key(_)),
+            own => own == needed,
+        }
+    }
+}
+
+/// Why a path cannot be granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantError {
+    /// The path, as it was written.
+    pub path: String,
+    /// What is wrong with it, and what to write instead.
+    pub reason: String,
+}
+
+impl fmt::Display for GrantError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} cannot be granted: {}", self.path, self.reason)
+    }
+}
+
+impl Error for GrantError {}

@@ -1,0 +1,1 @@
+//! What grants parse to.

@@ -1,0 +1,174 @@
+//! The text of a path: segments, escapes, and what a segment means on a list.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::error::AccessError;
+
+/// A path whose escapes are known to be sound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path<'p> {
+    text: &'p str,
+}
+
+impl<'p> Path<'p> {
+    pub(crate) fn parse(text: &'p str) -> Result<Self, AccessError> {
+        if !text.is_empty() && !text.starts_with('/') {
+            return Err(AccessError::invalid_path(
+                text,
+                "it must be empty or start with `/`",
+            ));
+        }
+        let mut rest = text.as_bytes();
+        while let Some(at) = rest.iter().position(|&b| b == b'~') {
+            rest = rest.get(at + 1..).unwrap_or_default();
+            if !matches!(rest.first(), Some(b'0' | b'1')) {
+                let reason = "`~` must be written `~0`, and `/` inside a segment `~1`";
+                return Err(AccessError::invalid_path(text, reason));
+            }
+        }
+        Ok(Self { text })
+    }
+
+    pub(crate) fn text(self) -> &'p str {
+        self.text
+    }
+
+    /// The segments, still escaped.
+    pub(crate) fn segments(self) -> Segments<'p> {
+        segments(self.text)
+    }
+}
+
+/// The segments of a path that has been parsed before, still escaped.
+pub(crate) fn segments(text: &str) -> Segments<'_> {
+    Segments { rest: text }
+}
+
+/// Iterator over the segments of a path, still escaped.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments<'p> {
+    rest: &'p str,
+}
+
+impl<'p> Segments<'p> {
+    pub(crate) fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl<'p> Iterator for Segments<'p> {
+    type Item = &'p str;
+
+    fn next(&mut self) -> Option<&'p str> {
+        let rest = self.rest.strip_prefix('/')?;
+        let end = rest.bytes().position(|b| b == b'/').unwrap_or(rest.len());
+        let (segment, rest) = rest.split_at(end);
+        self.rest = rest;
+        Some(segment)
+    }
+}
+
+/// Undoes the escapes of a segment, or of a part of one.
+pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
+    if !text.as_bytes().contains(&b'~') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        plain.push(match letter {
+            '~' if letters.next() == Some('0') => '~',
+            '~' => '/',
+            letter => letter,
+        });
+    }
+    Cow::Owned(plain)
+}
+
+/// Appends text to a path, escaped.
+pub(crate) fn push_escaped(path: &mut String, text: &str) {
+    for letter in text.chars() {
+        match letter {
+            '~' => path.push_str("~0"),
+            '/' => path.push_str("~1"),
+            letter => path.push(letter),
+        }
+    }
+}
+
+/// A segment as a list understands it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ListSegment<'p> {
+    /// The element at a position.
+    Index(usize),
+    /// `-`, the place after the last element.
+    End,
+    /// The one element that has this field.
+    Selector(Selector<'p>),
+}
+
+/// `[key=value]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selector<'p> {
+    pub(crate) key: Cow<'p, str>,
+    pub(crate) value: Cow<'p, str>,
+}
+
+impl Selector<'_> {
+    /// Whether this names the element.
+    pub(crate) fn matches(&self, element: &Value) -> bool {
+        has_field(element, &self.key, &self.value)
+    }
+}
+
+impl<'p> ListSegment<'p> {
+    /// What the segment says to a list; none if a list cannot have it.
+    pub(crate) fn parse(raw: &'p str) -> Option<Self> {
+        if raw == "-" {
+            return Some(Self::End);
+        }
+        if let Some(selector) = raw.strip_prefix('[') {
+            // The last `]` must end the segment, so earlier ones belong to the value.
+            let (key, value) = selector.strip_suffix(']')?.split_once('=')?;
+            if key.is_empty() {
+                return None;
+            }
+            return Some(Self::Selector(Selector {
+                key: unescape(key),
+                value: unescape(value),
+            }));
+        }
+        let digits = !raw.is_empty() && raw.bytes().all(|b| b.is_ascii_digit());
+        if !digits || raw.len() > 1 && raw.starts_with('0') {
+            return None;
+        }
+        // A number too large for an index is beyond the end of every list.
+        Some(Self::Index(raw.parse().unwrap_or(usize::MAX)))
+    }
+
+    /// Whether a segment can only have been meant for a list.
+    pub(crate) fn is_meant(raw: &str) -> bool {
+        raw == "-" || raw.starts_with('[')
+    }
+}
+
+/// Whether an element's field has a value, given as text: a string itself, a number or a boolean as JSON writes it.
+pub(crate) fn has_field(element: &Value, key: &str, text: &str) -> bool {
+    element.get(key).is_some_and(|value| has_text(value, text))
+}
+
+/// Whether a scalar's text is this.
+pub(crate) fn has_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string == text,
+        Value::Bool(true) => text == "true",
+        Value::Bool(false) => text == "false",
+        // The letters that JSON uses for numbers, looked at first because writing the number out allocates.
+        Value::Number(number) => {
+            text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && number.to_string() == text
+        }
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
+}

@@ -1,0 +1,183 @@
+//! What no plugin ever writes, whatever it was granted.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::error::{AccessError, shown};
+use crate::path::{segments, unescape};
+
+/// Fields of the pod that are never written.
+const POD: [&str; 3] = ["apiVersion", "kind", "status"];
+
+/// Fields of the pod's metadata that are never written.
+const METADATA: [&str; 8] = [
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "ownerReferences",
+    "finalizers",
+    "resourceVersion",
+    "managedFields",
+];
+
+/// Labels that the operator's services find pods by.
+const LABELS: &str = "selenosis.io/";
+
+/// Annotations that the host alone writes.
+const ANNOTATIONS: &str = "podloom.dev/";
+
+/// A never-written path that is at, above or below the path of these keys.
+pub(crate) fn never_written_at<'k>(mut keys: impl Iterator<Item = &'k str>) -> Option<String> {
+    let in_pod = |key: &str| format!("/{key}");
+    let in_metadata = |key: &str| format!("/metadata/{key}");
+    match keys.next() {
+        None => Some(in_pod(POD[0])),
+        Some("metadata") => match keys.next() {
+            None => Some(in_metadata(METADATA[0])),
+            Some(key) => METADATA.contains(&key).then(|| in_metadata(key)),
+        },
+        Some(key) => POD.contains(&key).then(|| in_pod(key)),
+    }
+}
+
+/// A write that is about to happen: what is at a path, and what will be.
+pub(crate) struct Change<'c> {
+    /// Where, in canonical form.
+    pub(crate) path: &'c str,
+    pub(crate) old: Option<&'c Value>,
+    pub(crate) new: Option<&'c Value>,
+    /// Labels that this pod is selected by.
+    pub(crate) labels: &'c [String],
+}
+
+impl Change<'_> {
+    /// Refuses the write if it would change what is never written.
+    pub(crate) fn check(&self) -> Result<(), AccessError> {
+        let mut keys = segments(self.path).map(unescape);
+        match keys.next().as_deref() {
+            None => self.check_pod(),
+            Some("metadata") => self.check_metadata_at(keys),
+            Some(key) if POD.contains(&key) => self.refuse(&format!("/{key}")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check_pod(&self) -> Result<(), AccessError> {
+        if let Some(key) = changed(self.old, self.new, &POD) {
+            return self.refuse(&format!("/{key}"));
+        }
+        self.check_metadata(field(self.old, "metadata"), field(self.new, "metadata"))
+    }
+
+    fn check_metadata_at<'k>(
+        &self,
+        mut keys: impl Iterator<Item = Cow<'k, str>>,
+    ) -> Result<(), AccessError> {
+        match keys.next().as_deref() {
+            None => self.check_metadata(self.old, self.new),
+            Some("labels") => match keys.next() {
+                None => self.check_labels(self.old, self.new),
+                Some(key) => self.check_label(&key, self.old, self.new),
+            },
+            Some("annotations") => match keys.next() {
+                None => self.check_annotations(self.old, self.new),
+                Some(key) => self.check_annotation(&key, self.old, self.new),
+            },
+            Some(key) if METADATA.contains(&key) => self.refuse(&format!("/metadata/{key}")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check_metadata(&self, old: Option<&Value>, new: Option<&Value>) -> Result<(), AccessError> {
+        if let Some(key) = changed(old, new, &METADATA) {
+            return self.refuse(&format!("/metadata/{key}"));
+        }
+        self.check_labels(field(old, "labels"), field(new, "labels"))?;
+        self.check_annotations(field(old, "annotations"), field(new, "annotations"))
+    }
+
+    fn check_labels(&self, old: Option<&Value>, new: Option<&Value>) -> Result<(), AccessError> {
+        keys(old)
+            .chain(keys(new))
+            .try_for_each(|key| self.check_label(key, field(old, key), field(new, key)))
+    }
+
+    fn check_annotations(
+        &self,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), AccessError> {
+        keys(old)
+            .chain(keys(new))
+            .try_for_each(|key| self.check_annotation(key, field(old, key), field(new, key)))
+    }
+
+    fn check_label(
+        &self,
+        key: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), AccessError> {
+        if old == new {
+            return Ok(());
+        }
+        if key.starts_with(LABELS) {
+            return Err(self.error(format_args!(
+                "the labels {LABELS}* are never changed by a plugin, and {key} is one of them"
+            )));
+        }
+        if self.labels.iter().any(|label| label == key) {
+            return Err(self.error(format_args!(
+                "the workload's selector matches the label {key}, so changing it would orphan the pod"
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_annotation(
+        &self,
+        key: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), AccessError> {
+        if old == new || !key.starts_with(ANNOTATIONS) {
+            return Ok(());
+        }
+        Err(self.error(format_args!(
+            "the annotations {ANNOTATIONS}* are written by the host alone, and {key} is one of them; use a prefix of your own, such as sidecar.podloom.dev/"
+        )))
+    }
+
+    fn refuse(&self, never: &str) -> Result<(), AccessError> {
+        Err(self.error(format_args!(
+            "{never} is never changed by a plugin, whatever it was granted; leave it as it is"
+        )))
+    }
+
+    fn error(&self, reason: impl std::fmt::Display) -> AccessError {
+        AccessError::Forbidden(format!(
+            "writing {} is forbidden: {reason}",
+            shown(self.path)
+        ))
+    }
+}
+
+fn field<'v>(value: Option<&'v Value>, key: &str) -> Option<&'v Value> {
+    value?.get(key)
+}
+
+fn keys(map: Option<&Value>) -> impl Iterator<Item = &str> {
+    map.and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(String::as_str)
+}
+
+/// The first of the fields that differs.
+fn changed<'k>(old: Option<&Value>, new: Option<&Value>, keys: &[&'k str]) -> Option<&'k str> {
+    keys.iter()
+        .copied()
+        .find(|key| field(old, key) != field(new, key))
+}

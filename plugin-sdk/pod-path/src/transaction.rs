@@ -1,0 +1,275 @@
+//! One plugin's run on a pod: reads, writes, and the way back.
+
+mod locate;
+mod log;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::access::Access;
+use crate::check::size;
+use crate::error::{AccessError, EditError, LimitExceeded};
+use crate::grant::tree::{Coverage, Reached};
+use crate::path::{ListSegment, Path};
+use crate::walk::{Step, Walk};
+use log::Entry;
+use plan::Plan;
+
+/// One plugin's run on a pod, which it owns meanwhile.
+///
+/// Everything written can be taken back: [`rollback`](Self::rollback) gives the pod as it was.
+/// See [the crate's page](crate) for the paths.
+///
+/// ```
+/// use podloom_pod_path::{Access, Transaction};
+/// use serde_json::json;
+///
+/// let before = json!({ "metadata": { "labels": { "app": "web" } } });
+/// let mut pod = Transaction::begin(before.clone(), Access::unrestricted().into(), [].into());
+/// pod.set("/metadata/labels/team", "\"core\"".to_owned())?;
+/// assert!(pod.remove("/metadata/labels/app")?);
+/// assert_eq!(pod.keys("/metadata/labels")?, ["team"]);
+/// assert_eq!(pod.rollback(), before);
+/// # Ok::<(), podloom_pod_path::EditError>(())
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    pod: Value,
+    access: Arc<Access>,
+    /// Labels that this pod is selected by.
+    labels: Arc<[String]>,
+    log: Vec<Entry>,
+    /// Calls that write.
+    calls: usize,
+    /// Bytes in the paths and values of those calls.
+    written: usize,
+    /// Bytes written since the pod was last measured.
+    unmeasured: usize,
+    refused: usize,
+}
+
+/// One change to the pod, as the audit tells it.
+///
+/// ```
+/// use podloom_pod_path::{Access, Transaction};
+/// use serde_json::json;
+///
+/// let mut pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+/// pod.set("/spec/volumes/-", r#"{"name": "tmp", "emptyDir": {}}"#.to_owned())?;
+/// let (_, writes) = pod.commit();
+/// assert_eq!(writes[0].path, "/spec/volumes/[name=tmp]");
+/// assert_eq!(writes[0].old, None);
+/// # Ok::<(), podloom_pod_path::EditError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Where, independent of how the plugin put it: elements of lists as `[key=value]` by the field that tells them apart,
+    /// or by their index where that field is absent or not unique.
+    pub path: String,
+    /// What was there; none if nothing was.
+    pub old: Option<Value>,
+    /// What is there now, as JSON text; none if nothing is.
+    pub new: Option<String>,
+}
+
+impl Transaction {
+    /// Begins a run. `labels` are the keys of labels that this pod is selected by, which stay as they are.
+    #[must_use]
+    pub fn begin(pod: Value, access: Arc<Access>, labels: Arc<[String]>) -> Self {
+        Self {
+            pod,
+            access,
+            labels,
+            log: Vec::new(),
+            calls: 0,
+            written: 0,
+            unmeasured: 0,
+            refused: 0,
+        }
+    }
+
+    /// The JSON text at a path; none if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid or not granted, or longer than the limit.
+    pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
+        Ok(self.find(path)?.map(Value::to_string))
+    }
+
+    /// The keys of the object at a path, or `0`, `1`, ... of the list; empty if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and a scalar at the path is an invalid path.
+    pub fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
+        match self.find(path)? {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Object(fields)) => Ok(fields.keys().cloned().collect()),
+            Some(Value::Array(list)) => {
+                Ok((0..list.len()).map(|index| index.to_string()).collect())
+            }
+            Some(scalar) => {
+                let reason = format_args!(
+                    "it leads to {}, which has no keys; use `get`",
+                    crate::check::noun(scalar)
+                );
+                Err(AccessError::invalid_path(path, reason).into())
+            }
+        }
+    }
+
+    /// Writes the JSON text at a path. A value that is there already is not written again.
+    ///
+    /// Missing parents are made where they are objects or lists, never elements of lists.
+    /// A `[key=value]` in the last segment fills that field of the value in, and appends the value if it names no element.
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid, not granted or leads through a missing element, the value does not fit there, or a limit is exceeded.
+    pub fn set(&mut self, path: &str, value: String) -> Result<(), EditError> {
+        self.count(path.len() + value.len())?;
+        let plan = self.plan_set(path, value);
+        self.carry_out(plan).map(drop)
+    }
+
+    /// Inserts the JSON text before the list element that the path names; at the end if the index is the list's length.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set), but neither the list nor an element that a selector names may be missing.
+    pub fn insert(&mut self, path: &str, value: String) -> Result<(), EditError> {
+        self.count(path.len() + value.len())?;
+        let plan = self.plan_insert(path, value);
+        self.carry_out(plan).map(drop)
+    }
+
+    /// Removes what is at a path; false if nothing was. Parents stay, even empty ones.
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid or not granted, or a limit is exceeded.
+    pub fn remove(&mut self, path: &str) -> Result<bool, EditError> {
+        self.count(path.len())?;
+        let plan = self.plan_remove(path);
+        self.carry_out(plan)
+    }
+
+    /// How many writes were forbidden.
+    #[must_use]
+    pub fn refused_writes(&self) -> usize {
+        self.refused
+    }
+
+    /// The pod as it is now, and what was written, in order.
+    #[must_use]
+    pub fn commit(self) -> (Value, Vec<Write>) {
+        (
+            self.pod,
+            self.log.into_iter().map(|entry| entry.write).collect(),
+        )
+    }
+
+    /// The pod as it was.
+    #[must_use]
+    pub fn rollback(mut self) -> Value {
+        for entry in self.log.into_iter().rev() {
+            entry.undo(&mut self.pod);
+        }
+        self.pod
+    }
+
+    fn find(&self, text: &str) -> Result<Option<&Value>, EditError> {
+        let path = self.parse(text)?;
+        let mut reads = Coverage::at_root(self.access.reads.tree());
+        let mut writes = Coverage::at_root(self.access.writes.tree());
+        let mut walk = Walk::new(&self.pod, path);
+        while let Some(step) = walk.step()? {
+            let reached = match &step {
+                Step::Key { key, .. } => Reached::Key(key),
+                Step::Element(element) => Reached::Element(element.value),
+                Step::Missing {
+                    segment: ListSegment::Selector(selector),
+                    ..
+                } => Reached::Missing(selector),
+                Step::Missing {
+                    segment: ListSegment::Index(_),
+                    ..
+                } => Reached::MissingPosition,
+                Step::Missing {
+                    segment: ListSegment::End,
+                    ..
+                } => return Err(past_the_end(text).into()),
+            };
+            reads.follow(reached);
+            if !reads.is_free() {
+                writes.follow(reached);
+            }
+        }
+        if reads.is_covered() || writes.is_covered() {
+            return Ok(walk.here);
+        }
+        Err(self.unreadable(text).into())
+    }
+
+    fn parse<'p>(&self, text: &'p str) -> Result<Path<'p>, EditError> {
+        let limit = self.access.limits.path_bytes;
+        if text.len() > limit {
+            return Err(LimitExceeded::PathBytes(limit).into());
+        }
+        Ok(Path::parse(text)?)
+    }
+
+    /// Counts a call that writes.
+    fn count(&mut self, bytes: usize) -> Result<(), LimitExceeded> {
+        let limits = self.access.limits;
+        self.calls += 1;
+        self.written = self.written.saturating_add(bytes);
+        if self.calls > limits.writes {
+            return Err(LimitExceeded::Writes(limits.writes));
+        }
+        if self.written > limits.written_bytes {
+            return Err(LimitExceeded::WrittenBytes(limits.written_bytes));
+        }
+        self.unmeasured += bytes;
+        Ok(())
+    }
+
+    /// Does what was planned, and says whether anything was.
+    fn carry_out(&mut self, plan: Result<Option<Plan>, EditError>) -> Result<bool, EditError> {
+        if matches!(plan, Err(EditError::Access(AccessError::Forbidden(_)))) {
+            self.refused += 1;
+        }
+        let Some(plan) = plan? else { return Ok(false) };
+        self.log.push(plan.apply(&mut self.pod));
+        let limit = self.access.limits.pod_bytes;
+        // Measuring costs as much as the pod is large, so it is not done for every small write.
+        if self.unmeasured > limit / 16 {
+            self.unmeasured = 0;
+            if size(&self.pod) > limit {
+                return Err(LimitExceeded::PodBytes(limit).into());
+            }
+        }
+        Ok(true)
+    }
+
+    fn unreadable(&self, path: &str) -> AccessError {
+        let Access { reads, writes, .. } = &*self.access;
+        AccessError::Forbidden(format!(
+            "reading {} is forbidden: what may be read is {reads}, and what may be written ({writes}); \
+             add it to the reads that the plugin describes, and to `read` in the chain's manifest",
+            crate::error::shown(path)
+        ))
+    }
+}
+
+fn past_the_end(path: &str) -> AccessError {
+    AccessError::invalid_path(
+        path,
+        "`-` is past the end of the list, where only `set` has something to do",
+    )
+}

@@ -1,0 +1,271 @@
+//! Where a write leads, before anything is known of its value.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::error::AccessError;
+use crate::grant::tree::{Coverage, Reached, Tree};
+use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
+use crate::schema::Schema;
+use crate::walk::{Element, Step, Walk};
+
+/// What a write is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Set,
+    Insert,
+    Remove,
+}
+
+/// Where a write leads.
+#[derive(Debug)]
+pub(super) struct Target<'p, 'v, 'g> {
+    /// The canonical path, without the last segment where that is a [`Last::Missing`], or the place of an insertion.
+    pub(super) canonical: String,
+    /// The indices of the list elements in the canonical path.
+    pub(super) indices: Vec<usize>,
+    /// How many segments the path has.
+    pub(super) depth: usize,
+    /// What is there.
+    pub(super) here: Option<&'v Value>,
+    /// What belongs there.
+    pub(super) schema: Schema,
+    /// Whether it is a value of a map.
+    pub(super) in_map: bool,
+    /// What grants say of the canonical path.
+    pub(super) coverage: Coverage<'g>,
+    pub(super) last: Last<'p, 'v>,
+    /// The topmost parent that is missing.
+    pub(super) absent: Option<Absent<'p>>,
+    /// Whether the path leads through an element that does not exist.
+    pub(super) blocked: bool,
+}
+
+/// What the last segment led to.
+#[derive(Debug)]
+pub(super) enum Last<'p, 'v> {
+    Root,
+    Key,
+    Element(Element<'p, 'v>),
+    Missing {
+        raw: &'p str,
+        segment: ListSegment<'p>,
+        list: Option<&'v [Value]>,
+        schema: Schema,
+    },
+}
+
+/// A parent that is missing.
+#[derive(Debug)]
+pub(super) struct Absent<'p> {
+    /// How many segments lead to what is there.
+    pub(super) depth: usize,
+    /// The keys below it.
+    pub(super) keys: Vec<Cow<'p, str>>,
+}
+
+impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
+    pub(super) fn locate(
+        pod: &'v Value,
+        path: Path<'p>,
+        grants: &'g Tree,
+        purpose: Purpose,
+    ) -> Result<Self, AccessError> {
+        let mut walk = Walk::new(pod, path);
+        let mut target = Self {
+            canonical: String::with_capacity(path.text().len() + 16),
+            indices: Vec::new(),
+            depth: 0,
+            here: None,
+            schema: walk.schema,
+            in_map: false,
+            coverage: Coverage::at_root(grants),
+            last: Last::Root,
+            absent: None,
+            blocked: false,
+        };
+        loop {
+            target.in_map = matches!(walk.schema, Schema::Map(_));
+            let Some(step) = walk.step()? else { break };
+            target.depth += 1;
+            match (step, walk.is_done()) {
+                (Step::Key { raw, key }, is_last) => {
+                    target.pass_key(raw, key, walk.here.is_none() && !is_last);
+                }
+                (Step::Element(element), true) if purpose == Purpose::Insert => {
+                    target.last = Last::Element(element);
+                }
+                (Step::Element(element), is_last) => {
+                    target.blocked |= element.value.is_null() && !is_last;
+                    target.pass_element(element);
+                }
+                (
+                    Step::Missing {
+                        raw,
+                        segment,
+                        list,
+                        schema,
+                    },
+                    is_last,
+                ) => {
+                    target.blocked |= !is_last;
+                    target.pass_missing(raw, segment, list, schema);
+                }
+            }
+            if walk.is_done() {
+                break;
+            }
+            target.enter_missing();
+        }
+        target.here = walk.here;
+        target.schema = walk.schema;
+        Ok(target)
+    }
+
+    fn pass_key(&mut self, raw: &str, key: Cow<'p, str>, is_absent_parent: bool) {
+        self.canonical.push('/');
+        self.canonical.push_str(raw);
+        self.coverage.follow(Reached::Key(&key));
+        match &mut self.absent {
+            Some(absent) => absent.keys.push(key),
+            None if is_absent_parent => {
+                self.absent = Some(Absent {
+                    depth: self.depth - 1,
+                    keys: Vec::new(),
+                });
+            }
+            None => {}
+        }
+        self.last = Last::Key;
+    }
+
+    fn pass_element(&mut self, element: Element<'p, 'v>) {
+        self.canonical.push('/');
+        match (&element.selector, element.schema.element_key()) {
+            // It names the one element, and by the right key.
+            (Some(selector), Some(key)) if selector.key == key => {
+                self.canonical.push_str(element.raw)
+            }
+            _ => push_element(&mut self.canonical, &element),
+        }
+        self.indices.push(element.index);
+        self.coverage.follow(Reached::Element(element.value));
+        self.last = Last::Element(element);
+    }
+
+    fn pass_missing(
+        &mut self,
+        raw: &'p str,
+        segment: ListSegment<'p>,
+        list: Option<&'v [Value]>,
+        schema: Schema,
+    ) {
+        self.last = Last::Missing {
+            raw,
+            segment,
+            list,
+            schema,
+        };
+    }
+
+    /// Goes on below an element that is missing, for the sake of what the rest of the path says of the grants.
+    fn enter_missing(&mut self) {
+        if let Last::Missing { raw, segment, .. } = &self.last {
+            self.canonical.push('/');
+            self.canonical.push_str(raw);
+            self.coverage.follow(missing(segment));
+        }
+    }
+
+    /// The selector that the path ends in.
+    pub(super) fn selector(&self) -> Option<&Selector<'p>> {
+        match &self.last {
+            Last::Element(element) => element.selector.as_ref(),
+            Last::Missing {
+                segment: ListSegment::Selector(selector),
+                ..
+            } => Some(selector),
+            Last::Missing { .. } | Last::Root | Last::Key => None,
+        }
+    }
+
+    /// Takes the last step to an element that does not exist.
+    pub(super) fn pass_new(
+        &mut self,
+        element: &Value,
+        list: &[Value],
+        index: usize,
+        key: Option<&str>,
+    ) {
+        self.coverage.follow(Reached::New(element, list));
+        self.canonical.push('/');
+        push_segment(&mut self.canonical, element, list, index, key);
+        self.indices.push(index);
+    }
+}
+
+/// What a segment that names no element has reached.
+pub(super) fn missing<'s>(segment: &'s ListSegment<'_>) -> Reached<'s> {
+    match segment {
+        ListSegment::Selector(selector) => Reached::Missing(selector),
+        ListSegment::Index(_) | ListSegment::End => Reached::MissingPosition,
+    }
+}
+
+fn push_element(path: &mut String, element: &Element<'_, '_>) {
+    let (before, others) = element.list.split_at(element.index.min(element.list.len()));
+    let after = others.get(1..).unwrap_or_default();
+    let key = element.schema.element_key();
+    let unique = key.is_some_and(|key| {
+        text_of(element.value, key).is_some_and(|text| {
+            !before
+                .iter()
+                .chain(after)
+                .any(|other| has_field(other, key, &text))
+        })
+    });
+    push_segment(
+        path,
+        element.value,
+        &[],
+        element.index,
+        key.filter(|_| unique),
+    );
+}
+
+/// Appends the canonical segment of an element: by its key if none of the others has the same, else by its index.
+fn push_segment(
+    path: &mut String,
+    element: &Value,
+    others: &[Value],
+    index: usize,
+    key: Option<&str>,
+) {
+    /// A longer key would make a path, and so the audit, as long as a plugin likes.
+    const LONGEST: usize = 256;
+    if let Some(key) = key
+        && let Some(text) = text_of(element, key)
+        && text.len() <= LONGEST
+        && !others.iter().any(|other| has_field(other, key, &text))
+    {
+        path.push('[');
+        path.push_str(key);
+        path.push('=');
+        push_escaped(path, &text);
+        path.push(']');
+        return;
+    }
+    // Writing to a string cannot fail.
+    let _ = write!(path, "{index}");
+}
+
+/// The text by which a selector would name an element.
+fn text_of<'v>(element: &'v Value, key: &str) -> Option<Cow<'v, str>> {
+    match element.get(key)? {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        value @ (Value::Number(_) | Value::Bool(_)) => Some(Cow::Owned(value.to_string())),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,110 @@
+//! What was written, and how to take it back.
+
+use serde_json::Value;
+
+use super::Write;
+use crate::path::{segments, unescape};
+
+/// One write and the way back.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) write: Write,
+    pub(super) slot: Slot,
+    pub(super) undo: Undo,
+}
+
+/// The place in a parent that was changed: that of the write, or of the topmost parent that was made for it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// How many segments of the write's path lead to the parent; the next one is the slot. The root has no parent.
+    pub(super) depth: usize,
+    /// The indices of the list elements among those segments, as they were at the time.
+    pub(super) indices: Vec<usize>,
+}
+
+/// How to take a write back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Undo {
+    /// Put the old value into the slot.
+    Restore,
+    /// Put null into the slot.
+    RestoreNull,
+    /// Take the slot away.
+    Take,
+    /// Insert the old value as a list element.
+    Reinsert,
+}
+
+/// Either end of a slot in its parent.
+pub(super) enum Place<'v> {
+    Root(&'v mut Value),
+    Field(&'v mut serde_json::Map<String, Value>, String),
+    Element(&'v mut Vec<Value>, usize),
+}
+
+impl Slot {
+    /// Finds the slot again. There is one as long as the pod is as it was before or after the write.
+    pub(super) fn place<'v>(&self, pod: &'v mut Value, path: &str) -> Option<Place<'v>> {
+        let mut indices = self.indices.iter().copied();
+        let mut segments = segments(path);
+        let mut here = pod;
+        for segment in segments.by_ref().take(self.depth) {
+            here = match here {
+                Value::Object(fields) => fields.get_mut(&*unescape(segment))?,
+                Value::Array(list) => list.get_mut(indices.next()?)?,
+                _ => return None,
+            };
+        }
+        let Some(segment) = segments.next() else {
+            return Some(Place::Root(here));
+        };
+        match here {
+            Value::Object(fields) => Some(Place::Field(fields, unescape(segment).into_owned())),
+            Value::Array(list) => Some(Place::Element(list, indices.next()?)),
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn undo(self, pod: &mut Value) {
+        let Some(place) = self.slot.place(pod, &self.write.path) else {
+            return;
+        };
+        let old = self.write.old.unwrap_or(Value::Null);
+        match (self.undo, place) {
+            (Undo::Restore, place) => drop(place.put(old)),
+            (Undo::RestoreNull, place) => drop(place.put(Value::Null)),
+            (Undo::Take, place) => drop(place.take()),
+            (Undo::Reinsert, place) => place.insert(old),
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Puts a value here and gives what was here.
+    pub(super) fn put(self, value: Value) -> Option<Value> {
+        match self {
+            Self::Root(root) => Some(std::mem::replace(root, value)),
+            Self::Field(fields, key) => fields.insert(key, value),
+            Self::Element(list, index) => list
+                .get_mut(index)
+                .map(|element| std::mem::replace(element, value)),
+        }
+    }
+
+    pub(super) fn take(self) -> Option<Value> {
+        match self {
+            Self::Root(_) => None,
+            Self::Field(fields, key) => fields.remove(&key),
+            Self::Element(list, index) => (index < list.len()).then(|| list.remove(index)),
+        }
+    }
+
+    pub(super) fn insert(self, value: Value) {
+        match self {
+            Self::Element(list, index) => list.insert(index.min(list.len()), value),
+            place => drop(place.put(value)),
+        }
+    }
+}

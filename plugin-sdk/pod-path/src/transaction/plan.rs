@@ -1,0 +1,373 @@
+//! What a write will do, if it may.
+
+use serde_json::{Map, Value};
+
+use super::locate::{Last, Purpose, Target, missing};
+use super::log::{Entry, Slot, Undo};
+use super::{Transaction, Write, past_the_end};
+use crate::check::{check, check_member, depth, noun, scalar, text_depth};
+use crate::error::{AccessError, EditError, LimitExceeded, shown};
+use crate::grant::tree::Reach;
+use crate::path::{ListSegment, Selector, has_text};
+use crate::protected::Change;
+use crate::schema::Schema;
+
+/// A write that has passed every check.
+pub(super) struct Plan {
+    path: String,
+    new: Option<String>,
+    slot: Slot,
+    action: Action,
+}
+
+enum Action {
+    /// Put a value into the slot.
+    Put(Value),
+    /// Insert a value as a list element.
+    Insert(Value),
+    /// Take the slot's value away.
+    Take,
+}
+
+impl Plan {
+    pub(super) fn apply(self, pod: &mut Value) -> Entry {
+        let place = self.slot.place(pod, &self.path);
+        let (old, undo) = match (self.action, place) {
+            (Action::Put(value), Some(place)) => match place.put(value) {
+                None => (None, Undo::Take),
+                Some(Value::Null) => (None, Undo::RestoreNull),
+                old => (old, Undo::Restore),
+            },
+            (Action::Insert(value), Some(place)) => {
+                place.insert(value);
+                (None, Undo::Take)
+            }
+            (Action::Take, Some(place)) => (place.take(), Undo::Reinsert),
+            (_, None) => (None, Undo::Take),
+        };
+        Entry {
+            write: Write {
+                path: self.path,
+                old,
+                new: self.new,
+            },
+            slot: self.slot,
+            undo,
+        }
+    }
+}
+
+impl Transaction {
+    pub(super) fn plan_set(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
+        let mut target = self.locate(text, Purpose::Set)?;
+        if target.blocked {
+            return Err(self
+                .not_found(text, &mut target, "an element on the way does not exist")
+                .into());
+        }
+        if matches!(
+            target.last,
+            Last::Missing {
+                segment: ListSegment::Index(_),
+                ..
+            }
+        ) {
+            return Err(self
+                .not_found(text, &mut target, "the list is shorter; append with `-`")
+                .into());
+        }
+        let mut new = self.parse_value(text, &value, target.depth)?;
+        let filled = match target.selector() {
+            Some(selector) => fill_key(text, &mut new, selector, target.schema)?,
+            None => false,
+        };
+        match target.last {
+            Last::Key if !target.in_map => check(text, &new, target.schema)?,
+            _ => check_member(text, &new, target.schema)?,
+        }
+        if let Last::Missing { list, schema, .. } = &target.last {
+            let (list, key) = (list.unwrap_or_default(), schema.element_key());
+            target.pass_new(&new, list, list.len(), key);
+        }
+        self.permit_set(text, &target, &new)?;
+        if target.here.unwrap_or(&Value::Null) == &new {
+            return Ok(None);
+        }
+        let value = if filled { new.to_string() } else { value };
+        Ok(Some(put(target, new, value)))
+    }
+
+    pub(super) fn plan_insert(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
+        let mut target = self.locate(text, Purpose::Insert)?;
+        if target.blocked {
+            return Err(self
+                .not_found(text, &mut target, "an element on the way does not exist")
+                .into());
+        }
+        let (list, index, schema) = match &target.last {
+            Last::Element(element) => (element.list, element.index, element.schema),
+            Last::Missing {
+                segment: ListSegment::Index(index),
+                list: Some(list),
+                schema,
+                ..
+            } if *index == list.len() => (*list, *index, *schema),
+            Last::Missing {
+                segment: ListSegment::End,
+                ..
+            } => return Err(past_the_end(text).into()),
+            Last::Missing { .. } => {
+                let reason = "nothing is there to insert before; append with `set` and `-`";
+                return Err(self.not_found(text, &mut target, reason).into());
+            }
+            Last::Root | Last::Key => {
+                let reason = "it names no element of a list to insert before; use `set`";
+                return Err(AccessError::invalid_path(text, reason).into());
+            }
+        };
+        let new = self.parse_value(text, &value, target.depth)?;
+        check_member(text, &new, target.schema)?;
+        target.pass_new(&new, list, index, schema.element_key());
+        target.here = None;
+        self.permit_set(text, &target, &new)?;
+        let slot = Slot {
+            depth: target.depth - 1,
+            indices: target.indices,
+        };
+        Ok(Some(Plan {
+            path: target.canonical,
+            new: Some(value),
+            slot,
+            action: Action::Insert(new),
+        }))
+    }
+
+    pub(super) fn plan_remove(&self, text: &str) -> Result<Option<Plan>, EditError> {
+        let mut target = self.locate(text, Purpose::Remove)?;
+        match &target.last {
+            Last::Root => {
+                return Err(
+                    AccessError::invalid_path(text, "the whole pod cannot be removed").into(),
+                );
+            }
+            Last::Missing {
+                segment: ListSegment::End,
+                ..
+            } => return Err(past_the_end(text).into()),
+            Last::Missing { segment, .. } => target.coverage.follow(missing(segment)),
+            Last::Key | Last::Element(_) => {}
+        }
+        let coverage = &target.coverage;
+        if !coverage.is_covered() {
+            return Err(self.unwritable(text, coverage.is_above()).into());
+        }
+        let Some(old) = target.here else {
+            return Ok(None);
+        };
+        let kept = coverage.guards().find(|guard| guard.reach == Reach::Key);
+        if let Some(guard) = kept
+            && !coverage.is_free()
+            && coverage.guards().all(|guard| guard.reach == Reach::Key)
+        {
+            return Err(self.keeps_key(text, guard.key, guard.value).into());
+        }
+        Change {
+            path: &target.canonical,
+            old: Some(old),
+            new: None,
+            labels: &self.labels,
+        }
+        .check()?;
+        let slot = Slot {
+            depth: target.depth - 1,
+            indices: target.indices,
+        };
+        Ok(Some(Plan {
+            path: target.canonical,
+            new: None,
+            slot,
+            action: Action::Take,
+        }))
+    }
+
+    fn locate<'s>(
+        &'s self,
+        text: &'s str,
+        purpose: Purpose,
+    ) -> Result<Target<'s, 's, 's>, EditError> {
+        let path = self.parse(text)?;
+        let target = Target::locate(&self.pod, path, self.access.writes.tree(), purpose)?;
+        if target.coverage.is_covered() || target.coverage.is_above() {
+            return Ok(target);
+        }
+        Err(self.unwritable(text, false).into())
+    }
+
+    fn parse_value(&self, path: &str, text: &str, path_depth: usize) -> Result<Value, EditError> {
+        let limit = self.access.limits.value_depth;
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            // The parser has a limit of its own, which must not pass for bad JSON.
+            Err(_) if path_depth + text_depth(text) > limit => {
+                return Err(LimitExceeded::Depth(limit).into());
+            }
+            Err(error) => {
+                return Err(AccessError::invalid_value(
+                    path,
+                    format_args!("it is not JSON: {error}"),
+                )
+                .into());
+            }
+        };
+        if path_depth + depth(&value) > limit {
+            return Err(LimitExceeded::Depth(limit).into());
+        }
+        Ok(value)
+    }
+
+    fn permit_set(
+        &self,
+        text: &str,
+        target: &Target<'_, '_, '_>,
+        new: &Value,
+    ) -> Result<(), AccessError> {
+        let change = Change {
+            path: &target.canonical,
+            old: target.here,
+            new: Some(new),
+            labels: &self.labels,
+        };
+        change.check()?;
+        let coverage = &target.coverage;
+        let unchanged = target.here == Some(new);
+        let permitted = coverage.is_free()
+            || coverage.guards().any(|guard| match guard.reach {
+                Reach::Beside => true,
+                Reach::Key => unchanged,
+                Reach::Element => new
+                    .get(guard.key)
+                    .is_some_and(|key| has_text(key, guard.value)),
+            });
+        if permitted || coverage.is_above() && is_missing_parent(target, new) {
+            return Ok(());
+        }
+        match coverage.guards().next() {
+            Some(guard) => Err(self.keeps_key(text, guard.key, guard.value)),
+            None => Err(self.unwritable(text, coverage.is_above())),
+        }
+    }
+
+    /// The error for a place that does not exist, unless the plugin may not know that.
+    fn not_found(&self, text: &str, target: &mut Target<'_, '_, '_>, reason: &str) -> AccessError {
+        if let Last::Missing { segment, .. } = &target.last {
+            target.coverage.follow(missing(segment));
+        }
+        if !target.coverage.is_covered() {
+            return self.unwritable(text, target.coverage.is_above());
+        }
+        AccessError::NotFound(format!("nothing is at {}: {reason}", shown(text)))
+    }
+
+    fn unwritable(&self, path: &str, is_above: bool) -> AccessError {
+        let (path, writes) = (shown(path), &self.access.writes);
+        AccessError::Forbidden(if is_above {
+            format!(
+                "writing {path} is forbidden: it lies above what may be written, which is {writes}; write below it, path by path"
+            )
+        } else {
+            format!(
+                "writing {path} is forbidden: what may be written is {writes}; \
+                 add it to the writes that the plugin describes, and to `allow` in the chain's manifest"
+            )
+        })
+    }
+
+    fn keeps_key(&self, path: &str, key: &str, value: &str) -> AccessError {
+        AccessError::Forbidden(format!(
+            "writing {} is forbidden: the element is granted as [{key}={value}], so its {key} stays (what may be written is {}); \
+             to change that, ask for `*` in place of the selector",
+            shown(path),
+            self.access.writes
+        ))
+    }
+}
+
+/// Whether a write only makes an empty parent on the way to what was granted.
+fn is_missing_parent(target: &Target<'_, '_, '_>, new: &Value) -> bool {
+    let is_empty = match new {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    };
+    is_empty && target.here.is_none() && matches!(target.last, Last::Key)
+}
+
+/// Fills in the field that a selector names, and tells whether that was needed.
+fn fill_key(
+    path: &str,
+    value: &mut Value,
+    selector: &Selector<'_>,
+    schema: Schema,
+) -> Result<bool, AccessError> {
+    let (key, text) = (&*selector.key, &*selector.value);
+    let Value::Object(fields) = value else {
+        let reason = format_args!(
+            "an element that is named by its {key} must be an object, found {}",
+            noun(value)
+        );
+        return Err(AccessError::invalid_value(path, reason));
+    };
+    match fields.get(key) {
+        None | Some(Value::Null) => {}
+        Some(own) if has_text(own, text) => return Ok(false),
+        Some(_) => {
+            let reason = format_args!(
+                "its field {key} is not the {text:?} that the path names; leave it out, or make both agree"
+            );
+            return Err(AccessError::invalid_value(path, reason));
+        }
+    }
+    match scalar(text, schema.field(key)).filter(|own| has_text(own, text)) {
+        Some(own) => {
+            fields.insert(key.to_owned(), own);
+            Ok(true)
+        }
+        None => {
+            let reason = format_args!(
+                "the path names its {key} {text:?}, but expected {}",
+                schema.field(key).noun()
+            );
+            Err(AccessError::invalid_value(path, reason))
+        }
+    }
+}
+
+/// The write of a value at a target that may be missing, and so may its parents.
+fn put(target: Target<'_, '_, '_>, new: Value, text: String) -> Plan {
+    let is_new_element = matches!(target.last, Last::Missing { .. });
+    let (depth, action) = match target.absent {
+        Some(absent) => {
+            let innermost = if is_new_element {
+                Value::Array(vec![new])
+            } else {
+                new
+            };
+            let value = absent.keys.into_iter().rev().fold(innermost, |value, key| {
+                Value::Object(Map::from_iter([(key.into_owned(), value)]))
+            });
+            (absent.depth, Action::Put(value))
+        }
+        None if is_new_element => (target.depth - 1, Action::Insert(new)),
+        None => (target.depth.saturating_sub(1), Action::Put(new)),
+    };
+    let slot = Slot {
+        depth,
+        indices: target.indices,
+    };
+    Plan {
+        path: target.canonical,
+        new: Some(text),
+        slot,
+        action,
+    }
+}

@@ -1,0 +1,204 @@
+//! Following a path into a pod, segment by segment.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::check::noun;
+use crate::error::AccessError;
+use crate::path::{ListSegment, Path, Segments, Selector, unescape};
+use crate::schema::{ROOT, Schema, Shape};
+
+/// A position on the way along a path.
+#[derive(Debug)]
+pub(crate) struct Walk<'p, 'v> {
+    path: Path<'p>,
+    rest: Segments<'p>,
+    /// What the path has led to so far; none if nothing is there, or a field that is null, which means the same.
+    pub(crate) here: Option<&'v Value>,
+    /// What belongs there.
+    pub(crate) schema: Schema,
+}
+
+/// What one segment led to.
+#[derive(Debug)]
+pub(crate) enum Step<'p, 'v> {
+    /// A field of an object, or of what would be an object.
+    Key {
+        /// As the path has it.
+        raw: &'p str,
+        key: Cow<'p, str>,
+    },
+    /// An element of a list.
+    Element(Element<'p, 'v>),
+    /// An element that is not there.
+    Missing {
+        /// As the path has it.
+        raw: &'p str,
+        segment: ListSegment<'p>,
+        /// None if not even the list is there.
+        list: Option<&'v [Value]>,
+        /// The type of the list.
+        schema: Schema,
+    },
+}
+
+/// An element of a list.
+#[derive(Debug)]
+pub(crate) struct Element<'p, 'v> {
+    /// As the path has it.
+    pub(crate) raw: &'p str,
+    pub(crate) list: &'v [Value],
+    pub(crate) index: usize,
+    pub(crate) value: &'v Value,
+    /// How it was named, if not by its position.
+    pub(crate) selector: Option<Selector<'p>>,
+    /// The type of the list.
+    pub(crate) schema: Schema,
+}
+
+impl<'p, 'v> Walk<'p, 'v> {
+    pub(crate) fn new(pod: &'v Value, path: Path<'p>) -> Self {
+        Self {
+            path,
+            rest: path.segments(),
+            here: Some(pod),
+            schema: ROOT,
+        }
+    }
+
+    /// Whether no segment is left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.rest.is_done()
+    }
+
+    /// Takes one step; none at the end of the path.
+    pub(crate) fn step(&mut self) -> Result<Option<Step<'p, 'v>>, AccessError> {
+        let Some(raw) = self.rest.next() else {
+            return Ok(None);
+        };
+        let step = match self.here {
+            Some(Value::Object(fields)) => {
+                let key = unescape(raw);
+                self.here = fields.get(&*key).filter(|value| !value.is_null());
+                self.schema = self.schema.field(&key);
+                Step::Key { raw, key }
+            }
+            Some(Value::Array(list)) => self.step_in_list(raw, list)?,
+            None | Some(Value::Null) => self.step_in_nothing(raw)?,
+            Some(scalar) => {
+                let reason = format_args!(
+                    "before {raw:?} it leads to {}, which has nothing below it",
+                    noun(scalar)
+                );
+                return Err(AccessError::invalid_path(self.path.text(), reason));
+            }
+        };
+        Ok(Some(step))
+    }
+
+    fn step_in_list(
+        &mut self,
+        raw: &'p str,
+        list: &'v [Value],
+    ) -> Result<Step<'p, 'v>, AccessError> {
+        let segment = self.list_segment(raw)?;
+        let index = match &segment {
+            ListSegment::Index(index) => Some(*index),
+            ListSegment::End => None,
+            ListSegment::Selector(selector) => self.select(raw, selector, list)?,
+        };
+        let schema = self.schema;
+        self.schema = schema.element();
+        let Some((index, value)) = index.and_then(|index| Some((index, list.get(index)?))) else {
+            self.here = None;
+            return Ok(Step::Missing {
+                raw,
+                segment,
+                list: Some(list),
+                schema,
+            });
+        };
+        self.here = Some(value);
+        let selector = match segment {
+            ListSegment::Selector(selector) => Some(selector),
+            ListSegment::Index(_) | ListSegment::End => None,
+        };
+        Ok(Step::Element(Element {
+            raw,
+            list,
+            index,
+            value,
+            selector,
+            schema,
+        }))
+    }
+
+    /// Where nothing is, the schema says what the segment means; where that does not know either, the segment's form does.
+    fn step_in_nothing(&mut self, raw: &'p str) -> Result<Step<'p, 'v>, AccessError> {
+        self.here = None;
+        let schema = self.schema;
+        match schema.shape() {
+            Shape::Scalar => {
+                let reason = format_args!(
+                    "before {raw:?} it leads to {}, which has nothing below it",
+                    schema.noun()
+                );
+                Err(AccessError::invalid_path(self.path.text(), reason))
+            }
+            Shape::Unknown if !ListSegment::is_meant(raw) => Ok(self.step_to_key(raw)),
+            Shape::Object => Ok(self.step_to_key(raw)),
+            Shape::List | Shape::Unknown => {
+                let segment = self.list_segment(raw)?;
+                self.schema = schema.element();
+                Ok(Step::Missing {
+                    raw,
+                    segment,
+                    list: None,
+                    schema,
+                })
+            }
+        }
+    }
+
+    fn step_to_key(&mut self, raw: &'p str) -> Step<'p, 'v> {
+        let key = unescape(raw);
+        self.schema = self.schema.field(&key);
+        Step::Key { raw, key }
+    }
+
+    fn list_segment(&self, raw: &'p str) -> Result<ListSegment<'p>, AccessError> {
+        ListSegment::parse(raw).ok_or_else(|| {
+            let key = self.schema.element_key().unwrap_or("key");
+            let reason = format_args!(
+                "{raw:?} stands on a list, where an element is named as `[{key}=value]` or by its index, such as `0`"
+            );
+            AccessError::invalid_path(self.path.text(), reason)
+        })
+    }
+
+    fn select(
+        &self,
+        raw: &str,
+        selector: &Selector<'_>,
+        list: &[Value],
+    ) -> Result<Option<usize>, AccessError> {
+        let mut matching = list
+            .iter()
+            .enumerate()
+            .filter(|(_, element)| selector.matches(element));
+        let Some((index, _)) = matching.next() else {
+            return Ok(None);
+        };
+        match matching.count() {
+            0 => Ok(Some(index)),
+            more => {
+                let reason = format_args!(
+                    "{raw:?} matches {} elements; name the one by its index",
+                    more + 1
+                );
+                Err(AccessError::invalid_path(self.path.text(), reason))
+            }
+        }
+    }
+}
