@@ -32,6 +32,7 @@
 //!
 //! let run = testing::run::<Team>(&json!({}), &submitted, &pod);
 //!
+//! assert_eq!(run.result, Ok(()));
 //! assert_eq!(run.pod["metadata"]["labels"]["team"], "web");
 //! testing::check_laws::<Team>(&json!({}), &submitted, &pod);
 //! ```
