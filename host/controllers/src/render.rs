@@ -7,6 +7,8 @@
 
 mod accept;
 mod check;
+#[cfg(test)]
+mod fixtures;
 mod merge;
 mod options;
 mod pod;
@@ -18,3 +20,6 @@ pub use merge::{EffectiveConfig, config_version, merge};
 pub use options::OptionsError;
 pub use pod::{RenderError, browser_labels, hostname, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,146 @@
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use podloom_api::names;
 
+use super::Options;
+
+fn metadata(text: &str) -> ObjectMeta {
+    ObjectMeta {
+        annotations: Some([(names::annotation::OPTIONS.to_owned(), text.to_owned())].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+#[track_caller]
+fn check_error(text: &str, expected: &str) {
+    let error = Options::read(&metadata(text)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("annotation selenosis.io/options{expected}")
+    );
+}
+
+#[test]
+fn absent_options_are_no_options() {
+    assert_eq!(
+        Options::read(&ObjectMeta::default()).unwrap(),
+        Options::default()
+    );
+    for text in [
+        "",
+        "  ",
+        "{}",
+        r#"{"labels": null, "containers": null}"#,
+        r#"{"of the future": [1]}"#,
+    ] {
+        assert_eq!(
+            Options::read(&metadata(text)).unwrap(),
+            Options::default(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    check_error(
+        "{",
+        " is no JSON: EOF while parsing an object at line 1 column 1",
+    );
+    check_error(
+        r#"{"labels": {"a": "b",}}"#,
+        " is no JSON: trailing comma at line 1 column 22",
+    );
+    check_error("[]", ": the whole is a list, use an object");
+    check_error(
+        r#"{"labels": "a=b"}"#,
+        ": labels is a string, use an object",
+    );
+    check_error(
+        r#"{"labels": {"team": 7}}"#,
+        ": labels.team is a number, use a string",
+    );
+    check_error(
+        r#"{"labels": {"a b": "c"}}"#,
+        r#": labels holds "a b", which is no valid label key"#,
+    );
+    check_error(
+        r#"{"containers": []}"#,
+        ": containers is a list, use an object",
+    );
+    check_error(
+        r#"{"containers": {"browser": null}}"#,
+        ": containers.browser is null, use an object",
+    );
+    check_error(
+        r#"{"containers": {"browser": {"env": {"DEBUG": true}}}}"#,
+        ": containers.browser.env.DEBUG is a boolean, use a string",
+    );
+    check_error(
+        r#"{"containers": {"browser": {"env": {"A=B": ""}}}}"#,
+        r#": containers.browser.env holds "A=B", which is no valid name of a variable"#,
+    );
+}
+
+#[test]
+fn errors_never_show_values() {
+    let texts = [
+        r#"{"labels": {"token": ["s3cret"]}}"#,
+        r#"{"containers": {"browser": {"env": {"TOKEN": ["s3cret"]}}}}"#,
+        r#"{"containers": {"browser": {"env": {"TOKEN": "s3cret" "#,
+        r#"{"containers": {"browser": {"env": {"TOKEN": s3cret}}}}"#,
+        r#"{"containers": "s3cret"}"#,
+    ];
+    for text in texts {
+        let error = Options::read(&metadata(text)).unwrap_err();
+        assert!(!format!("{error}").contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn values_of_labels_are_made_valid() {
+    let options = Options::read(&metadata(r#"{"labels": {"test": "login works (de)"}}"#)).unwrap();
+    assert_eq!(options.labels["test"], "login-works--de");
+}
+
+#[test]
+fn variables_are_replaced_where_they_are_and_new_ones_follow() {
+    let text = r#"{"containers": {
+        "browser": {"env": {"Z": "z", "TZ": "CET", "A": "a"}},
+        "nobody": {"env": {"X": "x"}}
+    }}"#;
+    let options = Options::read(&metadata(text)).unwrap();
+    let variable = |name: &str, value: &str| EnvVar {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        value_from: None,
+    };
+    let mut container = Container {
+        name: "browser".to_owned(),
+        env: Some(vec![
+            EnvVar {
+                value: None,
+                value_from: Some(EnvVarSource::default()),
+                ..variable("TZ", "")
+            },
+            variable("LANG", "en"),
+        ]),
+        ..Container::default()
+    };
+    options.apply(&mut container);
+    assert_eq!(
+        container.env.unwrap(),
+        [
+            variable("TZ", "CET"),
+            variable("LANG", "en"),
+            variable("A", "a"),
+            variable("Z", "z")
+        ],
+    );
+    let mut other = Container {
+        name: "other".to_owned(),
+        ..Container::default()
+    };
+    options.apply(&mut other);
+    assert_eq!(other.env, None);
+}
