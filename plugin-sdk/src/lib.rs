@@ -67,8 +67,9 @@ pub use serde_json;
 
 /// What nearly every plugin uses.
 pub mod prelude {
+    // What the derive of `JsonSchema` writes names the crate, which a plugin need not depend on.
     #[cfg(not(target_family = "wasm"))]
-    pub use schemars::JsonSchema;
+    pub use schemars::{self, JsonSchema};
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{

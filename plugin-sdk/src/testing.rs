@@ -69,6 +69,8 @@ pub struct Submitted {
     pub namespace_annotations: BTreeMap<String, String>,
     /// Whether the result will be thrown away.
     pub dry_run: bool,
+    /// Keys of the labels that the workload's selector matches: no plugin may change them.
+    pub selector: Vec<String>,
 }
 
 impl Default for Submitted {
@@ -82,6 +84,7 @@ impl Default for Submitted {
             namespace_labels: BTreeMap::new(),
             namespace_annotations: BTreeMap::new(),
             dry_run: false,
+            selector: Vec::new(),
         }
     }
 }
@@ -149,7 +152,7 @@ pub fn run<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) -> Ru
             dry_run: submitted.dry_run,
         },
     };
-    let transaction = Transaction::begin(pod.clone(), access, Arc::default());
+    let transaction = Transaction::begin(pod.clone(), access, submitted.selector.as_slice().into());
     let pod = Pod {
         handle: Handle(RefCell::new(transaction)),
     };
