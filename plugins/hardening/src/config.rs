@@ -1,0 +1,404 @@
+//! What users configure, in Kubernetes' own words.
+
+use podloom_plugin_sdk::prelude::*;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+/// Configuration of the plugin hardening. Everything is optional.
+#[derive(Deserialize, Default)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Config {
+    /// Say what happens to a pod that does not meet the profile. Default: `enforce`.
+    pub mode: Mode,
+
+    /// Choose the Pod Security Standard that pods shall meet. Default: `restricted`.
+    pub profile: Profile,
+
+    /// Choose the version of the standard: `latest`, or `v1.24` and the like, as in the namespace label
+    /// `pod-security.kubernetes.io/enforce-version`. Default: `latest`.
+    pub version: Version,
+
+    /// Rewrite explicit settings that violate the profile, where they can be rewritten, instead of refusing them.
+    /// Default: false.
+    pub force: bool,
+
+    /// Give pods that name no user this one. An image whose user is a name or root does not start under
+    /// `runAsNonRoot` without. Default: none.
+    #[cfg_attr(
+        not(target_family = "wasm"),
+        schemars(range(min = 1, max = 2_147_483_647))
+    )]
+    pub run_as_user: Option<i64>,
+
+    /// Give pods that name no primary group this one. Default: none.
+    #[cfg_attr(
+        not(target_family = "wasm"),
+        schemars(range(min = 0, max = 2_147_483_647))
+    )]
+    pub run_as_group: Option<i64>,
+
+    /// Give pods that name no group for their volumes this one. Default: none.
+    #[cfg_attr(
+        not(target_family = "wasm"),
+        schemars(range(min = 0, max = 2_147_483_647))
+    )]
+    pub fs_group: Option<i64>,
+
+    /// Give pods and containers without a seccomp profile this one, also where the profile does not ask for any.
+    /// Default: `RuntimeDefault` where the profile asks for one, else none.
+    pub seccomp_profile: Option<SeccompProfile>,
+
+    /// Make the root file system of containers read-only, unless they say otherwise, and give them writable directories.
+    /// Default: left alone.
+    pub read_only_root_filesystem: Option<ReadOnlyRoot>,
+
+    /// Set to false to keep the service account's token out of pods that neither ask for it nor mount one.
+    /// Default: left alone.
+    pub automount_service_account_token: Option<bool>,
+
+    /// Set to false to keep the addresses of all Services of the namespace out of the environment of pods that do not say.
+    /// Default: left alone.
+    pub enable_service_links: Option<bool>,
+
+    /// Name what is spared, each with a reason. Default: nothing.
+    pub exemptions: Vec<Exemption>,
+
+    /// Choose what beyond the profile is reported as a note. Nothing of it is changed or refused. Default: nothing.
+    pub report: Vec<Report>,
+}
+
+/// What happens to a pod that does not meet the profile.
+#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// Nothing is read, nothing is written.
+    Off,
+    /// Nothing is written; a note says for each setting what is wrong, or would be written.
+    Warn,
+    /// What is absent is filled in. What explicitly violates the profile is noted, and the pod let through.
+    Mutate,
+    /// What is absent is filled in. What explicitly violates the profile is refused, all reasons at once.
+    #[default]
+    Enforce,
+}
+
+/// A Pod Security Standard.
+#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase")]
+pub enum Profile {
+    /// Prevents known ways to gain privileges.
+    Baseline,
+    /// What is known today about hardening pods.
+    #[default]
+    Restricted,
+}
+
+/// A version of the standard: the minor number of a Kubernetes release.
+#[derive(Clone, Copy)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    schemars(extend("pattern" = r"^(latest|v1\.(0|[1-9][0-9]{0,2}))$"))
+)]
+pub struct Version(#[cfg_attr(not(target_family = "wasm"), schemars(with = "String"))] pub u16);
+
+impl Default for Version {
+    fn default() -> Self {
+        Self(u16::MAX)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "latest" {
+            return Ok(Self::default());
+        }
+        let minor = text
+            .strip_prefix("v1.")
+            .and_then(|minor| minor.parse().ok());
+        minor
+            .map(Self)
+            .ok_or_else(|| de::Error::custom("version must be latest or v1.<minor>, such as v1.24"))
+    }
+}
+
+/// A seccomp profile.
+#[derive(Deserialize)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SeccompProfile {
+    /// Name the kind of profile.
+    pub r#type: SeccompType,
+    /// Name the profile's file on the node, for `Localhost` alone.
+    pub localhost_profile: Option<String>,
+}
+
+/// The kinds of seccomp profile that the standards allow.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+pub enum SeccompType {
+    /// That of the container runtime.
+    RuntimeDefault,
+    /// A file on the node.
+    Localhost,
+}
+
+/// What comes with a read-only root file system.
+#[derive(Deserialize)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadOnlyRoot {
+    /// Mount an empty directory at each of these paths, a volume of its own for each container. It hides what the image
+    /// has there. A path at or below an existing mount gets none. Default: `/tmp`, `/var/run` and `/var/cache`, 64Mi each.
+    pub empty_dirs: Option<Vec<EmptyDir>>,
+}
+
+/// A writable directory.
+#[derive(Deserialize)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EmptyDir {
+    /// Name the path in the container.
+    pub mount_path: String,
+    /// Limit its size: beyond, the pod is evicted. Default: `64Mi`.
+    pub size_limit: Option<String>,
+    /// Restrict it to containers whose image matches one of these; `*` stands for any text. Default: all.
+    #[serde(default)]
+    pub images: Vec<String>,
+}
+
+/// What is spared. All that is given must hold.
+#[derive(Deserialize)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exemption {
+    /// Say why. Goes into a note on each pod that is spared.
+    pub reason: String,
+    /// Restrict it to these namespaces; `*` stands for any text. Default: all.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// Restrict it to pods of these service accounts; `*` stands for any text. Default: all.
+    #[serde(default)]
+    pub service_accounts: Vec<String>,
+    /// Restrict it to pods with these labels. Who may create pods may set labels: prefer namespaces. Default: all.
+    #[serde(default)]
+    pub match_labels: Labels,
+    /// Spare only containers of these names; `*` stands for any text. Default: the whole pod.
+    #[serde(default)]
+    pub containers: Vec<String>,
+}
+
+/// Labels with their values, in the order of the text.
+#[derive(Default)]
+pub struct Labels(pub Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LabelsVisitor;
+        impl<'de> Visitor<'de> for LabelsVisitor {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut labels = Vec::new();
+                while let Some(key) = map.next_key()? {
+                    labels.push((key, map.next_value()?));
+                }
+                Ok(Labels(labels))
+            }
+        }
+        deserializer.deserialize_map(LabelsVisitor)
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl JsonSchema for Labels {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Labels".into()
+    }
+
+    fn json_schema(
+        generator: &mut podloom_plugin_sdk::schemars::SchemaGenerator,
+    ) -> podloom_plugin_sdk::schemars::Schema {
+        std::collections::BTreeMap::<String, String>::json_schema(generator)
+    }
+}
+
+/// What is reported beyond the profile.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars")
+)]
+#[serde(rename_all = "camelCase")]
+pub enum Report {
+    /// Containers without requests and limits.
+    Resources,
+    /// Images with the tag `latest`, or with none.
+    LatestTag,
+    /// Images that are not pinned by a digest.
+    Digest,
+    /// Images that are not pinned by a digest and whose pull policy is not `Always`: a node may run an old copy.
+    PullPolicy,
+    /// Pods that do not run in a user namespace (`hostUsers: false`).
+    HostUsers,
+}
+
+/// Everything that is wrong with a configuration and that its schema does not tell.
+pub(crate) fn validate(config: &Config) -> Vec<String> {
+    let mut errors = Vec::new();
+    if config.automount_service_account_token == Some(true) {
+        errors.push("automountServiceAccountToken: only false is a hardening: leave it out to let the pod and its service account decide".to_owned());
+    }
+    if config.enable_service_links == Some(true) {
+        errors.push(
+            "enableServiceLinks: only false is a hardening: leave it out to let the pod decide"
+                .to_owned(),
+        );
+    }
+    if config
+        .run_as_user
+        .is_some_and(|user| !(1..=i64::from(i32::MAX)).contains(&user))
+    {
+        errors.push("runAsUser: must be between 1 and 2147483647".to_owned());
+    }
+    for (name, group) in [
+        ("runAsGroup", config.run_as_group),
+        ("fsGroup", config.fs_group),
+    ] {
+        if group.is_some_and(|group| !(0..=i64::from(i32::MAX)).contains(&group)) {
+            errors.push([name, ": must be between 0 and 2147483647"].concat());
+        }
+    }
+    if let Some(seccomp) = &config.seccomp_profile {
+        validate_seccomp(seccomp, &mut errors);
+    }
+    if let Some(read_only) = &config.read_only_root_filesystem {
+        for directory in read_only.empty_dirs.iter().flatten() {
+            validate_empty_dir(directory, &mut errors);
+        }
+    }
+    for exemption in &config.exemptions {
+        validate_exemption(exemption, &mut errors);
+    }
+    errors
+}
+
+fn validate_seccomp(seccomp: &SeccompProfile, errors: &mut Vec<String>) {
+    let complaint = match (seccomp.r#type, seccomp.localhost_profile.as_deref()) {
+        (SeccompType::RuntimeDefault, Some(_)) => {
+            "only a profile of type Localhost has a file: remove it"
+        }
+        (SeccompType::Localhost, None) => {
+            "a profile of type Localhost needs the file's path below the kubelet's seccomp directory"
+        }
+        (SeccompType::Localhost, Some(file))
+            if file.is_empty()
+                || file.starts_with('/')
+                || file.split('/').any(|part| part == "..")
+                || !is_plain(file) =>
+        {
+            "must be a path below the kubelet's seccomp directory, without quotes, backslashes, control characters or parts .."
+        }
+        _ => return,
+    };
+    errors.push(["seccompProfile.localhostProfile: ", complaint].concat());
+}
+
+fn validate_empty_dir(directory: &EmptyDir, errors: &mut Vec<String>) {
+    let path = &directory.mount_path;
+    let mut complain = |complaint: &str| {
+        errors.push(["readOnlyRootFilesystem.emptyDirs: ", path, ": ", complaint].concat());
+    };
+    if !path.starts_with('/') || path.trim_end_matches('/').is_empty() {
+        complain("mountPath must be an absolute path below the root");
+    }
+    if path.contains(':') || !is_plain(path) {
+        complain("mountPath must have no colon, quote, backslash or control character");
+    }
+    if directory
+        .size_limit
+        .as_deref()
+        .is_some_and(|size| !is_size(size))
+    {
+        complain("sizeLimit must be a quantity of bytes, such as 64Mi");
+    }
+}
+
+fn validate_exemption(exemption: &Exemption, errors: &mut Vec<String>) {
+    if exemption.reason.trim().is_empty() {
+        errors.push("exemptions: each needs a reason".to_owned());
+    }
+    let dimensions = [
+        &exemption.namespaces,
+        &exemption.service_accounts,
+        &exemption.containers,
+    ];
+    if dimensions.iter().all(|names| names.is_empty()) && exemption.match_labels.0.is_empty() {
+        errors.push(
+            "exemptions: one without namespaces, serviceAccounts, matchLabels and containers spares everything: use mode off for that"
+                .to_owned(),
+        );
+    }
+}
+
+/// Whether text can stand between quotes in JSON as it is.
+fn is_plain(text: &str) -> bool {
+    text.chars()
+        .all(|character| !character.is_control() && character != '"' && character != '\\')
+}
+
+/// Whether text is a whole number of bytes, of at most twelve digits, with a suffix that Kubernetes knows.
+fn is_size(text: &str) -> bool {
+    let suffix = text.trim_start_matches(|character: char| character.is_ascii_digit());
+    let digits = text.len() - suffix.len();
+    (1..=12).contains(&digits)
+        && ["", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"].contains(&suffix)
+}

@@ -1,0 +1,1 @@
+//! What the plugin does, judged by an independent reading of the Pod Security Standards.

@@ -1,0 +1,406 @@
+//! What the plugin looks at in a pod; everything else is skipped as it is read, and stays as it is.
+//!
+//! A field that is `null` is absent, as it is for the API server.
+
+mod read;
+
+use podloom_plugin_sdk::{Error, Pod, path};
+
+use self::read::{Fields, Target};
+
+/// The pod's specification.
+#[derive(Default)]
+pub(crate) struct Spec {
+    pub(crate) host_network: Option<bool>,
+    pub(crate) host_pid: Option<bool>,
+    pub(crate) host_ipc: Option<bool>,
+    pub(crate) host_users: Option<bool>,
+    pub(crate) os: Named,
+    pub(crate) node_selector: NodeSelector,
+    pub(crate) service_account_name: Option<String>,
+    pub(crate) service_account: Option<String>,
+    pub(crate) automount_service_account_token: Option<bool>,
+    pub(crate) enable_service_links: Option<bool>,
+    pub(crate) resources: bool,
+    pub(crate) security_context: SecurityContext,
+    pub(crate) volumes: Vec<Volume>,
+    init_containers: Vec<Container>,
+    containers: Vec<Container>,
+    ephemeral_containers: Vec<Container>,
+}
+
+impl Fields for Spec {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "hostNetwork" => Target::Flag(&mut self.host_network),
+            "hostPID" => Target::Flag(&mut self.host_pid),
+            "hostIPC" => Target::Flag(&mut self.host_ipc),
+            "hostUsers" => Target::Flag(&mut self.host_users),
+            "os" => Target::Object(&mut self.os),
+            "nodeSelector" => Target::Object(&mut self.node_selector),
+            "serviceAccountName" => Target::Text(&mut self.service_account_name),
+            "serviceAccount" => Target::Text(&mut self.service_account),
+            "automountServiceAccountToken" => {
+                Target::Flag(&mut self.automount_service_account_token)
+            }
+            "enableServiceLinks" => Target::Flag(&mut self.enable_service_links),
+            "resources" => Target::Presence(&mut self.resources),
+            "securityContext" => Target::Object(&mut self.security_context),
+            "volumes" => Target::List(&mut self.volumes),
+            "initContainers" => Target::List(&mut self.init_containers),
+            "containers" => Target::List(&mut self.containers),
+            "ephemeralContainers" => Target::List(&mut self.ephemeral_containers),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// Something that has a name: an operating system, a sysctl.
+#[derive(Default)]
+pub(crate) struct Named {
+    pub(crate) name: Option<String>,
+}
+
+impl Fields for Named {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "name" => Target::Text(&mut self.name),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct NodeSelector {
+    pub(crate) os: Option<String>,
+}
+
+impl Fields for NodeSelector {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "kubernetes.io/os" => Target::Text(&mut self.os),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// A container of any of the three lists.
+#[derive(Default)]
+pub(crate) struct Container {
+    pub(crate) name: Option<String>,
+    pub(crate) image: Option<String>,
+    pub(crate) image_pull_policy: Option<String>,
+    pub(crate) resources: Resources,
+    pub(crate) security_context: SecurityContext,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) volume_mounts: Vec<Mount>,
+    pub(crate) liveness_probe: Handler,
+    pub(crate) readiness_probe: Handler,
+    pub(crate) startup_probe: Handler,
+    pub(crate) lifecycle: Lifecycle,
+    /// Its path in the pod.
+    pub(crate) path: String,
+    /// Whether it may be changed: ephemeral containers may not.
+    pub(crate) writable: bool,
+    /// Whether the configuration spares it.
+    pub(crate) exempt: bool,
+}
+
+impl Fields for Container {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "name" => Target::Text(&mut self.name),
+            "image" => Target::Text(&mut self.image),
+            "imagePullPolicy" => Target::Text(&mut self.image_pull_policy),
+            "resources" => Target::Object(&mut self.resources),
+            "securityContext" => Target::Object(&mut self.security_context),
+            "ports" => Target::List(&mut self.ports),
+            "volumeMounts" => Target::List(&mut self.volume_mounts),
+            "livenessProbe" => Target::Object(&mut self.liveness_probe),
+            "readinessProbe" => Target::Object(&mut self.readiness_probe),
+            "startupProbe" => Target::Object(&mut self.startup_probe),
+            "lifecycle" => Target::Object(&mut self.lifecycle),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// A security context, of the pod or of a container: each has some of these fields.
+#[derive(Default)]
+pub(crate) struct SecurityContext {
+    pub(crate) privileged: Option<bool>,
+    pub(crate) allow_privilege_escalation: Option<bool>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) proc_mount: Option<String>,
+    pub(crate) read_only_root_filesystem: Option<bool>,
+    pub(crate) run_as_non_root: Option<bool>,
+    pub(crate) run_as_user: Option<i64>,
+    pub(crate) run_as_group: Option<i64>,
+    pub(crate) fs_group: Option<i64>,
+    pub(crate) seccomp_profile: Options,
+    pub(crate) app_armor_profile: Options,
+    pub(crate) se_linux_options: Options,
+    pub(crate) windows_options: Options,
+    pub(crate) sysctls: Vec<Named>,
+}
+
+impl Fields for SecurityContext {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "privileged" => Target::Flag(&mut self.privileged),
+            "allowPrivilegeEscalation" => Target::Flag(&mut self.allow_privilege_escalation),
+            "capabilities" => Target::Object(&mut self.capabilities),
+            "procMount" => Target::Text(&mut self.proc_mount),
+            "readOnlyRootFilesystem" => Target::Flag(&mut self.read_only_root_filesystem),
+            "runAsNonRoot" => Target::Flag(&mut self.run_as_non_root),
+            "runAsUser" => Target::Integer(&mut self.run_as_user),
+            "runAsGroup" => Target::Integer(&mut self.run_as_group),
+            "fsGroup" => Target::Integer(&mut self.fs_group),
+            "seccompProfile" => Target::Object(&mut self.seccomp_profile),
+            "appArmorProfile" => Target::Object(&mut self.app_armor_profile),
+            "seLinuxOptions" => Target::Object(&mut self.se_linux_options),
+            "windowsOptions" => Target::Object(&mut self.windows_options),
+            "sysctls" => Target::List(&mut self.sysctls),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// The objects inside a security context: each has some of these fields.
+#[derive(Default)]
+pub(crate) struct Options {
+    /// Whether the object is there at all.
+    pub(crate) present: bool,
+    pub(crate) r#type: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) role: Option<String>,
+    pub(crate) host_process: Option<bool>,
+}
+
+impl Fields for Options {
+    fn found(&mut self) {
+        self.present = true;
+    }
+
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "type" => Target::Text(&mut self.r#type),
+            "user" => Target::Text(&mut self.user),
+            "role" => Target::Text(&mut self.role),
+            "hostProcess" => Target::Flag(&mut self.host_process),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Capabilities {
+    pub(crate) add: Vec<Option<String>>,
+    pub(crate) drop: Vec<Option<String>>,
+}
+
+impl Fields for Capabilities {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "add" => Target::List(&mut self.add),
+            "drop" => Target::List(&mut self.drop),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Resources {
+    pub(crate) limits: bool,
+    pub(crate) requests: bool,
+}
+
+impl Fields for Resources {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "limits" => Target::Presence(&mut self.limits),
+            "requests" => Target::Presence(&mut self.requests),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Port {
+    pub(crate) host_port: Option<i64>,
+}
+
+impl Fields for Port {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "hostPort" => Target::Integer(&mut self.host_port),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Mount {
+    pub(crate) mount_path: Option<String>,
+}
+
+impl Fields for Mount {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "mountPath" => Target::Text(&mut self.mount_path),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// A probe or a hook.
+#[derive(Default)]
+pub(crate) struct Handler {
+    pub(crate) http_get: Address,
+    pub(crate) tcp_socket: Address,
+}
+
+impl Fields for Handler {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "httpGet" => Target::Object(&mut self.http_get),
+            "tcpSocket" => Target::Object(&mut self.tcp_socket),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Address {
+    pub(crate) host: Option<String>,
+}
+
+impl Fields for Address {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "host" => Target::Text(&mut self.host),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Lifecycle {
+    pub(crate) post_start: Handler,
+    pub(crate) pre_stop: Handler,
+}
+
+impl Fields for Lifecycle {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "postStart" => Target::Object(&mut self.post_start),
+            "preStop" => Target::Object(&mut self.pre_stop),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// A volume.
+#[derive(Default)]
+pub(crate) struct Volume {
+    pub(crate) name: Option<String>,
+    pub(crate) projected: Projected,
+    /// Its other sources; one alone in a valid pod. A volume without any becomes an emptyDir.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// A kind of volume, named by its field.
+pub(crate) struct Source {
+    pub(crate) field: String,
+    pub(crate) present: bool,
+}
+
+impl Fields for Volume {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "name" => Target::Text(&mut self.name),
+            "projected" => Target::Object(&mut self.projected),
+            _ => {
+                let source = Source {
+                    field: key.to_owned(),
+                    present: false,
+                };
+                self.sources.push(source);
+                match self.sources.last_mut() {
+                    Some(source) => Target::Presence(&mut source.present),
+                    None => Target::Nothing,
+                }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Projected {
+    pub(crate) present: bool,
+    pub(crate) sources: Vec<Projection>,
+}
+
+impl Fields for Projected {
+    fn found(&mut self) {
+        self.present = true;
+    }
+
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "sources" => Target::List(&mut self.sources),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Projection {
+    pub(crate) service_account_token: bool,
+}
+
+impl Fields for Projection {
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match key {
+            "serviceAccountToken" => Target::Presence(&mut self.service_account_token),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// Reads the specification, and takes its containers out of it: those of all three lists, in the order in which they start.
+pub(crate) fn read(pod: &Pod) -> Result<(Spec, Vec<Container>), Error> {
+    let mut spec: Spec = pod.get("/spec")?.unwrap_or_default();
+    let lists = [
+        (
+            "/spec/initContainers",
+            std::mem::take(&mut spec.init_containers),
+            true,
+        ),
+        (
+            "/spec/containers",
+            std::mem::take(&mut spec.containers),
+            true,
+        ),
+        (
+            "/spec/ephemeralContainers",
+            std::mem::take(&mut spec.ephemeral_containers),
+            false,
+        ),
+    ];
+    let mut containers = Vec::new();
+    for (list, found, writable) in lists {
+        for (index, mut container) in found.into_iter().enumerate() {
+            container.path.push_str(list);
+            match container.name.as_deref() {
+                Some(name) if !name.is_empty() => {
+                    path::push_element(&mut container.path, "name", name)
+                }
+                _ => path::push(&mut container.path, &index.to_string()),
+            }
+            container.writable = writable;
+            containers.push(container);
+        }
+    }
+    Ok((spec, containers))
+}
