@@ -54,7 +54,11 @@ impl<'p> Edit<'p> {
                 Place::Annotation => self.request.namespace_annotation(key),
             };
             let Some(value) = value else {
-                skip(place, key, &["the namespace has no ", place.noun(), " of this key"].concat());
+                skip(
+                    place,
+                    key,
+                    &["the namespace has no ", place.noun(), " of this key"].concat(),
+                );
                 continue;
             };
             match self.map(place).get(key)? {

@@ -116,7 +116,8 @@ fn is_subdomain(place: Place, text: &str) -> bool {
             let bytes = part.as_bytes();
             // The API server lowers an annotation's key before it checks it.
             let is_letter = |byte: &u8| {
-                byte.is_ascii_lowercase() || (place == Place::Annotation && byte.is_ascii_uppercase())
+                byte.is_ascii_lowercase()
+                    || (place == Place::Annotation && byte.is_ascii_uppercase())
             };
             let allowed = |byte: &u8| is_letter(byte) || byte.is_ascii_digit() || *byte == b'-';
             bytes.iter().all(allowed) && has_alphanumeric_ends(bytes)

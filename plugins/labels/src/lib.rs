@@ -8,7 +8,7 @@ mod keys;
 mod template;
 mod validate;
 
-#[cfg(all(test, not(target_family = "wasm")))]
+#[cfg(test)]
 mod tests;
 
 use podloom_plugin_sdk::prelude::*;
@@ -145,13 +145,17 @@ fn add_needs(needs: &mut Needs, config: &Config, place: Place) {
     if rules.iter().any(|rule| rule.mode == Mode::Remove) {
         needs.writes.push(place.path().to_owned());
     } else {
-        needs.writes.extend(config.keys(place).map(|key| keys::path(place, key)));
+        needs
+            .writes
+            .extend(config.keys(place).map(|key| keys::path(place, key)));
         // The size of all annotations together is limited.
         if place == Place::Annotation && config.keys(place).next().is_some() {
             needs.reads.push(place.path().to_owned());
         }
     }
     for value in rules.iter().filter_map(|rule| rule.value.as_deref()) {
-        needs.reads.extend(template::pod_paths(value).map(template::grant));
+        needs
+            .reads
+            .extend(template::pod_paths(value).map(template::grant));
     }
 }

@@ -1,6 +1,6 @@
 //! Values made of the pod, its namespace and the request: `team-$(namespace/labels/team)`.
 
-use podloom_plugin_sdk::serde_json;
+use podloom_plugin_sdk::json;
 use podloom_plugin_sdk::{Pod, Rejection, Request};
 
 /// A part of a template.
@@ -52,7 +52,9 @@ impl<'t> Iterator for Pieces<'t> {
         } else {
             // At least one character: a `$` that begins neither stands for itself.
             let mut later = self.rest.char_indices().skip(1);
-            let end = later.find(|(_, character)| *character == '$').map_or(self.rest.len(), |(at, _)| at);
+            let end = later
+                .find(|(_, character)| *character == '$')
+                .map_or(self.rest.len(), |(at, _)| at);
             let (text, rest) = self.rest.split_at(end);
             (Piece::Text(text), rest)
         };
@@ -67,7 +69,10 @@ fn parse_source(text: &str) -> Piece<'_> {
         "request/kind" => Source::RequestKind,
         "request/name" => Source::RequestName,
         _ => {
-            if let Some(path) = text.strip_prefix("pod").filter(|path| path.starts_with('/')) {
+            if let Some(path) = text
+                .strip_prefix("pod")
+                .filter(|path| path.starts_with('/'))
+            {
                 Source::Pod(path)
             } else if let Some(key) = text.strip_prefix("namespace/labels/") {
                 Source::NamespaceLabel(key)
@@ -98,7 +103,8 @@ pub(crate) fn grant(path: &str) -> String {
     let mut grant = String::new();
     for segment in path.split('/').skip(1) {
         grant.push('/');
-        let is_index = path.starts_with("/spec/") && segment.bytes().all(|byte| byte.is_ascii_digit());
+        let is_index =
+            path.starts_with("/spec/") && segment.bytes().all(|byte| byte.is_ascii_digit());
         grant.push_str(if is_index { "*" } else { segment });
     }
     grant
@@ -137,11 +143,11 @@ fn read(source: Source<'_>, request: &Request, pod: &Pod) -> Result<Option<Strin
 }
 
 /// Returns the text of a string, number or boolean, `None` of anything else.
-fn scalar(json: String) -> Option<String> {
-    match json.as_bytes().first()? {
-        b'"' => serde_json::from_str(&json).ok(),
+fn scalar(text: String) -> Option<String> {
+    match text.as_bytes().first()? {
+        b'"' => json::from_str(&text).ok(),
         b'{' | b'[' | b'n' => None,
-        _ => Some(json),
+        _ => Some(text),
     }
 }
 

@@ -42,7 +42,9 @@ fn check_keys(config: &Config, place: Place, errors: &mut Vec<String>) {
         }
         match keys::protection(place, key) {
             Some(Protection::Host) => say("is written by the host alone: remove the rule"),
-            Some(Protection::Kubernetes) if !config.allow_protected.iter().any(|allowed| allowed == key) => {
+            Some(Protection::Kubernetes)
+                if !config.allow_protected.iter().any(|allowed| allowed == key) =>
+            {
                 say("belongs to Kubernetes: remove the rule, or add the key to allowProtected");
             }
             Some(Protection::Kubernetes) | None => {}
@@ -67,7 +69,11 @@ fn check_rule(config: &Config, place: Place, rule: &Rule, errors: &mut Vec<Strin
     if rule.default.is_some() && rule.on_missing == OnMissing::Deny {
         say(&["with a default nothing is missing: remove default, or onMissing: Deny"]);
     }
-    if let Some(error) = rule.default.as_deref().and_then(|default| keys::value_error(place, default)) {
+    if let Some(error) = rule
+        .default
+        .as_deref()
+        .and_then(|default| keys::value_error(place, default))
+    {
         say(&["default ", error]);
     }
     let mut literal = Some(String::new());
@@ -96,7 +102,9 @@ fn source_error(config: &Config, source: Source<'_>) -> Option<String> {
     match source {
         Source::Pod(path) => path_error(config, path),
         Source::NamespaceName | Source::RequestKind | Source::RequestName => None,
-        Source::NamespaceLabel(key) | Source::RequestLabel(key) => source_key_error(Place::Label, key),
+        Source::NamespaceLabel(key) | Source::RequestLabel(key) => {
+            source_key_error(Place::Label, key)
+        }
         Source::NamespaceAnnotation(key) | Source::RequestAnnotation(key) => {
             source_key_error(Place::Annotation, key)
         }
@@ -108,7 +116,11 @@ fn source_key_error(place: Place, key: &str) -> Option<String> {
 }
 
 fn path_error(config: &Config, path: &str) -> Option<String> {
-    let error = if path.split('/').skip(1).any(|segment| matches!(segment, "" | "*" | "-")) {
+    let error = if path
+        .split('/')
+        .skip(1)
+        .any(|segment| matches!(segment, "" | "*" | "-"))
+    {
         " names no single place of the pod"
     } else if VOLATILE.iter().any(|volatile| covers(volatile, path)) {
         " differs from run to run: use a field that the pod's author wrote"
@@ -124,11 +136,14 @@ fn path_error(config: &Config, path: &str) -> Option<String> {
 fn reads_own_work(config: &Config, path: &str) -> bool {
     [Place::Label, Place::Annotation].into_iter().any(|place| {
         covers(path, place.path())
-            || config.keys(place).any(|key| covers(&keys::path(place, key), path))
+            || config
+                .keys(place)
+                .any(|key| covers(&keys::path(place, key), path))
     })
 }
 
 /// Whether `path` is `prefix` or below it.
 fn covers(prefix: &str, path: &str) -> bool {
-    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
