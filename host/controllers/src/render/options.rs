@@ -1,6 +1,8 @@
 //! What one session wants on top of its configuration: JSON in an annotation of the Browser.
 //!
 //! `{"labels": {"team": "search"}, "containers": {"browser": {"env": {"LANG": "de_DE"}}}}`
+//!
+//! Clients were written against a reader that takes null for what is empty, so this one does too.
 
 use std::collections::BTreeMap;
 
@@ -69,28 +71,24 @@ impl Options {
     }
 
     fn parse(text: &str) -> Result<Self, OptionsError> {
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| OptionsError::Parse { error })?;
-        let root = object("the whole", &value)?;
+        let value = serde_json::from_str(text).map_err(|error| OptionsError::Parse { error })?;
+        let mut root = object("the whole", Some(value))?;
         let mut options = Self::default();
-        for (key, value) in texts("labels", root.get("labels"))? {
+        for (key, value) in texts("labels", root.remove("labels"))? {
             if !is_qualified_name(&key) {
                 return Err(invalid_key("labels", key, "label key"));
             }
             options.labels.insert(key, names::label_value(&value));
         }
-        let Some(containers) = root.get("containers").filter(|value| !value.is_null()) else {
-            return Ok(options);
-        };
-        for (container, value) in object("containers", containers)? {
+        for (container, value) in object("containers", root.remove("containers"))? {
             let path = format!("containers.{container}");
-            let fields = object(&path, value)?;
+            let mut fields = object(&path, Some(value))?;
             let path = format!("{path}.env");
-            let env = texts(&path, fields.get("env"))?;
+            let env = texts(&path, fields.remove("env"))?;
             if let Some(key) = env.keys().find(|key| !is_env_name(key)) {
                 return Err(invalid_key(&path, key.clone(), "name of a variable"));
             }
-            options.env.insert(container.clone(), env);
+            options.env.insert(container, env);
         }
         Ok(options)
     }
@@ -120,22 +118,23 @@ fn invalid_key(path: &str, key: String, what: &'static str) -> OptionsError {
     }
 }
 
-fn object<'a>(path: &str, value: &'a Value) -> Result<&'a Map<String, Value>, OptionsError> {
-    value
-        .as_object()
-        .ok_or_else(|| wrong_type(path.to_owned(), "an object", value))
+/// Reads an object; one that is absent or null is empty.
+fn object(path: &str, value: Option<Value>) -> Result<Map<String, Value>, OptionsError> {
+    match value {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(fields)) => Ok(fields),
+        Some(value) => Err(wrong_type(path.to_owned(), "an object", &value)),
+    }
 }
 
-/// Reads an object of texts; one that is absent or null is empty.
-fn texts(path: &str, value: Option<&Value>) -> Result<BTreeMap<String, String>, OptionsError> {
-    let Some(value) = value.filter(|value| !value.is_null()) else {
-        return Ok(BTreeMap::new());
-    };
+/// Reads an object of texts; null is the empty text.
+fn texts(path: &str, value: Option<Value>) -> Result<BTreeMap<String, String>, OptionsError> {
     object(path, value)?
-        .iter()
+        .into_iter()
         .map(|(key, value)| match value {
-            Value::String(text) => Ok((key.clone(), text.clone())),
-            _ => Err(wrong_type(format!("{path}.{key}"), "a string", value)),
+            Value::Null => Ok((key, String::new())),
+            Value::String(text) => Ok((key, text)),
+            value => Err(wrong_type(format!("{path}.{key}"), "a string", &value)),
         })
         .collect()
 }

@@ -31,6 +31,7 @@ fn absent_options_are_no_options() {
         "  ",
         "{}",
         r#"{"labels": null, "containers": null}"#,
+        "null",
         r#"{"of the future": [1]}"#,
     ] {
         assert_eq!(
@@ -39,6 +40,19 @@ fn absent_options_are_no_options() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn null_is_empty() {
+    let text = r#"{
+        "labels": {"team": null},
+        "containers": {"a": null, "b": {"env": null}, "c": {"env": {"X": null}}}
+    }"#;
+    let options = Options::read(&metadata(text)).unwrap();
+    assert_eq!(options.labels["team"], "");
+    assert!(options.env["a"].is_empty());
+    assert!(options.env["b"].is_empty());
+    assert_eq!(options.env["c"]["X"], "");
 }
 
 #[test]
@@ -69,8 +83,8 @@ fn errors_say_what_and_where() {
         ": containers is a list, use an object",
     );
     check_error(
-        r#"{"containers": {"browser": null}}"#,
-        ": containers.browser is null, use an object",
+        r#"{"containers": {"browser": 1}}"#,
+        ": containers.browser is a number, use an object",
     );
     check_error(
         r#"{"containers": {"browser": {"env": {"DEBUG": true}}}}"#,
