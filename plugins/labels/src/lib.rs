@@ -50,10 +50,10 @@ pub struct Rule {
     /// `request/labels/KEY` or `request/annotations/KEY`.
     #[serde(default)]
     pub value: Option<String>,
-    /// What to do where the pod has the key already, or `Remove`. Default: `AddIfAbsent`.
+    /// What to do where the pod has the key already, or `remove`. Default: `addIfAbsent`.
     #[serde(default)]
     pub mode: Mode,
-    /// What to do where a source of the value is missing, or the value it gives is not allowed. Default: `Skip`.
+    /// What to do where a source of the value is missing, or the value it gives is not allowed. Default: `skip`.
     #[serde(default)]
     pub on_missing: OnMissing,
     /// Use this value where a source of the value is missing, or the value it gives is not allowed.
@@ -64,6 +64,7 @@ pub struct Rule {
 /// What a rule does with its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum Mode {
     /// Add the key unless the pod has it.
     #[default]
@@ -77,6 +78,7 @@ pub enum Mode {
 /// What a rule does without its sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum OnMissing {
     /// Leave the key as it is, with a note.
     #[default]

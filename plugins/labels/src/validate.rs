@@ -58,7 +58,7 @@ fn check_rule(config: &Config, place: Place, rule: &Rule, errors: &mut Vec<Strin
     };
     if rule.mode == Mode::Remove {
         if rule.value.is_some() || rule.default.is_some() || rule.on_missing != OnMissing::Skip {
-            say(&["mode Remove takes no value, default or onMissing"]);
+            say(&["mode remove takes no value, default or onMissing"]);
         }
         return;
     }
@@ -67,7 +67,7 @@ fn check_rule(config: &Config, place: Place, rule: &Rule, errors: &mut Vec<Strin
         return;
     };
     if rule.default.is_some() && rule.on_missing == OnMissing::Deny {
-        say(&["with a default nothing is missing: remove default, or onMissing: Deny"]);
+        say(&["with a default nothing is missing: remove default, or onMissing: deny"]);
     }
     if let Some(error) = rule
         .default

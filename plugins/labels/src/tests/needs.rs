@@ -42,8 +42,8 @@ fn the_size_of_all_annotations_is_read_where_one_is_written() {
 fn a_map_that_may_be_left_empty_is_needed_whole() {
     check(
         json!({
-            "labels": [{ "key": "a", "mode": "Remove" }, { "key": "b", "value": "x" }],
-            "annotations": [{ "key": "a", "mode": "Remove" }],
+            "labels": [{ "key": "a", "mode": "remove" }, { "key": "b", "value": "x" }],
+            "annotations": [{ "key": "a", "mode": "remove" }],
         }),
         &[],
         &["/metadata/labels", "/metadata/annotations"],

@@ -50,8 +50,8 @@ fn the_pods_own_value_wins_and_the_conflict_is_told_without_it() {
 fn overwrite_replaces_the_pods_value() {
     check(
         json!({
-            "labels": [{ "key": "app", "value": "browser", "mode": "Overwrite" }],
-            "annotations": [{ "key": "note", "value": "über alles", "mode": "Overwrite" }],
+            "labels": [{ "key": "app", "value": "browser", "mode": "overwrite" }],
+            "annotations": [{ "key": "note", "value": "über alles", "mode": "overwrite" }],
         }),
         &pod(
             json!({ "app": "mine", "b": "c" }),
@@ -65,7 +65,7 @@ fn overwrite_replaces_the_pods_value() {
 
 #[test]
 fn remove_takes_a_key_away_and_is_content_without_it() {
-    let config = json!({ "labels": [{ "key": "app", "mode": "Remove" }, { "key": "absent", "mode": "Remove" }] });
+    let config = json!({ "labels": [{ "key": "app", "mode": "remove" }, { "key": "absent", "mode": "remove" }] });
     check(
         config.clone(),
         &pod(json!({ "app": "1", "b": "2" }), Value::Null),
@@ -79,8 +79,8 @@ fn remove_takes_a_key_away_and_is_content_without_it() {
 #[test]
 fn a_map_left_empty_is_deleted() {
     let config = json!({
-        "labels": [{ "key": "app", "mode": "Remove" }],
-        "annotations": [{ "key": "example.com/note", "mode": "Remove" }],
+        "labels": [{ "key": "app", "mode": "remove" }],
+        "annotations": [{ "key": "example.com/note", "mode": "remove" }],
     });
     let before = pod(json!({ "app": "1" }), json!({ "example.com/note": "2" }));
     let run = testing::run::<Labels>(&config, &submitted(), &before);
@@ -90,7 +90,7 @@ fn a_map_left_empty_is_deleted() {
 
 #[test]
 fn a_map_that_came_empty_stays() {
-    let config = json!({ "labels": [{ "key": "app", "mode": "Remove" }] });
+    let config = json!({ "labels": [{ "key": "app", "mode": "remove" }] });
     check(
         config,
         &pod(json!({}), Value::Null),
@@ -152,7 +152,7 @@ fn rules_write_in_the_order_of_the_configuration() {
 #[test]
 fn a_hundred_runs_give_the_same_bytes() {
     let config = json!({
-        "labels": [{ "key": "c", "value": "$(request/kind)" }, { "key": "a", "value": "2", "mode": "Overwrite" }],
+        "labels": [{ "key": "c", "value": "$(request/kind)" }, { "key": "a", "value": "2", "mode": "overwrite" }],
         "inheritLabels": ["team"],
     });
     let before = pod(json!({ "a": "1" }), Value::Null);
@@ -177,8 +177,8 @@ fn a_label_that_the_workloads_selector_matches_is_left_alone() {
         "the workload's selector matches the label app, so changing it would orphan the pod";
     let before = pod(json!({ "app": "shop" }), Value::Null);
     for rule in [
-        json!({ "key": "app", "value": "x", "mode": "Overwrite" }),
-        json!({ "key": "app", "mode": "Remove" }),
+        json!({ "key": "app", "value": "x", "mode": "overwrite" }),
+        json!({ "key": "app", "mode": "remove" }),
     ] {
         let run = testing::run::<Labels>(&json!({ "labels": [rule] }), &template, &before);
         assert_eq!((run.result, &run.pod), (Ok(()), &before));
@@ -231,7 +231,7 @@ fn annotations_may_be_256_kib_together_and_no_more() {
 
 #[test]
 fn a_later_change_by_others_is_seen_by_a_second_run() {
-    let config = json!({ "labels": [{ "key": "app", "value": "browser", "mode": "Overwrite" }] });
+    let config = json!({ "labels": [{ "key": "app", "value": "browser", "mode": "overwrite" }] });
     let mut after = testing::run::<Labels>(&config, &submitted(), &bare()).pod;
     after["metadata"]["labels"]["app"] = json!("foreign");
     check(

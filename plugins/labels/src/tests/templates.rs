@@ -112,7 +112,7 @@ fn check_missing(value: &str, reason: &str) {
         &[],
     );
     check_denied(
-        rule(json!({ "onMissing": "Deny" })),
+        rule(json!({ "onMissing": "deny" })),
         &bare(),
         &format!("label app is required: {reason}"),
     );
@@ -120,7 +120,7 @@ fn check_missing(value: &str, reason: &str) {
     // A pod with a value of its own needs none of ours.
     let own = pod(json!({ "app": "mine" }), Value::Null);
     check(
-        rule(json!({ "onMissing": "Deny" })),
+        rule(json!({ "onMissing": "deny" })),
         &own,
         json!({ "app": "mine" }),
         Value::Null,
@@ -185,7 +185,7 @@ fn a_value_that_is_no_label_is_treated_as_missing() {
 
 #[test]
 fn all_reasons_of_a_denial_come_at_once() {
-    let rule = |key: &str| json!({ "key": key, "value": "$(namespace/labels/absent)", "onMissing": "Deny" });
+    let rule = |key: &str| json!({ "key": key, "value": "$(namespace/labels/absent)", "onMissing": "deny" });
     check_denied(
         json!({ "labels": [rule("a"), { "key": "b", "value": "1" }], "annotations": [rule("c")] }),
         &bare(),

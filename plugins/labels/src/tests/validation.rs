@@ -101,7 +101,7 @@ fn protected_keys_need_an_opt_in_by_name() {
         "job-name",
     ] {
         check_key(key, Some(KUBERNETES));
-        let rule = json!({ "key": key, "mode": "Remove" });
+        let rule = json!({ "key": key, "mode": "remove" });
         check(
             json!({ "labels": [rule] }),
             &[&format!("label {key} {KUBERNETES}")],
@@ -148,7 +148,7 @@ fn what_the_host_writes_is_refused_even_with_an_opt_in() {
 fn a_key_has_one_rule() {
     let twice = "is named twice: keep one rule for it";
     check(
-        json!({ "labels": [{ "key": "a", "value": "1" }, { "key": "a", "mode": "Remove" }], "inheritLabels": ["b", "b"] }),
+        json!({ "labels": [{ "key": "a", "value": "1" }, { "key": "a", "mode": "remove" }], "inheritLabels": ["b", "b"] }),
         &[&format!("label a {twice}"), &format!("label b {twice}")],
     );
     check(
@@ -163,11 +163,11 @@ fn a_key_has_one_rule() {
 
 #[test]
 fn a_rule_has_what_its_mode_needs() {
-    let remove = "label a: mode Remove takes no value, default or onMissing";
+    let remove = "label a: mode remove takes no value, default or onMissing";
     for rule in [
-        json!({ "key": "a", "mode": "Remove", "value": "x" }),
-        json!({ "key": "a", "mode": "Remove", "default": "x" }),
-        json!({ "key": "a", "mode": "Remove", "onMissing": "Deny" }),
+        json!({ "key": "a", "mode": "remove", "value": "x" }),
+        json!({ "key": "a", "mode": "remove", "default": "x" }),
+        json!({ "key": "a", "mode": "remove", "onMissing": "deny" }),
     ] {
         check(json!({ "labels": [rule] }), &[remove]);
     }
@@ -176,8 +176,8 @@ fn a_rule_has_what_its_mode_needs() {
         &["label a: value is missing"],
     );
     check(
-        json!({ "labels": [{ "key": "a", "value": "$(request/name)", "default": "x", "onMissing": "Deny" }] }),
-        &["label a: with a default nothing is missing: remove default, or onMissing: Deny"],
+        json!({ "labels": [{ "key": "a", "value": "$(request/name)", "default": "x", "onMissing": "deny" }] }),
+        &["label a: with a default nothing is missing: remove default, or onMissing: deny"],
     );
 }
 
@@ -217,7 +217,7 @@ fn a_template_does_not_read_what_the_plugin_changes() {
     check_source("pod/metadata", &format!("pod/metadata {own}"));
     check(
         json!({
-            "labels": [{ "key": "example.com/old", "mode": "Remove" }, { "key": "new", "value": "$(pod/metadata/labels/example.com~1old)" }],
+            "labels": [{ "key": "example.com/old", "mode": "remove" }, { "key": "new", "value": "$(pod/metadata/labels/example.com~1old)" }],
             "annotations": [{ "key": "b", "value": "$(pod/metadata/labels/team)$(pod/metadata/labels/other)" }],
             "inheritLabels": ["team"],
         }),
