@@ -1,49 +1,110 @@
 //! What accesses do to a pod.
 
+mod access;
+mod audit;
+mod edits;
+mod laws;
+mod limits;
+mod protected;
+mod reads;
+mod values;
+
 use serde_json::{Value, json};
 
 use super::Transaction;
-use crate::Access;
+use crate::{Access, AccessError, EditError, Grants, Limits};
 
+/// A pod as a Go program renders it, with nulls.
 fn pod() -> Value {
     json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": "a", "labels": { "app": "web", "a/b": "c~d" }, "creationTimestamp": null, "annotations": null },
-        "spec": { "containers": [
-            { "name": "browser", "image": "chrome", "ports": [{ "containerPort": 8080 }, { "containerPort": 9090, "protocol": "UDP" }] },
-            { "name": "proxy", "image": "envoy", "env": [{ "name": "TZ", "value": "UTC" }] },
-        ] },
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "creationTimestamp": null,
+            "labels": { "app": "web", "example.com/a~b": "x", "selenosis.io/browser": "chrome" },
+            "annotations": null,
+        },
+        "spec": {
+            "hostNetwork": false,
+            "containers": [
+                {
+                    "name": "browser",
+                    "image": "chrome",
+                    "args": ["a", "b"],
+                    "ports": [{ "containerPort": 80 }, { "containerPort": 80, "protocol": "UDP" }, { "containerPort": 90 }],
+                    "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+                },
+                {
+                    "name": "proxy",
+                    "image": "envoy",
+                    "env": [{ "name": "TZ", "value": "UTC" }, { "name": "ODD", "value": "a]=b" }],
+                },
+            ],
+            "tomorrow": { "list": [1, null, { "on": true, "kind": "x" }], "flag": true },
+        },
+        "status": {},
     })
 }
 
-fn begin(pod: Value) -> Transaction {
-    Transaction::begin(pod, Access::unrestricted().into(), [].into())
+fn begin(access: Access) -> Transaction {
+    Transaction::begin(pod(), access.into(), ["app".to_owned()].into())
 }
 
-#[test]
-fn smoke() {
-    let mut t = begin(pod());
+fn unrestricted() -> Transaction {
+    begin(Access::unrestricted())
+}
+
+fn granted(reads: &[&str], writes: &[&str]) -> Transaction {
+    let reads = Grants::parse(reads).unwrap();
+    let writes = Grants::parse_writes(writes).unwrap();
+    begin(Access {
+        reads,
+        writes,
+        limits: Limits::default(),
+    })
+}
+
+/// A call that writes.
+#[derive(Clone, Copy, Debug)]
+enum Call<'c> {
+    Set(&'c str, &'c str),
+    Insert(&'c str, &'c str),
+    Remove(&'c str),
+}
+
+use Call::{Insert, Remove, Set};
+
+/// Makes the call and tells what it answered: `true` unless it removed nothing.
+fn make(transaction: &mut Transaction, call: Call<'_>) -> Result<bool, EditError> {
+    match call {
+        Set(path, value) => transaction.set(path, value.to_owned()).map(|()| true),
+        Insert(path, value) => transaction.insert(path, value.to_owned()).map(|()| true),
+        Remove(path) => transaction.remove(path),
+    }
+}
+
+/// What an outcome is called in tables.
+fn kind<T>(outcome: &Result<T, EditError>) -> &'static str {
+    match outcome {
+        Ok(_) => "fine",
+        Err(EditError::Access(AccessError::InvalidPath(_))) => "invalid path",
+        Err(EditError::Access(AccessError::NotFound(_))) => "not found",
+        Err(EditError::Access(AccessError::Forbidden(_))) => "forbidden",
+        Err(EditError::Access(AccessError::InvalidValue(_))) => "invalid value",
+        Err(EditError::Limit(_)) => "limit",
+    }
+}
+
+/// A call that is refused with this text, and leaves the pod alone.
+#[track_caller]
+fn check_refused(mut transaction: Transaction, call: Call<'_>, expected: &str, text: &str) {
+    let outcome = make(&mut transaction, call);
     assert_eq!(
-        t.get("/spec/containers/[name=proxy]/env/[name=TZ]/value")
-            .unwrap()
-            .as_deref(),
-        Some("\"UTC\"")
+        (kind(&outcome), outcome.unwrap_err().to_string().as_str()),
+        (expected, text),
+        "{call:?}"
     );
-    t.set("/metadata/annotations/x", "\"y\"".into()).unwrap();
-    t.set("/spec/volumes/-", r#"{"name":"tmp"}"#.into())
-        .unwrap();
-    t.set(
-        "/spec/containers/[name=browser]/ports/[containerPort=1]",
-        r#"{"name":"tmp"}"#.into(),
-    )
-    .unwrap();
-    t.insert("/spec/containers/0", r#"{"name":"init"}"#.into())
-        .unwrap();
-    t.remove("/spec/containers/1").unwrap();
-    t.set(
-        "/spec/containers/[name=proxy]/securityContext/seccompProfile/type",
-        "\"RuntimeDefault\"".into(),
-    )
-    .unwrap();
-    assert_eq!(t.rollback(), pod());
+    let (after, writes) = transaction.commit();
+    assert_eq!((after, writes.len()), (pod(), 0), "{call:?}");
 }
