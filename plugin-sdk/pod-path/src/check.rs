@@ -47,8 +47,7 @@ impl Misfit {
         let expected = match self.expected {
             // What is left to be wrong about a value without a type is that it is null.
             Schema::Anything => Cow::Borrowed("a value that is not null"),
-            Schema::Object(of) => Cow::Owned(format!("an object ({})", of.name)),
-            expected => Cow::Borrowed(expected.noun()),
+            expected => expected.noun(),
         };
         AccessError::invalid_value(
             &place,

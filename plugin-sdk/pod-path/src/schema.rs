@@ -4,6 +4,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 pub(crate) use table::ROOT;
 
 /// What may stand at a place of a pod.
@@ -80,8 +82,8 @@ impl Schema {
     }
 
     /// What messages call it.
-    pub(crate) fn noun(self) -> &'static str {
-        match self {
+    pub(crate) fn noun(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Self::Anything => "any value",
             Self::String => "a string",
             Self::Int32 => "a 32-bit integer",
@@ -90,9 +92,10 @@ impl Schema {
             Self::Quantity => "a quantity (a string or a number)",
             Self::IntOrString => "a 32-bit integer or a string",
             Self::DateTime => "a time (a string, as in RFC 3339)",
-            Self::Object(_) | Self::Map(_) => "an object",
+            Self::Object(of) => return Cow::Owned(format!("an object ({})", of.name)),
+            Self::Map(_) => "an object",
             Self::List(..) => "a list",
-        }
+        })
     }
 }
 

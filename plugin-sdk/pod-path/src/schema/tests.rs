@@ -20,7 +20,7 @@ fn check(path: &str, expected: &str) {
 
 #[test]
 fn known_fields_have_their_types() {
-    check("", "an object");
+    check("", "an object (Pod)");
     check("metadata/labels", "an object");
     check("metadata/labels/*", "a string");
     check(
