@@ -1,1 +1,38 @@
 //! Podloom's chain of sandboxed WebAssembly pod mutators.
+//!
+//! [`Bundle::read`] takes a consistent snapshot of a plugin directory, [`Chain::load`] makes a chain of it on the process's
+//! one [`Engine`], [`Chain::prove`] tries the chain on sample pods, and [`Chain::mutate`] passes a pod through it.
+//! Every call of a plugin has a fresh sandbox; every write of a plugin is checked against the paths it was granted.
+
+mod bindings;
+mod bundle;
+mod chain;
+mod component;
+mod engine;
+mod file;
+mod inspect;
+mod limits;
+mod manifest;
+mod matching;
+mod plugin;
+mod proof;
+mod request;
+mod sandbox;
+mod stamp;
+mod text;
+
+pub use bundle::{Bundle, BundleError};
+pub use chain::{Chain, ChainError, Mutation, Outcome, PluginRun, Rejected};
+pub use component::{ComponentError, ForeignImport, Form, SERVED};
+pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
+pub use file::FileError;
+pub use inspect::{Inspection, inspect};
+pub use limits::CallLimits;
+pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
+pub use matching::Dimension;
+pub use plugin::{ConfigError, Description, DescriptionError, Plugin, PluginError};
+pub use podloom_pod_path::Write;
+pub use proof::{ProofFailure, ProofProblem};
+pub use request::Request;
+pub use sandbox::Failure;
+pub use stamp::{CHAIN, MUTATIONS, MutationEntry};

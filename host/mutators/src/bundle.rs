@@ -1,0 +1,253 @@
+//! A plugin directory, read as one consistent snapshot.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::limits::{MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
+use crate::manifest::{Entry, FileName, MANIFEST, Manifest, ManifestError};
+use crate::text;
+
+/// The symbolic link that the kubelet swaps to update a volume in one step.
+const SWAPPED: &str = "..data";
+/// A volume that changes again and again while it is read is given up until the next look.
+const ATTEMPTS: usize = 5;
+
+/// Why a directory is not a bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The directory cannot be looked at.
+    #[error("cannot open the plugin directory {}", .path.display())]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not a bundle at all.
+    #[error(
+        "{} holds no {MANIFEST}, so it is not a plugin bundle; a chain without plugins is a {MANIFEST} with `plugins: []`",
+        .path.display()
+    )]
+    NoManifest {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The manifest cannot be read from disk.
+    #[error("cannot read {}", .path.display())]
+    ReadManifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The manifest is wrong.
+    #[error("{}: {problem}", .path.display())]
+    Manifest {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it. Part of the message, since it begins with line and column.
+        problem: ManifestError,
+    },
+    /// A plugin's file is not there.
+    #[error(
+        "{MANIFEST}:{line}: plugin {plugin} names the file {file}, which is not in the bundle; it holds {present}"
+    )]
+    NoFile {
+        /// The plugin.
+        plugin: String,
+        /// Its file.
+        file: String,
+        /// Where the manifest says so.
+        line: u64,
+        /// The plugin files that are there.
+        present: String,
+    },
+    /// A plugin's file cannot be read.
+    #[error("{MANIFEST}:{line}: cannot read the file {file} of plugin {plugin}")]
+    ReadFile {
+        /// The plugin.
+        plugin: String,
+        /// Its file.
+        file: String,
+        /// Where the manifest says so.
+        line: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A plugin's file is too large.
+    #[error(
+        "{MANIFEST}:{line}: the file {file} of plugin {plugin} is larger than {}",
+        show_bytes(SHIPPED_BYTES)
+    )]
+    TooLarge {
+        /// The plugin.
+        plugin: String,
+        /// Its file.
+        file: String,
+        /// Where the manifest says so.
+        line: u64,
+    },
+    /// The volume was swapped during each attempt.
+    #[error("the plugin directory {} changed {ATTEMPTS} times while it was read", .path.display())]
+    Unstable {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// A manifest and the files it names, all of one moment.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    pub(crate) manifest: Manifest,
+    pub(crate) files: BTreeMap<FileName, Arc<[u8]>>,
+}
+
+impl Bundle {
+    /// Reads a directory: its manifest, and the files that the manifest names.
+    ///
+    /// A volume that the kubelet updates is read below the directory that it points to at that moment; if that vanishes on
+    /// the way, reading starts over.
+    ///
+    /// # Errors
+    /// If the directory is no bundle, its manifest is wrong or a file is missing; nothing is checked inside plugin files.
+    pub fn read(directory: &Path) -> Result<Self, BundleError> {
+        for _ in 0..ATTEMPTS {
+            let root = resolve(directory)?;
+            match read_at(&root, directory) {
+                Err(_) if resolve(directory).is_ok_and(|now| now != root) => {}
+                read => return read,
+            }
+        }
+        Err(BundleError::Unstable {
+            path: directory.to_owned(),
+        })
+    }
+
+    /// A bundle that was never on disk: a manifest's text, and files by name.
+    ///
+    /// # Errors
+    /// If the manifest is wrong, or names a file that is not given.
+    pub fn from_parts(
+        manifest: &str,
+        files: impl IntoIterator<Item = (String, Vec<u8>)>,
+    ) -> Result<Self, BundleError> {
+        let directory = PathBuf::new();
+        let manifest =
+            Manifest::parse(manifest.as_bytes()).map_err(|problem| BundleError::Manifest {
+                path: directory,
+                problem,
+            })?;
+        let mut given: BTreeMap<String, Arc<[u8]>> = files
+            .into_iter()
+            .map(|(name, bytes)| (name, bytes.into()))
+            .collect();
+        let names: Vec<String> = given.keys().cloned().collect();
+        let mut files = BTreeMap::new();
+        for entry in &manifest.plugins {
+            if files.contains_key(&entry.file) {
+                continue;
+            }
+            let bytes = given
+                .remove(&entry.file.0)
+                .ok_or_else(|| BundleError::NoFile {
+                    plugin: entry.name.value.0.clone(),
+                    file: entry.file.0.clone(),
+                    line: entry.line(),
+                    present: text::list(&names),
+                })?;
+            files.insert(entry.file.clone(), bytes);
+        }
+        Ok(Self { manifest, files })
+    }
+}
+
+fn resolve(directory: &Path) -> Result<PathBuf, BundleError> {
+    let open = |source| BundleError::Open {
+        path: directory.to_owned(),
+        source,
+    };
+    let listed = directory.metadata().map_err(open)?;
+    if !listed.is_dir() {
+        return Err(open(io::ErrorKind::NotADirectory.into()));
+    }
+    match directory.join(SWAPPED).canonicalize() {
+        Ok(root) => Ok(root),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(directory.to_owned()),
+        Err(error) => Err(open(error)),
+    }
+}
+
+fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
+    let path = root.join(MANIFEST);
+    let text = read_capped(&path, MANIFEST_BYTES).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => BundleError::NoManifest {
+            path: directory.to_owned(),
+        },
+        _ => BundleError::ReadManifest {
+            path: directory.join(MANIFEST),
+            source: error,
+        },
+    })?;
+    let wrong = |problem| BundleError::Manifest {
+        path: directory.to_owned(),
+        problem,
+    };
+    let manifest =
+        Manifest::parse(&text.ok_or(ManifestError::TooLarge).map_err(wrong)?).map_err(wrong)?;
+    let mut files = BTreeMap::new();
+    for entry in &manifest.plugins {
+        if !files.contains_key(&entry.file) {
+            files.insert(entry.file.clone(), read_plugin(root, entry)?);
+        }
+    }
+    Ok(Bundle { manifest, files })
+}
+
+fn read_plugin(root: &Path, entry: &Entry) -> Result<Arc<[u8]>, BundleError> {
+    let (plugin, file, line) = (
+        entry.name.value.0.clone(),
+        entry.file.0.clone(),
+        entry.line(),
+    );
+    match read_capped(&root.join(&file), SHIPPED_BYTES) {
+        Ok(Some(bytes)) => Ok(bytes.into()),
+        Ok(None) => Err(BundleError::TooLarge { plugin, file, line }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BundleError::NoFile {
+            plugin,
+            file,
+            line,
+            present: plugin_files(root),
+        }),
+        Err(source) => Err(BundleError::ReadFile {
+            plugin,
+            file,
+            line,
+            source,
+        }),
+    }
+}
+
+/// Reads a regular file of at most `cap` bytes; `None` if it is larger, whatever the directory said of its size.
+fn read_capped(path: &Path, cap: usize) -> io::Result<Option<Vec<u8>>> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(cap as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok((bytes.len() <= cap).then_some(bytes))
+}
+
+fn plugin_files(root: &Path) -> String {
+    let entries = root.read_dir().into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| name.ends_with(".wasm") || name.ends_with(".wasm.gz"))
+        .collect();
+    names.sort_unstable();
+    text::list(&names)
+}

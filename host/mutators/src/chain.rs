@@ -1,0 +1,359 @@
+//! The chain: an immutable list of plugins through which a pod passes, each inside a transaction.
+
+mod digest;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use podloom_pod_path::{Transaction, Write};
+use serde_json::Value;
+
+use crate::bundle::Bundle;
+use crate::engine::Engine;
+use crate::manifest::{Entry, FailurePolicy, MANIFEST};
+use crate::matching::Dimension;
+use crate::plugin::{Code, Plugin, PluginError};
+use crate::request::Request;
+use crate::sandbox::{End, Failure, Mutated};
+use crate::stamp;
+
+/// Why a bundle did not become a chain.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{MANIFEST}:{line}: plugin {plugin} ({file}) {problem}")]
+pub struct ChainError {
+    /// The plugin.
+    pub plugin: String,
+    /// Its file.
+    pub file: String,
+    /// Where the manifest names it.
+    pub line: u64,
+    /// What is wrong; part of the message, which would not be a sentence without it.
+    pub problem: Box<PluginError>,
+}
+
+/// Plugins in order, checked and compiled. One pod sees one chain from start to end.
+pub struct Chain {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) plugins: Vec<Plugin>,
+    digest: String,
+}
+
+/// A pod that passed the chain.
+#[derive(Debug)]
+pub struct Mutation {
+    /// The pod, stamped.
+    pub pod: Value,
+    /// What each plugin did, in order.
+    pub runs: Vec<PluginRun>,
+}
+
+/// What one plugin did with one pod.
+#[derive(Debug)]
+pub struct PluginRun {
+    /// The plugin's name in the chain.
+    pub plugin: String,
+    /// Its version.
+    pub version: String,
+    /// The digest of its file.
+    pub sha256: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What it wrote, in order. Values may be secret: they belong in a diff or a trace log, nowhere else.
+    pub writes: Vec<Write>,
+    /// How many writes it tried that it was not granted.
+    pub refused_writes: usize,
+    /// What it wants the user to know.
+    pub notes: Vec<String>,
+    /// How long the call took, with making and dropping the sandbox; zero if it was skipped.
+    pub duration: Duration,
+}
+
+/// What came of a plugin's run on a pod that was not rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It wrote.
+    Mutated,
+    /// It ran and wrote nothing.
+    Unchanged,
+    /// Its `match` left this pod out; here is the first dimension that did.
+    Skipped(Dimension),
+    /// It failed under the policy Ignore, and left no trace.
+    Ignored(Failure),
+}
+
+impl Outcome {
+    /// One word for a metric.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Mutated => "mutated",
+            Self::Unchanged => "unchanged",
+            Self::Skipped(_) => "skipped",
+            Self::Ignored(_) => "ignored",
+        }
+    }
+}
+
+/// Why a pod may not be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// A plugin denies it. Its policy has no say in that.
+    #[error("plugin {plugin} denies the pod: {reason}")]
+    Denied {
+        /// The plugin.
+        plugin: String,
+        /// Its words.
+        reason: String,
+    },
+    /// A plugin failed under the policy Fail.
+    #[error("plugin {plugin} failed: {failure}")]
+    Failed {
+        /// The plugin.
+        plugin: String,
+        /// Why.
+        failure: Failure,
+    },
+    /// What was handed to the chain is no pod.
+    #[error("not a pod: {0}")]
+    NotAPod(&'static str),
+}
+
+/// Whether `match` is asked. A proof runs every plugin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Selection {
+    Matching,
+    Every,
+}
+
+impl Chain {
+    /// Checks and compiles every plugin of a bundle. Proves nothing of what they do: see [`Self::prove`].
+    ///
+    /// # Errors
+    /// If any plugin cannot run here as the manifest asks.
+    pub fn load(engine: &Arc<Engine>, bundle: &Bundle) -> Result<Self, ChainError> {
+        Self::load_with(engine, bundle, BTreeMap::new())
+    }
+
+    /// As [`Self::load`], without compiling again what an earlier chain of the same engine has compiled.
+    ///
+    /// # Errors
+    /// If any plugin cannot run here as the manifest asks.
+    pub fn load_after(earlier: &Self, bundle: &Bundle) -> Result<Self, ChainError> {
+        let known = earlier
+            .plugins
+            .iter()
+            .map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
+        Self::load_with(&earlier.engine, bundle, known.collect())
+    }
+
+    fn load_with(
+        engine: &Arc<Engine>,
+        bundle: &Bundle,
+        mut known: BTreeMap<String, Arc<Code>>,
+    ) -> Result<Self, ChainError> {
+        let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
+        for entry in &bundle.manifest.plugins {
+            let plugin =
+                load_plugin(engine, bundle, entry, &mut known).map_err(|problem| ChainError {
+                    plugin: entry.name.value.0.clone(),
+                    file: entry.file.0.clone(),
+                    line: entry.line(),
+                    problem: Box::new(problem),
+                })?;
+            plugins.push(plugin);
+        }
+        let digest = digest::of(&plugins);
+        Ok(Self {
+            engine: Arc::clone(engine),
+            plugins,
+            digest,
+        })
+    }
+
+    /// The plugins in their order.
+    pub fn plugins(&self) -> &[Plugin] {
+        &self.plugins
+    }
+
+    /// Digest over everything that decides what a pod becomes: files, order, grants, configuration, `match`, policies, limits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, for they no longer hold.
+    ///
+    /// Blocks for as long as the plugins run; each is bounded by its time limit.
+    ///
+    /// # Errors
+    /// If a plugin denies the pod, or fails under the policy Fail.
+    pub fn mutate(&self, pod: Value, request: &Request) -> Result<Mutation, Rejected> {
+        self.mutate_selected(pod, request, Selection::Matching)
+    }
+
+    pub(crate) fn mutate_selected(
+        &self,
+        mut pod: Value,
+        request: &Request,
+        selection: Selection,
+    ) -> Result<Mutation, Rejected> {
+        let before = stamp::open(&mut pod, &self.digest).map_err(Rejected::NotAPod)?;
+        let request = Arc::new(request.clone());
+        let mut runs = Vec::with_capacity(self.plugins.len());
+        for plugin in &self.plugins {
+            let (next, run) = self.run(plugin, pod, &request, selection)?;
+            pod = next;
+            runs.push(run);
+        }
+        stamp::close(&mut pod, &self.digest, &before, &runs).map_err(Rejected::NotAPod)?;
+        Ok(Mutation { pod, runs })
+    }
+
+    pub(crate) fn run(
+        &self,
+        plugin: &Plugin,
+        pod: Value,
+        request: &Arc<Request>,
+        selection: Selection,
+    ) -> Result<(Value, PluginRun), Rejected> {
+        let excluded = match selection {
+            Selection::Matching => plugin.matches.excludes(request, |key| label(&pod, key)),
+            Selection::Every => None,
+        };
+        if let Some(dimension) = excluded {
+            tracing::debug!(
+                plugin = plugin.name,
+                outcome = "skipped",
+                dimension = dimension.as_str(),
+                "plugin run"
+            );
+            return Ok((pod, PluginRun::new(plugin, Outcome::Skipped(dimension))));
+        }
+        let started = Instant::now();
+        let transaction = Transaction::begin(
+            pod,
+            Arc::clone(&plugin.access),
+            Arc::clone(&request.selector),
+        );
+        let mutated = plugin
+            .sandbox(&self.engine)
+            .mutate(transaction, Arc::clone(request));
+        let (pod, mut run) = end(plugin, mutated)?;
+        run.duration = started.elapsed();
+        log(&run);
+        Ok((pod, run))
+    }
+}
+
+fn load_plugin(
+    engine: &Engine,
+    bundle: &Bundle,
+    entry: &Entry,
+    known: &mut BTreeMap<String, Arc<Code>>,
+) -> Result<Plugin, PluginError> {
+    let shipped = bundle
+        .files
+        .get(&entry.file)
+        .map(|bytes| &**bytes)
+        .unwrap_or_default();
+    let found = crate::file::sha256(shipped);
+    if let Some(pinned) = entry.sha256.as_ref().filter(|pinned| pinned.0 != found) {
+        return Err(PluginError::Pin {
+            found,
+            pinned: pinned.0.clone(),
+        });
+    }
+    let code = match known.get(&found) {
+        Some(code) => Arc::clone(code),
+        None => Arc::new(Code::of(engine, shipped)?),
+    };
+    known.insert(found, Arc::clone(&code));
+    Plugin::set_up(engine, entry, code)
+}
+
+/// Commits or rolls back. A denial denies whatever the policy is.
+fn end(plugin: &Plugin, mutated: Mutated) -> Result<(Value, PluginRun), Rejected> {
+    let Mutated {
+        transaction,
+        notes,
+        end,
+    } = mutated;
+    let refused_writes = transaction.refused_writes();
+    let name = || plugin.name.clone();
+    let (pod, writes, outcome) = match (end, plugin.failure_policy) {
+        (End::Done, _) => {
+            let (pod, writes) = transaction.commit();
+            let outcome = if writes.is_empty() {
+                Outcome::Unchanged
+            } else {
+                Outcome::Mutated
+            };
+            (pod, writes, outcome)
+        }
+        (End::Denied(reason), _) => {
+            return Err(Rejected::Denied {
+                plugin: name(),
+                reason,
+            });
+        }
+        (End::Failed(failure), FailurePolicy::Fail) => {
+            return Err(Rejected::Failed {
+                plugin: name(),
+                failure,
+            });
+        }
+        (End::Failed(failure), FailurePolicy::Ignore) => (
+            transaction.rollback(),
+            Vec::new(),
+            Outcome::Ignored(failure),
+        ),
+    };
+    Ok((
+        pod,
+        PluginRun {
+            writes,
+            refused_writes,
+            notes,
+            ..PluginRun::new(plugin, outcome)
+        },
+    ))
+}
+
+impl PluginRun {
+    fn new(plugin: &Plugin, outcome: Outcome) -> Self {
+        Self {
+            plugin: plugin.name.clone(),
+            version: plugin.description.version.clone(),
+            sha256: plugin.sha256.clone(),
+            outcome,
+            writes: Vec::new(),
+            refused_writes: 0,
+            notes: Vec::new(),
+            duration: Duration::ZERO,
+        }
+    }
+}
+
+fn label<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+    pod.get("metadata")?.get("labels")?.get(key)?.as_str()
+}
+
+/// Paths and counts at debug; values, which may be secret, at trace alone.
+fn log(run: &PluginRun) {
+    let (plugin, outcome, writes) = (run.plugin.as_str(), run.outcome.as_str(), run.writes.len());
+    if let Outcome::Ignored(failure) = &run.outcome {
+        tracing::warn!(plugin, outcome, error = %failure, "plugin failed and was ignored");
+    }
+    tracing::debug!(
+        plugin,
+        outcome,
+        writes,
+        refused = run.refused_writes,
+        "plugin run"
+    );
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        for write in &run.writes {
+            tracing::debug!(plugin, path = write.path, "plugin wrote");
+            tracing::trace!(plugin, path = write.path, old = ?write.old, new = ?write.new, "plugin wrote");
+        }
+    }
+}

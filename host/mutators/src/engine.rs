@@ -1,0 +1,212 @@
+//! The one engine of a process: compiler settings, instance pool, clock of the time limits, and call permits.
+
+mod permits;
+mod ticker;
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use wasmtime::component::Linker;
+use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
+
+use self::permits::Permits;
+use crate::limits::MAX_MEMORY;
+use crate::sandbox::{self, Guest};
+
+pub(crate) use self::ticker::ticks;
+
+/// How many core instances one component may bring; a finished component of another language brings more than the three
+/// that the encoder makes of a Rust module.
+pub(crate) const CORE_INSTANCES: u32 = 16;
+/// How many entries one table may have.
+pub(crate) const TABLE_ELEMENTS: usize = 100_000;
+
+const MAX_PERMITS: usize = 32;
+const KEEP_RESIDENT: usize = 64 << 10;
+const BACKTRACE_FRAMES: usize = 8;
+/// Cranelift and the encoder recurse over hostile input on a stack of known size.
+const COMPILE_STACK: usize = 16 << 20;
+
+/// Choices about an engine; the default suits a server and the command line alike.
+#[derive(Clone, Debug, Default)]
+pub struct EngineOptions {
+    /// How many plugin calls run at the same time; by default one per processor, at most 32.
+    pub permits: Option<NonZeroUsize>,
+    /// Where instances live.
+    pub instances: InstanceAllocation,
+}
+
+/// Where the memory of instances comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InstanceAllocation {
+    /// A pool reserved at start; on demand if the address space for it is not to be had.
+    #[default]
+    Pooled,
+    /// A mapping for each instance.
+    OnDemand,
+}
+
+/// Why no engine could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The settings do not suit this processor or platform.
+    #[error("cannot set up the WebAssembly engine: {0}")]
+    Configure(String),
+    /// The host's functions could not be offered to plugins.
+    #[error("cannot offer the host's functions to plugins: {0}")]
+    Link(String),
+    /// The thread that measures time limits could not be started.
+    #[error("cannot start the thread that measures time limits")]
+    StartTicker(#[source] std::io::Error),
+}
+
+/// Compiles plugins and runs their calls. Make one per process: compiled plugins of one engine do not run on another.
+pub struct Engine {
+    pub(crate) wasm: wasmtime::Engine,
+    pub(crate) linker: Linker<Guest>,
+    permits: Permits,
+    compiling: Mutex<()>,
+    instances: InstanceAllocation,
+}
+
+impl Engine {
+    /// Sets up the compiler and the instance pool, and starts the thread that measures time limits.
+    ///
+    /// # Errors
+    /// If the platform cannot run WebAssembly, or no thread can be started.
+    pub fn new(options: &EngineOptions) -> Result<Arc<Self>, EngineError> {
+        let permits = options
+            .permits
+            .unwrap_or_else(default_permits)
+            .get()
+            .min(MAX_PERMITS);
+        let (wasm, instances) = allocate(options.instances, permits)?;
+        let mut linker = Linker::new(&wasm);
+        sandbox::add_to_linker(&mut linker)
+            .map_err(|error| EngineError::Link(format!("{error:#}")))?;
+        ticker::start(&wasm).map_err(EngineError::StartTicker)?;
+        Ok(Arc::new(Self {
+            wasm,
+            linker,
+            permits: Permits::new(permits),
+            compiling: Mutex::new(()),
+            instances,
+        }))
+    }
+
+    /// Where instances of this engine live, after the attempt to reserve a pool.
+    pub fn instances(&self) -> InstanceAllocation {
+        self.instances
+    }
+
+    /// Waits until fewer calls run than there are permits, and holds one until the answer is dropped.
+    pub(crate) fn permit(&self) -> permits::Permit<'_> {
+        self.permits.acquire()
+    }
+
+    /// Runs a step of compiling a plugin: one at a time, on a thread of its own, so that a panic in the compiler over hostile
+    /// input is an error of that input and costs the process nothing.
+    pub(crate) fn compile<T: Send>(
+        &self,
+        step: impl FnOnce() -> T + Send,
+    ) -> Result<T, CompileThreadError> {
+        let _one_at_a_time = self
+            .compiling
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        thread::scope(|scope| {
+            thread::Builder::new()
+                .name("podloom-compile".to_owned())
+                .stack_size(COMPILE_STACK)
+                .spawn_scoped(scope, step)
+                .map_err(CompileThreadError::Start)?
+                .join()
+                .map_err(|panic| CompileThreadError::Panicked(panic_message(panic.as_ref())))
+        })
+    }
+}
+
+/// Why a step of compiling did not come to an end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompileThreadError {
+    #[error("cannot start a thread to compile on: {0}")]
+    Start(std::io::Error),
+    #[error("the compiler gave up on it: {0}")]
+    Panicked(String),
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    crate::text::one_line(text.unwrap_or("no reason given"), 200)
+}
+
+fn default_permits() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Reserving the pool is the probe of the address space: where it fails (a container with a limit on it, an emulator),
+/// every instance gets its own mapping.
+fn allocate(
+    wanted: InstanceAllocation,
+    permits: usize,
+) -> Result<(wasmtime::Engine, InstanceAllocation), EngineError> {
+    if wanted == InstanceAllocation::Pooled {
+        let mut config = config();
+        config.allocation_strategy(pool(permits));
+        match wasmtime::Engine::new(&config) {
+            Ok(engine) => return Ok((engine, InstanceAllocation::Pooled)),
+            Err(error) => {
+                tracing::warn!(error = %format!("{error:#}"), "no address space for an instance pool, allocating on demand");
+            }
+        }
+    }
+    let engine = wasmtime::Engine::new(&config())
+        .map_err(|error| EngineError::Configure(format!("{error:#}")))?;
+    Ok((engine, InstanceAllocation::OnDemand))
+}
+
+/// Off is everything that plugins do not need and that is on by default here or in a later version of the engine.
+/// Canonical NaNs and deterministic SIMD make plugins give the same bytes on every processor.
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .strategy(wasmtime::Strategy::Cranelift)
+        .cranelift_opt_level(OptLevel::Speed)
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true)
+        .epoch_interruption(true)
+        .memory_init_cow(true)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(BACKTRACE_FRAMES))
+        .wasm_backtrace_details(wasmtime::WasmBacktraceDetails::Disable)
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .gc_support(false)
+        .shared_memory(false)
+        .concurrency_support(false);
+    config
+}
+
+fn pool(permits: usize) -> PoolingAllocationConfig {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    let instances = permits.saturating_mul(CORE_INSTANCES);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(permits)
+        .total_core_instances(instances)
+        .total_memories(instances)
+        .total_tables(instances)
+        .max_core_instances_per_component(CORE_INSTANCES)
+        .max_memories_per_component(CORE_INSTANCES)
+        .max_tables_per_component(CORE_INSTANCES)
+        .table_elements(TABLE_ELEMENTS)
+        .max_memory_size(MAX_MEMORY)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .table_keep_resident(KEEP_RESIDENT)
+        .max_unused_warm_slots(instances.min(64))
+        .decommit_batch_size(8);
+    pool
+}

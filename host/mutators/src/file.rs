@@ -1,0 +1,108 @@
+//! A plugin file as it is shipped: its digest, and the Wasm in it, plain or gzipped.
+
+use std::io::Read;
+
+use flate2::bufread::GzDecoder;
+use sha2::{Digest, Sha256};
+
+use crate::limits::{INFLATED_BYTES, SHIPPED_BYTES, show_bytes};
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ELF: &[u8] = b"\x7fELF";
+const WASM: &[u8] = b"\0asm";
+
+/// Why a file is not a plugin. Each reads as the rest of a sentence that begins with the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// Nothing in it.
+    #[error("is empty")]
+    Empty,
+    /// More than a plugin may ship.
+    #[error("is larger than {}", show_bytes(SHIPPED_BYTES))]
+    TooLarge,
+    /// The gzip stream is damaged.
+    #[error("is gzip, but cannot be inflated: {0}")]
+    Inflate(String),
+    /// Something follows the gzip stream.
+    #[error("has {} after the end of its gzip stream", show_bytes(*.0))]
+    TrailingBytes(usize),
+    /// A gzip bomb.
+    #[error("inflates to more than {}", show_bytes(INFLATED_BYTES))]
+    InflatesTooFar,
+    /// Native code, whoever made it.
+    #[error(
+        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from"
+    )]
+    Precompiled,
+    /// Text that would have to be assembled first.
+    #[error("is WebAssembly as text: assemble it to .wasm first")]
+    Text,
+    /// Something else.
+    #[error("is not WebAssembly: it begins with {0}")]
+    NotWasm(String),
+}
+
+/// The Wasm of a file, and what is known of the file itself.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    pub(crate) wasm: Vec<u8>,
+    pub(crate) shipped_bytes: usize,
+}
+
+/// The digest of a file as it is shipped, in hexadecimal.
+pub(crate) fn sha256(shipped: &[u8]) -> String {
+    hex(&Sha256::digest(shipped))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes the Wasm out of a file. The content tells whether it is gzipped; the name says nothing.
+pub(crate) fn unpack(shipped: &[u8]) -> Result<Unpacked, FileError> {
+    if shipped.is_empty() {
+        return Err(FileError::Empty);
+    }
+    if shipped.len() > SHIPPED_BYTES {
+        return Err(FileError::TooLarge);
+    }
+    let wasm = if shipped.starts_with(GZIP) {
+        inflate(shipped)?
+    } else {
+        shipped.to_vec()
+    };
+    if wasm.starts_with(ELF) {
+        return Err(FileError::Precompiled);
+    }
+    if wasm.trim_ascii_start().starts_with(b"(module")
+        || wasm.trim_ascii_start().starts_with(b"(component")
+    {
+        return Err(FileError::Text);
+    }
+    if !wasm.starts_with(WASM) {
+        let start = wasm.get(..8).unwrap_or(&wasm);
+        return Err(FileError::NotWasm(start.escape_ascii().to_string()));
+    }
+    Ok(Unpacked {
+        wasm,
+        shipped_bytes: shipped.len(),
+    })
+}
+
+/// Reads one byte past the cap to tell a file of exactly that size from a longer one.
+fn inflate(shipped: &[u8]) -> Result<Vec<u8>, FileError> {
+    let mut wasm = Vec::new();
+    let mut decoder = GzDecoder::new(shipped);
+    let cap = INFLATED_BYTES as u64 + 1;
+    (&mut decoder)
+        .take(cap)
+        .read_to_end(&mut wasm)
+        .map_err(|error| FileError::Inflate(error.to_string()))?;
+    if wasm.len() > INFLATED_BYTES {
+        return Err(FileError::InflatesTooFar);
+    }
+    match decoder.into_inner().len() {
+        0 => Ok(wasm),
+        rest => Err(FileError::TrailingBytes(rest)),
+    }
+}

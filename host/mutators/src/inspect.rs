@@ -1,0 +1,53 @@
+//! What a plugin file is, seen alone: for authors and for those who review one.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::component::Form;
+use crate::engine::Engine;
+use crate::plugin::{Code, Description, PluginError, describe_alone};
+
+/// All there is to know of a plugin file.
+#[derive(Debug)]
+pub struct Inspection {
+    /// What the plugin says of itself with the given configuration.
+    pub description: Description,
+    /// The digest of the file as shipped, in hexadecimal.
+    pub sha256: String,
+    /// Whether it ships a core module or a component.
+    pub form: Form,
+    /// The version of the contract it was built for.
+    pub contract: String,
+    /// The interfaces it imports.
+    pub imports: Vec<String>,
+    /// Its size as shipped.
+    pub shipped_bytes: usize,
+    /// Its size as Wasm, which differs if it ships gzipped.
+    pub wasm_bytes: usize,
+    /// How long encoding and compiling took.
+    pub compile_time: Duration,
+}
+
+/// Compiles a plugin and asks it what it is. With a configuration, that is checked too.
+///
+/// # Errors
+/// If the file is not a plugin, does not describe itself, or refuses the configuration.
+pub fn inspect(
+    engine: &Engine,
+    shipped: &[u8],
+    config: Option<&Map<String, Value>>,
+) -> Result<Inspection, PluginError> {
+    let code = Code::of(engine, shipped)?;
+    let description = describe_alone(engine, &code, config)?;
+    Ok(Inspection {
+        description,
+        sha256: code.sha256,
+        form: code.compiled.form,
+        contract: code.compiled.contract,
+        imports: code.compiled.imports,
+        shipped_bytes: code.shipped_bytes,
+        wasm_bytes: code.compiled.wasm_bytes,
+        compile_time: code.compiled.compile_time,
+    })
+}

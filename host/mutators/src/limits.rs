@@ -1,0 +1,79 @@
+//! How much a plugin may use: sizes of files and texts, and per call memory and time.
+
+use std::time::Duration;
+
+/// A plugin file as shipped; a `ConfigMap` holds 1 MiB in all, a volume may hold more.
+pub(crate) const SHIPPED_BYTES: usize = 4 << 20;
+/// A plugin after inflating: what the compiler is handed.
+pub(crate) const INFLATED_BYTES: usize = 16 << 20;
+/// The manifest; a `ConfigMap` could not hold a longer one.
+pub(crate) const MANIFEST_BYTES: usize = 1 << 20;
+
+/// What a call may take when the manifest says nothing. A pod is at most 1.5 MiB of JSON, since etcd refuses more, so this is
+/// ten times the largest pod; more would let a few plugins gone wrong fill the operator's own container.
+pub(crate) const DEFAULT_MEMORY: usize = 16 << 20;
+pub(crate) const MIN_MEMORY: usize = 1 << 20;
+/// The pool's slots are made for this size.
+pub(crate) const MAX_MEMORY: usize = 256 << 20;
+
+/// Wall time: a throttled container stands still for whole 100 ms periods, and a shorter limit would then refuse pods.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(10);
+/// The API server waits at most 30 s for a webhook, and by default 10 s.
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a plugin may hand to the host in one call of a host function, or as the result of its own.
+pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
+/// Handles alive at the same time; the contract needs one.
+pub(crate) const HANDLES: usize = 16;
+
+pub(crate) const LOG_LINES: usize = 100;
+pub(crate) const LOG_LINE_BYTES: usize = 1024;
+pub(crate) const NOTES: usize = 32;
+pub(crate) const NOTE_BYTES: usize = 512;
+/// The words with which a plugin denies or fails.
+pub(crate) const REASON_BYTES: usize = 2048;
+
+pub(crate) const SUMMARY_BYTES: usize = 512;
+pub(crate) const SCHEMA_BYTES: usize = 256 << 10;
+pub(crate) const NEEDED_PATHS: usize = 256;
+pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
+pub(crate) const CONFIG_COMPLAINTS: usize = 20;
+
+/// What one call may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Linear memory, all memories of the plugin together, in bytes.
+    pub memory: usize,
+    /// Wall time.
+    pub timeout: Duration,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self {
+            memory: DEFAULT_MEMORY,
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
+}
+
+/// Bytes for people: `16 MiB`, `1.5 KiB`.
+pub(crate) fn show_bytes(bytes: usize) -> String {
+    let units = [("GiB", 1_usize << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = units.into_iter().find(|(_, size)| bytes >= *size);
+    match unit {
+        None => format!("{bytes} bytes"),
+        Some((name, size)) if bytes.is_multiple_of(size) => format!("{} {name}", bytes / size),
+        Some((name, size)) => format!("{}.{} {name}", bytes / size, bytes % size * 10 / size),
+    }
+}
+
+/// A duration for people: `1 s`, `250 ms`.
+pub(crate) fn show_duration(duration: Duration) -> String {
+    if duration.subsec_nanos() == 0 {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{} ms", duration.as_millis())
+    }
+}

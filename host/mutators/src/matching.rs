@@ -1,0 +1,246 @@
+//! Which pods a plugin sees.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The pods that a plugin sees: all given dimensions must hold.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Match {
+    /// Name the kinds of submitted objects: one of Podloom's own, or Pod, which every other object with a pod template counts as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kinds: Option<Kinds>,
+    /// Name the namespaces; `*` stands for any characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespaces: Option<Globs>,
+    /// Select by labels of the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace_selector: Option<LabelSelector>,
+    /// Select by labels of the pod, as the plugins before have left them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selector: Option<LabelSelector>,
+}
+
+/// The part of a match that kept a plugin from seeing a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// `match.kinds`
+    Kinds,
+    /// `match.namespaces`
+    Namespaces,
+    /// `match.namespaceSelector`
+    NamespaceSelector,
+    /// `match.selector`
+    Selector,
+}
+
+impl Dimension {
+    /// The field of `match` as the manifest writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kinds => "kinds",
+            Self::Namespaces => "namespaces",
+            Self::NamespaceSelector => "namespaceSelector",
+            Self::Selector => "selector",
+        }
+    }
+}
+
+/// Kinds, at least one.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(try_from = "Vec<String>")]
+struct Kinds(#[schemars(length(min = 1))] Vec<String>);
+
+impl TryFrom<Vec<String>> for Kinds {
+    type Error = String;
+
+    fn try_from(kinds: Vec<String>) -> Result<Self, String> {
+        if kinds.is_empty() {
+            return Err(
+                "kinds is empty, so the plugin would never run; leave it out for every kind"
+                    .to_owned(),
+            );
+        }
+        let is_kind = |kind: &String| {
+            kind.starts_with(|char: char| char.is_ascii_uppercase())
+                && kind.chars().all(|char| char.is_ascii_alphanumeric())
+        };
+        match kinds.iter().find(|kind| !is_kind(kind)) {
+            Some(kind) => Err(format!(
+                "{kind:?} is not a kind: kinds are written like Pod or Browser"
+            )),
+            None => Ok(Self(kinds)),
+        }
+    }
+}
+
+/// Patterns of namespace names, at least one.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(try_from = "Vec<String>")]
+struct Globs(#[schemars(length(min = 1))] Vec<String>);
+
+impl TryFrom<Vec<String>> for Globs {
+    type Error = String;
+
+    fn try_from(globs: Vec<String>) -> Result<Self, String> {
+        if globs.is_empty() {
+            return Err("namespaces is empty, so the plugin would never run; leave it out for every namespace".to_owned());
+        }
+        let allowed = |char: char| {
+            char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-' || char == '*'
+        };
+        let is_glob = |glob: &String| (1..=63).contains(&glob.len()) && glob.chars().all(allowed);
+        match globs.iter().find(|glob| !is_glob(glob)) {
+            Some(glob) => Err(format!(
+                "{glob:?} is not a namespace or a pattern of one: a-z, 0-9, `-`, and `*` for any characters"
+            )),
+            None => Ok(Self(globs)),
+        }
+    }
+}
+
+/// A label selector as in Kubernetes; an empty one selects everything.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LabelSelector {
+    /// Require each of these labels with this value.
+    #[serde(default)]
+    match_labels: BTreeMap<String, String>,
+    /// Require each of these expressions to hold.
+    #[serde(default)]
+    match_expressions: Vec<Requirement>,
+}
+
+/// One expression over a label.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(try_from = "RawRequirement")]
+struct Requirement(#[schemars(with = "RawRequirement")] RawRequirement);
+
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawRequirement {
+    /// Name the label's key.
+    key: String,
+    /// Choose what must hold.
+    operator: Operator,
+    /// List values for In and NotIn.
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+impl TryFrom<RawRequirement> for Requirement {
+    type Error = String;
+
+    fn try_from(raw: RawRequirement) -> Result<Self, String> {
+        let key = &raw.key;
+        let needs_values = matches!(raw.operator, Operator::In | Operator::NotIn);
+        match (needs_values, raw.values.is_empty()) {
+            (true, true) => Err(format!(
+                "the expression on {key:?} needs values: {:?} compares with them",
+                raw.operator
+            )),
+            (false, false) => Err(format!(
+                "the expression on {key:?} takes no values: {:?} looks at the key alone",
+                raw.operator
+            )),
+            _ => Ok(Self(raw)),
+        }
+    }
+}
+
+impl Match {
+    /// The first dimension that does not hold. Labels of the pod are asked for only if the selector needs them.
+    pub(crate) fn excludes<'a>(
+        &self,
+        request: &crate::request::Request,
+        pod_label: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<Dimension> {
+        let kinds = self
+            .kinds
+            .as_ref()
+            .is_none_or(|kinds| kinds.0.contains(&request.kind));
+        if !kinds {
+            return Some(Dimension::Kinds);
+        }
+        let namespaces = self.namespaces.as_ref();
+        if !namespaces.is_none_or(|globs| {
+            globs
+                .0
+                .iter()
+                .any(|glob| glob_matches(glob, &request.namespace))
+        }) {
+            return Some(Dimension::Namespaces);
+        }
+        let namespace_label = |key: &str| request.namespace_labels.get(key).map(String::as_str);
+        if !self
+            .namespace_selector
+            .as_ref()
+            .is_none_or(|selector| selector.selects(namespace_label))
+        {
+            return Some(Dimension::NamespaceSelector);
+        }
+        if !self
+            .selector
+            .as_ref()
+            .is_none_or(|selector| selector.selects(pod_label))
+        {
+            return Some(Dimension::Selector);
+        }
+        None
+    }
+}
+
+impl LabelSelector {
+    fn selects<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.match_labels
+            .iter()
+            .all(|(key, value)| label(key) == Some(value.as_str()))
+            && self
+                .match_expressions
+                .iter()
+                .all(|requirement| requirement.holds(label(&requirement.0.key)))
+    }
+}
+
+impl Requirement {
+    /// As in Kubernetes, `NotIn` also holds where the label is absent.
+    fn holds(&self, label: Option<&str>) -> bool {
+        let listed = || label.is_some_and(|label| self.0.values.iter().any(|value| value == label));
+        match self.0.operator {
+            Operator::In => listed(),
+            Operator::NotIn => !listed(),
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+        }
+    }
+}
+
+/// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the
+/// parts after it, so nothing is tried twice.
+fn glob_matches(glob: &str, name: &str) -> bool {
+    let Some((prefix, rest)) = glob.split_once('*') else {
+        return glob == name;
+    };
+    let Some(mut name) = name.strip_prefix(prefix) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let suffix = parts.pop().unwrap_or_default();
+    for part in parts {
+        match name.find(part) {
+            Some(start) => name = name.get(start + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    name.ends_with(suffix)
+}

@@ -1,0 +1,264 @@
+//! A plugin of a chain: its code, what it says of itself, what it may do here.
+
+mod config;
+mod description;
+
+use std::sync::Arc;
+
+use podloom_pod_path::{Access, Grants, Limits};
+use serde_json::{Map, Value};
+
+pub use self::config::ConfigError;
+pub use self::description::{Description, DescriptionError};
+use crate::component::{self, Compiled, ComponentError};
+use crate::engine::Engine;
+use crate::file::{self, FileError};
+use crate::limits::CallLimits;
+use crate::manifest::{Entry, FailurePolicy};
+use crate::matching::Match;
+use crate::sandbox::{Failure, Sandbox, Setting};
+use crate::text;
+
+/// A plugin in its place in a chain.
+pub struct Plugin {
+    /// Its name in the chain.
+    pub name: String,
+    /// Its file in the bundle.
+    pub file: String,
+    /// The digest of that file as shipped, in hexadecimal.
+    pub sha256: String,
+    /// What it says of itself with this configuration: version, summary, what it needs to read and write.
+    pub description: Description,
+    /// The paths it may write, and so read.
+    pub allow: Vec<String>,
+    /// The paths it may read besides; the empty path is the whole pod.
+    pub read: Vec<String>,
+    /// What becomes of a pod when it fails.
+    pub failure_policy: FailurePolicy,
+    /// Whether a second run over its own result must write nothing.
+    pub idempotent: bool,
+    /// What one call may use.
+    pub limits: CallLimits,
+    pub(crate) matches: Match,
+    pub(crate) config: Value,
+    pub(crate) code: Arc<Code>,
+    pub(crate) setting: Arc<Setting>,
+    pub(crate) access: Arc<Access>,
+}
+
+/// The compiled code of one file; plugins with the same file share it, and so does the next chain.
+pub(crate) struct Code {
+    pub(crate) sha256: String,
+    pub(crate) shipped_bytes: usize,
+    pub(crate) compiled: Compiled,
+}
+
+/// Why a plugin cannot be part of a chain. Each reads as the rest of a sentence that begins with the plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PluginError {
+    /// The file is not a plugin.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file is not the one that was pinned.
+    #[error("has sha256 {found}, but chain.yaml pins {pinned}")]
+    Pin {
+        /// The digest of the file that is there.
+        found: String,
+        /// The digest in the manifest.
+        pinned: String,
+    },
+    /// The code is not a plugin for this host.
+    #[error(transparent)]
+    Component(#[from] ComponentError),
+    /// It could not even say what it is.
+    #[error("could not describe itself: {0}")]
+    Describe(Failure),
+    /// What it says of itself is not usable.
+    #[error("describes itself wrongly: {0}")]
+    Description(#[from] DescriptionError),
+    /// A path list of the manifest is wrong.
+    #[error("has a wrong path in `{field}`: {message}")]
+    Grant {
+        /// `allow` or `read`.
+        field: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+    /// It needs to write more than it may.
+    #[error("needs to write {needed}, but `allow` gives it {given}: {missing} is missing")]
+    Writes {
+        /// All it needs.
+        needed: String,
+        /// All it gets.
+        given: String,
+        /// What to add.
+        missing: String,
+    },
+    /// It needs to read more than it may.
+    #[error("needs to read {needed}, but `read` and `allow` give it {given}: {missing} is missing")]
+    Reads {
+        /// All it needs.
+        needed: String,
+        /// All it gets.
+        given: String,
+        /// What to add.
+        missing: String,
+    },
+    /// Its configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl Code {
+    /// Unpacks, checks and compiles a file.
+    pub(crate) fn of(engine: &Engine, shipped: &[u8]) -> Result<Self, PluginError> {
+        let unpacked = file::unpack(shipped)?;
+        let compiled = component::compile(engine, &unpacked.wasm)?;
+        Ok(Self {
+            sha256: file::sha256(shipped),
+            shipped_bytes: unpacked.shipped_bytes,
+            compiled,
+        })
+    }
+}
+
+impl Plugin {
+    /// Asks the plugin what it is and needs, holds that against the manifest, and checks its configuration.
+    pub(crate) fn set_up(
+        engine: &Engine,
+        entry: &Entry,
+        code: Arc<Code>,
+    ) -> Result<Self, PluginError> {
+        let config = Value::Object(entry.config.clone().unwrap_or_default());
+        let limits = entry.limits.per_call();
+        let name = entry.name.value.0.clone();
+        let setting = Arc::new(Setting {
+            name: name.clone(),
+            config: config.to_string(),
+            limits,
+        });
+        let sandbox = Sandbox {
+            engine,
+            compiled: &code.compiled,
+            setting: &setting,
+        };
+        let description = describe(sandbox)?;
+        let read = entry.read.clone().unwrap_or_else(|| vec![String::new()]);
+        let access = grant(&description, &entry.allow, &read)?;
+        config::check(sandbox, &config, description.config_schema.as_ref())?;
+        Ok(Self {
+            name,
+            file: entry.file.0.clone(),
+            sha256: code.sha256.clone(),
+            description,
+            allow: entry.allow.clone(),
+            read,
+            failure_policy: entry.failure_policy,
+            idempotent: entry.idempotent,
+            limits,
+            matches: entry.matches.clone(),
+            config,
+            code,
+            setting,
+            access: Arc::new(access),
+        })
+    }
+
+    /// The size of its file as shipped.
+    pub fn shipped_bytes(&self) -> usize {
+        self.code.shipped_bytes
+    }
+
+    /// Which pods it sees, as the manifest's `match` says it; an empty object means every pod.
+    pub fn matches(&self) -> Value {
+        serde_json::to_value(&self.matches).unwrap_or_default()
+    }
+
+    pub(crate) fn sandbox<'a>(&'a self, engine: &'a Engine) -> Sandbox<'a> {
+        Sandbox {
+            engine,
+            compiled: &self.code.compiled,
+            setting: &self.setting,
+        }
+    }
+}
+
+/// Sets up a plugin outside of any chain: to see what it says with a configuration.
+pub(crate) fn describe_alone(
+    engine: &Engine,
+    code: &Code,
+    config: Option<&Map<String, Value>>,
+) -> Result<Description, PluginError> {
+    let value = Value::Object(config.cloned().unwrap_or_default());
+    let name = "inspected".to_owned();
+    let setting = Arc::new(Setting {
+        name,
+        config: value.to_string(),
+        limits: CallLimits::default(),
+    });
+    let sandbox = Sandbox {
+        engine,
+        compiled: &code.compiled,
+        setting: &setting,
+    };
+    let description = describe(sandbox)?;
+    if config.is_some() {
+        config::check(sandbox, &value, description.config_schema.as_ref())?;
+    }
+    Ok(description)
+}
+
+fn describe(sandbox: Sandbox<'_>) -> Result<Description, PluginError> {
+    let description = sandbox.describe().map_err(PluginError::Describe)?;
+    Ok(Description::check(description)?)
+}
+
+/// The plugin gets what the manifest gives, not what it needs: the manifest is what people review.
+fn grant(
+    description: &Description,
+    allow: &[String],
+    read: &[String],
+) -> Result<Access, PluginError> {
+    let wrong = |field| {
+        move |error: podloom_pod_path::GrantError| PluginError::Grant {
+            field,
+            message: error.to_string(),
+        }
+    };
+    let writes = Grants::parse_writes(allow).map_err(wrong("allow"))?;
+    let reads = Grants::parse(read).map_err(wrong("read"))?;
+    if let Err(missing) = writes.covers(&description.needed_writes) {
+        let (needed, given) = (description.needed_writes.to_string(), writes.to_string());
+        return Err(PluginError::Writes {
+            needed,
+            given,
+            missing: paths(&missing),
+        });
+    }
+    let readable: Vec<&str> = read.iter().chain(allow).map(String::as_str).collect();
+    let all_reads = Grants::parse(&readable).map_err(wrong("read"))?;
+    if let Err(missing) = all_reads.covers(&description.needed_reads) {
+        let (needed, given) = (description.needed_reads.to_string(), all_reads.to_string());
+        return Err(PluginError::Reads {
+            needed,
+            given,
+            missing: paths(&missing),
+        });
+    }
+    Ok(Access {
+        reads,
+        writes,
+        limits: Limits::default(),
+    })
+}
+
+fn paths(paths: &[String]) -> String {
+    let shown = |path: &String| {
+        if path.is_empty() {
+            "the whole pod".to_owned()
+        } else {
+            path.clone()
+        }
+    };
+    text::list(&paths.iter().map(shown).collect::<Vec<String>>())
+}

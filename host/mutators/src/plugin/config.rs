@@ -1,0 +1,86 @@
+//! Checking a plugin's configuration: against its schema, then by the plugin itself.
+
+use jsonschema::{PatternOptions, ValidationError};
+use serde_json::Value;
+
+use crate::limits::CONFIG_COMPLAINTS;
+use crate::sandbox::{Failure, Sandbox};
+use crate::text::{list, one_line};
+
+/// What is wrong with a configuration. Each reads as the rest of a sentence that begins with the plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The plugin has no use for one.
+    #[error("takes no configuration, but chain.yaml gives it {0}")]
+    Unwanted(String),
+    /// The plugin's own fault.
+    #[error("brings an invalid configuration schema, which is its author's to mend: {0}")]
+    Schema(String),
+    /// It does not fit the schema.
+    #[error("has a wrong configuration: {}", .0.join("; "))]
+    Rejected(Vec<String>),
+    /// The plugin could not even check it.
+    #[error("could not check its configuration: {0}")]
+    Check(Failure),
+}
+
+/// Both checks; the plugin is only asked about what fits its schema.
+pub(super) fn check(
+    sandbox: Sandbox<'_>,
+    config: &Value,
+    schema: Option<&Value>,
+) -> Result<(), ConfigError> {
+    match schema {
+        Some(schema) => check_schema(config, schema)?,
+        None => check_absent(config)?,
+    }
+    let complaints = sandbox.validate_config().map_err(ConfigError::Check)?;
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(ConfigError::Rejected(
+        complaints
+            .iter()
+            .take(CONFIG_COMPLAINTS)
+            .map(|complaint| one_line(complaint, 500))
+            .collect(),
+    ))
+}
+
+fn check_absent(config: &Value) -> Result<(), ConfigError> {
+    let keys: Vec<&str> = config
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .collect();
+    if keys.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigError::Unwanted(list(&keys)))
+    }
+}
+
+/// Nothing is fetched for a schema, and patterns run in linear time: a schema comes from a plugin, and is trusted no more
+/// than its code.
+fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
+    let validator = jsonschema::options()
+        .offline()
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))?;
+    let complaints: Vec<String> = validator
+        .iter_errors(config)
+        .take(CONFIG_COMPLAINTS)
+        .map(|error| complaint(&error))
+        .collect();
+    if complaints.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigError::Rejected(complaints))
+    }
+}
+
+fn complaint(error: &ValidationError<'_>) -> String {
+    one_line(&format!("config{}: {error}", error.instance_path()), 500)
+}

@@ -1,0 +1,119 @@
+//! What a plugin says of itself, checked before anyone believes it.
+
+use podloom_pod_path::Grants;
+use serde_json::Value;
+
+use crate::bindings;
+use crate::limits::{NEEDED_PATH_BYTES, NEEDED_PATHS, SCHEMA_BYTES, SUMMARY_BYTES, show_bytes};
+use crate::manifest::is_dns_label;
+use crate::text::one_line;
+
+/// What a plugin says of itself with its present configuration.
+#[derive(Debug)]
+pub struct Description {
+    /// The name its author gave it; in a chain it may have another.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// One sentence for people.
+    pub summary: String,
+    /// JSON Schema of its configuration; none if it takes none.
+    pub config_schema: Option<Value>,
+    /// The paths it must be able to read, besides those it writes.
+    pub reads: Vec<String>,
+    /// The paths it must be able to write.
+    pub writes: Vec<String>,
+    pub(super) needed_reads: Grants,
+    pub(super) needed_writes: Grants,
+}
+
+/// What is wrong with a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    /// Not a DNS label.
+    #[error("its name {0:?} is not a DNS label")]
+    Name(String),
+    /// Not a version.
+    #[error("its version {0:?} is not a semantic version such as 1.2.3")]
+    Version(String),
+    /// More text than a sentence.
+    #[error("its summary is longer than {}", show_bytes(SUMMARY_BYTES))]
+    Summary,
+    /// More text than a schema needs.
+    #[error("its configuration schema is larger than {}", show_bytes(SCHEMA_BYTES))]
+    LongSchema,
+    /// Not JSON.
+    #[error("its configuration schema is not JSON: {0}")]
+    Schema(String),
+    /// More paths, or longer ones, than anyone could review.
+    #[error(
+        "it needs more than {NEEDED_PATHS} paths, or one longer than {}",
+        show_bytes(NEEDED_PATH_BYTES)
+    )]
+    Paths,
+    /// A path it says it reads.
+    #[error("a path that it reads is wrong: {0}")]
+    Reads(String),
+    /// A path it says it writes.
+    #[error("a path that it writes is wrong: {0}")]
+    Writes(String),
+}
+
+impl Description {
+    pub(super) fn check(said: bindings::Description) -> Result<Self, DescriptionError> {
+        if !is_dns_label(&said.name) {
+            return Err(DescriptionError::Name(one_line(&said.name, 100)));
+        }
+        if !is_version(&said.version) {
+            return Err(DescriptionError::Version(one_line(&said.version, 100)));
+        }
+        if said.summary.len() > SUMMARY_BYTES {
+            return Err(DescriptionError::Summary);
+        }
+        for paths in [&said.reads, &said.writes] {
+            if paths.len() > NEEDED_PATHS || paths.iter().any(|path| path.len() > NEEDED_PATH_BYTES)
+            {
+                return Err(DescriptionError::Paths);
+            }
+        }
+        let needed_reads = Grants::parse(&said.reads)
+            .map_err(|error| DescriptionError::Reads(error.to_string()))?;
+        let needed_writes = Grants::parse_writes(&said.writes)
+            .map_err(|error| DescriptionError::Writes(error.to_string()))?;
+        Ok(Self {
+            config_schema: schema(&said.config_schema)?,
+            summary: one_line(&said.summary, SUMMARY_BYTES),
+            name: said.name,
+            version: said.version,
+            reads: said.reads,
+            writes: said.writes,
+            needed_reads,
+            needed_writes,
+        })
+    }
+}
+
+fn schema(text: &str) -> Result<Option<Value>, DescriptionError> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    if text.len() > SCHEMA_BYTES {
+        return Err(DescriptionError::LongSchema);
+    }
+    serde_json::from_str(text)
+        .map(Some)
+        .map_err(|error| DescriptionError::Schema(error.to_string()))
+}
+
+/// Three numbers, then what a pre-release or a build may carry; enough for a stamp that people and scripts read.
+fn is_version(version: &str) -> bool {
+    let (core, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    version.len() <= 64
+        && core.split('.').count() == 3
+        && core.split('.').all(is_number)
+        && rest.len() != 1
+        && rest
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-+.".contains(&byte))
+}

@@ -1,0 +1,154 @@
+//! Proof before a chain serves: on sample pods, each plugin and the chain are deterministic and idempotent.
+//!
+//! Plugins have no clock and no randomness, but hash maps with an address in them, or memory that was never written, are
+//! enough for endless roll-outs. A denial is an outcome like any other; a failure is not.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::chain::{Chain, PluginRun, Rejected, Selection};
+use crate::plugin::Plugin;
+use crate::request::Request;
+
+/// Pods as people write them: the least there can be, one with everything that plugins look at, and one that breaks rules.
+const SAMPLES: [(&str, &str); 3] = [
+    ("minimal", include_str!("proof/samples/minimal.json")),
+    ("complete", include_str!("proof/samples/complete.json")),
+    ("privileged", include_str!("proof/samples/privileged.json")),
+];
+
+/// What a plugin, or the chain as a whole, did on a sample pod that it must not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} {problem} (sample pod {sample})", self.subject())]
+pub struct ProofFailure {
+    /// The plugin; none for the chain as a whole.
+    pub plugin: Option<String>,
+    /// The sample pod on which it shows.
+    pub sample: &'static str,
+    /// What it did.
+    pub problem: ProofProblem,
+}
+
+impl ProofFailure {
+    fn subject(&self) -> String {
+        self.plugin.as_ref().map_or_else(
+            || "the chain".to_owned(),
+            |plugin| format!("plugin {plugin}"),
+        )
+    }
+}
+
+/// Why a proof failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProofProblem {
+    /// Equal pods became different pods.
+    #[error("is not deterministic: two runs on the same pod gave different results")]
+    NotDeterministic,
+    /// A second run over its own result still writes.
+    #[error("is not idempotent: over its own result it writes {}; say `idempotent: false` if that is meant", .paths.join(", "))]
+    NotIdempotent {
+        /// What the second run wrote.
+        paths: Vec<String>,
+    },
+    /// Plugins that are idempotent one by one undo each other's work.
+    #[error("is not idempotent: a second pass over its own result writes {}", .paths.join(", "))]
+    Undoing {
+        /// What the second pass wrote, each with the plugin.
+        paths: Vec<String>,
+    },
+    /// It failed, whatever its policy.
+    #[error("fails: {0}")]
+    Failed(String),
+    /// The second run, over its own result, was denied or failed.
+    #[error("takes its own result for wrong: {0}")]
+    RejectsOwnResult(String),
+}
+
+type Run = Result<(Value, Vec<PluginRun>), Rejected>;
+
+impl Chain {
+    /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well.
+    pub fn prove(&self) -> Vec<ProofFailure> {
+        let mut failures = Vec::new();
+        for (sample, text) in SAMPLES {
+            let pod: Value =
+                serde_json::from_str(text).expect("the samples are JSON: a test reads them");
+            for plugin in &self.plugins {
+                let run = |pod: Value| self.run_alone(plugin, pod);
+                let problem = problem(&pod, run, plugin.idempotent, |paths| {
+                    ProofProblem::NotIdempotent { paths }
+                });
+                let plugin = Some(plugin.name.clone());
+                failures.extend(problem.map(|problem| ProofFailure {
+                    plugin,
+                    sample,
+                    problem,
+                }));
+            }
+            // A plugin that fails alone fails in the chain too; once is enough.
+            if failures.iter().all(|failure| failure.sample != sample) {
+                let idempotent = self.plugins.iter().all(|plugin| plugin.idempotent);
+                let run = |pod: Value| self.run_all(pod);
+                let problem = problem(&pod, run, idempotent, |paths| ProofProblem::Undoing {
+                    paths,
+                });
+                failures.extend(problem.map(|problem| ProofFailure {
+                    plugin: None,
+                    sample,
+                    problem,
+                }));
+            }
+        }
+        failures
+    }
+
+    fn run_alone(&self, plugin: &Plugin, pod: Value) -> Run {
+        let (pod, run) = self.run(plugin, pod, &Arc::new(request()), Selection::Every)?;
+        Ok((pod, vec![run]))
+    }
+
+    fn run_all(&self, pod: Value) -> Run {
+        let mutation = self.mutate_selected(pod, &request(), Selection::Every)?;
+        Ok((mutation.pod, mutation.runs))
+    }
+}
+
+fn request() -> Request {
+    Request {
+        kind: "Pod".to_owned(),
+        name: "sample".to_owned(),
+        namespace: "default".to_owned(),
+        ..Request::default()
+    }
+}
+
+fn problem(
+    pod: &Value,
+    run: impl Fn(Value) -> Run,
+    idempotent: bool,
+    not_idempotent: impl Fn(Vec<String>) -> ProofProblem,
+) -> Option<ProofProblem> {
+    let (once, again) = (run(pod.clone()), run(pod.clone()));
+    let result = match (once, again) {
+        (Err(Rejected::Failed { failure, .. }), _) | (_, Err(Rejected::Failed { failure, .. })) => {
+            return Some(ProofProblem::Failed(failure.to_string()));
+        }
+        (Err(once), Err(again)) if once == again => return None,
+        (Ok((once, _)), Ok((again, _))) if once == again => once,
+        _ => return Some(ProofProblem::NotDeterministic),
+    };
+    if !idempotent {
+        return None;
+    }
+    match run(result) {
+        Ok((_, runs)) => {
+            let paths: Vec<String> = runs
+                .iter()
+                .flat_map(|run| run.writes.iter().map(|write| write.path.clone()))
+                .collect();
+            (!paths.is_empty()).then(|| not_idempotent(paths))
+        }
+        Err(rejected) => Some(ProofProblem::RejectsOwnResult(rejected.to_string())),
+    }
+}

@@ -1,0 +1,173 @@
+//! One call of a plugin: a fresh store and instance with every limit on, dropped afterwards.
+//!
+//! Nothing of a call survives it in the guest, so no pod can see another. Host memory is bounded too: words are cut, and
+//! the transaction counts what is written.
+
+mod failure;
+mod imports;
+mod usage;
+
+use std::sync::Arc;
+
+use podloom_pod_path::Transaction;
+use wasmtime::component::{ComponentExportIndex, HasSelf, Linker, Resource};
+use wasmtime::{AsContextMut, Store};
+
+pub use self::failure::Failure;
+use self::usage::{Speech, Usage};
+use crate::bindings::{Description, Mutator, PodHandle, Rejection};
+use crate::component::Compiled;
+use crate::engine::{Engine, ticks};
+use crate::limits::{CallLimits, HANDLES, PAYLOAD_BYTES, REASON_BYTES};
+use crate::request::Request;
+use crate::text::one_line;
+
+/// What is the same in every call of a plugin.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Its name in the chain.
+    pub(crate) name: String,
+    /// Its configuration as JSON text.
+    pub(crate) config: String,
+    pub(crate) limits: CallLimits,
+}
+
+/// The host's state of one call.
+pub(crate) struct Guest {
+    setting: Arc<Setting>,
+    request: Arc<Request>,
+    pod: Option<Transaction>,
+    usage: Usage,
+    speech: Speech,
+}
+
+/// A plugin ready to be called.
+#[derive(Clone, Copy)]
+pub(crate) struct Sandbox<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) setting: &'a Arc<Setting>,
+}
+
+/// What came of a call of `mutate`; the transaction is still open.
+pub(crate) struct Mutated {
+    pub(crate) transaction: Transaction,
+    pub(crate) notes: Vec<String>,
+    pub(crate) end: End,
+}
+
+/// How a call of `mutate` ended.
+pub(crate) enum End {
+    Done,
+    Denied(String),
+    Failed(Failure),
+}
+
+/// Offers the host's functions to plugins.
+pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    Mutator::add_to_linker::<_, HasSelf<Guest>>(linker, |guest| guest)
+}
+
+impl Sandbox<'_> {
+    /// Asks the plugin who it is and what it needs.
+    pub(crate) fn describe(self) -> Result<Description, Failure> {
+        let _permit = self.engine.permit();
+        let mut store = self.store(Arc::default(), None);
+        let result: wasmtime::Result<(Description,)> =
+            self.call(&mut store, &self.compiled.exports.describe, ());
+        result
+            .map(|(description,)| description)
+            .map_err(|error| self.failure(&error))
+    }
+
+    /// Asks the plugin what is wrong with its configuration.
+    pub(crate) fn validate_config(self) -> Result<Vec<String>, Failure> {
+        let _permit = self.engine.permit();
+        let mut store = self.store(Arc::default(), None);
+        let export = &self.compiled.exports.validate_config;
+        let result: wasmtime::Result<(Result<(), Vec<String>>,)> =
+            self.call(&mut store, export, ());
+        result
+            .map(|(verdict,)| verdict.err().unwrap_or_default())
+            .map_err(|error| self.failure(&error))
+    }
+
+    /// Hands the plugin a pod.
+    pub(crate) fn mutate(self, transaction: Transaction, request: Arc<Request>) -> Mutated {
+        let _permit = self.engine.permit();
+        let mut store = self.store(request, Some(transaction));
+        let pod = Resource::<PodHandle>::new_borrow(0);
+        let result: wasmtime::Result<(Result<(), Rejection>,)> =
+            self.call(&mut store, &self.compiled.exports.mutate, (pod,));
+        let end = match result {
+            Ok((Ok(()),)) => End::Done,
+            Ok((Err(Rejection::Denied(reason)),)) => End::Denied(reason_line(&reason)),
+            Ok((Err(Rejection::Failed(reason)),)) => {
+                End::Failed(Failure::Reported(reason_line(&reason)))
+            }
+            Err(error) => End::Failed(self.failure(&error)),
+        };
+        let guest = store.into_data();
+        let transaction = guest
+            .pod
+            .expect("the store was made with a transaction above, and no import takes it out");
+        Mutated {
+            transaction,
+            notes: guest.speech.notes,
+            end,
+        }
+    }
+
+    /// Made while a permit is held, and dropped before it is given back: the pool has as many slots as there are permits, and
+    /// a slot is free only once its store is gone.
+    fn store(self, request: Arc<Request>, pod: Option<Transaction>) -> Store<Guest> {
+        let guest = Guest {
+            setting: Arc::clone(self.setting),
+            request,
+            pod,
+            usage: Usage::new(self.setting.limits.memory),
+            speech: Speech::default(),
+        };
+        let mut store = Store::new(&self.engine.wasm, guest);
+        store.limiter(|guest| &mut guest.usage);
+        store.set_epoch_deadline(ticks(self.setting.limits.timeout));
+        store.set_hostcall_fuel(PAYLOAD_BYTES);
+        store.set_max_component_handles(HANDLES);
+        store
+    }
+
+    /// A fresh instance, one call. Only the function that is called is looked up and checked against its type.
+    fn call<P, R>(
+        self,
+        store: &mut Store<Guest>,
+        export: &ComponentExportIndex,
+        params: P,
+    ) -> wasmtime::Result<R>
+    where
+        P: wasmtime::component::ComponentNamedList + wasmtime::component::Lower,
+        R: wasmtime::component::ComponentNamedList
+            + wasmtime::component::Lift
+            + Send
+            + Sync
+            + 'static,
+    {
+        let instance = self.compiled.instance.instantiate(store.as_context_mut())?;
+        instance
+            .get_typed_func::<P, R>(store.as_context_mut(), export)?
+            .call(store, params)
+    }
+
+    fn failure(self, error: &wasmtime::Error) -> Failure {
+        tracing::debug!(plugin = self.setting.name, error = %one_line(&format!("{error:#}"), 1000), "plugin call failed");
+        Failure::of(error, self.setting.limits.timeout)
+    }
+}
+
+fn reason_line(reason: &str) -> String {
+    let line = one_line(reason, REASON_BYTES);
+    if line.is_empty() {
+        "it gave no reason".to_owned()
+    } else {
+        line
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a call of a plugin came to nothing, in one short sentence.
+
+use std::time::Duration;
+
+use wasmtime::Trap;
+
+use crate::limits::{PAYLOAD_BYTES, show_bytes, show_duration};
+use crate::text::one_line;
+
+/// Why a call failed. Each reads as the rest of a sentence that begins with the plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The plugin itself says that it could not do its work.
+    #[error("{0}")]
+    Reported(String),
+    /// It asked for more memory than it may have.
+    #[error("it needs more memory than its limit of {}", show_bytes(*.limit))]
+    OutOfMemory {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// It did not return in time.
+    #[error("it ran longer than its limit of {}", show_duration(*.limit))]
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+    /// It called itself too deeply.
+    #[error("it exhausted its call stack")]
+    StackExhausted,
+    /// It wanted more of something that the host limits.
+    #[error("{0}")]
+    OverLimit(String),
+    /// WebAssembly stopped it.
+    #[error("it crashed: {0}")]
+    Trapped(String),
+    /// It broke the rules of the contract: text that is not UTF-8, memory that is not its own.
+    #[error("it passed something that is not of the contract: {0}")]
+    BrokeContract(String),
+}
+
+impl Failure {
+    /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap` or `contract`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Reported(_) => "reported",
+            Self::OutOfMemory { .. } => "memory",
+            Self::TimedOut { .. } => "timeout",
+            Self::StackExhausted => "stack",
+            Self::OverLimit(_) => "limit",
+            Self::Trapped(_) => "trap",
+            Self::BrokeContract(_) => "contract",
+        }
+    }
+
+    /// Names what stopped the guest. The host's own limits travel through the engine as a `Failure`; for the rest the
+    /// innermost error tells the cause, and everything around it is a backtrace.
+    pub(super) fn of(error: &wasmtime::Error, timeout: Duration) -> Self {
+        if let Some(failure) = error.downcast_ref::<Self>() {
+            return failure.clone();
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::Interrupt) => return Self::TimedOut { limit: timeout },
+            Some(Trap::StackOverflow) => return Self::StackExhausted,
+            Some(
+                trap @ (Trap::StringOutOfBounds
+                | Trap::ListOutOfBounds
+                | Trap::InvalidDiscriminant
+                | Trap::InvalidChar
+                | Trap::UnalignedPointer),
+            ) => return Self::BrokeContract(trap_name(*trap)),
+            Some(trap) => return Self::Trapped(trap_name(*trap)),
+            None => {}
+        }
+        let cause = error.root_cause().to_string();
+        if cause.contains("fuel allocated for hostcalls") {
+            return Self::OverLimit(format!(
+                "it passed more than {} to the host at once",
+                show_bytes(PAYLOAD_BYTES)
+            ));
+        }
+        Self::BrokeContract(one_line(&cause, 200))
+    }
+}
+
+fn trap_name(trap: Trap) -> String {
+    let text = trap.to_string();
+    text.strip_prefix("wasm trap: ")
+        .unwrap_or(&text)
+        .replace('`', "")
+}

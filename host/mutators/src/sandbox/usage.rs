@@ -1,0 +1,105 @@
+//! What a guest takes of the host, and where the host says stop: memory, tables, instances, words.
+
+use wasmtime::ResourceLimiter;
+
+use super::Failure;
+use crate::engine::{CORE_INSTANCES, TABLE_ELEMENTS};
+use crate::limits::{LOG_LINE_BYTES, LOG_LINES, NOTE_BYTES, NOTES};
+use crate::text::one_line;
+
+/// Memory of one call, over all memories of the plugin.
+pub(super) struct Usage {
+    limit: usize,
+    memory: usize,
+}
+
+impl Usage {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, memory: 0 }
+    }
+}
+
+/// A refused growth ends the call: a guest that went on after it would only fail in a less telling way.
+impl ResourceLimiter for Usage {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        self.memory = self.memory.saturating_add(desired.saturating_sub(current));
+        if self.memory > self.limit {
+            return Err(Failure::OutOfMemory { limit: self.limit }.into());
+        }
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        _: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if desired > TABLE_ELEMENTS {
+            return Err(Failure::OverLimit(format!(
+                "it wants a table of more than {TABLE_ELEMENTS} entries"
+            ))
+            .into());
+        }
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        Err(error)
+    }
+
+    fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        Err(error)
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn memories(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+}
+
+/// What a guest said during one call.
+#[derive(Default)]
+pub(super) struct Speech {
+    lines: usize,
+    pub(super) notes: Vec<String>,
+}
+
+/// What becomes of a log line.
+pub(super) enum Line {
+    Keep(String),
+    /// The first of those that are dropped; the host says so once.
+    FirstDropped,
+    Dropped,
+}
+
+impl Speech {
+    pub(super) fn line(&mut self, message: &str) -> Line {
+        self.lines = self.lines.saturating_add(1);
+        match self.lines {
+            0..=LOG_LINES => Line::Keep(one_line(message, LOG_LINE_BYTES)),
+            line if line == LOG_LINES + 1 => Line::FirstDropped,
+            _ => Line::Dropped,
+        }
+    }
+
+    pub(super) fn note(&mut self, message: &str) {
+        match self.notes.len() {
+            0..NOTES => self.notes.push(one_line(message, NOTE_BYTES)),
+            NOTES => self.notes.push("further notes were dropped".to_owned()),
+            _ => {}
+        }
+    }
+}

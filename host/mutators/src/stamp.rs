@@ -1,0 +1,107 @@
+//! The two annotations that tell, of any pod, which chain it passed and what each plugin wrote.
+//!
+//! Every pod that passes a chain is stamped, also by a chain without plugins and when no plugin matched: a missing stamp
+//! means that the pod never came by. A pod may pass the same chain again (a reinvoked webhook, a template that was rendered
+//! before); its stamp then tells of all passes together. Writes add up, and a plugin that ran earlier but is skipped now
+//! stays listed, so that a pass which writes nothing leaves every byte as it was. The stamp of another chain is replaced.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::chain::{Outcome, PluginRun};
+
+/// The annotation that lists the plugins which ran, as JSON.
+pub const MUTATIONS: &str = "podloom.dev/mutations";
+/// The annotation with the chain's digest.
+pub const CHAIN: &str = "podloom.dev/chain";
+
+/// One plugin in the annotation [`MUTATIONS`].
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct MutationEntry {
+    /// The plugin's name in the chain.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The digest of its file.
+    pub sha256: String,
+    /// How many writes of it the pod carries, over all passes through this chain.
+    pub writes: usize,
+}
+
+/// Drops what cannot survive a mutation, and reads what an earlier pass through the same chain left.
+pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, &'static str> {
+    let pod = pod.as_object_mut().ok_or("it is not an object")?;
+    let Some(metadata) = pod
+        .get_mut("metadata")
+        .filter(|metadata| !metadata.is_null())
+    else {
+        return Ok(Vec::new());
+    };
+    let metadata = metadata
+        .as_object_mut()
+        .ok_or("its metadata is not an object")?;
+    metadata.remove("managedFields");
+    let Some(annotations) = metadata
+        .get("annotations")
+        .filter(|annotations| !annotations.is_null())
+    else {
+        return Ok(Vec::new());
+    };
+    let annotations = annotations
+        .as_object()
+        .ok_or("its annotations are not an object")?;
+    let same_chain = annotations.get(CHAIN).and_then(Value::as_str) == Some(digest);
+    let entries = annotations
+        .get(MUTATIONS)
+        .and_then(Value::as_str)
+        .filter(|_| same_chain);
+    // Anyone may have written this, so what does not parse is as good as absent.
+    Ok(entries
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default())
+}
+
+/// Stamps the pod.
+pub(crate) fn close(
+    pod: &mut Value,
+    digest: &str,
+    before: &[MutationEntry],
+    runs: &[PluginRun],
+) -> Result<(), &'static str> {
+    let entries: Vec<MutationEntry> = runs.iter().filter_map(|run| entry(run, before)).collect();
+    let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
+    let pod = pod.as_object_mut().ok_or("it is not an object")?;
+    let metadata = object(pod, "metadata").ok_or("its metadata is not an object")?;
+    let annotations = object(metadata, "annotations").ok_or("its annotations are not an object")?;
+    annotations.insert(MUTATIONS.to_owned(), Value::String(text));
+    annotations.insert(CHAIN.to_owned(), Value::String(digest.to_owned()));
+    Ok(())
+}
+
+/// A plugin that was skipped, or failed and was ignored, is listed only if an earlier pass of it left something.
+fn entry(run: &PluginRun, before: &[MutationEntry]) -> Option<MutationEntry> {
+    let is_it = |entry: &&MutationEntry| {
+        entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
+    };
+    let earlier = before.iter().find(is_it);
+    match run.outcome {
+        Outcome::Mutated | Outcome::Unchanged => Some(MutationEntry {
+            name: run.plugin.clone(),
+            version: run.version.clone(),
+            sha256: run.sha256.clone(),
+            writes: run
+                .writes
+                .len()
+                .saturating_add(earlier.map_or(0, |entry| entry.writes)),
+        }),
+        Outcome::Skipped(_) | Outcome::Ignored(_) => earlier.cloned(),
+    }
+}
+
+fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+    let child = parent.entry(key).or_insert(Value::Null);
+    if child.is_null() {
+        *child = Value::Object(Map::new());
+    }
+    child.as_object_mut()
+}
