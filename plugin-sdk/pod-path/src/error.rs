@@ -61,6 +61,13 @@ pub(crate) fn shown(path: &str) -> &str {
 }
 
 /// Why an operation on a pod failed.
+///
+/// ```
+/// use podloom_pod_path::{AccessError, EditError};
+///
+/// let error = EditError::from(AccessError::NotFound("nothing is there".to_owned()));
+/// assert!(matches!(error, EditError::Access(_)), "the plugin may go on");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditError {
     /// The plugin is told, and may go on.
@@ -93,6 +100,12 @@ impl From<LimitExceeded> for EditError {
 }
 
 /// Which of the [`Limits`](crate::Limits) a plugin exceeded; each holds the limit.
+///
+/// ```
+/// use podloom_pod_path::LimitExceeded;
+///
+/// assert_eq!(LimitExceeded::PodBytes(1024).to_string(), "a pod of more than 1024 bytes");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitExceeded {
     /// Too many calls of `set`, `insert` and `remove`.

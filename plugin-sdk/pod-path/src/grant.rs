@@ -172,6 +172,14 @@ impl Segment {
 }
 
 /// Why a path cannot be granted.
+///
+/// ```
+/// use podloom_pod_path::Grants;
+///
+/// let error = Grants::parse(&["/spec/containers/0"]).unwrap_err();
+/// assert_eq!(error.path, "/spec/containers/0");
+/// assert!(error.reason.contains("name the element as `[name=...]`"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantError {
     /// The path, as it was written.

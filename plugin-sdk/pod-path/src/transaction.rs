@@ -6,6 +6,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -68,7 +69,7 @@ pub struct Transaction {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     /// Where, independent of how the plugin put it: elements of lists as `[key=value]` by the field that tells them apart,
-    /// or by their index where that field is absent or not unique.
+    /// or by their index where that field is absent or not unique. Elements are named as they were before the write.
     pub path: String,
     /// What was there; none if nothing was.
     pub old: Option<Value>,
@@ -78,6 +79,17 @@ pub struct Write {
 
 impl Transaction {
     /// Begins a run. `labels` are the keys of labels that this pod is selected by, which stay as they are.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let app = ["app".to_owned()];
+    /// let pod = json!({ "metadata": { "labels": { "app": "web" } } });
+    /// let mut pod = Transaction::begin(pod, Access::unrestricted().into(), app.into());
+    /// assert!(pod.remove("/metadata/labels/app").is_err());
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     #[must_use]
     pub fn begin(pod: Value, access: Arc<Access>, labels: Arc<[String]>) -> Self {
         Self {
@@ -97,8 +109,18 @@ impl Transaction {
     /// # Errors
     ///
     /// The path is invalid or not granted, or longer than the limit.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
+    /// assert_eq!(pod.get("/spec/volumes/[name=a]")?.as_deref(), Some(r#"{"name":"a"}"#));
+    /// assert_eq!(pod.get("/spec/nodeName")?, None);
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
-        Ok(self.find(path)?.map(Value::to_string))
+        Ok(self.find(path)?.map(text))
     }
 
     /// The keys of the object at a path, or `0`, `1`, ... of the list; empty if nothing is there.
@@ -106,6 +128,17 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`get`](Self::get), and a scalar at the path is an invalid path.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
+    /// assert_eq!(pod.keys("/spec")?, ["volumes"]);
+    /// assert_eq!(pod.keys("/spec/volumes")?, ["0"]);
+    /// assert!(pod.keys("/spec/containers")?.is_empty());
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     pub fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
         match self.find(path)? {
             None | Some(Value::Null) => Ok(Vec::new()),
@@ -131,6 +164,16 @@ impl Transaction {
     /// # Errors
     ///
     /// The path is invalid, not granted or leads through a missing element, the value does not fit there, or a limit is exceeded.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let mut pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+    /// pod.set("/spec/securityContext/runAsUser", "1000".to_owned())?;
+    /// assert!(pod.set("/spec/hostNetwork", "\"yes\"".to_owned()).is_err());
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     pub fn set(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
         let plan = self.plan_set(path, value);
@@ -142,6 +185,16 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`set`](Self::set), but neither the list nor an element that a selector names may be missing.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let mut pod = Transaction::begin(json!({ "spec": { "containers": [{ "name": "b" }] } }), Access::unrestricted().into(), [].into());
+    /// pod.insert("/spec/containers/0", r#"{"name": "a"}"#.to_owned())?;
+    /// assert_eq!(pod.get("/spec/containers/1/name")?.as_deref(), Some("\"b\""));
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     pub fn insert(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
         let plan = self.plan_insert(path, value);
@@ -153,6 +206,16 @@ impl Transaction {
     /// # Errors
     ///
     /// The path is invalid or not granted, or a limit is exceeded.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let mut pod = Transaction::begin(json!({ "spec": { "nodeName": "n" } }), Access::unrestricted().into(), [].into());
+    /// assert!(pod.remove("/spec/nodeName")?);
+    /// assert!(!pod.remove("/spec/nodeName")?);
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     pub fn remove(&mut self, path: &str) -> Result<bool, EditError> {
         self.count(path.len())?;
         let plan = self.plan_remove(path);
@@ -160,6 +223,16 @@ impl Transaction {
     }
 
     /// How many writes were forbidden.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let mut pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+    /// assert!(pod.set("/status", "{}".to_owned()).is_err());
+    /// assert_eq!(pod.refused_writes(), 1);
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
     #[must_use]
     pub fn refused_writes(&self) -> usize {
         self.refused
@@ -265,6 +338,14 @@ impl Transaction {
             crate::error::shown(path)
         ))
     }
+}
+
+/// A value as JSON, in one allocation unless strings need many escapes.
+fn text(value: &Value) -> String {
+    let mut json = String::with_capacity(size(value));
+    // Writing to a string cannot fail.
+    let _ = write!(json, "{value}");
+    json
 }
 
 fn past_the_end(path: &str) -> AccessError {
