@@ -17,6 +17,9 @@ const VOLATILE: [&str; 8] = [
     "/status",
 ];
 
+const CHANGED: &str =
+    " is changed by this plugin itself, so a second run would not agree with the first";
+
 /// Returns every error, a sentence each.
 pub(crate) fn errors(config: &Config) -> Vec<String> {
     let mut errors = Vec::new();
@@ -83,7 +86,7 @@ fn check_rule(config: &Config, place: Place, rule: &Rule, errors: &mut Vec<Strin
             (Piece::Text(_), None) => {}
             (Piece::Source(source), _) => {
                 literal = None;
-                if let Some(error) = source_error(config, source) {
+                if let Some(error) = source_error(config, place, rule, source) {
                     say(&["value: ", &error]);
                 }
             }
@@ -98,21 +101,41 @@ fn check_rule(config: &Config, place: Place, rule: &Rule, errors: &mut Vec<Strin
     }
 }
 
-fn source_error(config: &Config, source: Source<'_>) -> Option<String> {
+fn source_error(config: &Config, place: Place, rule: &Rule, source: Source<'_>) -> Option<String> {
     match source {
         Source::Pod(path) => path_error(config, path),
         Source::NamespaceName | Source::RequestKind | Source::RequestName => None,
-        Source::NamespaceLabel(key) | Source::RequestLabel(key) => {
-            source_key_error(Place::Label, key)
-        }
-        Source::NamespaceAnnotation(key) | Source::RequestAnnotation(key) => {
-            source_key_error(Place::Annotation, key)
-        }
+        Source::NamespaceLabel(key) => source_key_error(Place::Label, key),
+        Source::NamespaceAnnotation(key) => source_key_error(Place::Annotation, key),
+        Source::RequestLabel(key) => source_key_error(Place::Label, key)
+            .or_else(|| feedback_error(config, place, rule, (Place::Label, key))),
+        Source::RequestAnnotation(key) => source_key_error(Place::Annotation, key)
+            .or_else(|| feedback_error(config, place, rule, (Place::Annotation, key))),
     }
 }
 
 fn source_key_error(place: Place, key: &str) -> Option<String> {
     keys::key_error(place, key).map(|error| [place.noun(), " ", key, " ", error].concat())
+}
+
+/// Where the submitted object is the pod itself, as it came, a second run reads what the first has written.
+///
+/// Keys that are only added are settled by then, and a key that is copied unchanged stays what it is.
+fn feedback_error(
+    config: &Config,
+    place: Place,
+    rule: &Rule,
+    source: (Place, &str),
+) -> Option<String> {
+    let (of, key) = source;
+    let is_copied = source == (place, rule.key.as_str())
+        && rule
+            .value
+            .as_deref()
+            .is_some_and(|value| template::pieces(value).count() == 1);
+    let is_own = config.keys(of).any(|own| own == key);
+    (rule.mode == Mode::Overwrite && is_own && !is_copied)
+        .then(|| ["the submitted object's ", of.noun(), " ", key, CHANGED].concat())
 }
 
 fn path_error(config: &Config, path: &str) -> Option<String> {
@@ -125,7 +148,7 @@ fn path_error(config: &Config, path: &str) -> Option<String> {
     } else if VOLATILE.iter().any(|volatile| covers(volatile, path)) {
         " differs from run to run: use a field that the pod's author wrote"
     } else if reads_own_work(config, path) {
-        " is changed by this plugin itself, so a second run would not agree with the first"
+        CHANGED
     } else {
         return None;
     };

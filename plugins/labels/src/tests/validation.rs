@@ -229,6 +229,27 @@ fn a_template_does_not_read_what_the_plugin_changes() {
 }
 
 #[test]
+fn an_overwritten_key_is_not_made_of_what_the_pod_came_with_and_the_plugin_changes() {
+    let own = "is changed by this plugin itself, so a second run would not agree with the first";
+    let rules = |mode: &str, value: &str| json!({ "labels": [{ "key": "a", "value": value, "mode": mode }], "inheritAnnotations": ["b"] });
+    check(
+        rules("overwrite", "x-$(request/labels/a)"),
+        &[&format!(
+            "label a: value: the submitted object's label a {own}"
+        )],
+    );
+    check(
+        rules("overwrite", "$(request/annotations/b)"),
+        &[&format!(
+            "label a: value: the submitted object's annotation b {own}"
+        )],
+    );
+    check(rules("overwrite", "$(request/labels/a)"), &[]);
+    check(rules("overwrite", "$(request/labels/b)"), &[]);
+    check(rules("addIfAbsent", "x-$(request/labels/a)"), &[]);
+}
+
+#[test]
 fn a_source_names_one_place() {
     for path in [
         "/",
