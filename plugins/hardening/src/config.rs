@@ -134,8 +134,9 @@ impl<'de> Deserialize<'de> for Version {
         }
         let minor = text
             .strip_prefix("v1.")
-            .and_then(|minor| minor.parse().ok());
+            .filter(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()));
         minor
+            .and_then(|minor| minor.parse().ok())
             .map(Self)
             .ok_or_else(|| de::Error::custom("version must be latest or v1.<minor>, such as v1.24"))
     }

@@ -1,0 +1,255 @@
+//! Defaults and reports beyond the standards.
+
+use podloom_plugin_sdk::serde_json::{Value, json};
+
+use super::{check_noted, check_written, pod_of, pod_with, run, written};
+
+/// A configuration that asks for nothing but what the test is about.
+fn only(config: Value) -> Value {
+    let mut only = json!({"profile": "baseline"});
+    super::merge(&mut only, config);
+    only
+}
+
+#[test]
+fn defaults_are_filled_in_the_pod() {
+    let config = only(
+        json!({"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "seccompProfile": {"type": "RuntimeDefault"}}),
+    );
+    let run = run(&config, &pod_with(json!({})));
+    assert_eq!(
+        run.pod["spec"]["securityContext"],
+        json!({"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "seccompProfile": {"type": "RuntimeDefault"}})
+    );
+}
+
+#[test]
+fn what_the_user_set_wins_over_defaults() {
+    let pod = pod_with(json!({
+        "securityContext": {"runAsUser": 7, "runAsGroup": 8, "fsGroup": 9},
+        "automountServiceAccountToken": true,
+        "enableServiceLinks": true,
+    }));
+    let config = json!({
+        "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "automountServiceAccountToken": false, "enableServiceLinks": false,
+    });
+    check_written(only(config), pod, &[]);
+}
+
+#[test]
+fn a_localhost_profile_can_be_the_default() {
+    let config =
+        json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "profiles/web.json"}});
+    let run = run(&config, &pod_with(json!({})));
+    assert_eq!(
+        run.pod["spec"]["securityContext"]["seccompProfile"],
+        json!({"type": "Localhost", "localhostProfile": "profiles/web.json"})
+    );
+}
+
+#[test]
+fn token_and_service_links_are_kept_out() {
+    check_written(
+        only(json!({"automountServiceAccountToken": false, "enableServiceLinks": false})),
+        pod_with(json!({})),
+        &[
+            "/spec/enableServiceLinks",
+            "/spec/automountServiceAccountToken",
+        ],
+    );
+}
+
+#[test]
+fn a_pod_that_mounts_a_token_itself_is_left_alone() {
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let cases = [
+        json!({"volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]}),
+        json!({"volumes": [{"name": "kube-api-access-x", "emptyDir": {}}]}),
+        json!({"containers": [{"name": "app", "volumeMounts": [{"name": "v", "mountPath": token}]}]}),
+    ];
+    for spec in cases {
+        let run = run(
+            &only(json!({"automountServiceAccountToken": false})),
+            &pod_with(spec),
+        );
+        assert_eq!(written(&run), [""; 0]);
+        check_noted(
+            &run,
+            &[
+                "/spec/automountServiceAccountToken: left as it is, since the pod mounts a token itself",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_read_only_root_comes_with_writable_directories_of_limited_size() {
+    let run = run(
+        &only(json!({"readOnlyRootFilesystem": {}})),
+        &pod_with(json!({})),
+    );
+    assert_eq!(
+        run.pod["spec"]["containers"][0],
+        json!({
+            "name": "app", "image": "app:1",
+            "securityContext": {"readOnlyRootFilesystem": true},
+            "volumeMounts": [
+                {"name": "writable-app-tmp", "mountPath": "/tmp"},
+                {"name": "writable-app-var-run", "mountPath": "/var/run"},
+                {"name": "writable-app-var-cache", "mountPath": "/var/cache"},
+            ],
+        })
+    );
+    assert_eq!(
+        run.pod["spec"]["volumes"],
+        json!([
+            {"name": "writable-app-tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+            {"name": "writable-app-var-run", "emptyDir": {"sizeLimit": "64Mi"}},
+            {"name": "writable-app-var-cache", "emptyDir": {"sizeLimit": "64Mi"}},
+        ])
+    );
+}
+
+#[test]
+fn no_existing_mount_is_shadowed() {
+    let pod = pod_with(json!({
+        "volumes": [{"name": "mine", "emptyDir": {}}],
+        "containers": [{"name": "app", "volumeMounts": [
+            {"name": "mine", "mountPath": "/tmp/"},
+            {"name": "mine", "mountPath": "/var", "readOnly": true},
+            {"name": "mine", "mountPath": "/srv/cache/inner"},
+        ]}],
+    }));
+    let paths = ["/tmp", "/tmp/x", "/var/run", "/variable", "/srv/cache"];
+    let empty_dirs: Vec<Value> = paths
+        .iter()
+        .map(|path| json!({"mountPath": path}))
+        .collect();
+    let run = run(
+        &only(json!({"readOnlyRootFilesystem": {"emptyDirs": empty_dirs}})),
+        &pod,
+    );
+    let mounts = run.pod["spec"]["containers"][0]["volumeMounts"]
+        .as_array()
+        .unwrap();
+    let added: Vec<&str> = mounts
+        .iter()
+        .skip(3)
+        .filter_map(|mount| mount["mountPath"].as_str())
+        .collect();
+    assert_eq!(added, ["/variable", "/srv/cache"]);
+}
+
+#[test]
+fn directories_follow_the_image() {
+    let config = only(json!({"readOnlyRootFilesystem": {"emptyDirs": [
+        {"mountPath": "/home/user", "sizeLimit": "1Gi", "images": ["*/chrome:*", "*/firefox:*"]},
+        {"mountPath": "/tmp"},
+    ]}}));
+    let pod = pod_with(json!({"containers": [
+        {"name": "browser", "image": "registry.example.org/chrome:1"},
+        {"name": "app", "image": "app:1"},
+    ]}));
+    let run = run(&config, &pod);
+    let volumes = run.pod["spec"]["volumes"].as_array().unwrap();
+    let names: Vec<&str> = volumes
+        .iter()
+        .filter_map(|volume| volume["name"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "writable-browser-home-user",
+            "writable-browser-tmp",
+            "writable-app-tmp"
+        ]
+    );
+    assert_eq!(volumes[0]["emptyDir"]["sizeLimit"], "1Gi");
+}
+
+#[test]
+fn volume_names_are_valid_and_unused() {
+    let name = "a-container-whose-name-is-as-long-as-a-name-of-a-container-can-b";
+    let pod = pod_with(json!({
+        "volumes": [{"name": "writable-app-tmp", "emptyDir": {}}],
+        "containers": [{"name": "app"}, {"name": &name[..63]}],
+    }));
+    let directories = json!([{"mountPath": "/tmp"}, {"mountPath": "/VAR/Lib_x.y"}]);
+    let run = run(
+        &only(json!({"readOnlyRootFilesystem": {"emptyDirs": directories}})),
+        &pod,
+    );
+    let volumes = run.pod["spec"]["volumes"].as_array().unwrap();
+    let names: Vec<&str> = volumes
+        .iter()
+        .filter_map(|volume| volume["name"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "writable-app-tmp",
+            "writable-app-tmp-2",
+            "writable-app-var-lib-x-y",
+            "writable-a-container-whose-name-is-as-long-as-a-name-of-a-c",
+            "writable-a-container-whose-name-is-as-long-as-a-name-of-a-c-2",
+        ]
+    );
+}
+
+#[test]
+fn an_explicit_root_file_system_is_left_as_it_is() {
+    let config = only(json!({"readOnlyRootFilesystem": {}, "force": true}));
+    check_written(
+        config.clone(),
+        pod_of(json!({"readOnlyRootFilesystem": true})),
+        &[],
+    );
+    let run = run(&config, &pod_of(json!({"readOnlyRootFilesystem": false})));
+    assert_eq!(written(&run), [""; 0]);
+    check_noted(
+        &run,
+        &[
+            "/spec/containers/[name=app]/securityContext/readOnlyRootFilesystem: explicitly false, left as it is",
+        ],
+    );
+}
+
+#[test]
+fn reports_are_notes_and_change_nothing() {
+    let resources = json!({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}});
+    let pod = pod_with(json!({"containers": [
+        {"name": "latest", "image": "localhost:5000/app"},
+        {"name": "pinned", "image": "app@sha256:0123", "resources": resources},
+        {"name": "tagged", "image": "localhost:5000/app:1", "imagePullPolicy": "Always", "resources": {"requests": {}}},
+    ]}));
+    let run = run(
+        &only(json!({"report": ["resources", "latestTag", "digest", "pullPolicy", "hostUsers"]})),
+        &pod,
+    );
+    assert_eq!(written(&run), [""; 0]);
+    check_noted(
+        &run,
+        &[
+            "/spec/containers/[name=latest]/resources: neither requests nor limits",
+            "/spec/containers/[name=tagged]/resources: no limits",
+            "/spec/containers/[name=latest]/image: the tag latest, or none, names another image over time",
+            "/spec/containers/[name=latest]/image: not pinned by a digest",
+            "/spec/containers/[name=tagged]/image: not pinned by a digest",
+            "/spec/containers/[name=latest]/imagePullPolicy: not Always, though no digest pins the image: a node may run an old copy",
+            "/spec/hostUsers: not false, so root in a container is root on the node",
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_reported_unasked() {
+    check_noted(&run(&only(json!({})), &pod_with(json!({}))), &[]);
+    let satisfied = pod_with(json!({"hostUsers": false, "resources": {"limits": {"cpu": "1"}}}));
+    check_noted(
+        &run(
+            &only(json!({"report": ["resources", "hostUsers"]})),
+            &satisfied,
+        ),
+        &[],
+    );
+}
