@@ -153,3 +153,13 @@ fn a_limit_tells_itself() {
         assert_eq!(EditError::Limit(limit).to_string(), text);
     }
 }
+
+/// The host moves a run into a Wasm store, on another thread.
+#[test]
+fn a_run_can_be_moved_anywhere() {
+    fn check<T: Send + 'static>(transaction: T) -> T {
+        transaction
+    }
+    let transaction = check(begin(Access::unrestricted()));
+    assert_eq!(transaction.rollback(), super::pod());
+}
