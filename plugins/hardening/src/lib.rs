@@ -12,6 +12,7 @@ mod plan;
 mod policy;
 mod read_only_root;
 mod unmendable;
+mod validate;
 mod view;
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ impl Mutator for Hardening {
     }
 
     fn validate(config: &Config) -> Vec<String> {
-        config::validate(config)
+        validate::validate(config)
     }
 
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {

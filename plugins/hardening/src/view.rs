@@ -3,10 +3,12 @@
 //! A field that is `null` is absent, as it is for the API server.
 
 mod read;
+mod security_context;
 
 use podloom_plugin_sdk::{Error, Pod, path};
 
 use self::read::{Fields, Target};
+pub(crate) use self::security_context::{Options, SecurityContext};
 
 /// The pod's specification.
 #[derive(Default)]
@@ -120,90 +122,6 @@ impl Fields for Container {
             "readinessProbe" => Target::Object(&mut self.readiness_probe),
             "startupProbe" => Target::Object(&mut self.startup_probe),
             "lifecycle" => Target::Object(&mut self.lifecycle),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-/// A security context, of the pod or of a container: each has some of these fields.
-#[derive(Default)]
-pub(crate) struct SecurityContext {
-    pub(crate) privileged: Option<bool>,
-    pub(crate) allow_privilege_escalation: Option<bool>,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) proc_mount: Option<String>,
-    pub(crate) read_only_root_filesystem: Option<bool>,
-    pub(crate) run_as_non_root: Option<bool>,
-    pub(crate) run_as_user: Option<i64>,
-    pub(crate) run_as_group: Option<i64>,
-    pub(crate) fs_group: Option<i64>,
-    pub(crate) seccomp_profile: Options,
-    pub(crate) app_armor_profile: Options,
-    pub(crate) se_linux_options: Options,
-    pub(crate) windows_options: Options,
-    pub(crate) sysctls: Vec<Named>,
-}
-
-impl Fields for SecurityContext {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
-            "privileged" => Target::Flag(&mut self.privileged),
-            "allowPrivilegeEscalation" => Target::Flag(&mut self.allow_privilege_escalation),
-            "capabilities" => Target::Object(&mut self.capabilities),
-            "procMount" => Target::Text(&mut self.proc_mount),
-            "readOnlyRootFilesystem" => Target::Flag(&mut self.read_only_root_filesystem),
-            "runAsNonRoot" => Target::Flag(&mut self.run_as_non_root),
-            "runAsUser" => Target::Integer(&mut self.run_as_user),
-            "runAsGroup" => Target::Integer(&mut self.run_as_group),
-            "fsGroup" => Target::Integer(&mut self.fs_group),
-            "seccompProfile" => Target::Object(&mut self.seccomp_profile),
-            "appArmorProfile" => Target::Object(&mut self.app_armor_profile),
-            "seLinuxOptions" => Target::Object(&mut self.se_linux_options),
-            "windowsOptions" => Target::Object(&mut self.windows_options),
-            "sysctls" => Target::List(&mut self.sysctls),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-/// The objects inside a security context: each has some of these fields.
-#[derive(Default)]
-pub(crate) struct Options {
-    /// Whether the object is there at all.
-    pub(crate) present: bool,
-    pub(crate) r#type: Option<String>,
-    pub(crate) user: Option<String>,
-    pub(crate) role: Option<String>,
-    pub(crate) host_process: Option<bool>,
-}
-
-impl Fields for Options {
-    fn found(&mut self) {
-        self.present = true;
-    }
-
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
-            "type" => Target::Text(&mut self.r#type),
-            "user" => Target::Text(&mut self.user),
-            "role" => Target::Text(&mut self.role),
-            "hostProcess" => Target::Flag(&mut self.host_process),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Capabilities {
-    pub(crate) add: Vec<Option<String>>,
-    pub(crate) drop: Vec<Option<String>>,
-}
-
-impl Fields for Capabilities {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
-            "add" => Target::List(&mut self.add),
-            "drop" => Target::List(&mut self.drop),
             _ => Target::Nothing,
         }
     }
