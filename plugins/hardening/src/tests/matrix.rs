@@ -65,6 +65,11 @@ fn pod_settings() -> Vec<Value> {
     ] {
         settings.push(json!({"metadata": {"annotations": {key: value}}}));
     }
+    let sysctls = "ip_local_port_range tcp_syncookies ping_group_range ip_unprivileged_port_start ip_local_reserved_ports \
+        tcp_keepalive_time tcp_keepalive_intvl tcp_keepalive_probes tcp_wmem ip_forward";
+    settings.extend(sysctls.split_whitespace().map(|name| {
+        json!({"spec": {"securityContext": {"sysctls": [{"name": format!("net.ipv4.{name}"), "value": "1"}]}}})
+    }));
     settings.extend(
         context_settings()
             .into_iter()
@@ -328,7 +333,8 @@ fn standards() -> impl Iterator<Item = Standard> {
     of(true).chain(of(false))
 }
 
-/// The base pod, with one setting at one place each.
+/// The base pod with one setting at one place each; and, since these change the rules, with each setting of a container beside
+/// a user namespace and beside an operating system.
 fn systematic_pods() -> Vec<Value> {
     let mut pods = Vec::new();
     for setting in pod_settings() {
@@ -340,6 +346,18 @@ fn systematic_pods() -> Vec<Value> {
         for setting in container_settings() {
             let mut pod = base();
             merge(pod.pointer_mut(place).unwrap(), setting);
+            pods.push(pod);
+        }
+    }
+    for spec in [
+        json!({"hostUsers": false}),
+        json!({"os": {"name": "windows"}}),
+        json!({"os": {"name": "linux"}}),
+    ] {
+        for setting in container_settings() {
+            let mut pod = base();
+            merge(&mut pod["spec"], spec.clone());
+            merge(&mut pod["spec"]["containers"][0], setting);
             pods.push(pod);
         }
     }
