@@ -1,0 +1,452 @@
+//! The standard plugins as they ship, through the real sandbox.
+//!
+//! `PODLOOM_BUNDLE` names the bundle that `cargo xtask plugins` leaves; without it these tests are skipped, so that the bare
+//! test run needs no Wasm target.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test has no other way to fail; the lint sees only functions marked as tests"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use podloom_mutators::{
+    Bundle, Chain, Engine, EngineOptions, Mutation, Outcome, Rejected, Request,
+};
+use serde_json::{Value, json};
+
+const PLUGINS: [&str; 3] = ["labels", "sidecar", "hardening"];
+
+/// Returns the bundle, `None` if none is named.
+fn bundle() -> Option<PathBuf> {
+    let Some(directory) = std::env::var_os("PODLOOM_BUNDLE").map(PathBuf::from) else {
+        eprintln!("skipped: PODLOOM_BUNDLE does not name the bundle of `cargo xtask plugins`");
+        return None;
+    };
+    assert!(
+        directory.join("chain.yaml").is_file(),
+        "{} is no bundle",
+        directory.display()
+    );
+    Some(directory)
+}
+
+/// Loads a chain of the bundle's files with these entries.
+#[track_caller]
+fn load(bundle: &Path, plugins: &[Value]) -> Chain {
+    try_load(bundle, plugins).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_load(bundle: &Path, plugins: &[Value]) -> Result<Chain, String> {
+    let directory = tempfile::tempdir().unwrap();
+    for plugin in PLUGINS {
+        let file = format!("{plugin}.wasm.gz");
+        fs::copy(bundle.join(&file), directory.path().join(&file)).unwrap();
+    }
+    let manifest =
+        json!({ "apiVersion": "podloom.dev/v1alpha1", "kind": "MutatorChain", "plugins": plugins });
+    // JSON is YAML.
+    fs::write(directory.path().join("chain.yaml"), manifest.to_string()).unwrap();
+    let bundle = Bundle::read(directory.path()).map_err(|error| error.to_string())?;
+    Chain::load(engine(), &bundle).map_err(|error| error.to_string())
+}
+
+fn engine() -> &'static Arc<Engine> {
+    static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+    ENGINE.get_or_init(|| Engine::new(&EngineOptions::default()).unwrap())
+}
+
+fn labels() -> Value {
+    json!({
+        "name": "labels",
+        "file": "labels.wasm.gz",
+        "allow": ["/metadata/labels/team", "/metadata/annotations/example.com~1account"],
+        "config": {
+            "labels": [{ "key": "team", "value": "$(namespace/labels/team)" }],
+            "annotations": [{ "key": "example.com/account", "value": "$(pod/spec/serviceAccountName)", "default": "none" }],
+        },
+    })
+}
+
+fn sidecar() -> Value {
+    json!({
+        "name": "sidecar",
+        "file": "sidecar.wasm.gz",
+        "allow": [
+            "/spec/containers", "/spec/initContainers", "/spec/volumes", "/spec/imagePullSecrets",
+            "/metadata/annotations/sidecar.podloom.dev~1injected",
+        ],
+        "config": {
+            "containers": [
+                { "container": { "name": "zeta", "image": "registry.example.com/zeta:1.0", "startupProbe": { "tcpSocket": { "port": 9901 } } } },
+                { "container": { "name": "alpha", "image": "registry.example.com/alpha:1.0" }, "placement": "classic" },
+            ],
+            "addToContainers": { "env": [{ "name": "PROXY", "value": "127.0.0.1:9901" }] },
+        },
+    })
+}
+
+fn hardening() -> Value {
+    json!({
+        "name": "hardening",
+        "file": "hardening.wasm.gz",
+        "allow": ["/spec"],
+        "config": { "profile": "restricted", "automountServiceAccountToken": false },
+    })
+}
+
+/// A browser's pod, with fields of a Kubernetes that does not exist yet.
+fn pod() -> Value {
+    let mut pod: Value = serde_json::from_str(include_str!("../benches/pod.json")).unwrap();
+    pod["futureField"] = json!({ "b": 1.5, "a": null });
+    pod["metadata"]["futureField"] = json!("kept");
+    pod["spec"]["futureField"] = json!([{ "kept": true }]);
+    pod["spec"]["containers"][1]["futureField"] = json!({ "kept": [1] });
+    pod["spec"]["containers"][1]["securityContext"] = json!({ "futureField": "kept" });
+    pod
+}
+
+fn request() -> Request {
+    Request {
+        kind: "Browser".to_owned(),
+        name: "chrome-143-7f3d1c2e".to_owned(),
+        namespace: "team-web".to_owned(),
+        namespace_labels: [("team".to_owned(), "web".to_owned())].into(),
+        ..Request::default()
+    }
+}
+
+#[track_caller]
+fn mutate(chain: &Chain, pod: Value) -> Mutation {
+    chain
+        .mutate(pod, &request())
+        .unwrap_or_else(|rejected| panic!("{rejected}"))
+}
+
+fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
+    let containers = pod["spec"][list]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    containers
+        .iter()
+        .filter_map(|container| container["name"].as_str())
+        .collect()
+}
+
+/// Removes the host's own stamp, to compare what plugins did.
+fn unstamped(mut pod: Value) -> Value {
+    let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
+    annotations.retain(|key, _| !key.starts_with("podloom.dev/"));
+    pod
+}
+
+#[test]
+fn labels_writes_its_keys_and_nothing_else() {
+    let Some(bundle) = bundle() else { return };
+    let mutation = mutate(&load(&bundle, &[labels()]), pod());
+    let paths: Vec<&str> = mutation.runs[0]
+        .writes
+        .iter()
+        .map(|write| write.path.as_str())
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "/metadata/labels/team",
+            "/metadata/annotations/example.com~1account"
+        ]
+    );
+
+    let mut expected = pod();
+    expected["metadata"]["labels"]["team"] = json!("web");
+    expected["metadata"]["annotations"]["example.com/account"] = json!("none");
+    assert_eq!(unstamped(mutation.pod), expected);
+}
+
+#[test]
+fn sidecar_injects_in_the_order_of_its_configuration() {
+    let Some(bundle) = bundle() else { return };
+    let pod = mutate(&load(&bundle, &[sidecar()]), pod()).pod;
+    assert_eq!(names(&pod, "initContainers"), ["zeta"]);
+    assert_eq!(pod["spec"]["initContainers"][0]["restartPolicy"], "Always");
+    assert_eq!(
+        names(&pod, "containers"),
+        ["browser", "seleniferous", "x-server", "alpha"]
+    );
+    let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert_eq!(
+        env.last(),
+        Some(&json!({ "name": "PROXY", "value": "127.0.0.1:9901" }))
+    );
+}
+
+#[test]
+fn hardening_makes_a_pod_restricted() {
+    let Some(bundle) = bundle() else { return };
+    let pod = mutate(&load(&bundle, &[hardening()]), pod()).pod;
+    assert_eq!(violations(&pod), Vec::<String>::new());
+    assert_eq!(pod["spec"]["automountServiceAccountToken"], false);
+}
+
+#[test]
+fn hardening_denies_what_cannot_be_mended_with_every_reason() {
+    let Some(bundle) = bundle() else { return };
+    let mut pod = pod();
+    pod["spec"]["hostNetwork"] = json!(true);
+    pod["spec"]["volumes"][1] = json!({ "name": "tmp", "hostPath": { "path": "/tmp" } });
+    let rejected = load(&bundle, &[hardening()])
+        .mutate(pod, &request())
+        .unwrap_err();
+    let Rejected::Denied { plugin, reason } = rejected else {
+        panic!("{rejected}")
+    };
+    assert_eq!(plugin, "hardening");
+    assert!(
+        reason.contains("hostNetwork") && reason.contains("hostPath"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_chain_of_three_has_the_effects_of_all_and_the_injected_containers_are_hardened() {
+    let Some(bundle) = bundle() else { return };
+    let mutation = mutate(&load(&bundle, &[labels(), sidecar(), hardening()]), pod());
+    let ran: Vec<&str> = mutation
+        .runs
+        .iter()
+        .map(|run| run.plugin.as_str())
+        .collect();
+    assert_eq!(ran, PLUGINS);
+    assert!(
+        mutation
+            .runs
+            .iter()
+            .all(|run| run.outcome == Outcome::Mutated && run.refused_writes == 0)
+    );
+
+    let pod = mutation.pod;
+    assert_eq!(pod["metadata"]["labels"]["team"], "web");
+    assert_eq!(names(&pod, "initContainers"), ["zeta"]);
+    assert_eq!(
+        names(&pod, "containers"),
+        ["browser", "seleniferous", "x-server", "alpha"]
+    );
+    assert_eq!(violations(&pod), Vec::<String>::new());
+}
+
+#[test]
+fn the_order_of_the_manifest_is_the_order_of_the_chain() {
+    let Some(bundle) = bundle() else { return };
+    // What labels finds in the pod tells whether sidecar came before it.
+    let mut labels = labels();
+    labels["config"]["annotations"][0] = json!({
+        "key": "example.com/account",
+        "value": "$(pod/spec/initContainers/[name=zeta]/image)",
+        "default": "none",
+    });
+    let seen = |plugins: &[Value]| {
+        let pod = mutate(&load(&bundle, plugins), pod()).pod;
+        pod["metadata"]["annotations"]["example.com/account"].clone()
+    };
+    assert_eq!(seen(&[labels.clone(), sidecar()]), "none");
+    assert_eq!(seen(&[sidecar(), labels]), "registry.example.com/zeta:1.0");
+}
+
+#[test]
+fn a_hundred_runs_give_the_same_bytes() {
+    let Some(bundle) = bundle() else { return };
+    let chain = load(&bundle, &[labels(), sidecar(), hardening()]);
+    let first = mutate(&chain, pod()).pod.to_string();
+    for _ in 0..100 {
+        assert_eq!(mutate(&chain, pod()).pod.to_string(), first);
+    }
+}
+
+#[test]
+fn a_second_pass_writes_nothing() {
+    let Some(bundle) = bundle() else { return };
+    let chain = load(&bundle, &[labels(), sidecar(), hardening()]);
+    assert_eq!(chain.prove(), []);
+    let first = mutate(&chain, pod()).pod;
+    let second = mutate(&chain, first.clone());
+    let writes: Vec<_> = second.runs.iter().flat_map(|run| &run.writes).collect();
+    assert_eq!(writes, Vec::<&podloom_mutators::Write>::new());
+    assert_eq!(second.pod.to_string(), first.to_string());
+}
+
+#[test]
+fn a_container_that_came_later_is_covered_by_a_second_pass() {
+    let Some(bundle) = bundle() else { return };
+    let chain = load(&bundle, &[labels(), sidecar(), hardening()]);
+    let mut pod = mutate(&chain, pod()).pod;
+    let late = json!({ "name": "late", "image": "registry.example.com/late:1.0" });
+    pod["spec"]["containers"].as_array_mut().unwrap().push(late);
+    let pod = mutate(&chain, pod).pod;
+    assert_eq!(
+        names(&pod, "containers"),
+        ["browser", "seleniferous", "x-server", "alpha", "late"]
+    );
+    assert_eq!(violations(&pod), Vec::<String>::new());
+}
+
+#[test]
+fn what_others_wrote_survives_the_chain() {
+    let Some(bundle) = bundle() else { return };
+    let mut before = pod();
+    before["spec"]["initContainers"] = json!([
+        { "name": "b-init", "image": "registry.example.com/init:1", "securityContext": { "runAsUser": 7 } },
+        { "name": "a-init", "image": "registry.example.com/init:1", "futureField": { "kept": true } },
+    ]);
+    let after = mutate(
+        &load(&bundle, &[labels(), sidecar(), hardening()]),
+        before.clone(),
+    )
+    .pod;
+    missing(&before, &after, &mut String::new());
+    assert_eq!(after["spec"]["initContainers"].as_array().unwrap().len(), 3);
+}
+
+/// Fails if something of `before` is not in `after`. Elements of lists are found by name, or they keep their order.
+#[track_caller]
+fn missing(before: &Value, after: &Value, path: &mut String) {
+    let length = path.len();
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in before {
+                path.push_str(&format!("/{key}"));
+                missing(
+                    value,
+                    after.get(key).unwrap_or_else(|| panic!("{path} is gone")),
+                    path,
+                );
+                path.truncate(length);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            let mut rest = after.iter();
+            for value in before {
+                path.push_str(&format!("/[{}]", value["name"]));
+                let same =
+                    |other: &&Value| value["name"].is_null() || other["name"] == value["name"];
+                missing(
+                    value,
+                    rest.find(same)
+                        .unwrap_or_else(|| panic!("{path} is gone or moved")),
+                    path,
+                );
+                path.truncate(length);
+            }
+        }
+        _ => assert_eq!(before, after, "{path}"),
+    }
+}
+
+#[test]
+fn a_manifest_that_grants_too_little_is_refused_with_the_paths() {
+    let Some(bundle) = bundle() else { return };
+    let with = |mut plugin: Value, field: &str, paths: Value| {
+        plugin[field] = paths;
+        try_load(&bundle, &[plugin]).err().unwrap_or_default()
+    };
+    for (error, path) in [
+        (
+            with(labels(), "allow", json!(["/metadata/labels/team"])),
+            "/metadata/annotations/example.com~1account",
+        ),
+        (
+            with(labels(), "allow", json!(["/metadata/annotations"])),
+            "/metadata/labels/team",
+        ),
+        (
+            with(labels(), "read", json!(["/metadata"])),
+            "/spec/serviceAccountName",
+        ),
+        (
+            with(
+                sidecar(),
+                "allow",
+                json!(["/metadata/annotations", "/spec/volumes"]),
+            ),
+            "/spec/initContainers",
+        ),
+        (
+            with(hardening(), "allow", json!(["/spec/securityContext"])),
+            "/spec/containers/*/securityContext",
+        ),
+    ] {
+        assert!(error.contains(path), "{path} is not in: {error}");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_what_to_change() {
+    let Some(bundle) = bundle() else { return };
+    let mut plugin = labels();
+    plugin["config"]["labels"][0]["key"] = json!("app.kubernetes.io/name");
+    plugin["allow"] = json!(["/metadata/labels", "/metadata/annotations"]);
+    let error = try_load(&bundle, &[plugin.clone()])
+        .err()
+        .unwrap_or_default();
+    assert!(error.contains("add the key to allowProtected"), "{error}");
+
+    plugin["config"] = json!({ "label": [] });
+    let error = try_load(&bundle, &[plugin]).err().unwrap_or_default();
+    assert!(error.contains("label"), "{error}");
+}
+
+#[test]
+fn the_default_bundle_loads_and_is_proven() {
+    let Some(bundle) = bundle() else { return };
+    let chain = Chain::load(engine(), &Bundle::read(&bundle).unwrap()).unwrap();
+    let names: Vec<&str> = chain
+        .plugins()
+        .iter()
+        .map(|plugin| plugin.name.as_str())
+        .collect();
+    assert_eq!(names, PLUGINS);
+    assert_eq!(chain.prove(), []);
+    let mutation = mutate(&chain, pod());
+    assert_eq!(violations(&mutation.pod), Vec::<String>::new());
+}
+
+/// What of the restricted Pod Security Standard a Linux pod breaks that a plugin could have mended.
+fn violations(pod: &Value) -> Vec<String> {
+    let spec = &pod["spec"];
+    let mut violations = Vec::new();
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let own = &container["securityContext"];
+            let inherited = |field: &str| match &own[field] {
+                Value::Null => spec["securityContext"][field].clone(),
+                value => value.clone(),
+            };
+            let mut check = |holds: bool, what: &str| {
+                if !holds {
+                    violations.push(format!("{}: {what}", container["name"]));
+                }
+            };
+            check(
+                own["allowPrivilegeEscalation"] == false,
+                "allowPrivilegeEscalation",
+            );
+            check(own["privileged"] != true, "privileged");
+            check(
+                own["capabilities"]["drop"]
+                    .as_array()
+                    .is_some_and(|drop| drop.contains(&json!("ALL"))),
+                "capabilities",
+            );
+            check(inherited("runAsNonRoot") == true, "runAsNonRoot");
+            check(inherited("runAsUser") != 0, "runAsUser");
+            let seccomp = inherited("seccompProfile");
+            check(
+                seccomp["type"] == "RuntimeDefault" || seccomp["type"] == "Localhost",
+                "seccompProfile",
+            );
+        }
+    }
+    violations
+}
