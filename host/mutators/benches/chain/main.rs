@@ -1,0 +1,97 @@
+//! What a pod's way through the chain costs, against one parse of the pod, and what the handle on the pod is worth.
+//!
+//! The bundle is that of `cargo xtask plugins`, from `PODLOOM_BUNDLE` or `target/plugins`. Ratios within one run are the
+//! result; absolute times are the machine's. Pods that go in and come out are made and dropped outside the measurement.
+
+mod bare;
+mod bundle;
+mod whole_pod;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Request};
+use serde_json::Value;
+
+const PLUGINS: [&str; 3] = ["labels", "sidecar", "hardening"];
+
+/// A browser's pod as it is rendered, with three containers: about 3 KB of JSON.
+fn pod() -> Value {
+    serde_json::from_str(include_str!("../pod.json")).expect("the file is JSON")
+}
+
+fn request() -> Request {
+    Request {
+        kind: "Browser".to_owned(),
+        name: "chrome-143-7f3d1c2e".to_owned(),
+        namespace: "team-web".to_owned(),
+        namespace_labels: [("team".to_owned(), "web".to_owned())].into(),
+        ..Request::default()
+    }
+}
+
+fn parse(criterion: &mut Criterion) {
+    let text = pod().to_string();
+    criterion.bench_function("parse/pod", |bencher| {
+        bencher.iter_with_large_drop(|| serde_json::from_str::<Value>(black_box(&text)));
+    });
+}
+
+fn chain(criterion: &mut Criterion) {
+    let engine = Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly");
+    let bundle = bundle::directory();
+
+    measure(
+        criterion,
+        "chain/three",
+        &load(&engine, &bundle::only(&bundle, &PLUGINS)),
+    );
+    for plugin in PLUGINS {
+        let chain = load(&engine, &bundle::only(&bundle, &[plugin]));
+        measure(criterion, &format!("plugin/{plugin}"), &chain);
+    }
+    measure(criterion, "call/bare", &load(&engine, &bare::bundle()));
+}
+
+fn labels(criterion: &mut Criterion) {
+    let bundle = bundle::directory();
+    let engine = Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly");
+    measure(
+        criterion,
+        "labels/handle",
+        &load(&engine, &bundle::only(&bundle, &["labels"])),
+    );
+
+    let pod = pod();
+    let mutator = whole_pod::Mutator::load(&bundle::config(&bundle, "labels"), request());
+    criterion.bench_function("labels/json", |bencher| {
+        bencher.iter_batched(
+            || pod.clone(),
+            |pod| mutator.mutate(&pod),
+            BatchSize::SmallInput,
+        );
+    });
+}
+
+fn load(engine: &Arc<Engine>, directory: &tempfile::TempDir) -> Chain {
+    let bundle = Bundle::read(directory.path()).expect("the bundle is complete");
+    Chain::load(engine, &bundle).expect("the bundle loads")
+}
+
+fn measure(criterion: &mut Criterion, id: &str, chain: &Chain) {
+    let pod = pod();
+    let request = request();
+    let once = chain.mutate(pod.clone(), &request);
+    assert!(once.is_ok(), "{id}: {once:?}");
+    criterion.bench_function(id, |bencher| {
+        bencher.iter_batched(
+            || pod.clone(),
+            |pod| chain.mutate(pod, &request),
+            BatchSize::SmallInput,
+        );
+    });
+}
+
+criterion_group!(benches, parse, chain, labels);
+criterion_main!(benches);
