@@ -251,3 +251,6 @@ fn plugin_files(root: &Path) -> String {
     names.sort_unstable();
     text::list(&names)
 }
+
+#[cfg(test)]
+mod tests;

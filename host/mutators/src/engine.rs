@@ -210,3 +210,6 @@ fn pool(permits: usize) -> PoolingAllocationConfig {
         .decommit_batch_size(8);
     pool
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,6 @@ fn inflate(shipped: &[u8]) -> Result<Vec<u8>, FileError> {
         rest => Err(FileError::TrailingBytes(rest)),
     }
 }
+
+#[cfg(test)]
+mod tests;

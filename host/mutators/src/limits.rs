@@ -77,3 +77,6 @@ pub(crate) fn show_duration(duration: Duration) -> String {
         format!("{} ms", duration.as_millis())
     }
 }
+
+#[cfg(test)]
+mod tests;

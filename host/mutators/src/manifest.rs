@@ -239,3 +239,6 @@ pub fn manifest_schema() -> Value {
         .into_root_schema_for::<Manifest>()
         .to_value()
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,8 @@ impl Dimension {
 /// Kinds, at least one.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(try_from = "Vec<String>")]
-struct Kinds(#[schemars(length(min = 1))] Vec<String>);
+#[schemars(extend("minItems" = 1))]
+struct Kinds(Vec<String>);
 
 impl TryFrom<Vec<String>> for Kinds {
     type Error = String;
@@ -79,7 +80,8 @@ impl TryFrom<Vec<String>> for Kinds {
 /// Patterns of namespace names, at least one.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(try_from = "Vec<String>")]
-struct Globs(#[schemars(length(min = 1))] Vec<String>);
+#[schemars(extend("minItems" = 1))]
+struct Globs(Vec<String>);
 
 impl TryFrom<Vec<String>> for Globs {
     type Error = String;
@@ -244,3 +246,6 @@ fn glob_matches(glob: &str, name: &str) -> bool {
     }
     name.ends_with(suffix)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, PluginRun, Rejected, Selection};
+use crate::chain::{Chain, Outcome, PluginRun, Rejected, Selection};
 use crate::plugin::Plugin;
 use crate::request::Request;
 
@@ -65,39 +65,35 @@ pub enum ProofProblem {
     RejectsOwnResult(String),
 }
 
-type Run = Result<(Value, Vec<PluginRun>), Rejected>;
+/// What came of a run: the pod and what was written where, by whom.
+type Run = Result<(Value, Vec<String>), Rejected>;
 
 impl Chain {
-    /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well.
+    /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well; what shows on several
+    /// sample pods is told once.
     pub fn prove(&self) -> Vec<ProofFailure> {
-        let mut failures = Vec::new();
+        let mut failures: Vec<ProofFailure> = Vec::new();
         for (sample, text) in SAMPLES {
             let pod: Value =
                 serde_json::from_str(text).expect("the samples are JSON: a test reads them");
             for plugin in &self.plugins {
-                let run = |pod: Value| self.run_alone(plugin, pod);
-                let problem = problem(&pod, run, plugin.idempotent, |paths| {
-                    ProofProblem::NotIdempotent { paths }
-                });
-                let plugin = Some(plugin.name.clone());
-                failures.extend(problem.map(|problem| ProofFailure {
-                    plugin,
-                    sample,
-                    problem,
-                }));
+                let name = Some(plugin.name.clone());
+                if failures.iter().all(|failure| failure.plugin != name) {
+                    let run = |pod: Value| self.run_alone(plugin, pod);
+                    let problem = try_pod(&pod, run, plugin.idempotent, |paths| {
+                        ProofProblem::NotIdempotent { paths }
+                    });
+                    failures.extend(problem.map(|problem| failed(name, sample, problem)));
+                }
             }
-            // A plugin that fails alone fails in the chain too; once is enough.
-            if failures.iter().all(|failure| failure.sample != sample) {
+            // What a plugin does wrong alone it does wrong in the chain too.
+            if failures.is_empty() {
                 let idempotent = self.plugins.iter().all(|plugin| plugin.idempotent);
                 let run = |pod: Value| self.run_all(pod);
-                let problem = problem(&pod, run, idempotent, |paths| ProofProblem::Undoing {
+                let problem = try_pod(&pod, run, idempotent, |paths| ProofProblem::Undoing {
                     paths,
                 });
-                failures.extend(problem.map(|problem| ProofFailure {
-                    plugin: None,
-                    sample,
-                    problem,
-                }));
+                failures.extend(problem.map(|problem| failed(None, sample, problem)));
             }
         }
         failures
@@ -105,12 +101,34 @@ impl Chain {
 
     fn run_alone(&self, plugin: &Plugin, pod: Value) -> Run {
         let (pod, run) = self.run(plugin, pod, &Arc::new(request()), Selection::Every)?;
-        Ok((pod, vec![run]))
+        stop_at_failure(&run)?;
+        Ok((
+            pod,
+            run.writes.into_iter().map(|write| write.path).collect(),
+        ))
     }
 
     fn run_all(&self, pod: Value) -> Run {
         let mutation = self.mutate_selected(pod, &request(), Selection::Every)?;
-        Ok((mutation.pod, mutation.runs))
+        mutation.runs.iter().try_for_each(stop_at_failure)?;
+        let by_plugin = |run: &PluginRun| -> Vec<String> {
+            run.writes
+                .iter()
+                .map(|write| format!("{} ({})", write.path, run.plugin))
+                .collect()
+        };
+        Ok((
+            mutation.pod,
+            mutation.runs.iter().flat_map(by_plugin).collect(),
+        ))
+    }
+}
+
+fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -> ProofFailure {
+    ProofFailure {
+        plugin,
+        sample,
+        problem,
     }
 }
 
@@ -123,7 +141,18 @@ fn request() -> Request {
     }
 }
 
-fn problem(
+/// To a proof a failure is one, even if pods would not be refused for it.
+fn stop_at_failure(run: &PluginRun) -> Result<(), Rejected> {
+    match &run.outcome {
+        Outcome::Ignored(failure) => Err(Rejected::Failed {
+            plugin: run.plugin.clone(),
+            failure: failure.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn try_pod(
     pod: &Value,
     run: impl Fn(Value) -> Run,
     idempotent: bool,
@@ -142,13 +171,11 @@ fn problem(
         return None;
     }
     match run(result) {
-        Ok((_, runs)) => {
-            let paths: Vec<String> = runs
-                .iter()
-                .flat_map(|run| run.writes.iter().map(|write| write.path.clone()))
-                .collect();
-            (!paths.is_empty()).then(|| not_idempotent(paths))
-        }
+        Ok((_, paths)) if paths.is_empty() => None,
+        Ok((_, paths)) => Some(not_idempotent(paths)),
         Err(rejected) => Some(ProofProblem::RejectsOwnResult(rejected.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,3 +105,6 @@ fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut M
     }
     child.as_object_mut()
 }
+
+#[cfg(test)]
+mod tests;

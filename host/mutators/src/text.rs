@@ -31,3 +31,6 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,10 +13,8 @@ use crate::limits::{
 /// A DNS label.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(try_from = "String")]
-pub(crate) struct PluginName(
-    #[schemars(length(max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
-    pub(crate)  String,
-);
+#[schemars(extend("maxLength" = 63, "pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+pub(crate) struct PluginName(pub(crate) String);
 
 impl TryFrom<String> for PluginName {
     type Error = String;
@@ -42,10 +40,8 @@ pub(crate) fn is_dns_label(name: &str) -> bool {
 /// The name of a plugin file in the same directory.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(try_from = "String")]
-pub(crate) struct FileName(
-    #[schemars(length(max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+\.wasm(\.gz)?$"))]
-    pub(crate)  String,
-);
+#[schemars(extend("maxLength" = 253, "pattern" = "^[-._a-zA-Z0-9]+\\.wasm(\\.gz)?$"))]
+pub(crate) struct FileName(pub(crate) String);
 
 impl TryFrom<String> for FileName {
     type Error = String;
@@ -75,9 +71,8 @@ impl TryFrom<String> for FileName {
 /// A SHA-256 digest in lower-case hexadecimal.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(try_from = "String")]
-pub(crate) struct Sha256(
-    #[schemars(regex(pattern = "^(sha256:)?[0-9a-fA-F]{64}$"))] pub(crate) String,
-);
+#[schemars(extend("pattern" = "^(sha256:)?[0-9a-fA-F]{64}$"))]
+pub(crate) struct Sha256(pub(crate) String);
 
 impl TryFrom<String> for Sha256 {
     type Error = String;
@@ -96,7 +91,7 @@ impl TryFrom<String> for Sha256 {
 /// A memory limit in bytes.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(with = "String")]
+#[schemars(extend("type" = ["string", "integer"], "pattern" = "^[0-9]+(k|M|G|Ki|Mi|Gi)?$"))]
 pub(crate) struct Memory(pub(crate) usize);
 
 impl Default for Memory {
@@ -149,7 +144,7 @@ fn unsigned(digits: &str) -> Option<usize> {
 /// A time limit.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(with = "String")]
+#[schemars(extend("pattern" = "^[0-9]+(ms|s)$"))]
 pub(crate) struct Timeout(pub(crate) Duration);
 
 impl Default for Timeout {

@@ -117,3 +117,6 @@ fn is_version(version: &str) -> bool {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-+.".contains(&byte))
 }
+
+#[cfg(test)]
+mod tests;

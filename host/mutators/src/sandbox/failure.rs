@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wasmtime::Trap;
 
-use crate::limits::{PAYLOAD_BYTES, show_bytes, show_duration};
+use crate::limits::{HANDLES, PAYLOAD_BYTES, show_bytes, show_duration};
 use crate::text::one_line;
 
 /// Why a call failed. Each reads as the rest of a sentence that begins with the plugin.
@@ -54,7 +54,7 @@ impl Failure {
     }
 
     /// Names what stopped the guest. The host's own limits travel through the engine as a `Failure`; for the rest the
-    /// innermost error tells the cause, and everything around it is a backtrace.
+    /// innermost error tells the cause, and everything around it is a backtrace. The engine's own limits have no types.
     pub(super) fn of(error: &wasmtime::Error, timeout: Duration) -> Self {
         if let Some(failure) = error.downcast_ref::<Self>() {
             return failure.clone();
@@ -73,13 +73,19 @@ impl Failure {
             None => {}
         }
         let cause = error.root_cause().to_string();
-        if cause.contains("fuel allocated for hostcalls") {
-            return Self::OverLimit(format!(
+        let over = if cause.contains("fuel allocated for hostcalls") {
+            format!(
                 "it passed more than {} to the host at once",
                 show_bytes(PAYLOAD_BYTES)
-            ));
-        }
-        Self::BrokeContract(one_line(&cause, 200))
+            )
+        } else if cause.contains("handle limit exceeded") {
+            format!("it holds more than {HANDLES} handles at once")
+        } else if cause.contains("resource limit exceeded") {
+            format!("it brings too much: {}", one_line(&cause, 200))
+        } else {
+            return Self::BrokeContract(one_line(&cause, 200));
+        };
+        Self::OverLimit(over)
     }
 }
 

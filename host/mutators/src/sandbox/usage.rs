@@ -50,11 +50,19 @@ impl ResourceLimiter for Usage {
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        Err(error)
+        Err(Failure::OverLimit(format!(
+            "its memory cannot grow: {}",
+            one_line(&error.to_string(), 200)
+        ))
+        .into())
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        Err(error)
+        Err(Failure::OverLimit(format!(
+            "its table cannot grow: {}",
+            one_line(&error.to_string(), 200)
+        ))
+        .into())
     }
 
     fn instances(&self) -> usize {

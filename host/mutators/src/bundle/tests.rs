@@ -1,0 +1,135 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::Bundle;
+
+const MANIFEST: &str =
+    "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n- name: a\n  file: a.wasm\n";
+
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let directory = TempDir::new().expect("a directory");
+    for (name, content) in files {
+        fs::write(directory.path().join(name), content).expect("a file");
+    }
+    directory
+}
+
+#[track_caller]
+fn check_error(directory: &Path, expected: &str) {
+    let error = Bundle::read(directory).expect_err("a refusal").to_string();
+    assert_eq!(
+        error.replace(&directory.display().to_string(), "DIR"),
+        expected
+    );
+}
+
+/// What the kubelet does to update a volume: a new directory, then one rename of the link.
+fn swap(volume: &Path, version: &str, content: &str) {
+    let target = volume.join(format!("..{version}"));
+    fs::create_dir(&target).expect("a directory");
+    fs::write(target.join("chain.yaml"), MANIFEST).expect("a file");
+    fs::write(target.join("a.wasm"), content).expect("a file");
+    symlink(format!("..{version}"), volume.join("..data_tmp")).expect("a link");
+    fs::rename(volume.join("..data_tmp"), volume.join("..data")).expect("a swap");
+}
+
+fn content(bundle: &Bundle) -> String {
+    bundle
+        .files
+        .values()
+        .map(|content| String::from_utf8_lossy(content).into_owned())
+        .collect()
+}
+
+#[test]
+fn a_plain_directory_is_read() {
+    let directory = directory(&[
+        ("chain.yaml", MANIFEST),
+        ("a.wasm", "one"),
+        ("README", "ignored"),
+    ]);
+    let bundle = Bundle::read(directory.path()).expect("a bundle");
+    assert_eq!((bundle.files.len(), content(&bundle).as_str()), (1, "one"));
+}
+
+#[test]
+fn a_volume_is_read_where_its_link_points() {
+    let volume = directory(&[]);
+    swap(volume.path(), "first", "one");
+    symlink("..data/chain.yaml", volume.path().join("chain.yaml")).expect("a link");
+    symlink("..data/a.wasm", volume.path().join("a.wasm")).expect("a link");
+    assert_eq!(
+        content(&Bundle::read(volume.path()).expect("a bundle")),
+        "one"
+    );
+    for (version, text) in [("second", "two"), ("third", "three")] {
+        swap(volume.path(), version, text);
+        assert_eq!(
+            content(&Bundle::read(volume.path()).expect("a bundle")),
+            text
+        );
+    }
+}
+
+#[test]
+fn what_is_no_bundle_is_told_apart() {
+    let empty = directory(&[]);
+    check_error(
+        empty.path(),
+        "DIR holds no chain.yaml, so it is not a plugin bundle; a chain without plugins is a chain.yaml with `plugins: []`",
+    );
+    check_error(
+        &empty.path().join("missing"),
+        "cannot open the plugin directory DIR",
+    );
+    let file = directory(&[("chain.yaml", MANIFEST)]);
+    check_error(
+        &file.path().join("chain.yaml"),
+        "cannot open the plugin directory DIR",
+    );
+    check_error(
+        file.path(),
+        "chain.yaml:4: plugin a names the file a.wasm, which is not in the bundle; it holds nothing",
+    );
+    let other = directory(&[("chain.yaml", MANIFEST), ("b.wasm", ""), ("c.wasm.gz", "")]);
+    check_error(
+        other.path(),
+        "chain.yaml:4: plugin a names the file a.wasm, which is not in the bundle; it holds b.wasm and c.wasm.gz",
+    );
+    let wrong = directory(&[("chain.yaml", "kind: 7\n")]);
+    assert!(
+        Bundle::read(wrong.path())
+            .expect_err("a refusal")
+            .to_string()
+            .contains("chain.yaml:1:7")
+    );
+}
+
+#[test]
+fn what_is_no_file_is_not_opened() {
+    let directory = directory(&[("chain.yaml", MANIFEST)]);
+    fs::create_dir(directory.path().join("a.wasm")).expect("a directory");
+    check_error(
+        directory.path(),
+        "chain.yaml:4: cannot read the file a.wasm of plugin a",
+    );
+    let endless = self::directory(&[("chain.yaml", MANIFEST)]);
+    symlink("/dev/zero", endless.path().join("a.wasm")).expect("a link");
+    check_error(
+        endless.path(),
+        "chain.yaml:4: cannot read the file a.wasm of plugin a",
+    );
+}
+
+#[test]
+fn a_dangling_link_is_an_error_of_the_moment() {
+    let volume = directory(&[("chain.yaml", MANIFEST), ("a.wasm", "one")]);
+    symlink("..gone", volume.path().join("..data")).expect("a link");
+    assert_eq!(
+        content(&Bundle::read(volume.path()).expect("a bundle")),
+        "one"
+    );
+}

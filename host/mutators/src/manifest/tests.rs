@@ -1,0 +1,253 @@
+use super::{Manifest, manifest_schema};
+
+const HEAD: &str = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\n";
+
+#[track_caller]
+fn check_error(text: &str, expected: &str) {
+    let error = Manifest::parse(text.as_bytes()).expect_err("a refusal");
+    assert_eq!(error.to_string(), expected);
+}
+
+/// With these lines for the one plugin of a chain.
+#[track_caller]
+fn check_entry(lines: &str, expected: &str) {
+    check_error(
+        &format!("{HEAD}plugins:\n- name: a\n  file: a.wasm\n  {lines}\n"),
+        expected,
+    );
+}
+
+#[test]
+fn a_manifest_has_defaults() {
+    let manifest =
+        Manifest::parse(format!("{HEAD}plugins:\n- name: a\n  file: a.wasm\n").as_bytes())
+            .expect("a manifest");
+    insta::assert_debug_snapshot!(manifest.plugins);
+}
+
+#[test]
+fn a_manifest_can_say_everything() {
+    let text = include_str!("../../tests/fixtures/everything.yaml");
+    insta::assert_debug_snapshot!(
+        Manifest::parse(text.as_bytes())
+            .expect("a manifest")
+            .plugins
+    );
+}
+
+#[test]
+fn a_chain_without_plugins_is_written_out() {
+    assert!(
+        Manifest::parse(format!("{HEAD}plugins: []").as_bytes())
+            .expect("a manifest")
+            .plugins
+            .is_empty()
+    );
+    check_error(HEAD, "chain.yaml:2:1: missing field `plugins`");
+    for nothing in ["", "# nothing\n", "---\n"] {
+        check_error(
+            nothing,
+            "chain.yaml is empty; a chain without plugins is written `plugins: []`, with apiVersion and kind",
+        );
+    }
+}
+
+#[test]
+fn other_documents_are_refused() {
+    check_error(
+        "apiVersion: v1\nkind: MutatorChain\nplugins: []",
+        "chain.yaml:1:13: unknown variant `v1`, expected one of podloom.dev/v1alpha1",
+    );
+    check_error(
+        "apiVersion: podloom.dev/v1alpha1\nkind: Chain\nplugins: []",
+        "chain.yaml:2:7: unknown variant `Chain`, expected one of MutatorChain",
+    );
+    check_error(
+        &format!("{HEAD}plugins: []\n---\n{HEAD}plugins: []\n"),
+        "chain.yaml: a manifest is one document, and another one follows",
+    );
+    check_error("- a\n- b\n", "chain.yaml:1:1: expected mapping start");
+    check_error("plugins: [", "chain.yaml:1:10: unclosed bracket '['");
+    check_error(
+        &format!("{HEAD}plugins: []\nplugin: []\n"),
+        "chain.yaml:4:1: unknown field `plugin`, expected one of apiVersion, kind, plugins",
+    );
+    check_error(
+        &format!("{HEAD}plugins: []\nplugins: []\n"),
+        "chain.yaml:4:1: duplicate mapping key `plugins` is not allowed here",
+    );
+}
+
+#[test]
+fn names_are_unique_dns_labels() {
+    check_error(
+        &format!(
+            "{HEAD}plugins:\n- {{name: a, file: a.wasm}}\n- {{name: b, file: a.wasm}}\n- {{name: a, file: b.wasm}}\n"
+        ),
+        "chain.yaml:6: plugin a is listed twice, first in line 4; give one of them another name",
+    );
+    check_error(
+        &format!("{HEAD}plugins: [{{name: A_b, file: a.wasm}}]"),
+        "chain.yaml:3:18: plugin name \"A_b\" is not a DNS label: at most 63 of a-z, 0-9 and `-`, no `-` at either end",
+    );
+    check_error(
+        &format!("{HEAD}plugins: [{{name: '', file: a.wasm}}]"),
+        "chain.yaml:3:18: plugin name \"\" is not a DNS label: at most 63 of a-z, 0-9 and `-`, no `-` at either end",
+    );
+    check_error(
+        &format!("{HEAD}plugins: [{{file: a.wasm}}]"),
+        "chain.yaml:3:12: missing field `name`",
+    );
+}
+
+#[test]
+fn files_lie_beside_the_manifest() {
+    #[track_caller]
+    fn check(file: &str, expected: &str) {
+        check_error(
+            &format!("{HEAD}plugins: [{{name: a, file: {file}}}]"),
+            expected,
+        )
+    }
+    check(
+        "../a.wasm",
+        "chain.yaml:3:27: file \"../a.wasm\" names a directory: a bundle is flat, with its files beside chain.yaml",
+    );
+    check(
+        "sub/a.wasm",
+        "chain.yaml:3:27: file \"sub/a.wasm\" names a directory: a bundle is flat, with its files beside chain.yaml",
+    );
+    check(
+        "..data.wasm",
+        "chain.yaml:3:27: file \"..data.wasm\" is not a file name that a ConfigMap could hold: letters, digits, `-`, `_`, `.`",
+    );
+    check(
+        "a.txt",
+        "chain.yaml:3:27: file \"a.txt\" is not a plugin: it must end in .wasm or .wasm.gz",
+    );
+    check(
+        "a b.wasm",
+        "chain.yaml:3:27: file \"a b.wasm\" is not a file name that a ConfigMap could hold: letters, digits, `-`, `_`, `.`",
+    );
+}
+
+#[test]
+fn fields_of_a_plugin_say_what_they_take() {
+    check_entry(
+        "sha256: abc",
+        "chain.yaml:6:11: sha256 \"abc\" is not a digest: 64 hexadecimal digits",
+    );
+    check_entry(
+        "failurePolicy: Retry",
+        "chain.yaml:6:18: unknown variant `Retry`, expected one of Fail, Ignore",
+    );
+    check_entry(
+        "allowed: []",
+        "chain.yaml:6:3: unknown field `allowed`, expected one of name, file, sha256, allow, read, config, match, failurePolicy, idempotent, limits",
+    );
+    check_entry("allow: /spec", "chain.yaml:6:10: expected sequence start");
+    check_entry("config: [1]", "chain.yaml:6:11: expected mapping start");
+    check_entry(
+        "idempotent: maybe",
+        "chain.yaml:6:15: invalid boolean (true or false expected)",
+    );
+}
+
+#[test]
+fn limits_and_match_say_what_they_take() {
+    check_entry(
+        "limits: { memory: lots }",
+        "chain.yaml:6:21: memory \"lots\" is not a quantity of bytes such as 16Mi, 500Ki or 20M",
+    );
+    check_entry(
+        "limits: { memory: -1Mi }",
+        "chain.yaml:6:21: memory \"-1Mi\" is not a quantity of bytes such as 16Mi, 500Ki or 20M",
+    );
+    check_entry(
+        "limits: { memory: 512Ki }",
+        "chain.yaml:6:21: memory \"512Ki\" is out of range: from 1 MiB to 256 MiB",
+    );
+    check_entry(
+        "limits: { memory: 1Gi }",
+        "chain.yaml:6:21: memory \"1Gi\" is out of range: from 1 MiB to 256 MiB",
+    );
+    check_entry(
+        "limits: { memory: 99999999999999999999Gi }",
+        "chain.yaml:6:21: memory \"99999999999999999999Gi\" is not a quantity of bytes such as 16Mi, 500Ki or 20M",
+    );
+    check_entry(
+        "limits: { timeout: 1m }",
+        "chain.yaml:6:22: timeout \"1m\" is not a duration such as 250ms or 1s",
+    );
+    check_entry(
+        "limits: { timeout: 1ms }",
+        "chain.yaml:6:22: timeout \"1ms\" is out of range: from 10 ms to 10 s",
+    );
+    check_entry(
+        "limits: { timeout: 60s }",
+        "chain.yaml:6:22: timeout \"60s\" is out of range: from 10 ms to 10 s",
+    );
+    check_entry(
+        "limits: { cpu: 1 }",
+        "chain.yaml:6:13: unknown field `cpu`, expected one of memory, timeout",
+    );
+    check_entry(
+        "match: { kind: [Pod] }",
+        "chain.yaml:6:12: unknown field `kind`, expected one of kinds, namespaces, namespaceSelector, selector",
+    );
+    check_entry(
+        "match: { kinds: [] }",
+        "chain.yaml:6:19: kinds is empty, so the plugin would never run; leave it out for every kind",
+    );
+}
+
+#[test]
+fn limits_are_quantities_and_durations() {
+    let check = |limits: &str, memory: usize, millis: u128| {
+        let text = format!("{HEAD}plugins: [{{name: a, file: a.wasm, limits: {limits}}}]");
+        let limits = Manifest::parse(text.as_bytes())
+            .expect("a manifest")
+            .plugins[0]
+            .limits
+            .per_call();
+        assert_eq!(
+            (limits.memory, limits.timeout.as_millis()),
+            (memory, millis)
+        );
+    };
+    check("{}", 16 << 20, 1000);
+    check("{memory: 1Mi, timeout: 10ms}", 1 << 20, 10);
+    check("{memory: 256Mi, timeout: 10s}", 256 << 20, 10_000);
+    check("{memory: 2097152}", 2 << 20, 1000);
+    check("{memory: '2000k'}", 2_000_000, 1000);
+    check("{memory: 2M}", 2_000_000, 1000);
+}
+
+#[test]
+fn the_published_schema_accepts_what_parsing_accepts() {
+    let schema = manifest_schema();
+    insta::assert_json_snapshot!(schema);
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let everything = include_str!("../../tests/fixtures/everything.yaml");
+    let document: serde_json::Value = serde_saphyr::from_str(everything).expect("YAML");
+    assert!(validator.is_valid(&document));
+    for wrong in [
+        "/plugins/0/allowed",
+        "/plugins/0/limits/cpu",
+        "/plugins/0/failurePolicy",
+        "/apiVersion",
+    ] {
+        let (parent, field) = wrong.rsplit_once('/').expect("a path");
+        let mut document = document.clone();
+        let parent = if parent.is_empty() {
+            Some(&mut document)
+        } else {
+            document.pointer_mut(parent)
+        };
+        parent
+            .and_then(|parent| parent.as_object_mut())
+            .expect("an object")
+            .insert(field.to_owned(), "wrong".into());
+        assert!(!validator.is_valid(&document), "{wrong}");
+    }
+}

@@ -1,0 +1,379 @@
+//! Chains of plugins: order, match, policies, stamps, proofs, configuration and grants.
+
+use std::thread;
+
+use podloom_mutators::{Bundle, Chain, Dimension, Form, Outcome, inspect};
+use serde_json::{Value, json};
+
+use crate::support::{chain_of, directory, engine, load, mutate, plugin, pod, request};
+
+fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&Outcome> {
+    runs.iter().map(|run| &run.outcome).collect()
+}
+
+#[test]
+fn each_plugin_works_on_the_result_of_those_before_it() {
+    let mutation = mutate(&chain_of(&[
+        ("good", ""),
+        ("says-other", ""),
+        ("tolerant", ""),
+    ]))
+    .expect("a pod");
+    assert_eq!(mutation.pod["metadata"]["labels"]["fixture"], "other");
+    assert_eq!(
+        outcomes(&mutation.runs),
+        [&Outcome::Mutated, &Outcome::Mutated, &Outcome::Unchanged]
+    );
+    let second = &mutation.runs[1].writes[0];
+    assert_eq!(second.path, "/metadata/labels/fixture");
+    assert_eq!(
+        (second.old.as_ref(), second.new.as_deref()),
+        (Some(&json!("good")), Some("\"other\""))
+    );
+    let tolerant = &mutation.runs[2];
+    assert_eq!(
+        (tolerant.refused_writes, tolerant.notes.as_slice()),
+        (1, ["could not choose the node".to_owned()].as_slice())
+    );
+}
+
+#[test]
+fn a_failure_under_ignore_leaves_the_pod_to_the_next() {
+    let chain = chain_of(&[
+        ("good", ""),
+        ("write-then-trap", "failurePolicy: Ignore"),
+        ("tolerant", ""),
+    ]);
+    let mutation = mutate(&chain).expect("a pod");
+    assert_eq!(mutation.pod["metadata"]["labels"]["fixture"], "good");
+    let stamp = mutation.pod["metadata"]["annotations"]["podloom.dev/mutations"]
+        .as_str()
+        .expect("a stamp");
+    let names: Vec<Value> = serde_json::from_str::<Vec<Value>>(stamp)
+        .expect("JSON")
+        .iter()
+        .map(|run| run["name"].clone())
+        .collect();
+    assert_eq!(names, ["good", "tolerant"]);
+}
+
+#[test]
+fn an_ancestor_cannot_be_written_even_if_much_below_it_was_granted() {
+    let chain = chain_of(&[(
+        "write-ancestor",
+        "allow: [/spec/volumes, '/spec/containers/*', /spec/nodeName]",
+    )]);
+    let rejected = mutate(&chain).expect_err("a refusal").to_string();
+    assert!(
+        rejected.starts_with("plugin write-ancestor failed: "),
+        "{rejected}"
+    );
+}
+
+#[test]
+fn labels_of_the_pod_are_matched_when_the_plugins_turn_comes() {
+    let after = "match: { selector: { matchLabels: { fixture: good } } }";
+    let mutation = mutate(&chain_of(&[
+        ("says-other", after),
+        ("good", ""),
+        ("persists", after),
+    ]))
+    .expect("a pod");
+    let skipped = Outcome::Skipped(Dimension::Selector);
+    assert_eq!(
+        outcomes(&mutation.runs),
+        [&skipped, &Outcome::Mutated, &Outcome::Mutated]
+    );
+}
+
+#[test]
+fn a_second_pass_changes_no_byte() {
+    let first_only =
+        "match: { selector: { matchExpressions: [{ key: fixture, operator: DoesNotExist }] } }";
+    let chain = chain_of(&[("good", first_only), ("persists", "")]);
+    let first = mutate(&chain).expect("a pod").pod;
+    let second = chain.mutate(first.clone(), &request()).expect("a pod");
+    assert_eq!(second.pod.to_string(), first.to_string());
+}
+
+#[test]
+fn nothing_survives_a_call_in_the_guest() {
+    let chain = chain_of(&[("persists", "")]);
+    for _ in 0..3 {
+        assert_eq!(
+            mutate(&chain).expect("a pod").pod["metadata"]["labels"]["runs"],
+            "1"
+        );
+    }
+}
+
+#[test]
+fn labels_of_a_workloads_selector_are_kept() {
+    let chain = chain_of(&[("relabels", "")]);
+    assert_eq!(
+        mutate(&chain).expect("a pod").pod["metadata"]["labels"]["app"],
+        "other"
+    );
+    let request = podloom_mutators::Request {
+        selector: ["app".to_owned()].into(),
+        ..request()
+    };
+    let rejected = chain
+        .mutate(pod(), &request)
+        .expect_err("a refusal")
+        .to_string();
+    assert!(
+        rejected.starts_with("plugin relabels failed: "),
+        "{rejected}"
+    );
+}
+
+#[test]
+fn a_chain_without_plugins_only_stamps() {
+    let chain = load(" []", &[]).expect("a chain");
+    let mutation = mutate(&chain).expect("a pod");
+    let annotations = json!({ "podloom.dev/chain": chain.digest(), "podloom.dev/mutations": "[]" });
+    assert_eq!(mutation.pod["metadata"]["annotations"], annotations);
+    assert_eq!(chain.prove(), []);
+}
+
+#[test]
+fn the_digest_tells_chains_apart_that_make_different_pods() {
+    let plugin = plugin("good");
+    let digest = |plugins: &str| {
+        let files = [("a.wasm", plugin.as_slice()), ("b.wasm", plugin.as_slice())];
+        load(plugins, &files)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .digest()
+            .to_owned()
+    };
+    let base = digest("\n- { name: a, file: a.wasm, allow: [/metadata/labels] }");
+    assert_eq!(base.len(), 64);
+    assert_eq!(
+        digest(
+            "\n- name: a\n  file: b.wasm # elsewhere\n  allow: ['/metadata/labels']\n  match: {}"
+        ),
+        base
+    );
+    for other in [
+        " []",
+        "\n- { name: b, file: a.wasm, allow: [/metadata/labels] }",
+        "\n- { name: a, file: a.wasm, allow: [/metadata/annotations] }",
+        "\n- { name: a, file: a.wasm, allow: [/metadata/labels], read: [/spec] }",
+        "\n- { name: a, file: a.wasm, allow: [/metadata/labels], match: { kinds: [Pod] } }",
+        "\n- { name: a, file: a.wasm, allow: [/metadata/labels], failurePolicy: Ignore }",
+        "\n- { name: a, file: a.wasm, allow: [/metadata/labels], limits: { memory: 2Mi } }",
+    ] {
+        assert_ne!(digest(other), base, "{other}");
+    }
+}
+
+#[test]
+fn proofs_find_what_is_not_idempotent() {
+    let texts = |chain: &Chain| {
+        chain
+            .prove()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<String>>()
+    };
+    let containers = "allow: ['/spec/containers/*']";
+    assert!(texts(&chain_of(&[("good", ""), ("persists", ""), ("deny", "")])).is_empty());
+    assert!(
+        texts(&chain_of(&[(
+            "adds-up",
+            &format!("{containers}\n  idempotent: false")
+        )]))
+        .is_empty()
+    );
+    let cases = [
+        chain_of(&[("adds-up", containers)]),
+        chain_of(&[("good", ""), ("says-other", "")]),
+        chain_of(&[("fail", "failurePolicy: Ignore"), ("good", "")]),
+        chain_of(&[("trap", "match: { kinds: [Browser] }")]),
+    ];
+    insta::assert_debug_snapshot!(cases.iter().map(texts).collect::<Vec<_>>());
+}
+
+#[track_caller]
+fn check_refused(fixture: &str, lines: &str, expected: &str) {
+    let plugins = format!("\n- name: it\n  file: it.wasm\n  {lines}");
+    let error = load(&plugins, &[("it.wasm", &plugin(fixture))])
+        .err()
+        .expect("a refusal");
+    assert_eq!(
+        error,
+        format!("chain.yaml:4: plugin it (it.wasm) {expected}")
+    );
+}
+
+#[test]
+fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
+    assert!(
+        load(
+            "\n- { name: it, file: it.wasm, allow: [/metadata/labels, /spec] }",
+            &[("it.wasm", &plugin("needy"))]
+        )
+        .is_ok()
+    );
+    check_refused(
+        "needy",
+        "allow: []",
+        "needs to write /metadata/labels, /spec/containers, but `allow` gives it nothing: /metadata/labels and /spec/containers is missing",
+    );
+    check_refused(
+        "needy",
+        "allow: [/metadata/labels, '/spec/containers/*']",
+        "needs to write /metadata/labels, /spec/containers, but `allow` gives it /metadata/labels, /spec/containers/*: /spec/containers is missing",
+    );
+    check_refused(
+        "needy",
+        "{ allow: [/metadata/labels, /spec/containers], read: [/metadata] }"
+            .trim_matches(['{', '}', ' '])
+            .replace(", read", "\n  read")
+            .as_str(),
+        "needs to read /spec, but `read` and `allow` give it /metadata, /metadata/labels, /spec/containers: /spec is missing",
+    );
+    check_refused(
+        "needy",
+        "allow: [/metadata]",
+        "has a wrong path in `allow`: \"/metadata\" cannot be granted: /metadata/name is never written by a plugin; grant paths beside it",
+    );
+    check_refused(
+        "needy",
+        "allow: [/spec/containers/0]",
+        "has a wrong path in `allow`: \"/spec/containers/0\" cannot be granted: `0` is a position, which shifts as elements come and go; name the element as `[name=...]`, or any as `*`",
+    );
+    check_refused(
+        "needy",
+        "read: [spec]",
+        "has a wrong path in `read`: \"spec\" cannot be granted: it must start with `/`; only the empty path, which is the whole pod, does not",
+    );
+}
+
+#[test]
+fn a_configuration_is_held_against_schema_and_plugin() {
+    let lines = |config: &str| format!("allow: [/metadata/annotations]\n  config: {config}");
+    check_refused(
+        "good",
+        "config: { a: 1, b: 2 }",
+        "takes no configuration, but chain.yaml gives it a and b",
+    );
+    check_refused(
+        "complains",
+        "config: {}",
+        "has a wrong configuration: first wrong; second wrong",
+    );
+    check_refused(
+        "configured",
+        &lines("{ size: 0, name: UP }"),
+        "has a wrong configuration: config/name: \"UP\" does not match \"^[a-z]+$\"; config/size: 0 is less than the minimum of 1",
+    );
+    check_refused(
+        "configured",
+        &lines("{ sized: 1 }"),
+        "has a wrong configuration: config: Additional properties are not allowed ('sized' was unexpected)",
+    );
+    let configured = chain_of(&[("configured", &lines("{ size: 1 }"))]);
+    assert_eq!(
+        mutate(&configured).expect("a pod").pod["metadata"]["annotations"]["config"],
+        "10"
+    );
+}
+
+#[test]
+fn components_and_gzip_are_plugins_too() {
+    let module = plugin("good");
+    let component = wit_component::ComponentEncoder::default()
+        .module(&module)
+        .and_then(|encoder| encoder.encode())
+        .expect("a component");
+    let chain = load(
+        "\n- { name: it, file: it.wasm, allow: [/metadata/labels] }",
+        &[("it.wasm", &component)],
+    )
+    .expect("a chain");
+    assert_eq!(
+        mutate(&chain).expect("a pod").pod["metadata"]["labels"]["fixture"],
+        "good"
+    );
+    let forms =
+        [module, component].map(|file| inspect(engine(), &file, None).expect("a plugin").form);
+    assert_eq!(forms, [Form::CoreModule, Form::Component]);
+}
+
+#[test]
+fn a_file_alone_can_be_inspected() {
+    let inspection = inspect(engine(), &plugin("needy"), None).expect("a plugin");
+    assert_eq!(inspection.description.name, "fixture");
+    assert_eq!(
+        inspection.description.writes,
+        ["/metadata/labels", "/spec/containers"]
+    );
+    assert_eq!(inspection.contract, "0.1.0");
+    assert_eq!(
+        inspection.imports,
+        ["podloom:mutator/host@0.1.0", "podloom:mutator/pods@0.1.0"]
+    );
+    assert_eq!(
+        (inspection.shipped_bytes, inspection.sha256.len()),
+        (inspection.wasm_bytes, 64)
+    );
+    let config = json!({ "size": "big" });
+    let error =
+        inspect(engine(), &plugin("configured"), config.as_object()).expect_err("a refusal");
+    assert_eq!(
+        error.to_string(),
+        "has a wrong configuration: config/size: \"big\" is not of type \"integer\""
+    );
+}
+
+#[test]
+fn the_next_chain_takes_over_what_is_compiled() {
+    let plugins = "\n- { name: it, file: it.wasm, allow: [/metadata/labels] }";
+    let first = load(plugins, &[("it.wasm", &plugin("good"))]).expect("a chain");
+    let directory = directory(plugins, &[("it.wasm", &plugin("says-other"))]);
+    let bundle = Bundle::read(directory.path()).expect("a bundle");
+    let second = Chain::load_after(&first, &bundle).expect("a chain");
+    assert_ne!(first.digest(), second.digest());
+    assert_eq!(
+        mutate(&second).expect("a pod").pod["metadata"]["labels"]["fixture"],
+        "other"
+    );
+    assert_eq!(
+        mutate(&first).expect("a pod").pod["metadata"]["labels"]["fixture"],
+        "good"
+    );
+}
+
+#[test]
+fn many_pods_pass_at_the_same_time() {
+    let chain = chain_of(&[
+        ("good", ""),
+        ("trap", "failurePolicy: Ignore"),
+        ("persists", ""),
+    ]);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let labels = mutate(&chain).expect("a pod").pod["metadata"]["labels"].take();
+                    assert_eq!(
+                        labels,
+                        json!({ "app": "web", "fixture": "good", "runs": "1" })
+                    );
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn fields_that_no_schema_knows_survive() {
+    let mut pod = pod();
+    pod["spec"]["fieldOfANewerKubernetes"] = json!({ "kept": [1, 2.5, null] });
+    let mutation = chain_of(&[("good", "")])
+        .mutate(pod.clone(), &request())
+        .expect("a pod");
+    assert_eq!(mutation.pod["spec"], pod["spec"]);
+}

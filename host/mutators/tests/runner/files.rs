@@ -1,0 +1,238 @@
+//! Files that are no plugins, or not for this host: each is refused with a reason, before anything of it runs.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::support::{assemble, check_host_is_unharmed, load, plugin};
+
+/// The chain is not loaded, with this text after the plugin's name.
+#[track_caller]
+fn check(content: &[u8], expected: &str) {
+    check_with(content, "", expected);
+}
+
+#[track_caller]
+fn check_with(content: &[u8], manifest: &str, expected: &str) {
+    let plugins = format!("\n- name: it\n  file: it.wasm\n  {manifest}");
+    let error = load(&plugins, &[("it.wasm", content)])
+        .err()
+        .expect("a refusal");
+    assert_eq!(
+        error,
+        format!("chain.yaml:4: plugin it (it.wasm) {expected}")
+    );
+    check_host_is_unharmed();
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(content).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+#[test]
+fn a_file_that_is_not_wasm_is_refused() {
+    check(b"", "is empty");
+    check(b"hello", "is not WebAssembly: it begins with hello");
+    check(
+        b"(module)",
+        "is WebAssembly as text: assemble it to .wasm first",
+    );
+    check(
+        &plugin("good")[..100],
+        "is damaged or uses a feature of WebAssembly that this host does not know: unexpected end-of-file (at offset 0x4b)",
+    );
+    check(
+        &plugin("good")[..8],
+        "exports no podloom:mutator/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing",
+    );
+    check(
+        b"\0asm\x07\0\0\0",
+        "is damaged or uses a feature of WebAssembly that this host does not know: unknown binary version:        0x7 (at offset 0x4)",
+    );
+}
+
+#[test]
+fn precompiled_code_is_refused() {
+    check(
+        b"\x7fELF\x02\x01\x01",
+        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from",
+    );
+    check(
+        &gzip(b"\x7fELF"),
+        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from",
+    );
+}
+
+#[test]
+fn damaged_gzip_is_refused() {
+    let good = gzip(&plugin("good"));
+    assert!(load("\n- {name: it, file: it.wasm.gz}", &[("it.wasm.gz", &good)]).is_ok());
+    check(
+        &good[..good.len() / 2],
+        "is gzip, but cannot be inflated: incomplete deflate stream",
+    );
+    check(
+        &[good.as_slice(), b"more"].concat(),
+        "has 4 bytes after the end of its gzip stream",
+    );
+    let mut flipped = good.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0x55;
+    let error = load("\n- {name: it, file: it.wasm}", &[("it.wasm", &flipped)])
+        .err()
+        .expect("a refusal");
+    assert!(error.contains("is gzip, but cannot be inflated"), "{error}");
+}
+
+#[test]
+fn bombs_are_refused_at_their_caps() {
+    check(&gzip(&vec![0; 17 << 20]), "inflates to more than 16 MiB");
+    let error = load(
+        "\n- {name: it, file: it.wasm}",
+        &[("it.wasm", &vec![0; (4 << 20) + 1])],
+    )
+    .err()
+    .expect("a refusal");
+    assert_eq!(
+        error,
+        "chain.yaml:4: the file it.wasm of plugin it is larger than 4 MiB"
+    );
+}
+
+#[test]
+fn a_pin_holds_the_file_to_its_digest() {
+    let pin = "sha256: 0000000000000000000000000000000000000000000000000000000000000000";
+    check_with(
+        b"hello",
+        pin,
+        "has sha256 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, but chain.yaml pins 0000000000000000000000000000000000000000000000000000000000000000",
+    );
+}
+
+#[test]
+fn foreign_imports_are_named_with_a_remedy() {
+    check(
+        &plugin("imports-wasi"),
+        "imports what no plugin is given: wasi_snapshot_preview1; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need them",
+    );
+    check(
+        &plugin("imports-wasi-component"),
+        "imports what no plugin is given: wasi:cli/environment@0.2.3, wasi:clocks/wall-clock@0.2.3; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need them",
+    );
+    check(
+        &plugin("imports-env"),
+        "imports what no plugin is given: env; a symbol was left for someone else to define: link the library that has it, and let the plugin have its own memory",
+    );
+    check(
+        &plugin("imports-javascript"),
+        "imports what no plugin is given: __wbindgen_placeholder__; this comes from wasm-bindgen, which needs JavaScript: turn off the features `js` or `wasmbind` of the crate that brings it",
+    );
+}
+
+#[test]
+fn other_contracts_are_refused() {
+    check(
+        &plugin("version-0.2"),
+        "is built for version 0.2.0 of the contract podloom:mutator, and this host serves 0.1",
+    );
+    check(
+        &plugin("imports-newer"),
+        "does not fit the contract: component imports instance `podloom:mutator/host@0.1.9`, but a matching implementation was not found in the linker: instance export `now` has the wrong type: function implementation is missing",
+    );
+    check(
+        &plugin("no-plugin"),
+        "exports no podloom:mutator/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing",
+    );
+    check(
+        &plugin("empty-plugin"),
+        "does not fit the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
+    );
+    check(
+        &plugin("wrong-signature"),
+        "cannot be made a component: failed to decode world from module: module was not valid: failed to classify export `podloom:mutator/plugin@0.1.0#mutate`: failed to validate export for `podloom:mutator/plugin@0.1.0`: type mismatch for function `mutate`: expected `[I32] -> [I32]` but found `[I64] -> [I32]`",
+    );
+    check(
+        &plugin("many-instances"),
+        "does not compile: The component transitively contains 21 core module instances, which exceeds the configured maximum of 16 in the pooling allocator",
+    );
+    let bare = wat::parse_str("(module (func (export \"podloom:mutator/plugin@0.1.0#mutate\")))")
+        .expect("text");
+    check(
+        &bare,
+        "is a core module without component metadata: keep the custom sections named component-type when stripping it",
+    );
+}
+
+#[test]
+fn describing_is_sandboxed_like_any_call() {
+    check_with(
+        &plugin("endless-describe"),
+        "limits: { timeout: 50ms }",
+        "could not describe itself: it ran longer than its limit of 50 ms",
+    );
+    check_with(
+        &plugin("endless-start"),
+        "limits: { timeout: 50ms }",
+        "could not describe itself: it ran longer than its limit of 50 ms",
+    );
+    check(
+        &plugin("memory-at-start"),
+        "could not describe itself: it needs more memory than its limit of 16 MiB",
+    );
+}
+
+#[test]
+fn a_wrong_description_is_the_plugins_fault() {
+    let described = |field: usize, text: &str| {
+        let stores = format!(
+            "(i32.store (i32.const {}) (i32.const 1024)) (i32.store (i32.const {}) (i32.const {}))",
+            700 + 8 * field,
+            704 + 8 * field,
+            text.len()
+        );
+        let escaped: String = text.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+        let default = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/default-describe.wat"
+        ))
+        .expect("text");
+        let describe = default.replace("(i32.const 700))", &format!("{stores} (i32.const 700))"));
+        assemble(&format!(
+            "(data (i32.const 1024) \"{escaped}\")\n{describe}"
+        ))
+    };
+    check(
+        &described(0, "Not A Label"),
+        "describes itself wrongly: its name \"Not A Label\" is not a DNS label",
+    );
+    check(
+        &described(1, "one"),
+        "describes itself wrongly: its version \"one\" is not a semantic version such as 1.2.3",
+    );
+    check(
+        &described(2, &"long ".repeat(200)),
+        "describes itself wrongly: its summary is longer than 512 bytes",
+    );
+    check(
+        &described(3, "{"),
+        "describes itself wrongly: its configuration schema is not JSON: EOF while parsing an object at line 1 column 1",
+    );
+    check(
+        &described(3, "{\"type\": 7}"),
+        "brings an invalid configuration schema, which is its author's to mend: 7 is not valid under any of the schemas listed in the 'anyOf' keyword",
+    );
+    check(
+        &described(3, "{\"$ref\": \"http://example.com/schema.json\"}"),
+        "brings an invalid configuration schema, which is its author's to mend: Resource 'http://example.com/schema.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch http://example.com/schema.json",
+    );
+    for endless in ["{\"$ref\": \"#\"}", "{\"allOf\": [{\"$ref\": \"#\"}]}"] {
+        let loaded = load(
+            "\n- { name: it, file: it.wasm }",
+            &[("it.wasm", &described(3, endless))],
+        );
+        assert_eq!(loaded.err(), None);
+    }
+}

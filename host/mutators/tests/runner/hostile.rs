@@ -1,0 +1,230 @@
+//! Plugins that misbehave: each ends in a precise error, leaves no trace, and the host goes on.
+
+use podloom_mutators::{Outcome, Rejected};
+
+use crate::support::{chain_of, check_host_is_unharmed, mutate, pod};
+
+const QUICK: &str = "limits: { timeout: 50ms }";
+
+/// The plugin's call fails with this text; under `Ignore` the pod is, but for the stamp, as it was.
+#[track_caller]
+fn check(fixture: &str, manifest: &str, expected: &str) {
+    let rejected = mutate(&chain_of(&[(fixture, manifest)])).expect_err("a refusal");
+    assert_eq!(
+        rejected.to_string(),
+        format!("plugin {fixture} failed: {expected}")
+    );
+    check_host_is_unharmed();
+
+    let ignoring = chain_of(&[(fixture, &format!("{manifest}\n  failurePolicy: Ignore"))]);
+    let mutation = mutate(&ignoring).expect("the failure is ignored");
+    assert!(
+        matches!(mutation.runs[0].outcome, Outcome::Ignored(_)),
+        "{:?}",
+        mutation.runs[0].outcome
+    );
+    assert!(mutation.runs[0].writes.is_empty());
+    let mut after = mutation.pod;
+    after["metadata"]
+        .as_object_mut()
+        .expect("metadata")
+        .remove("annotations");
+    assert_eq!(after.to_string(), pod().to_string());
+}
+
+/// The plugin denies the pod, whatever the policy.
+#[track_caller]
+fn check_denied(fixture: &str, expected: &str) {
+    for policy in ["Fail", "Ignore"] {
+        let rejected = mutate(&chain_of(&[(fixture, &format!("failurePolicy: {policy}"))]))
+            .expect_err("a refusal");
+        let expected = Rejected::Denied {
+            plugin: fixture.to_owned(),
+            reason: expected.to_owned(),
+        };
+        assert_eq!(rejected, expected);
+    }
+    check_host_is_unharmed();
+}
+
+#[test]
+fn endless_loops_end_at_the_time_limit() {
+    for fixture in ["endless-loop", "endless-realloc"] {
+        check(fixture, QUICK, "it ran longer than its limit of 50 ms");
+    }
+}
+
+#[test]
+fn memory_and_tables_end_at_their_limits() {
+    check(
+        "bounded-memory",
+        "",
+        "its memory cannot grow: Memory maximum size exceeded",
+    );
+    check(
+        "memory-bomb",
+        "",
+        "it needs more memory than its limit of 16 MiB",
+    );
+    check(
+        "memory-bomb",
+        "limits: { memory: 2Mi }",
+        "it needs more memory than its limit of 2 MiB",
+    );
+    check(
+        "table-bomb",
+        "",
+        "it wants a table of more than 100000 entries",
+    );
+}
+
+#[test]
+fn crashes_are_named() {
+    check(
+        "trap",
+        "",
+        "it crashed: wasm unreachable instruction executed",
+    );
+    check("divide-by-zero", "", "it crashed: integer divide by zero");
+    check("deep-recursion", "", "it exhausted its call stack");
+}
+
+#[test]
+fn lies_about_memory_are_found_out() {
+    check(
+        "lying-length",
+        "",
+        "it passed something that is not of the contract: string pointer/length out of bounds of memory",
+    );
+    check(
+        "lying-pointer",
+        "",
+        "it passed something that is not of the contract: string pointer/length out of bounds of memory",
+    );
+    check(
+        "lying-result",
+        "",
+        "it passed something that is not of the contract: pointer out of bounds of memory",
+    );
+    check(
+        "lying-variant",
+        "",
+        "it passed something that is not of the contract: unexpected discriminant: 7",
+    );
+    check(
+        "nonsense-realloc",
+        "",
+        "it passed something that is not of the contract: realloc return: beyond end of memory",
+    );
+    check(
+        "bad-utf8",
+        "",
+        "it passed something that is not of the contract: invalid utf-8 sequence of 1 bytes from index 1",
+    );
+    check(
+        "bad-utf8-reason",
+        "",
+        "it passed something that is not of the contract: invalid utf-8 sequence of 1 bytes from index 0",
+    );
+    check(
+        "forgets-handle",
+        "",
+        "it passed something that is not of the contract: unknown handle index 1",
+    );
+    check(
+        "handle-hoarding",
+        "",
+        "it holds more than 16 handles at once",
+    );
+    check(
+        "invented-handle",
+        "",
+        "it passed something that is not of the contract: unknown handle index 12345",
+    );
+}
+
+#[test]
+fn too_much_ends_the_call() {
+    check(
+        "huge-value",
+        "",
+        "it passed more than 1 MiB to the host at once",
+    );
+    check(
+        "million-writes",
+        "limits: { timeout: 10s }",
+        "it asked for more than 10000 writes in one run",
+    );
+}
+
+#[test]
+fn wrong_writes_are_refused_and_the_plugin_is_told_why() {
+    check(
+        "bad-json",
+        "",
+        "invalid value at /metadata/labels/fixture: it is not JSON: EOF while parsing a value at line 1 column 5",
+    );
+    check(
+        "wrong-type",
+        "allow: [/spec/hostNetwork]",
+        "invalid value at /spec/hostNetwork: expected a boolean, found a string",
+    );
+    check(
+        "write-ungranted",
+        "",
+        "writing /spec/nodeName is forbidden: what may be written is /metadata/labels; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+    );
+    check(
+        "write-ancestor",
+        "allow: [/spec/volumes]",
+        "writing /spec is forbidden: it lies above what may be written, which is /spec/volumes; write below it, path by path",
+    );
+    check(
+        "write-by-index",
+        "allow: ['/spec/containers/[name=proxy]']",
+        "writing /spec/containers/0/image is forbidden: what may be written is /spec/containers/[name=proxy]; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+    );
+    check(
+        "remove-ungranted",
+        "allow: ['/spec/containers/[name=proxy]']",
+        "writing /spec/containers/0 is forbidden: what may be written is /spec/containers/[name=proxy]; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+    );
+    check(
+        "read-ungranted",
+        "read: [/metadata]",
+        "reading /spec/containers is forbidden: what may be read is /metadata, and what may be written (/metadata/labels); add it to the reads that the plugin describes, and to `read` in the chain's manifest",
+    );
+}
+
+#[test]
+fn what_was_written_before_a_crash_is_gone() {
+    check(
+        "write-then-trap",
+        "",
+        "it crashed: wasm unreachable instruction executed",
+    );
+}
+
+#[test]
+fn a_failure_has_the_plugins_words() {
+    check("fail", "", "cannot tell what to do");
+}
+
+#[test]
+fn a_denial_denies_whatever_the_policy() {
+    check_denied("deny", "this pod must not be");
+    check_denied("no-reason", "it gave no reason");
+}
+
+#[test]
+fn a_flood_of_words_is_cut() {
+    let mutation =
+        mutate(&chain_of(&[("flood-of-words", "limits: { timeout: 10s }")])).expect("a success");
+    let notes = &mutation.runs[0].notes;
+    assert_eq!(notes.len(), 33);
+    assert_eq!(
+        notes.last().map(String::as_str),
+        Some("further notes were dropped")
+    );
+    check_host_is_unharmed();
+}

@@ -1,0 +1,6 @@
+//! The mutators through their public face: hostile plugins, chains, bundles. Needs no Wasm target.
+
+mod chains;
+mod files;
+mod hostile;
+mod support;

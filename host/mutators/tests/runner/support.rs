@@ -1,0 +1,151 @@
+//! Plugins assembled from text, bundles in temporary directories, and the pod that all tests use.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Mutation, Rejected, Request};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use wit_component::StringEncoding;
+use wit_parser::Resolve;
+
+const FUNCTIONS: [&str; 4] = ["cabi_realloc", "describe", "validate_config", "mutate"];
+
+/// The tests' one engine, as a process has one.
+pub(crate) fn engine() -> &'static Arc<Engine> {
+    static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+    ENGINE.get_or_init(|| Engine::new(&EngineOptions::default()).expect("the engine starts"))
+}
+
+fn fixture_path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(format!("{name}.wat"))
+}
+
+fn fixture_text(name: &str) -> String {
+    fs::read_to_string(fixture_path(name)).expect("the fixture is a file")
+}
+
+/// Assembles a fixture. A file that is not a whole module is completed by the prelude and the functions it does not define.
+pub(crate) fn plugin(name: &str) -> Vec<u8> {
+    assemble(&fixture_text(name))
+}
+
+/// As [`plugin`], from text.
+pub(crate) fn assemble(text: &str) -> Vec<u8> {
+    let whole = text
+        .lines()
+        .any(|line| line.starts_with("(module") || line.starts_with("(component"));
+    let text = if whole {
+        text.to_owned()
+    } else {
+        complete(text)
+    };
+    let wasm = wat::parse_str(&text).expect("the fixture is WebAssembly text");
+    if text.contains("(component") {
+        wasm
+    } else {
+        with_metadata(wasm)
+    }
+}
+
+fn complete(text: &str) -> String {
+    let mut module = format!("(module\n{}\n{text}\n", fixture_text("prelude"));
+    for function in FUNCTIONS {
+        if !text.contains(&format!("(func ${function} ")) {
+            module.push_str(&fixture_text(&format!("default-{function}")));
+        }
+    }
+    module.push(')');
+    module
+}
+
+fn with_metadata(mut module: Vec<u8>) -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve
+        .push_path(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.1"))
+        .expect("the contract");
+    let world = resolve
+        .select_world(&[package], Some("mutator"))
+        .expect("the world");
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("metadata");
+    module
+}
+
+/// A plugin directory with these files and this list of plugins.
+pub(crate) fn directory(plugins: &str, files: &[(&str, &[u8])]) -> TempDir {
+    let directory = TempDir::new().expect("a directory");
+    let manifest =
+        format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:{plugins}\n");
+    fs::write(directory.path().join("chain.yaml"), manifest).expect("the manifest");
+    for (name, content) in files {
+        fs::write(directory.path().join(name), content).expect("the file");
+    }
+    directory
+}
+
+/// Loads a chain; the error is the text that a user would see.
+pub(crate) fn load(plugins: &str, files: &[(&str, &[u8])]) -> Result<Chain, String> {
+    let directory = directory(plugins, files);
+    let bundle = Bundle::read(directory.path()).map_err(|error| error.to_string())?;
+    Chain::load(engine(), &bundle).map_err(|error| error.to_string())
+}
+
+/// A chain of fixtures in this order, each allowed to write labels, with further lines of the manifest for each.
+pub(crate) fn chain_of(fixtures: &[(&str, &str)]) -> Chain {
+    let mut plugins = String::new();
+    let mut files = Vec::new();
+    for (fixture, lines) in fixtures {
+        let allow = if lines.contains("allow:") {
+            ""
+        } else {
+            "\n  allow: [/metadata/labels]"
+        };
+        plugins.push_str(&format!(
+            "\n- name: {fixture}\n  file: {fixture}.wasm{allow}\n  {lines}"
+        ));
+        files.push((format!("{fixture}.wasm"), plugin(fixture)));
+    }
+    let files: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(name, content)| (name.as_str(), content.as_slice()))
+        .collect();
+    load(&plugins, &files).expect("the chain loads")
+}
+
+pub(crate) fn pod() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": "pod", "labels": { "app": "web" } },
+        "spec": { "containers": [{ "name": "app", "image": "app:1" }, { "name": "proxy", "image": "proxy:1" }] }
+    })
+}
+
+pub(crate) fn request() -> Request {
+    Request {
+        kind: "Pod".to_owned(),
+        name: "pod".to_owned(),
+        namespace: "team-a".to_owned(),
+        ..Request::default()
+    }
+}
+
+pub(crate) fn mutate(chain: &Chain) -> Result<Mutation, Rejected> {
+    chain.mutate(pod(), &request())
+}
+
+/// A good plugin still does its work on the same engine: the host is unharmed.
+#[track_caller]
+pub(crate) fn check_host_is_unharmed() {
+    static GOOD: OnceLock<Chain> = OnceLock::new();
+    let chain = GOOD.get_or_init(|| chain_of(&[("good", "")]));
+    let mutation = mutate(chain).expect("a good plugin works");
+    assert_eq!(
+        mutation.pod["metadata"]["labels"],
+        json!({ "app": "web", "fixture": "good" })
+    );
+}
