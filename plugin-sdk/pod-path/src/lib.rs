@@ -39,6 +39,7 @@
 mod access;
 mod check;
 mod error;
+mod examine;
 mod grant;
 mod path;
 mod protected;
@@ -48,5 +49,6 @@ mod walk;
 
 pub use access::{Access, Limits};
 pub use error::{AccessError, EditError, LimitExceeded};
+pub use examine::{Finding, Problem, examine};
 pub use grant::{GrantError, Grants};
 pub use transaction::{Transaction, Write};
