@@ -52,7 +52,7 @@ fn every_misfit_is_found_where_it_is() {
         &[
             ("/metadata/labels/a~1b", "a string"),
             ("/spec/containers/0/env/0/value", "a string"),
-            ("/spec/containers/0/env/1", "an object"),
+            ("/spec/containers/0/env/1", "an object (EnvVar)"),
             (
                 "/spec/containers/0/ports/0/containerPort",
                 "a 32-bit integer",
