@@ -4,15 +4,17 @@
 //! prints floating-point numbers, a third of a small plugin. This one has no more than the types need, and its errors name the
 //! field. [`Pod::get`](crate::Pod::get) and the configuration use it.
 
+mod raw;
 mod reader;
 
-#[cfg(all(test, not(target_family = "wasm")))]
+#[cfg(test)]
 mod tests;
 
 use std::fmt;
 
 use serde::de::{self, DeserializeOwned, Expected, Unexpected};
 
+pub use raw::Raw;
 use reader::Reader;
 
 /// Reads a value from JSON text.
@@ -30,6 +32,33 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let mut reader = Reader::new(text);
     let result = T::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     result.map_err(|error| error.at(&reader.path()))
+}
+
+/// Returns a text as a JSON string, in quotes.
+///
+/// ```
+/// assert_eq!(podloom_plugin_sdk::json::quote("a \"b\""), r#""a \"b\"""#);
+/// ```
+#[must_use]
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(character);
+            }
+            control @ '\0'..='\x1f' => {
+                quoted.push_str("\\u00");
+                quoted.push(if control < '\x10' { '0' } else { '1' });
+                quoted.extend(char::from_digit(control as u32 % 16, 16));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Why a text could not be read: the field, as a path, and what is wrong with it.

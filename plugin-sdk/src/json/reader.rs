@@ -6,7 +6,7 @@ use serde::de::{
     self, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 
-use super::Error;
+use super::{Error, raw};
 
 /// Deeper values would overflow a plugin's small stack; a pod is a dozen levels deep.
 const MAX_DEPTH: usize = 64;
@@ -377,10 +377,16 @@ impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
 
     fn deserialize_newtype_struct<V: Visitor<'t>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+        if name != raw::NAME {
+            return visitor.visit_newtype_struct(self);
+        }
+        self.peek();
+        let start = self.position;
+        self.skip()?;
+        visitor.visit_str(self.text.get(start..self.position).unwrap_or_default())
     }
 
     fn deserialize_seq<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
