@@ -3,6 +3,7 @@
 mod digest;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,20 @@ pub struct Chain {
     pub(crate) engine: Arc<Engine>,
     pub(crate) plugins: Vec<Plugin>,
     digest: String,
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self
+            .plugins
+            .iter()
+            .map(|plugin| plugin.name.as_str())
+            .collect();
+        f.debug_struct("Chain")
+            .field("digest", &self.digest)
+            .field("plugins", &names)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A pod that passed the chain.
@@ -228,6 +243,7 @@ impl Chain {
             );
             return Ok((pod, PluginRun::new(plugin, Outcome::Skipped(dimension))));
         }
+        let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
         let transaction = Transaction::begin(
             pod,

@@ -3,6 +3,7 @@
 mod permits;
 mod ticker;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -124,6 +125,14 @@ impl Engine {
                 .join()
                 .map_err(|panic| CompileThreadError::Panicked(panic_message(panic.as_ref())))
         })
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("instances", &self.instances)
+            .finish_non_exhaustive()
     }
 }
 

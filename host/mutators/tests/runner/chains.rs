@@ -11,6 +11,12 @@ fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&Outcome> {
     runs.iter().map(|run| &run.outcome).collect()
 }
 
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Chain>();
+    shared_between_threads::<podloom_mutators::Engine>();
+};
+
 #[test]
 fn each_plugin_works_on_the_result_of_those_before_it() {
     let mutation = mutate(&chain_of(&[

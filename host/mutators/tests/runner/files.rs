@@ -4,6 +4,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use wit_component::ComponentEncoder;
 
 use crate::support::{assemble, check_host_is_unharmed, load, plugin};
 
@@ -67,6 +68,47 @@ fn precompiled_code_is_refused() {
 }
 
 #[test]
+fn code_precompiled_by_the_very_same_engine_is_refused() {
+    let component = ComponentEncoder::default()
+        .module(&plugin("good"))
+        .and_then(ComponentEncoder::encode)
+        .expect("a component");
+    let native = wasmtime::Engine::default()
+        .precompile_component(&component)
+        .expect("native code");
+    check(
+        &native,
+        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from",
+    );
+}
+
+#[test]
+fn features_that_plugins_do_not_need_are_off() {
+    for memories in [
+        "(memory (export \"memory\") i64 1)",
+        "(memory (export \"memory\") 1) (memory 1)",
+    ] {
+        let module = format!(
+            "(module {memories}
+              (func (export \"cabi_realloc\") (param i32 i32 i32 i32) (result i32) (unreachable))
+              (func (export \"podloom:mutator/plugin@0.1.0#describe\") (result i32) (unreachable))
+              (func (export \"podloom:mutator/plugin@0.1.0#validate-config\") (result i32) (unreachable))
+              (func (export \"podloom:mutator/plugin@0.1.0#mutate\") (param i32) (result i32) (unreachable)))"
+        );
+        let error = load(
+            "\n- { name: it, file: it.wasm }",
+            &[("it.wasm", &assemble(&module))],
+        );
+        let error = error.expect_err("a refusal");
+        assert!(
+            error.contains("does not compile") || error.contains("cannot be made a component"),
+            "{error}"
+        );
+        check_host_is_unharmed();
+    }
+}
+
+#[test]
 fn damaged_gzip_is_refused() {
     let good = gzip(&plugin("good"));
     assert!(load("\n- {name: it, file: it.wasm.gz}", &[("it.wasm.gz", &good)]).is_ok());
@@ -94,8 +136,7 @@ fn bombs_are_refused_at_their_caps() {
         "\n- {name: it, file: it.wasm}",
         &[("it.wasm", &vec![0; (4 << 20) + 1])],
     )
-    .err()
-    .expect("a refusal");
+    .expect_err("a refusal");
     assert_eq!(
         error,
         "chain.yaml:4: the file it.wasm of plugin it is larger than 4 MiB"
