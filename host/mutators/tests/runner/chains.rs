@@ -204,9 +204,7 @@ fn proofs_find_what_is_not_idempotent() {
 #[track_caller]
 fn check_refused(fixture: &str, lines: &str, expected: &str) {
     let plugins = format!("\n- name: it\n  file: it.wasm\n  {lines}");
-    let error = load(&plugins, &[("it.wasm", &plugin(fixture))])
-        .err()
-        .expect("a refusal");
+    let error = load(&plugins, &[("it.wasm", &plugin(fixture))]).expect_err("a refusal");
     assert_eq!(
         error,
         format!("chain.yaml:4: plugin it (it.wasm) {expected}")

@@ -17,9 +17,7 @@ fn check(content: &[u8], expected: &str) {
 #[track_caller]
 fn check_with(content: &[u8], manifest: &str, expected: &str) {
     let plugins = format!("\n- name: it\n  file: it.wasm\n  {manifest}");
-    let error = load(&plugins, &[("it.wasm", content)])
-        .err()
-        .expect("a refusal");
+    let error = load(&plugins, &[("it.wasm", content)]).expect_err("a refusal");
     assert_eq!(
         error,
         format!("chain.yaml:4: plugin it (it.wasm) {expected}")
@@ -123,9 +121,8 @@ fn damaged_gzip_is_refused() {
     let mut flipped = good.clone();
     let middle = flipped.len() / 2;
     flipped[middle] ^= 0x55;
-    let error = load("\n- {name: it, file: it.wasm}", &[("it.wasm", &flipped)])
-        .err()
-        .expect("a refusal");
+    let error =
+        load("\n- {name: it, file: it.wasm}", &[("it.wasm", &flipped)]).expect_err("a refusal");
     assert!(error.contains("is gzip, but cannot be inflated"), "{error}");
 }
 
