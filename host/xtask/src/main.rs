@@ -1,3 +1,64 @@
-//! Podloom's automation.
+//! Podloom's automation: `cargo xtask`.
 
-fn main() {}
+mod bench;
+mod codegen;
+mod deny;
+mod plugins;
+mod run;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Builds, tests and measures Podloom.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation.
+    Test {
+        /// Leave out what needs a control plane.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Build the standard plugins and leave a loadable bundle in target/plugins.
+    Plugins,
+    /// Run the benchmarks and print the ratios that the design promises.
+    Bench {
+        /// Also write the ratios to this file, as one JSON object.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Regenerate committed code: the table of Pod types.
+    Codegen,
+    /// Check advisories, licences and sources of all dependencies with cargo-deny.
+    Deny,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Test { quick } => test::run(if quick {
+            test::Extent::Quick
+        } else {
+            test::Extent::Full
+        }),
+        Command::Plugins => plugins::run().map(drop),
+        Command::Bench { json } => bench::run(json.as_deref()),
+        Command::Codegen => codegen::run(),
+        Command::Deny => deny::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
