@@ -2,6 +2,7 @@
 
 mod config;
 mod description;
+mod expansion;
 
 use std::sync::Arc;
 

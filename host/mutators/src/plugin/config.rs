@@ -61,9 +61,10 @@ fn check_absent(config: &Value) -> Result<(), ConfigError> {
     }
 }
 
-/// Nothing is fetched for a schema, and patterns run in linear time: a schema comes from a plugin, and is trusted no more
-/// than its code.
+/// Nothing is fetched for a schema, patterns run in linear time, and references cannot blow it up: a schema comes from a
+/// plugin, and is trusted no more than its code.
 fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
+    super::expansion::check(schema).map_err(|error| ConfigError::Schema(error.to_string()))?;
     let validator = jsonschema::options()
         .offline()
         .with_pattern_options(PatternOptions::regex())

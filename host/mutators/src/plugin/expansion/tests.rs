@@ -1,0 +1,60 @@
+use serde_json::{Map, Value, json};
+
+use super::{ExpansionError, check};
+
+/// Definitions that each refer `times` times to the one before.
+fn ladder(definitions: usize, times: usize) -> Value {
+    let mut defs = Map::from_iter([("a0".to_owned(), json!({ "type": "object" }))]);
+    for index in 1..definitions {
+        let reference = json!({ "$ref": format!("#/$defs/a{}", index - 1) });
+        defs.insert(
+            format!("a{index}"),
+            json!({ "allOf": vec![reference; times] }),
+        );
+    }
+    json!({ "$defs": defs, "$ref": format!("#/$defs/a{}", definitions - 1) })
+}
+
+#[test]
+fn references_cannot_blow_a_schema_up() {
+    assert_eq!(check(&ladder(10, 2)), Ok(()));
+    assert_eq!(check(&ladder(40, 2)), Err(ExpansionError::TooLarge));
+    assert_eq!(check(&ladder(60, 1)), Ok(()));
+    assert_eq!(check(&ladder(5000, 1)), Err(ExpansionError::TooDeep));
+}
+
+#[test]
+fn references_to_themselves_are_fine() {
+    let tree = json!({ "$ref": "#/$defs/node", "$defs": { "node": { "properties": { "child": { "$ref": "#/$defs/node" } } } } });
+    assert_eq!(check(&tree), Ok(()));
+    assert_eq!(check(&json!({ "$ref": "#" })), Ok(()));
+}
+
+#[test]
+fn references_are_pointers_into_the_schema() {
+    let unknown = |reference: &str| Err(ExpansionError::Reference(reference.to_owned()));
+    for reference in [
+        "http://example.com/schema.json",
+        "#name",
+        "#/$defs/missing",
+        "other.json#/a",
+        "#/%24defs/a",
+    ] {
+        assert_eq!(
+            check(&json!({ "$ref": reference, "$defs": { "a": {} } })),
+            unknown(reference)
+        );
+    }
+    assert_eq!(
+        check(&json!({ "$dynamicRef": "#a" })),
+        Err(ExpansionError::Keyword("$dynamicRef"))
+    );
+    let inner = json!({ "$id": "urn:outer", "properties": { "a": { "$id": "urn:inner" } } });
+    assert_eq!(check(&inner), Err(ExpansionError::Keyword("an inner $id")));
+}
+
+#[test]
+fn properties_may_have_names_of_keywords() {
+    let schema = json!({ "$id": "urn:it", "properties": { "$ref": { "type": "string" }, "$id": { "type": "string" } } });
+    assert_eq!(check(&schema), Ok(()));
+}
