@@ -1,1 +1,102 @@
-//! The standard plugin `sidecar`.
+//! The standard plugin `sidecar`: injects containers, with their volumes and pull secrets, into pods that want them.
+//!
+//! What it injects it records in an annotation of the pod, so that a later run keeps, updates or removes exactly that.
+
+mod additions;
+mod build;
+mod config;
+mod containers;
+mod decide;
+mod injection;
+mod json;
+mod lists;
+mod merge;
+mod needs;
+mod ports;
+mod record;
+mod security;
+mod selector;
+mod text;
+mod validate;
+mod volumes;
+
+#[cfg(test)]
+mod tests;
+
+use podloom_plugin_sdk::{Error, Mutator, Needs, Pod, Rejection, Request};
+
+pub use config::Config;
+use decide::Decision;
+use injection::Injection;
+use lists::Lists;
+use text::{element, note};
+
+/// The plugin.
+pub struct Plugin;
+
+podloom_plugin_sdk::mutator!(Plugin, schema = "config.schema.json");
+
+impl Mutator for Plugin {
+    type Config = Config;
+    const NAME: &str = "sidecar";
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    const SUMMARY: &str = "Injects sidecar containers, their volumes and pull secrets";
+
+    fn needs(config: &Config) -> Needs {
+        needs::needs(config)
+    }
+
+    fn validate(config: &Config) -> Vec<String> {
+        validate::validate(config)
+    }
+
+    fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
+        match decide::decide(config, request, pod)? {
+            Decision::Inject => inject(config, request, pod),
+            Decision::Leave(reason) => {
+                note(&["not injected: ", &reason]);
+                Ok(())
+            }
+            Decision::Strip(reason) => {
+                note(&["not injected: ", &reason]);
+                Injection::begin(config, pod)?.finish()
+            }
+        }
+    }
+}
+
+fn inject(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
+    let mut injection = Injection::begin(config, pod)?;
+    let mut lists = Lists::read(pod)?;
+    let steps = containers::plan(&mut injection, request, &lists)?;
+    if !steps.is_empty() || config.containers.is_empty() {
+        let volumes = volumes::add(&mut injection, &steps)?;
+        add_pull_secrets(&mut injection)?;
+        containers::write(&mut injection, &steps, &mut lists, &volumes)?;
+        additions::add(&mut injection, &lists, &volumes)?;
+    }
+    injection.finish()
+}
+
+/// Adds pull secrets to a list that the pod has. Making one would keep the API server from copying the service account's.
+fn add_pull_secrets(injection: &mut Injection<'_>) -> Result<(), Error> {
+    let secrets = &injection.config.image_pull_secrets;
+    if secrets.is_empty() {
+        return Ok(());
+    }
+    if injection
+        .pod
+        .get_json(&[needs::PULL_SECRETS, "/0/name"].concat())?
+        .is_none()
+    {
+        note(&[
+            "no pull secret is added: the pod has none of its own, so the service account's are used",
+        ]);
+        return Ok(());
+    }
+    for secret in secrets {
+        let place = element(needs::PULL_SECRETS, "name", secret.string("name"));
+        injection.put(place, &secret.text())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! What users configure.
+
+pub(crate) mod read;
+
+use crate::json::Object;
+use crate::selector::LabelSelector;
+#[cfg(not(target_family = "wasm"))]
+use podloom_plugin_sdk::prelude::JsonSchema;
+
+/// What to inject, and into which pods.
+#[derive(Debug)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(
+        crate = "podloom_plugin_sdk::schemars",
+        rename_all = "camelCase",
+        deny_unknown_fields,
+        default
+    )
+)]
+pub struct Config {
+    /// Containers to inject, in this order. Default none.
+    pub(crate) containers: Vec<Sidecar>,
+    /// Volumes to add, as in a pod. Default none.
+    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::named"))]
+    pub(crate) volumes: Vec<Object>,
+    /// Pull secrets to add, as in a pod, where the pod has a list of its own; elsewhere the service account's are used. Default none.
+    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::named"))]
+    pub(crate) image_pull_secrets: Vec<Object>,
+    /// What the pod's own containers get, so that they can talk to the injected ones. Default nothing.
+    pub(crate) add_to_containers: Additions,
+    /// Whether a pod that no other rule decides about is injected. Default true.
+    pub(crate) inject_by_default: bool,
+    /// Pods that are not injected unless they ask for it. Default none.
+    pub(crate) never_inject: Vec<LabelSelector>,
+    /// Pods that are injected unless they or `neverInject` refuse. Default none.
+    pub(crate) always_inject: Vec<LabelSelector>,
+    /// Namespaces whose pods are never injected. Default kube-system, kube-public and kube-node-lease.
+    pub(crate) ignored_namespaces: Vec<String>,
+    /// Operating system of the images: pods of another one are not injected. Default linux.
+    pub(crate) os: Os,
+    /// What to do when the pod has a volume of the same name with another source. Default rename.
+    pub(crate) on_volume_conflict: OnVolumeConflict,
+    /// What to do when a container of the pod has a port of the same number or name. Default deny. A host port that is taken is always denied.
+    pub(crate) on_port_conflict: OnPortConflict,
+    /// Paths that an earlier configuration injected and this one does not, as the annotation `sidecar.podloom.dev/injected` lists them, or with `*` for any element: they are removed where the annotation names them. Default none.
+    pub(crate) retired: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            containers: Vec::new(),
+            volumes: Vec::new(),
+            image_pull_secrets: Vec::new(),
+            add_to_containers: Additions::default(),
+            inject_by_default: true,
+            never_inject: Vec::new(),
+            always_inject: Vec::new(),
+            ignored_namespaces: ["kube-system", "kube-public", "kube-node-lease"]
+                .map(str::to_owned)
+                .into(),
+            os: Os::Linux,
+            on_volume_conflict: OnVolumeConflict::Rename,
+            on_port_conflict: OnPortConflict::Deny,
+            retired: Vec::new(),
+        }
+    }
+}
+
+/// A container to inject.
+#[derive(Debug)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(
+        crate = "podloom_plugin_sdk::schemars",
+        rename_all = "camelCase",
+        deny_unknown_fields
+    )
+)]
+pub(crate) struct Sidecar {
+    /// The container, as in a pod. Every field of Kubernetes is taken as it is, newer ones too.
+    #[cfg_attr(
+        not(target_family = "wasm"),
+        schemars(schema_with = "schema::container")
+    )]
+    pub(crate) container: Object,
+    /// How the container runs. Default native.
+    #[cfg_attr(not(target_family = "wasm"), schemars(default))]
+    pub(crate) placement: Placement,
+    /// Where it stands in its list. Default first for native, last otherwise.
+    pub(crate) position: Option<Position>,
+    /// What to do when the pod has a container of this name of its own. Default skip.
+    #[cfg_attr(not(target_family = "wasm"), schemars(default))]
+    pub(crate) on_conflict: OnConflict,
+    /// A service account token for this container alone. Default none.
+    pub(crate) token: Option<Token>,
+    /// Whether the security context is completed to what the restricted Pod Security Standard asks for. Default true; false leaves it as it is written.
+    #[cfg_attr(not(target_family = "wasm"), schemars(default = "yes"))]
+    pub(crate) restricted: bool,
+}
+
+#[cfg(not(target_family = "wasm"))]
+const fn yes() -> bool {
+    true
+}
+
+/// How an injected container runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
+)]
+pub(crate) enum Placement {
+    /// An init container that keeps running: started before the pod's containers, stopped after them, and no obstacle to a Job's end.
+    #[default]
+    Native,
+    /// A container beside the pod's own, for nodes older than Kubernetes 1.29.
+    Classic,
+    /// An init container that ends.
+    Init,
+}
+
+/// Where a container stands among those of its list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
+)]
+pub(crate) enum Position {
+    /// Before all others.
+    First,
+    /// After all others.
+    Last,
+    /// Right before the container of this name.
+    Before(String),
+    /// Right after the container of this name.
+    After(String),
+}
+
+/// What to do with a container of the pod's own that has the name of an injected one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
+)]
+pub(crate) enum OnConflict {
+    /// Leave it, and inject nothing in its place.
+    #[default]
+    Skip,
+    /// Give it the fields that it lacks.
+    Merge,
+    /// Put the injected container in its place.
+    Replace,
+    /// Refuse the pod.
+    Deny,
+}
+
+/// What to do when a volume's name is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
+)]
+pub(crate) enum OnVolumeConflict {
+    /// Give the injected volume and its mounts the suffix `-podloom`.
+    Rename,
+    /// Refuse the pod.
+    Deny,
+}
+
+/// What to do when a port is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
+)]
+pub(crate) enum OnPortConflict {
+    /// Refuse the pod.
+    Deny,
+    /// Inject the container and note it.
+    Note,
+}
+
+/// The operating system that images are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
+)]
+pub(crate) enum Os {
+    /// Linux.
+    Linux,
+    /// Windows.
+    Windows,
+}
+
+impl Os {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::Windows => "windows",
+        }
+    }
+}
+
+/// A token of the pod's service account in a volume of its own, read-only, as the file `token`.
+#[derive(Debug)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(
+        crate = "podloom_plugin_sdk::schemars",
+        rename_all = "camelCase",
+        deny_unknown_fields
+    )
+)]
+pub(crate) struct Token {
+    /// Directory of the file `token` in the container.
+    pub(crate) mount_path: String,
+    /// Whom the token is for. The kubelet asks for one that nobody else accepts.
+    pub(crate) audience: String,
+    /// Seconds until the token expires; the kubelet renews it. At least 600. Default 3600.
+    #[cfg_attr(not(target_family = "wasm"), schemars(default = "hour"))]
+    pub(crate) expiration_seconds: u32,
+}
+
+const fn hour() -> u32 {
+    3600
+}
+
+/// What containers of the pod get. What they have already always wins.
+#[derive(Debug, Default)]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    derive(JsonSchema),
+    schemars(
+        crate = "podloom_plugin_sdk::schemars",
+        rename_all = "camelCase",
+        deny_unknown_fields,
+        default
+    )
+)]
+pub(crate) struct Additions {
+    /// Names of the containers that get them. Default all of the pod's own `containers`.
+    pub(crate) names: Vec<String>,
+    /// Environment variables, as in a container. They come after those of the container, so that `$(VAR)` in its own keeps its meaning. Default none.
+    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::named"))]
+    pub(crate) env: Vec<Object>,
+    /// Mounts of the pod's or the configured volumes, as in a container. Default none.
+    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::mounts"))]
+    pub(crate) volume_mounts: Vec<Object>,
+}
+
+impl Additions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.env.is_empty() && self.volume_mounts.is_empty()
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+mod schema {
+    use podloom_plugin_sdk::schemars::{Schema, SchemaGenerator, json_schema};
+
+    pub(super) fn container(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "required": ["name", "image"],
+            "properties": {
+                "name": { "type": "string", "minLength": 1 },
+                "image": { "type": "string", "minLength": 1 }
+            }
+        })
+    }
+
+    pub(super) fn named(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": { "name": { "type": "string", "minLength": 1 } }
+            }
+        })
+    }
+
+    pub(super) fn mounts(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "mountPath"],
+                "properties": {
+                    "name": { "type": "string", "minLength": 1 },
+                    "mountPath": { "type": "string", "minLength": 1 }
+                }
+            }
+        })
+    }
+}

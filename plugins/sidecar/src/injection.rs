@@ -1,0 +1,164 @@
+//! One run: what was ours, what is ours now, and why the pod is refused.
+
+use podloom_plugin_sdk::{Error, Pod, Rejection};
+
+use crate::config::Config;
+use crate::json::objects;
+use crate::lists::List;
+use crate::needs;
+use crate::record::Record;
+use crate::text::{join, note};
+
+/// What all steps share.
+pub(crate) struct Injection<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) pod: &'a Pod,
+    /// What earlier runs injected.
+    pub(crate) before: Record,
+    /// Paths that are ours after this run.
+    pub(crate) paths: Vec<String>,
+    /// Why the pod is refused. Collected, so that the user reads all at once: nothing that was written is kept then.
+    pub(crate) denials: Vec<String>,
+}
+
+/// What came of putting something into the pod.
+pub(crate) enum Put {
+    /// It is there, and ours.
+    Done,
+    /// Something is there that is not ours; its text.
+    Theirs(String),
+}
+
+impl<'a> Injection<'a> {
+    pub(crate) fn begin(config: &'a Config, pod: &'a Pod) -> Result<Self, Error> {
+        let mut injection = Self {
+            config,
+            pod,
+            before: Record::read(config, pod)?,
+            paths: Vec::new(),
+            denials: Vec::new(),
+        };
+        injection.retire_containers()?;
+        Ok(injection)
+    }
+
+    /// Puts an element at its path unless one is there that is not ours.
+    pub(crate) fn put(&mut self, path: String, text: &str) -> Result<Put, Error> {
+        let found = match self.pod.get_json(&path) {
+            // Several elements have this name, so none of them is ours.
+            Err(Error::InvalidPath(_)) => return Ok(Put::Theirs(String::new())),
+            found => found?,
+        };
+        match found {
+            Some(theirs) if !self.before.has(&path) => return Ok(Put::Theirs(theirs)),
+            Some(_) if self.before.is_current => {}
+            _ => self.pod.set_json(&path, text)?,
+        }
+        self.paths.push(path);
+        Ok(Put::Done)
+    }
+
+    /// Removes what was ours and is no more, and writes the record.
+    pub(crate) fn finish(mut self) -> Result<(), Rejection> {
+        if !self.denials.is_empty() {
+            return Err(Rejection::Denied(join(&self.denials, "; ")));
+        }
+        let stale: Vec<&String> = self
+            .before
+            .paths
+            .iter()
+            .filter(|path| !self.paths.contains(path))
+            .collect();
+        if !stale.is_empty() {
+            let grants = needs::writes(self.config);
+            // Backwards, so that mounts go before volumes.
+            let mut kept = Vec::new();
+            for path in stale.into_iter().rev() {
+                if remove(self.pod, &grants, path)? == Removal::Kept {
+                    kept.push(path.clone());
+                }
+            }
+            kept.reverse();
+            self.paths.append(&mut kept);
+        }
+        Ok(self.before.write(self.pod, &self.paths)?)
+    }
+
+    /// Removes containers of an earlier configuration first: the present one may have given their names to another list.
+    fn retire_containers(&mut self) -> Result<(), Error> {
+        let Self {
+            config,
+            pod,
+            before,
+            ..
+        } = self;
+        let mut kept = Vec::new();
+        for path in before.paths.drain(..) {
+            let is_retired = List::of(&path).is_some()
+                && config
+                    .retired
+                    .iter()
+                    .any(|grant| needs::covers(grant, &path))
+                && !config
+                    .containers
+                    .iter()
+                    .any(|sidecar| sidecar.path() == path);
+            if is_retired {
+                pod.remove(&path)?;
+            } else {
+                kept.push(path);
+            }
+        }
+        before.paths = kept;
+        Ok(())
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Removal {
+    Gone,
+    Kept,
+}
+
+fn remove(pod: &Pod, grants: &[String], path: &str) -> Result<Removal, Error> {
+    if !grants.iter().any(|grant| needs::covers(grant, path)) {
+        note(&[
+            path,
+            " was injected by an earlier configuration and stays: list it under retired to have it removed",
+        ]);
+        return Ok(Removal::Kept);
+    }
+    let volume = path
+        .strip_prefix("/spec/volumes/[name=")
+        .and_then(|rest| rest.strip_suffix(']'));
+    if let Some(volume) = volume
+        && is_mounted(pod, volume)?
+    {
+        note(&[
+            path,
+            " was injected by an earlier configuration and stays: a container mounts it",
+        ]);
+        return Ok(Removal::Kept);
+    }
+    pod.remove(path)?;
+    Ok(Removal::Gone)
+}
+
+fn is_mounted(pod: &Pod, volume: &str) -> Result<bool, Error> {
+    for list in [List::Containers, List::InitContainers] {
+        for name in list.names(pod)? {
+            let container = list.element(&name);
+            for field in ["/volumeMounts", "/volumeDevices"] {
+                let mounts = pod.get_json(&[&container, field].concat())?;
+                if mounts.is_some_and(|mounts| {
+                    objects(&mounts)
+                        .iter()
+                        .any(|mount| mount.string("name") == volume)
+                }) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,119 @@
+//! Ports: the containers of a pod share one network.
+
+use podloom_plugin_sdk::Error;
+
+use crate::config::{OnPortConflict, Placement, Sidecar};
+use crate::injection::Injection;
+use crate::json::{Object, objects};
+use crate::lists::{List, Lists};
+use crate::text::{self, decimal, note};
+
+/// What two ports have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// The API server refuses the pod.
+    HostPort,
+    /// Only one of the containers can listen.
+    Number,
+    /// Services and probes that say the name find one of them only.
+    Name,
+}
+
+impl Clash {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::HostPort => "host port",
+            Self::Number => "port number",
+            Self::Name => "port name",
+        }
+    }
+}
+
+/// Compares a container's ports with those of the containers that run at the same time.
+pub(crate) fn check(
+    injection: &mut Injection<'_>,
+    sidecar: &Sidecar,
+    name: &str,
+    lists: &Lists,
+) -> Result<(), Error> {
+    let ours = sidecar.container.objects("ports");
+    if ours.is_empty() || sidecar.placement == Placement::Init {
+        return Ok(());
+    }
+    for list in [List::Containers, List::InitContainers] {
+        for (index, other) in lists.names(list).iter().enumerate() {
+            if other == name || injection.before.has(&list.element(other)) {
+                // Itself, or one of ours: those were compared when the configuration was validated.
+                continue;
+            }
+            let container = [list.path(), "/", &decimal(index)].concat();
+            let Some(theirs) = injection.pod.get_json(&[&container, "/ports"].concat())? else {
+                continue;
+            };
+            let Some(clash) = find(&ours, &objects(&theirs)) else {
+                continue;
+            };
+            if list == List::InitContainers && !is_native(injection, &container)? {
+                continue;
+            }
+            report(injection, clash, [name, " and ", other]);
+        }
+    }
+    Ok(())
+}
+
+fn is_native(injection: &Injection<'_>, container: &str) -> Result<bool, Error> {
+    let policy = injection
+        .pod
+        .get_json(&[container, "/restartPolicy"].concat())?;
+    Ok(policy.is_some_and(|policy| policy == "\"Always\""))
+}
+
+fn report(injection: &mut Injection<'_>, clash: Clash, containers: [&str; 3]) {
+    let message = [
+        "containers ",
+        &containers.concat(),
+        " have the same ",
+        clash.name(),
+    ]
+    .concat();
+    if clash != Clash::HostPort && injection.config.on_port_conflict == OnPortConflict::Note {
+        note(&[&message]);
+    } else {
+        text::push(
+            &mut injection.denials,
+            &[&message, ": change the pod's, or opt out of the injection"],
+        );
+    }
+}
+
+/// The first thing that two lists of ports have in common, the worst first.
+pub(crate) fn find(ours: &[Object], theirs: &[Object]) -> Option<Clash> {
+    [Clash::HostPort, Clash::Number, Clash::Name]
+        .into_iter()
+        .find(|&clash| {
+            ours.iter()
+                .any(|our| theirs.iter().any(|their| is_clash(clash, our, their)))
+        })
+}
+
+fn is_clash(clash: Clash, our: &Object, their: &Object) -> bool {
+    let protocol = |port: &Object| match port.string("protocol") {
+        "" => "TCP".to_owned(),
+        protocol => protocol.to_owned(),
+    };
+    let same = |key: &str| {
+        our.get(key)
+            .is_some_and(|value| value != "null" && value != "0" && their.get(key) == Some(value))
+    };
+    let is_any = |port: &Object| matches!(port.string("hostIP"), "" | "0.0.0.0" | "::");
+    match clash {
+        Clash::Name => same("name"),
+        Clash::Number => same("containerPort") && protocol(our) == protocol(their),
+        Clash::HostPort => {
+            same("hostPort")
+                && protocol(our) == protocol(their)
+                && (same("hostIP") || is_any(our) || is_any(their))
+        }
+    }
+}

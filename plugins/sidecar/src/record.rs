@@ -1,0 +1,165 @@
+//! What earlier runs injected: the annotation that says which parts of a pod are ours.
+
+use podloom_plugin_sdk::{Error, Pod};
+
+use crate::config::{Config, Position};
+use crate::json::{Object, quote, strings};
+use crate::text::{join, note};
+
+pub(crate) const INJECTED: &str = "/metadata/annotations/sidecar.podloom.dev~1injected";
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the annotation says.
+///
+/// A container that is ours is left as it is while version and hash are the same: later plugins, webhooks and API defaults may
+/// have changed it, and that is no drift.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// Whether it was injected by this version with this configuration.
+    pub(crate) is_current: bool,
+    /// Paths of what was injected, in order.
+    pub(crate) paths: Vec<String>,
+    /// The annotation as it is, if it is there.
+    text: Option<String>,
+    hash: String,
+}
+
+impl Record {
+    pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
+        let hash = hash(config);
+        let text: Option<String> = pod.get(INJECTED)?;
+        let Some(annotation) = &text else {
+            return Ok(Self {
+                hash,
+                ..Self::default()
+            });
+        };
+        let fields = Object::parse(annotation).unwrap_or_default();
+        let paths = fields.get("paths").and_then(strings);
+        if paths.is_none() {
+            note(&[
+                "the annotation sidecar.podloom.dev/injected is not one of ours, so nothing in the pod counts as injected",
+            ]);
+        }
+        Ok(Self {
+            is_current: fields.string("hash") == hash && fields.string("version") == VERSION,
+            paths: paths.unwrap_or_default(),
+            text,
+            hash,
+        })
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.paths.iter().any(|known| known == path)
+    }
+
+    /// What is ours inside the element of this path, though the element is not.
+    pub(crate) fn inside(&self, path: &str) -> impl Iterator<Item = &String> {
+        self.paths.iter().filter(move |known| {
+            known
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
+    /// Writes what is ours now.
+    pub(crate) fn write(&self, pod: &Pod, paths: &[String]) -> Result<(), Error> {
+        if paths.is_empty() {
+            if self.text.is_some() {
+                pod.remove(INJECTED)?;
+            }
+            return Ok(());
+        }
+        let quoted: Vec<String> = paths.iter().map(|path| quote(path)).collect();
+        let text = [
+            "{\"version\":\"",
+            VERSION,
+            "\",\"hash\":\"",
+            &self.hash,
+            "\",\"paths\":[",
+            &join(&quoted, ","),
+            "]}",
+        ]
+        .concat();
+        if self.text.as_deref() == Some(&text) {
+            return Ok(());
+        }
+        pod.set_json(INJECTED, &quote(&text))
+    }
+}
+
+/// A fingerprint of what is injected, not of the rules that say where.
+fn hash(config: &Config) -> String {
+    let mut hash = Fnv::new();
+    for sidecar in &config.containers {
+        hash.object(&sidecar.container);
+        hash.byte(sidecar.placement as u8);
+        hash.byte(u8::from(sidecar.restricted));
+        match &sidecar.position {
+            None => hash.byte(0),
+            Some(Position::First) => hash.byte(1),
+            Some(Position::Last) => hash.byte(2),
+            Some(Position::Before(name)) => hash.text(name),
+            Some(Position::After(name)) => {
+                hash.byte(3);
+                hash.text(name);
+            }
+        }
+        if let Some(token) = &sidecar.token {
+            hash.text(&token.mount_path);
+            hash.text(&token.audience);
+            for byte in token.expiration_seconds.to_le_bytes() {
+                hash.byte(byte);
+            }
+        }
+    }
+    let additions = &config.add_to_containers;
+    for objects in [
+        &config.volumes,
+        &config.image_pull_secrets,
+        &additions.env,
+        &additions.volume_mounts,
+    ] {
+        hash.byte(b'[');
+        objects.iter().for_each(|object| hash.object(object));
+    }
+    additions.names.iter().for_each(|name| hash.text(name));
+    hash.hex()
+}
+
+/// FNV-1a with 64 bits: not against forgery, only to see a change.
+struct Fnv(u64);
+
+impl Fnv {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn byte(&mut self, byte: u8) {
+        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+
+    /// A text and an end that no text contains, so that neighbours are kept apart.
+    fn text(&mut self, text: &str) {
+        text.bytes().for_each(|byte| self.byte(byte));
+        self.byte(0xff);
+    }
+
+    fn object(&mut self, object: &Object) {
+        for (key, value) in object.fields() {
+            self.text(key);
+            self.text(value);
+        }
+        self.byte(b'}');
+    }
+
+    fn hex(&self) -> String {
+        self.0
+            .to_be_bytes()
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .collect()
+    }
+}
