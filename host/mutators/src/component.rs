@@ -34,6 +34,9 @@ pub enum ComponentError {
     /// Not readable as Wasm to its end.
     #[error("is damaged or uses a feature of WebAssembly that this host does not know: {0}")]
     Parse(String),
+    /// Components within components, as no toolchain makes them.
+    #[error("nests components too deeply")]
+    Nested,
     /// Imports that are not of the contract.
     #[error("{}", foreign(.0))]
     ForeignImports(Vec<ForeignImport>),

@@ -13,6 +13,8 @@ const METADATA: &str = "component-type";
 /// In core modules that use the standard names of the component model's 32-bit build target.
 const STANDARD_PREFIX: &str = "cm32p2|";
 const NAMES: usize = 1000;
+/// Components within components; toolchains make two or three levels.
+const NESTING: usize = 16;
 
 /// What a plugin's names say.
 #[derive(Debug)]
@@ -37,8 +39,7 @@ struct Found {
 
 /// Reads the names and judges them: imports of the contract alone, the plugin interface exported, a version that is served.
 pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
-    let found =
-        find(wasm).map_err(|error| ComponentError::Parse(one_line(&error.to_string(), 200)))?;
+    let found = find(wasm)?;
     // The version comes first: a plugin of another generation may well import what this one does not know.
     let of_contract = || {
         found
@@ -86,36 +87,41 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
     })
 }
 
-fn find(wasm: &[u8]) -> wasmparser::Result<Found> {
+fn find(wasm: &[u8]) -> Result<Found, ComponentError> {
     let mut found = Found::default();
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(wasm) {
-        match payload? {
+        match payload.map_err(damaged)? {
             Payload::Version { encoding, .. } if depth == 0 => {
                 found.component = encoding == Encoding::Component
             }
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                depth += 1;
+                if depth > NESTING {
+                    return Err(ComponentError::Nested);
+                }
+            }
             Payload::End(_) => depth = depth.saturating_sub(1),
             // What nested modules and components import is linked inside the component.
             _ if depth > 0 => {}
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
-                    found.import(import?.module);
+                    found.import(import.map_err(damaged)?.module);
                 }
             }
             Payload::ComponentImportSection(section) => {
                 for import in section {
-                    found.import(import?.name.name);
+                    found.import(import.map_err(damaged)?.name.name);
                 }
             }
             Payload::ExportSection(section) => {
                 for export in section {
-                    found.export(export?.name);
+                    found.export(export.map_err(damaged)?.name);
                 }
             }
             Payload::ComponentExportSection(section) => {
                 for export in section {
-                    found.export(export?.name.name);
+                    found.export(export.map_err(damaged)?.name.name);
                 }
             }
             Payload::CustomSection(section) if section.name().starts_with(METADATA) => {
@@ -125,6 +131,14 @@ fn find(wasm: &[u8]) -> wasmparser::Result<Found> {
         }
     }
     Ok(found)
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature that map_err wants"
+)]
+fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
+    ComponentError::Parse(one_line(&error.to_string(), 200))
 }
 
 impl Found {

@@ -204,6 +204,37 @@ fn other_contracts_are_refused() {
     );
 }
 
+/// A component within a component within a component, for as long as the file may be.
+fn nested(levels: usize) -> Vec<u8> {
+    const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
+    let mut inner = HEADER.to_vec();
+    for level in 0..levels {
+        let start = if level + 1 == levels {
+            plugin("empty-plugin")
+        } else {
+            HEADER.to_vec()
+        };
+        let mut length = inner.len();
+        let mut section = vec![4];
+        while length > 0x7f {
+            section.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        section.push(length as u8);
+        inner = [start, section, inner].concat();
+    }
+    inner
+}
+
+#[test]
+fn nesting_without_end_is_refused() {
+    check(
+        &nested(10),
+        "does not fit the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
+    );
+    check(&nested(1000), "nests components too deeply");
+}
+
 #[test]
 fn describing_is_sandboxed_like_any_call() {
     check_with(
