@@ -77,7 +77,7 @@ impl Sandbox<'_> {
             self.call(&mut store, &self.compiled.exports.describe, ());
         result
             .map(|(description,)| description)
-            .map_err(|error| self.failure(&error))
+            .map_err(|error| self.failure(&error, &store.data().speech))
     }
 
     /// Asks the plugin what is wrong with its configuration.
@@ -89,7 +89,7 @@ impl Sandbox<'_> {
             self.call(&mut store, export, ());
         result
             .map(|(verdict,)| verdict.err().unwrap_or_default())
-            .map_err(|error| self.failure(&error))
+            .map_err(|error| self.failure(&error, &store.data().speech))
     }
 
     /// Hands the plugin a pod.
@@ -105,7 +105,7 @@ impl Sandbox<'_> {
             Ok((Err(Rejection::Failed(reason)),)) => {
                 End::Failed(Failure::Reported(reason_line(&reason)))
             }
-            Err(error) => End::Failed(self.failure(&error)),
+            Err(error) => End::Failed(self.failure(&error, &store.data().speech)),
         };
         let guest = store.into_data();
         let transaction = guest
@@ -157,9 +157,14 @@ impl Sandbox<'_> {
             .call(store, params)
     }
 
-    fn failure(self, error: &wasmtime::Error) -> Failure {
+    fn failure(self, error: &wasmtime::Error, speech: &Speech) -> Failure {
         tracing::debug!(plugin = self.setting.name, error = %one_line(&format!("{error:#}"), 1000), "plugin call failed");
-        Failure::of(error, self.setting.limits.timeout)
+        let failure = Failure::of(error, self.setting.limits.timeout);
+        match (failure, &speech.last_error) {
+            // A panic is a trap without words; the SDK logs them first.
+            (Failure::Trapped(trap), Some(words)) => Failure::Trapped(format!("{words} ({trap})")),
+            (failure, _) => failure,
+        }
     }
 }
 

@@ -18,7 +18,10 @@ impl host::Host for Guest {
                 host::Level::Debug => tracing::debug!(target: "podloom::plugin", plugin, "{line}"),
                 host::Level::Info => tracing::info!(target: "podloom::plugin", plugin, "{line}"),
                 host::Level::Warn => tracing::warn!(target: "podloom::plugin", plugin, "{line}"),
-                host::Level::Error => tracing::error!(target: "podloom::plugin", plugin, "{line}"),
+                host::Level::Error => {
+                    tracing::error!(target: "podloom::plugin", plugin, "{line}");
+                    self.speech.last_error = Some(line);
+                }
             },
             Line::FirstDropped => {
                 tracing::warn!(target: "podloom::plugin", plugin, "this call's further log lines are dropped");

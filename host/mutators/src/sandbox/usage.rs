@@ -83,6 +83,8 @@ impl ResourceLimiter for Usage {
 pub(super) struct Speech {
     lines: usize,
     pub(super) notes: Vec<String>,
+    /// The last line that it logged as an error.
+    pub(super) last_error: Option<String>,
 }
 
 /// What becomes of a log line.

@@ -85,6 +85,11 @@ fn crashes_are_named() {
         "",
         "it crashed: wasm unreachable instruction executed",
     );
+    check(
+        "last-words",
+        "",
+        "it crashed: panicked at src/lib.rs:7:9: no such container (wasm unreachable instruction executed)",
+    );
     check("divide-by-zero", "", "it crashed: integer divide by zero");
     check("deep-recursion", "", "it exhausted its call stack");
 }
