@@ -1,6 +1,6 @@
 //! The text of an injected container: as configured, and what Podloom adds to it.
 
-use crate::config::{Os, Placement, Token};
+use crate::config::{Placement, Token};
 use crate::containers::Step;
 use crate::json::{self, Object, quote};
 use crate::security;
@@ -36,8 +36,7 @@ pub(crate) fn fields(step: &Step<'_>, volumes: &Volumes) -> Object {
         container.set("restartPolicy", "\"Always\"");
     }
     if sidecar.restricted {
-        let context =
-            security::complete(container.object("securityContext"), volumes.os == Os::Linux);
+        let context = security::complete(container.object("securityContext"), volumes.os);
         container.set("securityContext", &context.text());
     }
     if container.has("volumeMounts") || sidecar.token.is_some() {

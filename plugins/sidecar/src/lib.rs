@@ -67,7 +67,7 @@ impl Mutator for Plugin {
 
 fn inject(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
     let mut injection = Injection::begin(config, pod)?;
-    let mut lists = Lists::read(pod)?;
+    let mut lists = Lists::read(config, pod)?;
     let steps = containers::plan(&mut injection, request, &lists)?;
     if !steps.is_empty() || config.containers.is_empty() {
         let volumes = volumes::add(&mut injection, &steps)?;

@@ -2,6 +2,7 @@
 
 use podloom_plugin_sdk::{Error, Pod};
 
+use crate::config::Config;
 use crate::json::inner;
 use crate::text::{decimal, element};
 
@@ -73,9 +74,26 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    pub(crate) fn read(pod: &Pod) -> Result<Self, Error> {
+    /// Reads the names. Those of `containers` may be many and are rarely needed: else only those that collide are there.
+    pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
+        let needs_all = !config.add_to_containers.is_empty()
+            || config.containers.iter().any(|sidecar| {
+                sidecar.list() == List::Containers || sidecar.container.has("ports")
+            });
+        let containers = if needs_all {
+            List::Containers.names(pod)?
+        } else {
+            let mut taken = Vec::new();
+            for sidecar in &config.containers {
+                let place = List::Containers.element(sidecar.name());
+                if pod.get_json(&[&place, "/name"].concat())?.is_some() {
+                    taken.push(sidecar.name().to_owned());
+                }
+            }
+            taken
+        };
         Ok(Self {
-            containers: List::Containers.names(pod)?,
+            containers,
             init_containers: List::InitContainers.names(pod)?,
             ephemeral_containers: List::EphemeralContainers.names(pod)?,
         })

@@ -92,6 +92,7 @@ impl Record {
 /// A fingerprint of what is injected, not of the rules that say where.
 fn hash(config: &Config) -> String {
     let mut hash = Fnv::new();
+    hash.byte(config.os as u8);
     for sidecar in &config.containers {
         hash.object(&sidecar.container);
         hash.byte(sidecar.placement as u8);

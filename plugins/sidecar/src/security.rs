@@ -1,11 +1,12 @@
 //! What the restricted Pod Security Standard asks of a container.
 
+use crate::config::Os;
 use crate::json::{Object, strings};
 
 /// Fills in what is missing, so that the container passes by itself, whatever the pod says. Outside Linux only what is allowed there.
-pub(crate) fn complete(mut context: Object, is_linux: bool) -> Object {
+pub(crate) fn complete(mut context: Object, os: Os) -> Object {
     context.fill("runAsNonRoot", "true");
-    if !is_linux {
+    if os != Os::Linux {
         return context;
     }
     context.fill("allowPrivilegeEscalation", "false");

@@ -115,6 +115,22 @@ fn containers_added_later_are_covered_by_a_rerun() {
 }
 
 #[test]
+fn container_that_is_gone_leaves_the_record() {
+    let two = with(
+        pod(),
+        "",
+        json!({"spec": {"containers": [{"name": "app", "image": "x"}, {"name": "gone", "image": "x"}]}}),
+    );
+    let mut after = inject(&config(), &two);
+    after["spec"]["containers"].as_array_mut().unwrap().pop();
+    assert!(
+        super::record(&inject(&config(), &after))
+            .iter()
+            .all(|path| !path.contains("gone"))
+    );
+}
+
+#[test]
 fn only_the_named_containers_get_something() {
     let named = with(
         config(),
