@@ -29,8 +29,22 @@ use reader::Reader;
 ///
 /// What does not fit the type, or is no JSON, and where.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    from_str_seed(text, std::marker::PhantomData)
+}
+
+/// Reads a value from JSON text by a seed, which may know where to put it.
+///
+/// # Errors
+///
+/// What does not fit the seed, or is no JSON, and where.
+pub fn from_str_seed<'t, S: de::DeserializeSeed<'t>>(
+    text: &'t str,
+    seed: S,
+) -> Result<S::Value, Error> {
     let mut reader = Reader::new(text);
-    let result = T::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let result = seed
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
     result.map_err(|error| error.at(&reader.path()))
 }
 
