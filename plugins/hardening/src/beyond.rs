@@ -3,7 +3,6 @@
 use podloom_plugin_sdk::note;
 
 use crate::config::{Config, Report};
-use crate::inherit::POD;
 use crate::plan::{Plan, at};
 use crate::policy::Policy;
 use crate::read_only_root::{self, mount_paths};
@@ -22,7 +21,7 @@ pub(crate) fn fill(policy: &Policy, spec: &Spec, containers: &[Container], plan:
         spec.security_context.fs_group,
         policy.windows,
     ) {
-        plan.set(at(POD, "fsGroup"), fill.to_string());
+        plan.fill(&spec.security_context, "fsGroup", &fill.to_string());
     }
     if config.enable_service_links.is_some() && spec.enable_service_links.is_none() {
         plan.set("/spec/enableServiceLinks".to_owned(), "false");

@@ -22,9 +22,8 @@ const BASELINE_CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// A security context, and where it is.
+/// A security context.
 pub(crate) struct Place<'p> {
-    pub(crate) path: &'p str,
     pub(crate) context: &'p SecurityContext,
     /// Whether it may be changed.
     pub(crate) writable: bool,
@@ -139,32 +138,35 @@ fn check_capabilities(policy: &Policy, place: &Place, plan: &mut Plan) {
     if !restricted || names(&capabilities.drop, "ALL") {
         return;
     }
-    let path = at(place.path, "capabilities/drop");
-    if place.writable && !policy.windows {
-        plan.set(at(&path, "-"), r#""ALL""#);
-    } else {
+    if !place.writable || policy.windows {
+        let path = at(&place.context.path, "capabilities/drop");
         plan.violation(&path, policy.remedy("must contain ALL: add it"));
+    } else if capabilities.present {
+        plan.set(at(&place.context.path, "capabilities/drop/-"), r#""ALL""#);
+    } else {
+        plan.fill(place.context, "capabilities", r#"{"drop":["ALL"]}"#);
     }
 }
 
 fn check_privilege_escalation(policy: &Policy, place: &Place, plan: &mut Plan) {
     let context = place.context;
-    let path = at(place.path, "allowPrivilegeEscalation");
+    let field = "allowPrivilegeEscalation";
+    let path = || at(&context.path, field);
     let force = policy.forces(place.writable);
     let conflicts =
         context.privileged == Some(true) || names(&context.capabilities.add, "CAP_SYS_ADMIN");
     match context.allow_privilege_escalation {
         Some(false) => {}
         Some(true) if !force => plan.violation(
-            &path,
+            &path(),
             "must be false: set it, or leave it out and let this plugin set it",
         ),
         // Refused by the API server, so that the reason would be lost behind another.
         _ if conflicts && !force => {
-            plan.violation(&path, "must be false, which it cannot be beside privileged or CAP_SYS_ADMIN: remove these");
+            plan.violation(&path(), "must be false, which it cannot be beside privileged or CAP_SYS_ADMIN: remove these");
         }
-        _ if place.writable && !policy.windows => plan.set(path, "false"),
-        _ => plan.violation(&path, policy.remedy("must be false: set it")),
+        _ if place.writable && !policy.windows => plan.fill(context, field, "false"),
+        _ => plan.violation(&path(), policy.remedy("must be false: set it")),
     }
 }
 
@@ -176,7 +178,7 @@ fn names(capabilities: &[Option<String>], name: &str) -> bool {
 
 /// Records that a field must not be as it is; with force it is removed.
 fn forbid(policy: &Policy, place: &Place, field: &str, remedy: &str, plan: &mut Plan) {
-    let path = at(place.path, field);
+    let path = at(&place.context.path, field);
     if policy.forces(place.writable) {
         plan.remove(path);
     } else {

@@ -6,9 +6,6 @@ use crate::plan::{Plan, at};
 use crate::policy::Policy;
 use crate::view::{Container, Options, SecurityContext, Spec};
 
-/// The pod's security context.
-pub(crate) const POD: &str = "/spec/securityContext";
-
 /// What a place says about a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -87,33 +84,32 @@ fn check_setting(
         State::Good => false,
         State::Bad => !container.exempt && policy.forces(container.writable),
     };
-    let path = at(POD, setting.field);
-    let pod_state = state_of(&spec.security_context);
-    let mut covered = pod_state == State::Good;
-    match pod_state {
-        State::Good => {}
-        State::Absent => {
-            if let Some(fill) = &setting.fill
-                && policy.pod_level
-                && containers.iter().any(lacks)
-            {
-                plan.set(path, fill.as_str());
-                covered = true;
+    let context = &spec.security_context;
+    let fill = setting.fill.as_deref().filter(|_| policy.pod_level);
+    let covered = match (state_of(context), fill) {
+        (State::Good, _) => true,
+        (State::Absent, None) => false,
+        (State::Absent, Some(fill)) => {
+            let needed = containers.iter().any(lacks);
+            if needed {
+                plan.fill(context, setting.field, fill);
             }
+            needed
         }
-        State::Bad if !policy.forces(true) => {
-            plan.violation(&path, setting.remedy);
+        (State::Bad, _) if !policy.forces(true) => {
+            plan.violation(&at(&context.path, setting.field), setting.remedy);
             // What containers inherit is then the pod's own choice, and its one violation.
-            covered = true;
+            true
         }
-        State::Bad => match &setting.fill {
-            Some(fill) if policy.pod_level => {
-                plan.set(path, fill.as_str());
-                covered = true;
-            }
-            _ => plan.remove(path),
-        },
-    }
+        (State::Bad, Some(fill)) => {
+            plan.fill(context, setting.field, fill);
+            true
+        }
+        (State::Bad, None) => {
+            plan.remove(at(&context.path, setting.field));
+            false
+        }
+    };
     for container in containers.iter().filter(|container| !container.exempt) {
         let state = state_of(&container.security_context);
         check_container(policy, setting, (container, state), covered, plan);
@@ -128,7 +124,8 @@ fn check_container(
     covered: bool,
     plan: &mut Plan,
 ) {
-    let path = at(&at(&container.path, "securityContext"), setting.field);
+    let context = &container.security_context;
+    let path = || at(&context.path, setting.field);
     let fill = setting
         .fill
         .as_deref()
@@ -136,13 +133,13 @@ fn check_container(
     match (state, fill) {
         (State::Good, _) => {}
         (State::Bad, _) if !policy.forces(container.writable) => {
-            plan.violation(&path, setting.remedy)
+            plan.violation(&path(), setting.remedy)
         }
         (State::Absent, _) if covered => {}
-        (State::Bad, _) if covered => plan.remove(path),
-        (_, Some(fill)) => plan.set(path, fill),
-        (_, None) if setting.required => plan.violation(&path, setting.remedy),
-        (State::Bad, None) => plan.remove(path),
+        (State::Bad, _) if covered => plan.remove(path()),
+        (_, Some(fill)) => plan.fill(context, setting.field, fill),
+        (_, None) if setting.required => plan.violation(&path(), setting.remedy),
+        (State::Bad, None) => plan.remove(path()),
         (State::Absent, None) => {}
     }
 }

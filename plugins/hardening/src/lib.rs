@@ -25,7 +25,7 @@ use crate::config::{Mode, Profile};
 use crate::context::Place;
 use crate::plan::Plan;
 use crate::policy::Policy;
-use crate::view::{Container, Spec};
+use crate::view::{Container, Spec, Wants};
 
 /// On the API server's image of a pod that a node runs by itself. The kubelet deletes one that differs from its file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -54,7 +54,7 @@ impl Mutator for Hardening {
         if config.mode == Mode::Off {
             return Ok(());
         }
-        let (spec, mut containers) = view::read(pod)?;
+        let (spec, mut containers) = view::read(pod, &Wants::new(config))?;
         if exempt::apply(&config.exemptions, request, pod, &spec, &mut containers)? {
             return Ok(());
         }
@@ -88,7 +88,6 @@ fn check_pod(policy: &Policy, spec: &Spec, plan: &mut Plan) {
     }
     unmendable::check_pod(policy, spec, plan);
     let place = Place {
-        path: inherit::POD,
         context: &spec.security_context,
         writable: true,
     };
@@ -97,7 +96,6 @@ fn check_pod(policy: &Policy, spec: &Spec, plan: &mut Plan) {
 
 fn check_container(policy: &Policy, container: &Container, plan: &mut Plan) {
     let place = Place {
-        path: &plan::at(&container.path, "securityContext"),
         context: &container.security_context,
         writable: policy.writable && container.writable,
     };

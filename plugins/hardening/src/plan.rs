@@ -3,12 +3,15 @@
 use podloom_plugin_sdk::{Pod, Rejection, note};
 
 use crate::config::{Config, Mode, Profile};
+use crate::view::SecurityContext;
 
 /// A change of one field.
-pub(crate) struct Edit {
+struct Edit {
     path: String,
     /// JSON text; none removes the field.
     value: Option<String>,
+    /// Whether the text is an object to which fields are still added: its last brace is missing.
+    open: bool,
 }
 
 /// The changes to make, and what stands in the way of the profile.
@@ -23,11 +26,40 @@ impl Plan {
         self.edits.push(Edit {
             path,
             value: Some(value.into()),
+            open: false,
         });
     }
 
     pub(crate) fn remove(&mut self, path: String) {
-        self.edits.push(Edit { path, value: None });
+        self.edits.push(Edit {
+            path,
+            value: None,
+            open: false,
+        });
+    }
+
+    /// Fills in an absent field of a security context. Fields of one that is absent itself are written together.
+    pub(crate) fn fill(&mut self, context: &SecurityContext, field: &str, value: &str) {
+        if context.present {
+            return self.set(at(&context.path, field), value);
+        }
+        let open = self
+            .edits
+            .iter_mut()
+            .find(|edit| edit.open && edit.path == context.path);
+        if let Some(text) = open.and_then(|edit| edit.value.as_mut()) {
+            for part in [",\"", field, "\":", value] {
+                text.push_str(part);
+            }
+        } else {
+            let text = ["{\"", field, "\":", value].concat();
+            let path = context.path.clone();
+            self.edits.push(Edit {
+                path,
+                value: Some(text),
+                open: true,
+            });
+        }
     }
 
     /// Records what violates the profile: where, and what to do about it.
@@ -38,15 +70,20 @@ impl Plan {
     /// Does what the mode asks for.
     pub(crate) fn carry_out(self, config: &Config, pod: &Pod) -> Result<(), Rejection> {
         if config.mode == Mode::Enforce && !self.violations.is_empty() {
-            return Err(Rejection::Denied(self.denial(config)));
+            return Err(Rejection::Denied(denial(config, &self.violations)));
         }
         for violation in &self.violations {
             note(violation);
         }
-        for edit in &self.edits {
-            match &edit.value {
+        for edit in self.edits {
+            match edit.value {
                 _ if config.mode == Mode::Warn => note(&["would write ", &edit.path].concat()),
-                Some(value) => pod.set_json(&edit.path, value)?,
+                Some(mut value) => {
+                    if edit.open {
+                        value.push('}');
+                    }
+                    pod.set_json(&edit.path, &value)?;
+                }
                 None => {
                     pod.remove(&edit.path)?;
                 }
@@ -54,19 +91,19 @@ impl Plan {
         }
         Ok(())
     }
+}
 
-    fn denial(&self, config: &Config) -> String {
-        let profile = match config.profile {
-            Profile::Baseline => "baseline",
-            Profile::Restricted => "restricted",
-        };
-        let mut denial = ["the pod does not meet the Pod Security Standard ", profile].concat();
-        for (index, violation) in self.violations.iter().enumerate() {
-            denial.push_str(if index == 0 { ": " } else { "; " });
-            denial.push_str(violation);
-        }
-        denial
+fn denial(config: &Config, violations: &[String]) -> String {
+    let profile = match config.profile {
+        Profile::Baseline => "baseline",
+        Profile::Restricted => "restricted",
+    };
+    let mut denial = ["the pod does not meet the Pod Security Standard ", profile].concat();
+    for (index, violation) in violations.iter().enumerate() {
+        denial.push_str(if index == 0 { ": " } else { "; " });
+        denial.push_str(violation);
     }
+    denial
 }
 
 /// The path of a field.

@@ -3,6 +3,9 @@
 use crate::config::{Config, Profile, SeccompType};
 use crate::view::{Container, Spec};
 
+/// The version since which probes and hooks must not name a host.
+pub(crate) const PROBE_HOSTS: u16 = 34;
+
 /// What is asked of one pod.
 pub(crate) struct Policy<'c> {
     pub(crate) config: &'c Config,

@@ -24,13 +24,20 @@ pub(crate) fn fill(config: &ReadOnlyRoot, spec: &Spec, containers: &[Container],
         .iter()
         .filter(|container| container.writable && !container.exempt)
     {
-        let path = at(&container.path, "securityContext/readOnlyRootFilesystem");
-        match container.security_context.read_only_root_filesystem {
+        let context = &container.security_context;
+        let field = "readOnlyRootFilesystem";
+        match context.read_only_root_filesystem {
             // Where it was read-only already, its author has seen to what it writes.
             Some(true) => {}
-            Some(false) => note(&[&path, ": explicitly false, left as it is"].concat()),
+            Some(false) => note(
+                &[
+                    &at(&context.path, field),
+                    ": explicitly false, left as it is",
+                ]
+                .concat(),
+            ),
             None => {
-                plan.set(path, "true");
+                plan.fill(context, field, "true");
                 add_directories(config, container, &mut names, plan);
             }
         }

@@ -2,9 +2,8 @@
 
 use podloom_plugin_sdk::{Error, Pod, path};
 
-use crate::inherit::POD;
 use crate::plan::{Plan, at};
-use crate::policy::Policy;
+use crate::policy::{PROBE_HOSTS, Policy};
 use crate::view::{Container, Spec, Volume};
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -72,7 +71,7 @@ pub(crate) fn check_pod(policy: &Policy, spec: &Spec, plan: &mut Plan) {
             .iter()
             .any(|(safe, minor)| *safe == name && policy.since(*minor))
         {
-            let mut place = at(POD, "sysctls");
+            let mut place = at(&spec.security_context.path, "sysctls");
             path::push_element(&mut place, "name", name);
             plan.violation(&place, "this sysctl is not a safe one: remove it");
         }
@@ -110,7 +109,7 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
             );
         }
     }
-    if !policy.since(34) {
+    if !policy.since(PROBE_HOSTS) {
         return;
     }
     let handlers = [

@@ -5,10 +5,13 @@
 mod read;
 mod security_context;
 
-use podloom_plugin_sdk::{Error, Pod, path};
+use podloom_plugin_sdk::{Error, Pod, json, path};
 
 use self::read::{Fields, Target};
 pub(crate) use self::security_context::{Options, SecurityContext};
+use crate::config::{Config, Report};
+use crate::plan::at;
+use crate::policy::PROBE_HOSTS;
 
 /// The pod's specification.
 #[derive(Default)]
@@ -26,9 +29,6 @@ pub(crate) struct Spec {
     pub(crate) resources: bool,
     pub(crate) security_context: SecurityContext,
     pub(crate) volumes: Vec<Volume>,
-    init_containers: Vec<Container>,
-    containers: Vec<Container>,
-    ephemeral_containers: Vec<Container>,
 }
 
 impl Fields for Spec {
@@ -49,9 +49,6 @@ impl Fields for Spec {
             "resources" => Target::Presence(&mut self.resources),
             "securityContext" => Target::Object(&mut self.security_context),
             "volumes" => Target::List(&mut self.volumes),
-            "initContainers" => Target::List(&mut self.init_containers),
-            "containers" => Target::List(&mut self.containers),
-            "ephemeralContainers" => Target::List(&mut self.ephemeral_containers),
             _ => Target::Nothing,
         }
     }
@@ -286,39 +283,109 @@ impl Fields for Projection {
     }
 }
 
-/// Reads the specification, and takes its containers out of it: those of all three lists, in the order in which they start.
-pub(crate) fn read(pod: &Pod) -> Result<(Spec, Vec<Container>), Error> {
-    let mut spec: Spec = pod.get("/spec")?.unwrap_or_default();
-    let lists = [
-        (
-            "/spec/initContainers",
-            std::mem::take(&mut spec.init_containers),
-            true,
-        ),
-        (
-            "/spec/containers",
-            std::mem::take(&mut spec.containers),
-            true,
-        ),
-        (
-            "/spec/ephemeralContainers",
-            std::mem::take(&mut spec.ephemeral_containers),
-            false,
-        ),
-    ];
+/// What is of interest in containers besides their security contexts and ports.
+pub(crate) struct Wants {
+    images: bool,
+    resources: bool,
+    mounts: bool,
+    handlers: bool,
+}
+
+impl Wants {
+    pub(crate) fn new(config: &Config) -> Self {
+        let reports =
+            |reports: &[Report]| config.report.iter().any(|report| reports.contains(report));
+        let read_only = config.read_only_root_filesystem.is_some();
+        Self {
+            images: read_only || reports(&[Report::LatestTag, Report::Digest, Report::PullPolicy]),
+            resources: reports(&[Report::Resources]),
+            mounts: read_only || config.automount_service_account_token.is_some(),
+            handlers: config.version.0 >= PROBE_HOSTS,
+        }
+    }
+
+    fn field(&self, key: &str) -> bool {
+        match key {
+            "image" | "imagePullPolicy" => self.images,
+            "resources" => self.resources,
+            "volumeMounts" => self.mounts,
+            "livenessProbe" | "readinessProbe" | "startupProbe" | "lifecycle" => self.handlers,
+            _ => true,
+        }
+    }
+}
+
+/// Reads the specification, and its containers: those of all three lists, in the order in which they start.
+///
+/// Each field of interest is read by itself, where it is there: most of a pod is environment, which nobody here looks at.
+pub(crate) fn read(pod: &Pod, wants: &Wants) -> Result<(Spec, Vec<Container>), Error> {
+    let mut spec = Spec::default();
     let mut containers = Vec::new();
-    for (list, found, writable) in lists {
-        for (index, mut container) in found.into_iter().enumerate() {
-            container.path.push_str(list);
-            match container.name.as_deref() {
-                Some(name) if !name.is_empty() => {
-                    path::push_element(&mut container.path, "name", name)
-                }
-                _ => path::push(&mut container.path, &index.to_string()),
-            }
-            container.writable = writable;
-            containers.push(container);
+    spec.security_context.path.push_str("/spec/securityContext");
+    let keys = pod.keys("/spec")?;
+    read_fields(pod, "/spec", &keys, &mut spec)?;
+    for (list, writable) in [
+        ("initContainers", true),
+        ("containers", true),
+        ("ephemeralContainers", false),
+    ] {
+        if keys.iter().any(|key| key == list) {
+            read_containers(pod, &at("/spec", list), wants, writable, &mut containers)?;
         }
     }
     Ok((spec, containers))
+}
+
+fn read_containers(
+    pod: &Pod,
+    list: &str,
+    wants: &Wants,
+    writable: bool,
+    containers: &mut Vec<Container>,
+) -> Result<(), Error> {
+    for index in pod.keys(list)? {
+        let element = at(list, &index);
+        let mut keys = pod.keys(&element)?;
+        keys.retain(|key| wants.field(key));
+        let mut container = Container {
+            writable,
+            ..Container::default()
+        };
+        read_fields(pod, &element, &keys, &mut container)?;
+        container.path = match container.name.as_deref() {
+            Some(name) if !name.is_empty() => {
+                let mut path = String::from(list);
+                path::push_element(&mut path, "name", name);
+                path
+            }
+            _ => element,
+        };
+        container.security_context.path = at(&container.path, "securityContext");
+        containers.push(container);
+    }
+    Ok(())
+}
+
+/// Reads those of an object's fields that are of interest.
+fn read_fields(
+    pod: &Pod,
+    object: &str,
+    keys: &[String],
+    fields: &mut dyn Fields,
+) -> Result<(), Error> {
+    for key in keys {
+        let target = fields.field(key);
+        if matches!(target, Target::Nothing) {
+            continue;
+        }
+        let mut path = String::from(object);
+        path::push(&mut path, key);
+        if let Some(text) = pod.get_json(&path)? {
+            json::from_str_seed(&text, target).map_err(|error| Error::Decode {
+                path,
+                message: error.to_string(),
+            })?;
+        }
+    }
+    Ok(())
 }

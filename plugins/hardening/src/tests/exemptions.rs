@@ -94,13 +94,14 @@ fn a_spared_container_is_left_alone_and_inherits_nothing_new() {
     );
     assert_eq!(
         written(&run),
-        [
-            "/spec/containers/[name=app]/securityContext/runAsNonRoot",
-            "/spec/containers/[name=app]/securityContext/runAsUser",
-            "/spec/containers/[name=app]/securityContext/capabilities/drop/0",
-            "/spec/containers/[name=app]/securityContext/allowPrivilegeEscalation",
-            "/spec/containers/[name=app]/securityContext/readOnlyRootFilesystem",
-        ]
+        ["/spec/containers/[name=app]/securityContext"]
+    );
+    assert_eq!(
+        run.pod["spec"]["containers"][0]["securityContext"],
+        json!({
+            "runAsNonRoot": true, "runAsUser": 4096, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": true,
+        })
     );
 }
 

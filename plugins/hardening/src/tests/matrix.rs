@@ -54,6 +54,7 @@ fn pod_settings() -> Vec<Value> {
         ("container.apparmor.security.beta.kubernetes.io/gone", ""),
         ("seccomp.security.alpha.kubernetes.io/pod", "unconfined"),
         ("seccomp.security.alpha.kubernetes.io/pod", "docker/default"),
+        ("seccomp.security.alpha.kubernetes.io/pod", ""),
         (
             "container.seccomp.security.alpha.kubernetes.io/app",
             "unconfined",

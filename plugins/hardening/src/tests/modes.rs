@@ -25,7 +25,7 @@ fn warn_notes_what_is_wrong_and_what_would_be_written() {
         &run,
         &[
             "/spec/containers/[name=app]/securityContext/procMount: must be Default: remove it",
-            "would write /spec/securityContext/seccompProfile",
+            "would write /spec/securityContext",
             "would write /spec/containers/[name=app]/securityContext/allowPrivilegeEscalation",
         ],
     );
@@ -37,7 +37,7 @@ fn mutate_fills_in_and_notes_what_stays() {
     assert_eq!(
         written(&run),
         [
-            "/spec/securityContext/seccompProfile",
+            "/spec/securityContext",
             "/spec/containers/[name=app]/securityContext/allowPrivilegeEscalation",
         ]
     );

@@ -21,10 +21,23 @@ fn absent_settings_are_filled_in_the_pod_first() {
         json!({}),
         pod_with(json!({"initContainers": [{"name": "setup"}]})),
         &[
+            "/spec/securityContext",
+            "/spec/initContainers/[name=setup]/securityContext",
+            "/spec/containers/[name=app]/securityContext",
+        ],
+    );
+}
+
+#[test]
+fn absent_settings_of_a_context_that_is_there_are_filled_in_one_by_one() {
+    let mut pod = pod_of(json!({"procMount": "Default", "capabilities": {}}));
+    pod["spec"]["securityContext"] = json!({"fsGroup": 1});
+    check_written(
+        json!({}),
+        pod,
+        &[
             "/spec/securityContext/runAsNonRoot",
             "/spec/securityContext/seccompProfile",
-            "/spec/initContainers/[name=setup]/securityContext/capabilities/drop/0",
-            "/spec/initContainers/[name=setup]/securityContext/allowPrivilegeEscalation",
             "/spec/containers/[name=app]/securityContext/capabilities/drop/0",
             "/spec/containers/[name=app]/securityContext/allowPrivilegeEscalation",
         ],
@@ -46,14 +59,7 @@ fn a_container_without_what_the_others_have_gets_it_from_the_pod() {
             "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}},
         {"name": "proxy", "securityContext": own()},
     ]}));
-    check_written(
-        json!({}),
-        pod,
-        &[
-            "/spec/securityContext/runAsNonRoot",
-            "/spec/securityContext/seccompProfile",
-        ],
-    );
+    check_written(json!({}), pod, &["/spec/securityContext"]);
 }
 
 #[test]
@@ -336,30 +342,27 @@ fn baseline_fills_nothing_in() {
 
 #[test]
 fn older_versions_ask_for_less() {
-    let cases: [(&str, &[&str]); 4] = [
-        ("v1.7", &["runAsNonRoot"]),
-        ("v1.8", &["runAsNonRoot", "allowPrivilegeEscalation"]),
+    let pod =
+        |version: &str| run(&json!({"version": version}), &pod_with(json!({}))).pod["spec"].take();
+    let non_root = json!({"runAsNonRoot": true});
+    let both = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    let cases = [
+        ("v1.7", &non_root, json!(null)),
         (
-            "v1.19",
-            &["runAsNonRoot", "seccompProfile", "allowPrivilegeEscalation"],
+            "v1.8",
+            &non_root,
+            json!({"allowPrivilegeEscalation": false}),
         ),
-        (
-            "v1.22",
-            &[
-                "runAsNonRoot",
-                "seccompProfile",
-                "0",
-                "allowPrivilegeEscalation",
-            ],
-        ),
+        ("v1.19", &both, json!({"allowPrivilegeEscalation": false})),
+        ("v1.22", &both, own()),
     ];
-    for (version, fields) in cases {
-        let run = run(&json!({"version": version}), &pod_with(json!({})));
-        let last: Vec<&str> = written(&run)
-            .iter()
-            .filter_map(|path| path.rsplit('/').next())
-            .collect();
-        assert_eq!(last, fields, "{version}");
+    for (version, of_pod, of_container) in cases {
+        let spec = pod(version);
+        assert_eq!(&spec["securityContext"], of_pod, "{version}");
+        assert_eq!(
+            spec["containers"][0]["securityContext"], of_container,
+            "{version}"
+        );
     }
 }
 
@@ -414,10 +417,7 @@ fn a_container_added_later_is_covered_by_the_next_run() {
     let run = run(&json!({}), &pod);
     assert_eq!(
         written(&run),
-        [
-            "/spec/containers/[name=late]/securityContext/capabilities/drop/0",
-            "/spec/containers/[name=late]/securityContext/allowPrivilegeEscalation",
-        ]
+        ["/spec/containers/[name=late]/securityContext"]
     );
     assert_eq!(failed(RESTRICTED, &run.pod), [""; 0]);
 }

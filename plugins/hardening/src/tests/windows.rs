@@ -20,7 +20,7 @@ fn a_windows_pod_gets_nothing_but_run_as_non_root() {
         everything,
         windows(json!({})),
         &[
-            "/spec/securityContext/runAsNonRoot",
+            "/spec/securityContext",
             "/spec/automountServiceAccountToken",
         ],
     );

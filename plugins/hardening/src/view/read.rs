@@ -9,8 +9,6 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
-use super::Spec;
-
 /// Where a value goes; its kind says what the value must be. `null` leaves everything as it is.
 pub(crate) enum Target<'t> {
     /// A boolean.
@@ -56,14 +54,6 @@ impl Elements for Vec<Option<String>> {
     fn element(&mut self) -> Target<'_> {
         self.push(None);
         self.last_mut().map_or(Target::Nothing, Target::Text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Spec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut spec = Self::default();
-        Target::Object(&mut spec).deserialize(deserializer)?;
-        Ok(spec)
     }
 }
 

@@ -6,6 +6,10 @@ use super::read::{Fields, Target};
 /// A security context, of the pod or of a container: each has some of these fields.
 #[derive(Default)]
 pub(crate) struct SecurityContext {
+    /// Its path in the pod.
+    pub(crate) path: String,
+    /// Whether it is there at all.
+    pub(crate) present: bool,
     pub(crate) privileged: Option<bool>,
     pub(crate) allow_privilege_escalation: Option<bool>,
     pub(crate) capabilities: Capabilities,
@@ -23,6 +27,10 @@ pub(crate) struct SecurityContext {
 }
 
 impl Fields for SecurityContext {
+    fn found(&mut self) {
+        self.present = true;
+    }
+
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
             "privileged" => Target::Flag(&mut self.privileged),
@@ -73,11 +81,16 @@ impl Fields for Options {
 
 #[derive(Default)]
 pub(crate) struct Capabilities {
+    pub(crate) present: bool,
     pub(crate) add: Vec<Option<String>>,
     pub(crate) drop: Vec<Option<String>>,
 }
 
 impl Fields for Capabilities {
+    fn found(&mut self) {
+        self.present = true;
+    }
+
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
             "add" => Target::List(&mut self.add),
