@@ -1,3 +1,62 @@
 //! A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 
-fn main() {}
+mod chain;
+mod cli;
+mod crds;
+mod explain;
+mod load;
+mod manifest;
+mod output;
+mod plugin;
+mod refusal;
+mod render;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Arguments, ChainCommand, Command, PluginCommand};
+use crate::refusal::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    arguments.color.apply();
+    let done = match &arguments.command {
+        Command::Render(arguments) => render::run(arguments),
+        Command::Plugin(PluginCommand::Inspect(arguments)) => plugin::inspect::run(arguments),
+        Command::Plugin(PluginCommand::Test(arguments)) => plugin::test::run(arguments),
+        Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
+        Command::Chain(ChainCommand::Schema) => chain::schema(),
+        Command::Crds(arguments) => crds::run(arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Tells what went wrong. If nobody listens, there is nobody to tell.
+fn report(failure: &Failure) {
+    let mut stderr = anstream::stderr().lock();
+    let label = output::paint(output::ERROR, "error:");
+    match failure {
+        Failure::Refused(refusals) => {
+            for refusal in refusals {
+                let _unheard = writeln!(stderr, "{label} {refusal}");
+            }
+            if refusals.len() > 1 {
+                let _unheard = writeln!(stderr, "{} problems, so nothing was done", refusals.len());
+            }
+        }
+        Failure::Usage(message) => {
+            let _unheard = writeln!(stderr, "{label} {message}");
+        }
+        Failure::Broken(error) => {
+            let _unheard = writeln!(stderr, "{label} {error:#}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use podloom_api::SelenosisApi;
+
+/// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
+#[derive(Debug, Parser)]
+#[command(name = "podloom", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 fine, 1 the input was refused, 2 wrong usage, 3 anything else."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// When to colour what is written for people.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Color {
+    /// Decides for the whole process.
+    pub(crate) fn apply(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Render(RenderArguments),
+    /// Look at a plugin, or try it on a pod.
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+    /// Check plugin chains.
+    #[command(subcommand)]
+    Chain(ChainCommand),
+    Crds(CrdsArguments),
+}
+
+/// Render manifests offline: what the operator would make of them, through the same chain.
+///
+/// Browsers become their final pods.
+/// Pods, and whatever has a pod template (Deployment, CronJob, ...), go through the chain in place.
+/// BrowserConfigs and Namespaces are read, not printed: Browsers are looked up in the BrowserConfigs of their namespace, and
+/// plugins see the labels and annotations of namespaces.
+/// Everything else is printed as it came.
+///
+/// If anything is refused, everything that is wrong is listed and nothing is printed.
+#[derive(Args, Debug)]
+#[command(after_long_help = RENDER_EXAMPLES)]
+pub(crate) struct RenderArguments {
+    /// Files and directories with YAML or JSON; - reads standard input.
+    #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) files: Vec<String>,
+
+    /// Read the directories inside directories too.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
+    /// The namespace of objects that name none.
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// The directory of the plugin chain; without it pods are rendered, and not mutated.
+    #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
+    pub(crate) plugins: Option<PathBuf>,
+
+    /// Show on standard error what each plugin did to each pod, and why.
+    #[arg(short, long)]
+    pub(crate) explain: bool,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    pub(crate) output: Format,
+}
+
+const RENDER_EXAMPLES: &str = "\
+Examples:
+  # Every manifest of a directory, through a chain
+  podloom render -f deploy/examples --plugins target/plugins
+
+  # What did the plugins change?
+  podloom render -f browser.yaml -f config.yaml --plugins target/plugins --explain >/dev/null
+
+  # Any pod template, not only Browsers
+  helm template shop ./chart | podloom render -f - --plugins target/plugins | kubectl apply -f -";
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A document for each object.
+    Yaml,
+    /// One object, or a List of several.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PluginCommand {
+    Inspect(InspectArguments),
+    Test(TestArguments),
+}
+
+/// Show what a plugin is: name, version, contract, what it needs, its configuration's schema.
+///
+/// What a plugin needs may depend on its configuration: give it with --config.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  podloom plugin inspect target/plugins/labels.wasm.gz
+  podloom plugin inspect my-plugin.wasm --config config.yaml
+  podloom plugin inspect my-plugin.wasm -o json | jq .configSchema")]
+pub(crate) struct InspectArguments {
+    /// The plugin: .wasm or .wasm.gz.
+    pub(crate) file: PathBuf,
+
+    /// Its configuration, YAML or JSON.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// How to print; text is for people.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: InspectFormat,
+}
+
+/// How a plugin's description is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InspectFormat {
+    /// A table.
+    Text,
+    /// An object, with the schema as it is.
+    Json,
+}
+
+/// Try a plugin on a pod: what it writes, whether twice the same, how long it takes.
+///
+/// The plugin gets exactly what it says it needs, so a write that it did not ask for is refused here too.
+/// It runs on the pod again to see that it is deterministic, and on its own result to see that it is idempotent.
+/// A plugin that is not, or that denies the pod, ends the command with exit code 1.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  podloom plugin test my-plugin.wasm --pod pod.yaml
+  podloom plugin test target/plugins/labels.wasm.gz --pod pod.yaml --config config.yaml
+  podloom render -f browsers.yaml | podloom plugin test my-plugin.wasm --pod -")]
+pub(crate) struct TestArguments {
+    /// The plugin: .wasm or .wasm.gz.
+    pub(crate) file: PathBuf,
+
+    /// A file with pods, or workloads with a pod template; - reads standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) pod: String,
+
+    /// The plugin's configuration, YAML or JSON.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The namespace of pods that name none.
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChainCommand {
+    Check(CheckArguments),
+    /// Print the JSON Schema of chain.yaml, for editors.
+    Schema,
+}
+
+/// Load a chain and prove it, as the operator would before it serves it.
+///
+/// Shows for each plugin what it may read and write, which pods it sees, and its limits.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  podloom chain check target/plugins")]
+pub(crate) struct CheckArguments {
+    /// The directory with chain.yaml and the plugins.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
+/// Print the CustomResourceDefinitions, for kubectl apply.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  podloom crds | kubectl apply -f -
+  podloom crds --selenosis-api split")]
+pub(crate) struct CrdsArguments {
+    /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
+    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
+    selenosis_api: String,
+}
+
+impl CrdsArguments {
+    /// The set of API groups that was asked for.
+    pub(crate) fn api(&self) -> SelenosisApi {
+        // The parser has let only known names pass.
+        self.selenosis_api.parse().unwrap_or_default()
+    }
+}

@@ -1,0 +1,134 @@
+//! Shows what each plugin did to a pod.
+
+use std::fmt::Write as _;
+
+use podloom_mutators::{Outcome, PluginRun};
+use podloom_pod_path::Write;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
+
+/// The diff of one object: a header, and below it what each plugin wrote and said.
+pub(crate) fn object(title: &str, runs: &[PluginRun]) -> String {
+    let mut text = format!("{}\n", paint(TITLE, title));
+    if runs.is_empty() {
+        line(&mut text, 1, &paint(QUIET, "the chain has no plugins"));
+    }
+    for run in runs {
+        text.push_str(&plugin(run));
+    }
+    text
+}
+
+/// What one plugin did.
+pub(crate) fn plugin(run: &PluginRun) -> String {
+    let mut text = String::new();
+    let name = format!("{} {}", run.plugin, run.version);
+    let did = match &run.outcome {
+        Outcome::Mutated => count(run.writes.len(), "write"),
+        Outcome::Unchanged => paint(QUIET, "wrote nothing"),
+        Outcome::Skipped(dimension) => paint(
+            QUIET,
+            &format!("skipped: match.{} leaves this pod out", dimension.as_str()),
+        ),
+        Outcome::Ignored(failure) => paint(
+            WARNING,
+            &format!("failed, and failurePolicy Ignore left the pod as it was: {failure}"),
+        ),
+    };
+    line(&mut text, 1, &format!("{name}: {did}"));
+    for write in &run.writes {
+        text.push_str(&change(write));
+    }
+    if run.refused_writes > 0 {
+        let refused = format!("{} refused", count(run.refused_writes, "write"));
+        line(&mut text, 2, &paint(WARNING, &refused));
+    }
+    for note in &run.notes {
+        line(&mut text, 2, &format!("{} {note}", paint(QUIET, "note:")));
+    }
+    text
+}
+
+/// One write: added, removed or changed.
+fn change(write: &Write) -> String {
+    let new = write
+        .new
+        .as_deref()
+        // What was written is JSON, or it would not have been taken.
+        .map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::String(new.to_owned())));
+    let path = &write.path;
+    let mut text = String::new();
+    match (&write.old, &new) {
+        (None, Some(new)) => one_sided(&mut text, '+', path, new),
+        (Some(old), None) => one_sided(&mut text, '-', path, old),
+        (Some(old), Some(new)) if is_scalar(old) && is_scalar(new) => {
+            let change = format!("~ {path}: {} -> {}", scalar(old), scalar(new));
+            line(&mut text, 2, &paint(CHANGED, &change));
+        }
+        (Some(old), Some(new)) => {
+            line(&mut text, 2, &paint(CHANGED, &format!("~ {path}")));
+            lines_between(&mut text, old, new);
+        }
+        (None, None) => line(&mut text, 2, &paint(CHANGED, &format!("~ {path}"))),
+    }
+    text
+}
+
+fn one_sided(text: &mut String, sign: char, path: &str, value: &Value) {
+    let style = if sign == '+' { ADDED } else { REMOVED };
+    if is_scalar(value) {
+        let change = format!("{sign} {path}: {}", scalar(value));
+        return line(text, 2, &paint(style, &change));
+    }
+    line(text, 2, &paint(style, &format!("{sign} {path}")));
+    for row in yaml(value).unwrap_or_default().lines() {
+        line(text, 4, &paint(style, row));
+    }
+}
+
+/// The lines in which two values differ, with some around them.
+fn lines_between(text: &mut String, old: &Value, new: &Value) {
+    let (old, new) = (yaml(old).unwrap_or_default(), yaml(new).unwrap_or_default());
+    let diff = TextDiff::from_lines(old.as_str(), new.as_str());
+    for group in diff.grouped_ops(1) {
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let row = change.value().trim_end_matches('\n');
+            match change.tag() {
+                ChangeTag::Insert => line(text, 3, &paint(ADDED, &format!("+ {row}"))),
+                ChangeTag::Delete => line(text, 3, &paint(REMOVED, &format!("- {row}"))),
+                ChangeTag::Equal => line(text, 3, &format!("  {row}")),
+            }
+        }
+    }
+}
+
+fn is_scalar(value: &Value) -> bool {
+    match value {
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => !text.contains('\n'),
+        _ => true,
+    }
+}
+
+fn scalar(value: &Value) -> String {
+    yaml(value).unwrap_or_default().trim_end().to_owned()
+}
+
+/// A number with its noun.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+fn line(text: &mut String, depth: usize, content: &str) {
+    let indent = depth * 2;
+    let _infallible = writeln!(text, "{:indent$}{content}", "");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use std::time::Duration;
+
+use podloom_mutators::{Dimension, Outcome, PluginRun};
+use podloom_pod_path::Write;
+use serde_json::{Value, json};
+
+use super::object;
+
+fn run(plugin: &str, outcome: Outcome, writes: Vec<Write>, notes: &[&str]) -> PluginRun {
+    PluginRun {
+        plugin: plugin.to_owned(),
+        version: "0.1.0".to_owned(),
+        sha256: String::new(),
+        outcome,
+        writes,
+        refused_writes: 0,
+        notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+        duration: Duration::ZERO,
+    }
+}
+
+fn write(path: &str, old: Option<Value>, new: Option<Value>) -> Write {
+    Write {
+        path: path.to_owned(),
+        old,
+        new: new.map(|new| new.to_string()),
+    }
+}
+
+#[test]
+fn shows_what_each_plugin_did_and_why() {
+    let writes = vec![
+        write("/metadata/labels/team", None, Some(json!("shop"))),
+        write("/spec/hostname", Some(json!("a")), Some(json!("yes"))),
+        write("/metadata/labels/debug", Some(json!("1")), None),
+        write(
+            "/spec/volumes/[name=tmp]",
+            None,
+            Some(json!({ "name": "tmp", "emptyDir": {} })),
+        ),
+        write(
+            "/spec/containers/[name=a]/args",
+            Some(json!(["a", "b", "c", "d"])),
+            Some(json!(["a", "b", "x", "d"])),
+        ),
+    ];
+    let runs = [
+        run(
+            "labels",
+            Outcome::Mutated,
+            writes,
+            &["kept the pod's own tier"],
+        ),
+        run(
+            "sidecar",
+            Outcome::Skipped(Dimension::Namespaces),
+            vec![],
+            &[],
+        ),
+        run("hardening", Outcome::Unchanged, vec![], &[]),
+    ];
+    let painted = object("Browser shop/session", &runs);
+    let plain = anstream::adapter::strip_str(&painted).to_string();
+    insta::assert_snapshot!(plain);
+    assert!(
+        painted.contains('\u{1b}'),
+        "colours are there to be taken out"
+    );
+}

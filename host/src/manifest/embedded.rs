@@ -1,0 +1,113 @@
+//! Pods and pod templates against the Pod's types.
+
+use podloom_pod_path::Problem;
+use serde_json::{Value, json};
+
+use super::check::{Findings, unknown_field};
+use super::document::Document;
+use super::field::Step;
+
+/// Checks what every object's `metadata` holds.
+pub(super) fn check_metadata(document: &Document, findings: &mut Findings) {
+    let Some(metadata) = document.value.get("metadata") else {
+        return;
+    };
+    report(document, &[], &json!({ "metadata": metadata }), findings);
+}
+
+/// Checks a pod, or the template that a workload keeps at a path.
+pub(super) fn check_pod(document: &Document, at: &[Step], findings: &mut Findings) {
+    let template = at
+        .iter()
+        .try_fold(&document.value, |value, step| match step {
+            Step::Key(key) => value.get(key),
+            Step::Index(index) => value.get(index),
+        });
+    let Some(template) = template.filter(|template| !template.is_null()) else {
+        let message = format!("a {} needs a pod template here", document.kind);
+        findings.refusals.push(document.refuse(at, message));
+        return;
+    };
+    if !template.is_object() {
+        let message = wrong_type(document, at, template, "a map");
+        findings.refusals.push(document.refuse(at, message));
+        return;
+    }
+    let mut pod = json!({ "spec": template.get("spec") });
+    if !at.is_empty() {
+        pod["metadata"] = template.get("metadata").cloned().unwrap_or_default();
+    }
+    if !pod["spec"]["containers"].is_array() {
+        let path = [at, &["spec".into(), "containers".into()]].concat();
+        let message = "a pod needs a list of containers";
+        findings.refusals.push(document.refuse(&path, message));
+    }
+    report(document, at, &pod, findings);
+}
+
+fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings) {
+    let above: String = at
+        .iter()
+        .map(|step| match step {
+            Step::Key(key) => format!("/{key}"),
+            Step::Index(index) => format!("/{index}"),
+        })
+        .collect();
+    for finding in podloom_pod_path::examine(pod) {
+        let path = document.steps(&format!("{above}{}", finding.path));
+        match finding.problem {
+            Problem::Type { expected, found } => {
+                let message = wrong_type(document, &path, &found, &expected);
+                findings.refusals.push(document.refuse(&path, message));
+            }
+            Problem::Unknown { known } => {
+                let field = match path.last() {
+                    Some(Step::Key(field)) => field.as_str(),
+                    _ => "",
+                };
+                let message = unknown_field(field, &known);
+                findings.warnings.push(document.refuse_key(&path, message));
+            }
+        }
+    }
+}
+
+/// Says which type was found and which was wanted, and how to write it where quotes are all that is missing.
+pub(super) fn wrong_type(
+    document: &Document,
+    path: &[Step],
+    found: &Value,
+    expected: &str,
+) -> String {
+    let written = document.written(path);
+    let noun = match found {
+        Value::Null => {
+            return format!("is empty and must be {expected}: give one, or leave the field out");
+        }
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "map",
+    };
+    match (found, written) {
+        (Value::Bool(_) | Value::Number(_), Some(written)) if expected.contains("string") => {
+            format!("is the {noun} {written} and must be {expected}: write \"{written}\"")
+        }
+        (Value::Bool(_) | Value::Number(_), Some(written)) => {
+            format!("is the {noun} {written} and must be {expected}")
+        }
+        (Value::String(text), _) if is_scalar_of(text, expected) => {
+            format!("is the string {text:?} and must be {expected}: write it without quotes")
+        }
+        _ => format!("is a {noun} and must be {expected}"),
+    }
+}
+
+/// Whether a text would be of the expected type if it had no quotes.
+fn is_scalar_of(text: &str, expected: &str) -> bool {
+    match text {
+        "true" | "false" => expected.contains("boolean"),
+        text => expected.contains("integer") && text.parse::<i64>().is_ok(),
+    }
+}

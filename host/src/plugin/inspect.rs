@@ -1,0 +1,89 @@
+//! `podloom plugin inspect`: what a plugin file is.
+
+use std::fmt::Write;
+
+use podloom_mutators::{Form, Inspection, inspect};
+use serde_json::json;
+
+use crate::chain::{paths, size};
+use crate::cli::{InspectArguments, InspectFormat};
+use crate::output::{QUIET, TITLE, json_text, paint};
+use crate::refusal::Failure;
+use crate::{load, output};
+
+/// Compiles a plugin, asks it what it is, and prints that.
+pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
+    let file = load::file(&arguments.file)?;
+    let config = arguments.config.as_deref().map(load::config).transpose()?;
+    let found = inspect(&*load::engine()?, &file, config.as_ref()).map_err(|error| {
+        Failure::refused(format!("{}: the plugin {error}", arguments.file.display()))
+    })?;
+    output::print(&match arguments.output {
+        InspectFormat::Text => describe(&found),
+        InspectFormat::Json => json(&found)?,
+    })
+}
+
+fn describe(found: &Inspection) -> String {
+    let about = &found.description;
+    let title = format!("{} {}", about.name, about.version);
+    let mut text = format!(
+        "{}  {}\n",
+        paint(TITLE, &title),
+        paint(QUIET, &about.summary)
+    );
+    let mut row = |name: &str, value: &str| {
+        let _infallible = writeln!(text, "   {name:<14} {value}");
+    };
+    row("contract", &format!("{} ({})", found.contract, form(found)));
+    row("sha256", &found.sha256);
+    row(
+        "size",
+        &format!(
+            "{} as shipped, {} of Wasm",
+            size(found.shipped_bytes),
+            size(found.wasm_bytes)
+        ),
+    );
+    row(
+        "compiled in",
+        &format!("{} ms", found.compile_time.as_millis()),
+    );
+    row("imports", &paths(&found.imports));
+    row("needs to write", &paths(&about.writes));
+    row("needs to read", &paths(&about.reads));
+    row(
+        "configuration",
+        if about.config_schema.is_some() {
+            "has a schema: -o json shows it"
+        } else {
+            "takes none"
+        },
+    );
+    text
+}
+
+fn json(found: &Inspection) -> anyhow::Result<String> {
+    let about = &found.description;
+    json_text(&json!({
+        "name": about.name,
+        "version": about.version,
+        "summary": about.summary,
+        "contract": found.contract,
+        "form": form(found),
+        "sha256": found.sha256,
+        "shippedBytes": found.shipped_bytes,
+        "wasmBytes": found.wasm_bytes,
+        "imports": found.imports,
+        "writes": about.writes,
+        "reads": about.reads,
+        "configSchema": about.config_schema,
+    }))
+}
+
+fn form(found: &Inspection) -> &'static str {
+    match found.form {
+        Form::CoreModule => "core module",
+        Form::Component => "component",
+    }
+}

@@ -1,0 +1,129 @@
+//! `podloom render`: what the operator would make of manifests, offline.
+
+mod browser;
+mod duplicates;
+mod namespaces;
+pub(crate) mod pod;
+
+use podloom_mutators::{Chain, PluginRun};
+use serde_json::Value;
+
+use crate::cli::RenderArguments;
+use crate::manifest::{self, Depth, Document, Kind};
+use crate::refusal::{Failure, Refusal};
+use crate::{explain, load, output};
+
+use self::browser::Configs;
+pub(crate) use self::namespaces::Namespaces;
+
+/// An object as it will be printed, and what the chain did to its pod.
+pub(crate) struct Rendered {
+    pub(crate) value: Value,
+    /// What each plugin did; none for what holds no pod, or without a chain.
+    pub(crate) runs: Option<Vec<PluginRun>>,
+}
+
+/// What all objects of one render share.
+pub(crate) struct Setting<'a> {
+    pub(crate) chain: Option<&'a Chain>,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) default_namespace: &'a str,
+}
+
+/// Reads, checks, renders and prints; prints nothing if anything is refused.
+pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
+    let depth = if arguments.recursive {
+        Depth::Recursive
+    } else {
+        Depth::Flat
+    };
+    let documents = manifest::read(&arguments.files, depth)?;
+    check(&documents, &arguments.namespace)?;
+    let chain = arguments.plugins.as_deref().map(load::chain).transpose()?;
+    let setting = Setting {
+        chain: chain.as_ref(),
+        namespaces: Namespaces::of(&documents),
+        default_namespace: &arguments.namespace,
+    };
+    let configs = Configs::of(&documents, &arguments.namespace)?;
+    for warning in configs.warnings(&documents) {
+        warn(&warning);
+    }
+    let rendered = render_all(&documents, &configs, &setting)?;
+    if arguments.explain {
+        for (document, rendered) in &rendered {
+            if let Some(runs) = &rendered.runs {
+                output::tell(&explain::object(&title(document, &setting), runs));
+            }
+        }
+    }
+    if rendered.is_empty() {
+        output::tell("nothing to print: BrowserConfigs and Namespaces are only read\n");
+        return Ok(());
+    }
+    let values: Vec<Value> = rendered
+        .into_iter()
+        .map(|(_, rendered)| rendered.value)
+        .collect();
+    output::print_objects(&values, arguments.output)
+}
+
+/// Everything that can be seen to be wrong before anything is rendered.
+fn check(documents: &[Document], namespace: &str) -> Result<(), Failure> {
+    let mut findings = manifest::check(documents)?;
+    for warning in &findings.warnings {
+        warn(warning);
+    }
+    findings
+        .refusals
+        .extend(duplicates::find(documents, namespace));
+    if findings.refusals.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Refused(findings.refusals))
+    }
+}
+
+fn render_all<'a>(
+    documents: &'a [Document],
+    configs: &Configs,
+    setting: &Setting<'_>,
+) -> Result<Vec<(&'a Document, Rendered)>, Failure> {
+    let mut rendered = Vec::new();
+    let mut refusals: Vec<Refusal> = Vec::new();
+    for document in documents {
+        let result = match manifest::kind(document) {
+            Kind::BrowserConfig | Kind::Namespace => continue,
+            Kind::Browser => browser::render(document, configs, setting),
+            Kind::Pod => pod::render(document, None, setting),
+            Kind::Workload(template) => pod::render(document, Some(&template), setting),
+            Kind::Other => Ok(Rendered {
+                value: document.value.clone(),
+                runs: None,
+            }),
+        };
+        match result {
+            Ok(result) => rendered.push((document, result)),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if refusals.is_empty() {
+        Ok(rendered)
+    } else {
+        Err(Failure::Refused(refusals))
+    }
+}
+
+fn title(document: &Document, setting: &Setting<'_>) -> String {
+    let namespace = document.namespace(setting.default_namespace);
+    let name = match document.name() {
+        "" => "(name to be generated)",
+        name => name,
+    };
+    format!("{} {namespace}/{name}", document.kind)
+}
+
+fn warn(warning: &Refusal) {
+    let label = output::paint(output::WARNING, "warning:");
+    output::tell(&format!("{label} {warning}\n"));
+}

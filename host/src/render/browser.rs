@@ -1,0 +1,183 @@
+//! From a Browser to its final pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
+use podloom_controllers::render::{
+    ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
+};
+use podloom_mutators::Request;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::pod::mutate;
+use super::{Rendered, Setting};
+use crate::manifest::{self, Document, Kind, Step};
+use crate::refusal::{Failure, Refusal};
+
+/// The BrowserConfigs by namespace, each with the number of its document.
+pub(super) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
+
+impl Configs {
+    /// Reads the BrowserConfigs among documents that were checked.
+    pub(super) fn of(documents: &[Document], namespace: &str) -> Result<Self, Failure> {
+        let mut configs: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let mut refusals = Vec::new();
+        for (number, document) in documents.iter().enumerate() {
+            if manifest::kind(document) != Kind::BrowserConfig {
+                continue;
+            }
+            match typed(document) {
+                Ok(config) => configs
+                    .entry(document.namespace(namespace).to_owned())
+                    .or_default()
+                    .push((number, config)),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        if refusals.is_empty() {
+            Ok(Self(configs))
+        } else {
+            Err(Failure::Refused(refusals))
+        }
+    }
+
+    /// What the operator would tell in the conditions of the BrowserConfigs: versions given twice, and those that make no pod.
+    pub(super) fn warnings(&self, documents: &[Document]) -> Vec<Refusal> {
+        let mut warnings = Vec::new();
+        for configs in self.0.values() {
+            for acceptance in accept(&refs(configs)) {
+                if acceptance.is_accepted() {
+                    continue;
+                }
+                let document = configs
+                    .iter()
+                    .find(|(_, config)| config.metadata.name == acceptance.config.metadata.name)
+                    .and_then(|(number, _)| documents.get(*number));
+                let message = format!("{}: {}", acceptance.reason(), acceptance.message());
+                warnings.extend(document.map(|document| document.refuse(&[], message)));
+            }
+        }
+        warnings
+    }
+
+    fn in_namespace(&self, namespace: &str) -> Vec<ConfigRef<'_>> {
+        self.0
+            .get(namespace)
+            .map(|configs| refs(configs))
+            .unwrap_or_default()
+    }
+
+    /// Where there are BrowserConfigs, for a Browser that found none.
+    fn elsewhere(&self) -> String {
+        let namespaces: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        match namespaces.as_slice() {
+            [] => "give one with -f".to_owned(),
+            [one] => format!("those given are in namespace {one}"),
+            several => format!("those given are in namespaces {}", several.join(", ")),
+        }
+    }
+}
+
+fn refs(configs: &[(usize, BrowserConfigObject)]) -> Vec<ConfigRef<'_>> {
+    configs
+        .iter()
+        .map(|(_, config)| ConfigRef {
+            metadata: &config.metadata,
+            spec: &config.spec,
+        })
+        .collect()
+}
+
+/// Resolves, renders, mutates.
+pub(super) fn render(
+    document: &Document,
+    configs: &Configs,
+    setting: &Setting<'_>,
+) -> Result<Rendered, Refusal> {
+    let namespace = document.namespace(setting.default_namespace).to_owned();
+    let mut browser: BrowserObject = typed(document)?;
+    browser.metadata.namespace = Some(namespace.clone());
+    let resolved = resolve(&configs.in_namespace(&namespace), &browser.spec)
+        .map_err(|error| unresolved(document, &error, &namespace, configs))?;
+    let api = SelenosisApi::recognize(&document.api_version, &document.kind)
+        .map(|(api, _)| api)
+        .unwrap_or_default();
+    let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved.effective)
+        .map_err(|error| unrendered(document, &error))?;
+    let pod = serde_json::to_value(pod)
+        .map_err(|error| document.refuse(&[], format!("the pod is no JSON: {error}")))?;
+    let request = request(document, &browser, &namespace, setting);
+    let (value, runs) = mutate(document, pod, &request, setting)?;
+    Ok(Rendered { value, runs })
+}
+
+/// What plugins are told: the Browser as the operator keeps it, with the three labels that name it.
+fn request(
+    document: &Document,
+    browser: &BrowserObject,
+    namespace: &str,
+    setting: &Setting<'_>,
+) -> Request {
+    let about = setting.namespaces.get(namespace);
+    let mut labels = browser.metadata.labels.clone().unwrap_or_default();
+    labels.extend(
+        browser_labels(document.name(), &browser.spec)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value)),
+    );
+    Request {
+        kind: "Browser".to_owned(),
+        name: document.name().to_owned(),
+        namespace: namespace.to_owned(),
+        labels,
+        annotations: browser.metadata.annotations.clone().unwrap_or_default(),
+        namespace_labels: about.labels,
+        namespace_annotations: about.annotations,
+        dry_run: false,
+        selector: Arc::default(),
+    }
+}
+
+fn unresolved(
+    document: &Document,
+    error: &ResolveError,
+    namespace: &str,
+    configs: &Configs,
+) -> Refusal {
+    let spec = Step::from("spec");
+    let mut message = error.to_string();
+    let path = match error {
+        ResolveError::NotFound(Missing::Configs) => {
+            message = format!("{message} (namespace {namespace}; {})", configs.elsewhere());
+            vec![]
+        }
+        ResolveError::NotFound(Missing::Browser { .. }) => vec![spec, "browserName".into()],
+        ResolveError::NotFound(Missing::Version { .. }) => vec![spec, "browserVersion".into()],
+        ResolveError::Invalid { .. } => vec![],
+    };
+    document.refuse(&path, message)
+}
+
+fn unrendered(document: &Document, error: &RenderError) -> Refusal {
+    let path = match error {
+        RenderError::Options(_) => vec![
+            Step::from("metadata"),
+            "annotations".into(),
+            names::annotation::OPTIONS.into(),
+        ],
+        RenderError::Unnamed => vec![],
+    };
+    document.refuse(&path, error.to_string())
+}
+
+/// The document as its type. Its schema was checked, so what is left to fail is what a schema cannot say.
+fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Refusal> {
+    let mut value = document.value.clone();
+    // A template's own status is nobody's input.
+    if let Value::Object(fields) = &mut value {
+        fields.remove("status");
+    }
+    serde_json::from_value(value).map_err(|error| document.refuse(&[], error.to_string()))
+}

@@ -1,0 +1,55 @@
+//! What plugins are told about namespaces.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::manifest::{self, Document, Kind};
+
+/// The label that the API server gives every namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Labels and annotations of the namespaces among the documents.
+#[derive(Default)]
+pub(crate) struct Namespaces(BTreeMap<String, Metadata>);
+
+/// What a namespace says of itself.
+#[derive(Clone, Default)]
+pub(crate) struct Metadata {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+impl Namespaces {
+    pub(crate) fn of(documents: &[Document]) -> Self {
+        let namespaces = documents
+            .iter()
+            .filter(|document| manifest::kind(document) == Kind::Namespace)
+            .map(|document| {
+                let metadata = Metadata {
+                    labels: texts(document.value.pointer("/metadata/labels")),
+                    annotations: texts(document.value.pointer("/metadata/annotations")),
+                };
+                (document.name().to_owned(), metadata)
+            });
+        Self(namespaces.collect())
+    }
+
+    /// A namespace that no document describes has at least the label with its name, as every one in a cluster.
+    pub(crate) fn get(&self, name: &str) -> Metadata {
+        let mut metadata = self.0.get(name).cloned().unwrap_or_default();
+        metadata
+            .labels
+            .insert(NAME_LABEL.to_owned(), name.to_owned());
+        metadata
+    }
+}
+
+/// A map of texts; that it is one was checked.
+pub(crate) fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
+    map.and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! Chains and plugins on the command line.
+
+use super::{bundle, fixtures, podloom, podloom_in};
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {containers: [{name: a, image: example.com/a:1}]}\n";
+
+#[test]
+fn each_broken_bundle_is_explained() {
+    for name in [
+        "no-manifest",
+        "unknown-field",
+        "no-file",
+        "not-wasm",
+        "duplicate-name",
+    ] {
+        let directory = format!("bundles/{name}");
+        let checked = podloom(&["chain", "check", &directory]);
+        assert_eq!(checked.code, 1, "{}", checked.text());
+        insta::assert_snapshot!(name, checked.text());
+        let rendered = podloom_in(
+            &fixtures(),
+            &["render", "-f", "-", "--plugins", &directory],
+            POD,
+        );
+        assert_eq!(rendered.text(), checked.text());
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told() {
+    let ran = podloom(&["chain", "check", "bundles/gone"]);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (1, "error: bundles/gone: no such directory\n")
+    );
+}
+
+#[test]
+fn an_empty_chain_stamps_and_says_so() {
+    let ran = podloom_in(
+        &fixtures(),
+        &[
+            "render",
+            "-f",
+            "-",
+            "--explain",
+            "--plugins",
+            "bundles/empty",
+        ],
+        POD,
+    );
+    insta::assert_snapshot!(ran.text());
+}
+
+#[test]
+fn the_schema_of_the_manifest_is_json() {
+    let ran = podloom(&["chain", "schema"]);
+    let schema: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(schema["properties"]["plugins"].is_object());
+}
+
+#[test]
+fn the_standard_chain_passes_its_check() {
+    let Some(bundle) = bundle() else { return };
+    let ran = podloom(&["chain", "check", bundle.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    for plugin in ["labels", "sidecar", "hardening"] {
+        assert!(
+            ran.stdout.contains(&format!(". {plugin} ")),
+            "{}",
+            ran.text()
+        );
+    }
+}
+
+#[test]
+fn plugins_are_inspected_and_tried() {
+    let Some(bundle) = bundle() else { return };
+    let file = bundle.join("hardening.wasm.gz");
+    let file = file.to_str().unwrap();
+    let ran = podloom(&["plugin", "inspect", file]);
+    assert!(
+        ran.stdout.contains("/spec/containers/*/securityContext"),
+        "{}",
+        ran.text()
+    );
+    let ran = podloom(&["plugin", "inspect", file, "-o", "json"]);
+    let about: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(about["name"], "hardening");
+    assert!(about["configSchema"].is_object());
+    let ran = podloom_in(&fixtures(), &["plugin", "test", file, "--pod", "-"], POD);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    for expected in [
+        "+ /spec/securityContext",
+        "deterministic  yes",
+        "idempotent     yes",
+    ] {
+        assert!(ran.stdout.contains(expected), "{}", ran.text());
+    }
+}
+
+#[test]
+fn what_is_no_plugin_is_told() {
+    let ran = podloom(&["plugin", "inspect", "bundles/not-wasm/broken.wasm"]);
+    assert_eq!(ran.code, 1);
+    insta::assert_snapshot!(ran.text());
+    let ran = podloom(&["plugin", "inspect", "gone.wasm"]);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (1, "error: gone.wasm: no such file\n")
+    );
+}

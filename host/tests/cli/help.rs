@@ -1,0 +1,22 @@
+//! Help teaches by examples.
+
+use super::podloom;
+
+#[test]
+fn help_of_every_command() {
+    for (name, command) in [
+        ("podloom", &[][..]),
+        ("render", &["render"]),
+        ("plugin", &["plugin"]),
+        ("plugin_inspect", &["plugin", "inspect"]),
+        ("plugin_test", &["plugin", "test"]),
+        ("chain", &["chain"]),
+        ("chain_check", &["chain", "check"]),
+        ("chain_schema", &["chain", "schema"]),
+        ("crds", &["crds"]),
+    ] {
+        let ran = podloom(&[command, &["--help"]].concat());
+        assert_eq!(ran.code, 0);
+        insta::assert_snapshot!(name, ran.stdout);
+    }
+}

@@ -1,0 +1,94 @@
+//! The command line as a user meets it: what it prints, where, and with which exit code.
+
+mod chains;
+mod examples;
+mod help;
+mod output;
+mod refused;
+mod rendered;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a command did.
+struct Ran {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ran {
+    /// For snapshots.
+    fn text(&self) -> String {
+        format!(
+            "exit code {}\n---------- stdout\n{}---------- stderr\n{}",
+            self.code, self.stdout, self.stderr
+        )
+    }
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fixtures")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs podloom in the directory of the fixtures.
+fn podloom(arguments: &[&str]) -> Ran {
+    podloom_in(&fixtures(), arguments, "")
+}
+
+fn podloom_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_podloom"))
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove("PODLOOM_PLUGINS")
+        .env_remove("PODLOOM_SELENOSIS_API")
+        .env_remove("CLICOLOR_FORCE")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("podloom starts");
+    // A command that does not read its input closes it early.
+    let _unread = child
+        .stdin
+        .take()
+        .expect("the input is a pipe")
+        .write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("podloom ends");
+    Ran {
+        code: output.status.code().expect("podloom exits by itself"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// The bundle of the standard plugins; none on a machine that has not built it.
+///
+/// `cargo xtask test` names it: then it has to be there.
+fn bundle() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("PODLOOM_BUNDLE") {
+        let bundle = PathBuf::from(named);
+        assert!(
+            bundle.join("chain.yaml").is_file(),
+            "PODLOOM_BUNDLE names {}, which is no bundle",
+            bundle.display()
+        );
+        return Some(bundle);
+    }
+    // host/tests run from target/<profile>/deps.
+    let target = Path::new(env!("CARGO_BIN_EXE_podloom"))
+        .ancestors()
+        .nth(2)?
+        .join("plugins");
+    if target.join("chain.yaml").is_file() {
+        return Some(target);
+    }
+    eprintln!("skipped: no bundle; `cargo xtask plugins` builds it");
+    None
+}

@@ -1,0 +1,83 @@
+//! Everything that is wrong with an input is named where it is written, and nothing is printed.
+
+use super::{fixtures, podloom, podloom_in};
+
+#[test]
+fn each_bad_input_is_explained() {
+    insta::glob!("fixtures/refused/*", |path| {
+        let file = path.strip_prefix(fixtures()).unwrap().to_str().unwrap();
+        let ran = podloom(&["render", "-f", file]);
+        assert_eq!(ran.code, 1, "{}", ran.text());
+        assert_eq!(ran.stdout, "", "{}", ran.text());
+        insta::assert_snapshot!(ran.text());
+    });
+}
+
+#[track_caller]
+fn check(arguments: &[&str], input: &str, code: i32, expected: &str) {
+    let ran = podloom_in(&fixtures(), arguments, input);
+    assert_eq!(ran.code, code, "{}", ran.text());
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains(expected), "{}", ran.text());
+}
+
+#[test]
+fn files_that_are_not_there_are_named() {
+    check(
+        &["render", "-f", "gone.yaml", "-f", "gone-too.yaml"],
+        "",
+        1,
+        "error: gone.yaml: no such file or directory\nerror: gone-too.yaml: no such file or directory\n",
+    );
+    check(
+        &["render", "-f", "."],
+        "",
+        1,
+        "the directory has no .yaml, .yml or .json file of its own; -R looks into its directories too",
+    );
+}
+
+#[test]
+fn wrong_usage_is_told_apart() {
+    check(&["render"], "", 2, "--filename <FILE>");
+    check(&["rendre"], "", 2, "a similar subcommand exists: 'render'");
+    check(&["render", "-f", "-", "-f", "-"], "", 2, "only once");
+    check(
+        &["crds", "--selenosis-api", "both"],
+        "",
+        2,
+        "[possible values: seed, split]",
+    );
+}
+
+#[test]
+fn empty_input_is_told() {
+    for input in ["", "\n\n", "---\n---\n", "# nothing\n"] {
+        check(&["render", "-f", "-"], input, 1, "no objects in -");
+    }
+}
+
+#[test]
+fn hostile_input_ends_quickly() {
+    let deep = format!(
+        "apiVersion: v1\nkind: X\na: {}{}",
+        "[".repeat(5000),
+        "]".repeat(5000)
+    );
+    check(&["render", "-f", "-"], &deep, 1, "error: -:3:");
+    let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (name, before) in "bcdefghij".chars().zip("abcdefghi".chars()) {
+        let row = vec![format!("*{before}"); 9].join(", ");
+        bomb.push_str(&format!("{name}: &{name} [{row}]\n"));
+    }
+    check(&["render", "-f", "-"], &bomb, 1, "error: -:");
+    check(&["render", "-f", "-"], "a: \u{0}\n", 1, "error: -:");
+}
+
+#[test]
+fn text_that_is_no_utf_8_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), b"kind: Pod\nname: \xff\n").unwrap();
+    let ran = podloom_in(directory.path(), &["render", "-f", "a.yaml"], "");
+    assert_eq!(ran.stderr, "error: a.yaml:2: not UTF-8 text\n");
+}
