@@ -33,7 +33,7 @@ impl Figure {
 
 /// Runs both benchmarks in one go, so that their ratios are of one machine in one mood.
 pub(crate) fn run(json: Option<&Path>) -> Result<()> {
-    let bundle = plugins::run()?;
+    let bundle = plugins::run_unlimited()?;
     for (package, bench) in [
         ("podloom-mutators", "chain"),
         ("podloom-controllers", "render"),

@@ -23,7 +23,7 @@ const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
 const WASM: &str = "wasm32-unknown-unknown";
 
-const ROOMS: [Room; 10] = [
+const ROOMS: [Room; 11] = [
     Room {
         name: API,
         may_use: &[],
@@ -68,6 +68,12 @@ const ROOMS: [Room; 10] = [
     Room {
         name: "podloom-plugin-hardening",
         may_use: &[SDK, POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        // The counterpart of the benchmark: a plugin that takes the pod as JSON, without our SDK.
+        name: "podloom-bench-json-labels",
+        may_use: &[],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
