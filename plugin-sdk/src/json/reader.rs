@@ -153,12 +153,7 @@ impl<'t> Reader<'t> {
         let mut text = Cow::Borrowed("");
         loop {
             let start = self.position;
-            while self
-                .byte()
-                .is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-            {
-                self.position += 1;
-            }
+            self.position = plain_end(self.text.as_bytes(), start);
             // Both ends are ASCII characters or the text's end.
             let plain = self.text.get(start..self.position).unwrap_or_default();
             if text.is_empty() {
@@ -229,34 +224,54 @@ impl<'t> Reader<'t> {
         self.text.get(start..self.position).unwrap_or_default()
     }
 
-    /// Passes over a value of any kind.
+    /// Passes over a value of any kind. Where nothing is read, the host's grammar is not checked.
     fn skip(&mut self) -> Result<(), Error> {
-        match self.peek() {
-            Some(b'"') => self.string().map(drop),
-            Some(b'{') => self.skip_all(b'}'),
-            Some(b'[') => self.skip_all(b']'),
-            Some(b't') => self.word("true"),
-            Some(b'f') => self.word("false"),
-            Some(b'n') => self.word("null"),
-            Some(b'-' | b'0'..=b'9') => {
-                self.number();
-                Ok(())
+        let bytes = self.text.as_bytes();
+        self.peek();
+        let start = self.position;
+        let mut depth = 0_usize;
+        while let Some(&byte) = bytes.get(self.position) {
+            match byte {
+                b'"' => self.skip_string()?,
+                b'{' | b'[' => {
+                    self.position += 1;
+                    depth += 1;
+                    continue;
+                }
+                // The end of what is around this value.
+                b'}' | b']' | b',' if depth == 0 => break,
+                b'}' | b']' => {
+                    self.position += 1;
+                    depth -= 1;
+                }
+                _ => {
+                    self.position += 1;
+                    continue;
+                }
             }
-            _ => Err(malformed()),
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+        if depth == 0 && self.position > start {
+            Ok(())
+        } else {
+            Err(malformed())
         }
     }
 
-    fn skip_all(&mut self, close: u8) -> Result<(), Error> {
-        self.enter()?;
-        let mut first = true;
-        while self.advance(&mut first, close)? {
-            if close == b'}' {
-                self.string()?;
-                self.expect(b':')?;
+    fn skip_string(&mut self) -> Result<(), Error> {
+        let bytes = self.text.as_bytes();
+        self.position += 1;
+        loop {
+            self.position = plain_end(bytes, self.position) + 1;
+            match bytes.get(self.position - 1) {
+                Some(b'"') => return Ok(()),
+                // Whatever is escaped begins with one byte that is no end.
+                Some(b'\\') => self.position += 1,
+                _ => return Err(malformed()),
             }
-            self.skip()?;
         }
-        self.leave(close)
     }
 
     /// What is here is of another kind than asked for.
@@ -279,6 +294,36 @@ impl<'t> Reader<'t> {
 enum Step<'t> {
     Field(Option<Cow<'t, str>>),
     Element(usize),
+}
+
+/// Returns where the plain part of a string ends: at its quote, an escape, or what may not be in a string.
+///
+/// Eight bytes are looked at together, as in `serde_json`: most of what a plugin reads is names and values.
+fn plain_end(bytes: &[u8], start: usize) -> usize {
+    const ONES: u64 = u64::MAX / 0xFF;
+    const HIGH: u64 = ONES << 7;
+    let equals = |word: u64, byte: u8| {
+        let zero = word ^ (ONES * u64::from(byte));
+        zero.wrapping_sub(ONES) & !zero
+    };
+    let mut position = start;
+    while let Some(chunk) = bytes.get(position..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*chunk);
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        // The lowest mark is right; those above it may come from borrowing.
+        let marks = (equals(word, b'"') | equals(word, b'\\') | control) & HIGH;
+        if marks != 0 {
+            return position + marks.trailing_zeros() as usize / 8;
+        }
+        position += 8;
+    }
+    while bytes
+        .get(position)
+        .is_some_and(|byte| *byte >= 0x20 && !matches!(byte, b'"' | b'\\'))
+    {
+        position += 1;
+    }
+    position
 }
 
 #[cold]

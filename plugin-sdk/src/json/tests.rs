@@ -91,6 +91,22 @@ fn passes_over_fields_that_the_type_does_not_have() {
     struct Only {
         b: u8,
     }
+    for value in [
+        "1",
+        "-1.5e3",
+        "true",
+        "null",
+        "\"\"",
+        "\"\\\\\"",
+        "\"}],\\\"\"",
+        "[]",
+        "{}",
+        "[[{}],\"]\"]",
+        "{\"x\":{}}",
+    ] {
+        check::<Only>(&format!(r#"{{"a":{value},"b":1}}"#));
+        check::<Only>(&format!(r#"{{ "a" : {value} , "b" : 1 , "c" : {value} }}"#));
+    }
     check::<Only>(r#"{"a":{"x":[1,{"y":"]}"},null,true,false,-1.5]},"b":1,"c":[]}"#);
 }
 
