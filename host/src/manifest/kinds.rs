@@ -121,3 +121,6 @@ fn selector(workload: &Value, path: &[&str]) -> Arc<[String]> {
     keys.dedup();
     keys.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,3 +110,28 @@ fn what_is_no_plugin_is_told() {
         (1, "error: gone.wasm: no such file\n")
     );
 }
+
+#[test]
+fn templates_go_through_the_chain_in_place() {
+    let Some(bundle) = bundle() else { return };
+    let arguments = [
+        "render",
+        "-f",
+        "-",
+        "-p",
+        bundle.to_str().unwrap(),
+        "-o",
+        "json",
+    ];
+    let cron_job = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec:\n  schedule: '* * * * *'\n  jobTemplate:\n    spec:\n      template:\n        futureField: kept\n        spec: {containers: [{name: a, image: b, env: null}]}\n";
+    let ran = podloom_in(&fixtures(), &arguments, cron_job);
+    let object: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON object");
+    let template = &object["spec"]["jobTemplate"]["spec"]["template"];
+    assert_eq!(template["futureField"], "kept");
+    assert!(template["metadata"]["annotations"]["podloom.dev/chain"].is_string());
+    assert_eq!(template["spec"]["securityContext"]["runAsNonRoot"], true);
+    // A template is no Pod, so it is not made one; and a field that is null is absent.
+    assert!(template.get("kind").is_none());
+    assert!(template["spec"]["containers"][0].get("env").is_none());
+    assert!(object["metadata"].get("annotations").is_none());
+}

@@ -1,0 +1,60 @@
+use super::{Kind, kind};
+use crate::manifest::parse::parse;
+use crate::manifest::source::Source;
+
+/// What a kind is, where its template is and which labels are not to be touched, as text.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    let source = Source {
+        name: "-".into(),
+        text: text.into(),
+    };
+    let documents = parse(&source).unwrap();
+    let found = match kind(documents.first().unwrap()) {
+        Kind::Workload(template) => {
+            format!("{} {:?}", template.path.join("."), template.selector)
+        }
+        other => format!("{other:?}"),
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn objects_are_told_apart() {
+    check("{apiVersion: selenosis.io/v1, kind: Browser}", "Browser");
+    check(
+        "{apiVersion: browser.selenosis.io/v1, kind: Browser}",
+        "Browser",
+    );
+    check(
+        "{apiVersion: browserconfig.selenosis.io/v1, kind: BrowserConfig}",
+        "BrowserConfig",
+    );
+    check("{apiVersion: v1, kind: Namespace}", "Namespace");
+    check("{apiVersion: v1, kind: Pod}", "Pod");
+    check("{apiVersion: v1, kind: Service}", "Other");
+    check("{apiVersion: metrics.k8s.io/v1, kind: Pod}", "Other");
+    check("{apiVersion: example.com/v1, kind: Deployment}", "Other");
+}
+
+#[test]
+fn templates_are_found_and_their_selectors_kept() {
+    check(
+        "{apiVersion: apps/v1, kind: Deployment, spec: {selector: {matchLabels: {b: x, a: y}, matchExpressions: [{key: c, operator: Exists}, {key: a, operator: Exists}]}}}",
+        r#"spec.template ["a", "b", "c"]"#,
+    );
+    check(
+        "{apiVersion: v1, kind: ReplicationController, spec: {selector: {app: web}}}",
+        r#"spec.template ["app"]"#,
+    );
+    check(
+        "{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {selector: {matchLabels: {a: b}}}}}}",
+        r#"spec.jobTemplate.spec.template ["a"]"#,
+    );
+    check("{apiVersion: v1, kind: PodTemplate}", "template []");
+    check("{apiVersion: batch/v1, kind: Job}", "spec.template []");
+    check(
+        "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, spec: {selector: {matchLabels: {a: b}}, template: {spec: {containers: []}}}}",
+        r#"spec.template ["a"]"#,
+    );
+}
