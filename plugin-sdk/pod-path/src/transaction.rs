@@ -6,7 +6,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -120,7 +119,7 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
-        Ok(self.find(path)?.map(text))
+        Ok(self.find(path)?.map(json))
     }
 
     /// The keys of the object at a path, or `0`, `1`, ... of the list; empty if nothing is there.
@@ -341,11 +340,11 @@ impl Transaction {
 }
 
 /// A value as JSON, in one allocation unless strings need many escapes.
-fn text(value: &Value) -> String {
-    let mut json = String::with_capacity(size(value));
-    // Writing to a string cannot fail.
-    let _ = write!(json, "{value}");
-    json
+fn json(value: &Value) -> String {
+    let mut text = Vec::with_capacity(size(value));
+    // Writing to memory cannot fail, and what is written is UTF-8. Through `Display` it would take twice as long.
+    let _ = serde_json::to_writer(&mut text, value);
+    String::from_utf8(text).unwrap_or_default()
 }
 
 fn past_the_end(path: &str) -> AccessError {

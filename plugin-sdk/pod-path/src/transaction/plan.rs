@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::locate::{Last, Purpose, Target, missing};
 use super::log::{Entry, Slot, Undo};
-use super::{Transaction, Write, past_the_end};
+use super::{Transaction, Write, json, past_the_end};
 use crate::check::{check, check_member, depth, noun, scalar, text_depth};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
@@ -93,7 +93,7 @@ impl Transaction {
         if target.here.unwrap_or(&Value::Null) == &new {
             return Ok(None);
         }
-        let value = if filled { new.to_string() } else { value };
+        let value = if filled { json(&new) } else { value };
         Ok(Some(put(target, new, value)))
     }
 
