@@ -16,6 +16,11 @@ impl Handle {
         Ok(self.0.borrow().get(path)?)
     }
 
+    pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
+        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+        Ok(self.0.borrow().view(path, &fields)?)
+    }
+
     pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
         Ok(self.0.borrow().keys(path)?)
     }

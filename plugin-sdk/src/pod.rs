@@ -37,13 +37,42 @@ impl Pod {
     ///
     /// [`Error::Decode`] if it does not fit the type, [`Error::InvalidPath`] or [`Error::Forbidden`].
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Error> {
-        let Some(text) = self.get_json(path)? else {
-            return Ok(None);
-        };
-        json::from_str(&text).map_err(|error| Error::Decode {
-            path: path.to_owned(),
-            message: error.to_string(),
-        })
+        decode(path, self.get_json(path)?)
+    }
+
+    /// Returns the JSON text at a path with only the parts of it that `fields` name, `None` if nothing is there.
+    ///
+    /// One call for all that a plugin looks at: much cheaper than one call for each, or than the whole.
+    /// Each field is a path below `path`; on a list its segment is `*`, every element. Objects on the way keep just what leads
+    /// to a field, lists keep all their elements in order. What is not there is left out.
+    ///
+    /// ```
+    /// # use podloom_plugin_sdk::prelude::*;
+    /// # fn names(pod: &Pod) -> Result<(), Error> {
+    /// let text = pod.view_json("/spec", &["/hostNetwork", "/containers/*/name", "/containers/*/ports/*/hostPort"])?;
+    /// // {"containers":[{"name":"app","ports":[{},{"hostPort":80}]},{"name":"proxy"}]}
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`] or [`Error::Forbidden`].
+    pub fn view_json(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
+        self.handle.view(path, fields)
+    }
+
+    /// Returns the parts of what is at a path that `fields` name, as [`view_json`](Self::view_json) does, read into a type.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Decode`] if it does not fit the type, [`Error::InvalidPath`] or [`Error::Forbidden`].
+    pub fn view<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        fields: &[&str],
+    ) -> Result<Option<T>, Error> {
+        decode(path, self.view_json(path, fields)?)
     }
 
     /// Returns the keys of an object, or `0`, `1`, ... of a list; empty if nothing is there.
@@ -192,6 +221,16 @@ impl Pod {
         }
         Ok(containers)
     }
+}
+
+fn decode<T: DeserializeOwned>(path: &str, text: Option<String>) -> Result<Option<T>, Error> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    json::from_str(&text).map_err(|error| Error::Decode {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
 }
 
 fn encode<T: Serialize + ?Sized>(path: &str, value: &T) -> Result<String, Error> {

@@ -30,6 +30,10 @@ impl Handle {
         Ok(self.0.get(path)?)
     }
 
+    pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
+        Ok(self.0.view(path, fields)?)
+    }
+
     pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
         Ok(self.0.keys(path)?)
     }

@@ -5,6 +5,7 @@ mod log;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::sync::Arc;
 
@@ -256,6 +257,15 @@ impl Transaction {
     }
 
     fn find(&self, text: &str) -> Result<Option<&Value>, EditError> {
+        let (here, reads, writes) = self.follow(text)?;
+        if reads.is_covered() || writes.is_covered() {
+            return Ok(here);
+        }
+        Err(self.unreadable(text).into())
+    }
+
+    /// What is at a path, and how far reading and writing it is granted.
+    fn follow(&self, text: &str) -> Result<Followed<'_>, EditError> {
         let path = self.parse(text)?;
         let mut reads = Coverage::at_root(self.access.reads.tree());
         let mut writes = Coverage::at_root(self.access.writes.tree());
@@ -282,10 +292,7 @@ impl Transaction {
                 writes.follow(reached);
             }
         }
-        if reads.is_covered() || writes.is_covered() {
-            return Ok(walk.here);
-        }
-        Err(self.unreadable(text).into())
+        Ok((walk.here, reads, writes))
     }
 
     fn parse<'p>(&self, text: &'p str) -> Result<Path<'p>, EditError> {
@@ -346,6 +353,9 @@ fn json(value: &Value) -> String {
     let _ = serde_json::to_writer(&mut text, value);
     String::from_utf8(text).unwrap_or_default()
 }
+
+/// What a path leads to, and the grants along it.
+type Followed<'s> = (Option<&'s Value>, Coverage<'s>, Coverage<'s>);
 
 fn past_the_end(path: &str) -> AccessError {
     AccessError::invalid_path(

@@ -82,6 +82,15 @@ impl pods::HostPod for Guest {
         answer(self.pod()?.get(&path))
     }
 
+    fn view(
+        &mut self,
+        _: Resource<PodHandle>,
+        path: String,
+        fields: Vec<String>,
+    ) -> Edit<Option<String>> {
+        answer(self.pod()?.view(&path, &fields))
+    }
+
     fn keys(&mut self, _: Resource<PodHandle>, path: String) -> Edit<Vec<String>> {
         answer(self.pod()?.keys(&path))
     }

@@ -1,0 +1,214 @@
+//! Reading parts of a pod in one go.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::Transaction;
+use crate::error::{AccessError, EditError, LimitExceeded, shown};
+use crate::grant::tree::{Coverage, Reached};
+use crate::path::{Path, Segments, unescape};
+
+/// How many fields one view may name.
+const FIELDS: usize = 256;
+
+/// The fields of a view as a tree, in the order of their first mention.
+#[derive(Debug, Default)]
+struct Selection<'f> {
+    /// Whether a field ends here: all below it is shown.
+    whole: bool,
+    below: Vec<(Cow<'f, str>, Self)>,
+}
+
+impl<'f> Selection<'f> {
+    fn parse(fields: &'f [String]) -> Result<Self, AccessError> {
+        let mut root = Self::default();
+        for field in fields {
+            root.add(Path::parse(field)?.segments());
+        }
+        Ok(root)
+    }
+
+    fn add(&mut self, mut segments: Segments<'f>) {
+        let Some(segment) = segments.next() else {
+            self.whole = true;
+            return;
+        };
+        let key = unescape(segment);
+        match self.below.iter_mut().find(|(own, _)| *own == key) {
+            Some((_, child)) => child.add(segments),
+            None => {
+                let mut child = Self::default();
+                child.add(segments);
+                self.below.push((key, child));
+            }
+        }
+    }
+}
+
+/// Where a view is being read.
+struct Reader<'s> {
+    path: &'s str,
+    transaction: &'s Transaction,
+    /// JSON, and so UTF-8.
+    text: Vec<u8>,
+}
+
+/// How far the grants cover the way to a place; none once they cover all below it.
+type Covered<'s> = Option<(Coverage<'s>, Coverage<'s>)>;
+
+impl Transaction {
+    /// The JSON text at a path with only the parts of it that `fields` name; none if nothing is there.
+    ///
+    /// Each field is a path below `path`; on a list its segment is `*`, every element. Objects on the way keep just what
+    /// leads to a field, lists keep all their elements in order. What is not there is left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), for the path and for each field that is there; more than 256 fields are an invalid path.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = json!({ "spec": { "nodeName": "n", "containers": [{ "name": "a", "image": "x" }, { "image": "y" }] } });
+    /// let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
+    /// let view = pod.view("/spec", &["/containers/*/name".to_owned(), "/hostNetwork".to_owned()])?;
+    /// assert_eq!(view.as_deref(), Some(r#"{"containers":[{"name":"a"},{}]}"#));
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    pub fn view(&self, path: &str, fields: &[String]) -> Result<Option<String>, EditError> {
+        if fields.len() > FIELDS {
+            let reason = format_args!("a view of {} fields, of {FIELDS} at most", fields.len());
+            return Err(AccessError::invalid_path(path, reason).into());
+        }
+        let limit = self.access.limits.path_bytes;
+        if fields.iter().any(|field| field.len() > limit) {
+            return Err(LimitExceeded::PathBytes(limit).into());
+        }
+        let selection = Selection::parse(fields)?;
+        let (here, reads, writes) = self.follow(path)?;
+        let mut reader = Reader {
+            path,
+            transaction: self,
+            text: Vec::with_capacity(512),
+        };
+        let Some(here) = here.filter(|value| !value.is_null()) else {
+            reader.may_know(&selection, Some(&(reads, writes)))?;
+            return Ok(None);
+        };
+        reader.show(here, &selection, Some((reads, writes)))?;
+        Ok(Some(String::from_utf8(reader.text).unwrap_or_default()))
+    }
+}
+
+impl<'s> Reader<'s> {
+    fn show(
+        &mut self,
+        value: &Value,
+        selection: &Selection<'_>,
+        covered: Covered<'s>,
+    ) -> Result<(), AccessError> {
+        let covered = covered.filter(|(reads, writes)| !reads.is_covered() && !writes.is_covered());
+        match value {
+            _ if selection.whole => match covered {
+                None => self.write(value),
+                Some(_) => return Err(self.transaction.unreadable(self.path)),
+            },
+            Value::Object(fields) => self.show_fields(fields, selection, covered.as_ref())?,
+            Value::Array(list) => self.show_elements(list, selection, covered.as_ref())?,
+            scalar => {
+                let reason = format_args!(
+                    "a field of the view leads through {}, which has nothing below it",
+                    crate::check::noun(scalar)
+                );
+                return Err(AccessError::invalid_path(shown(self.path), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn show_fields(
+        &mut self,
+        fields: &serde_json::Map<String, Value>,
+        selection: &Selection<'_>,
+        covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+    ) -> Result<(), AccessError> {
+        self.text.push(b'{');
+        let mut separator: &[u8] = b"";
+        for (key, below) in &selection.below {
+            let covered = followed(covered, Reached::Key(key));
+            let Some(value) = fields.get(&**key).filter(|value| !value.is_null()) else {
+                self.may_know(below, covered.as_ref())?;
+                continue;
+            };
+            self.text.extend_from_slice(separator);
+            separator = b",";
+            // Writing to memory cannot fail.
+            let _ = serde_json::to_writer(&mut self.text, &**key);
+            self.text.push(b':');
+            self.show(value, below, covered)?;
+        }
+        self.text.push(b'}');
+        Ok(())
+    }
+
+    fn show_elements(
+        &mut self,
+        list: &[Value],
+        selection: &Selection<'_>,
+        covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+    ) -> Result<(), AccessError> {
+        let [(star, below)] = selection.below.as_slice() else {
+            return Err(self.not_every_element());
+        };
+        if star != "*" {
+            return Err(self.not_every_element());
+        }
+        self.text.push(b'[');
+        let mut separator: &[u8] = b"";
+        for element in list {
+            self.text.extend_from_slice(separator);
+            separator = b",";
+            self.show(element, below, followed(covered, Reached::Element(element)))?;
+        }
+        self.text.push(b']');
+        Ok(())
+    }
+
+    /// That nothing is there is for those to know who may read it, or something below it.
+    fn may_know(
+        &self,
+        selection: &Selection<'_>,
+        covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+    ) -> Result<(), AccessError> {
+        let Some((reads, writes)) = covered else {
+            return Ok(());
+        };
+        let is_above = reads.is_above() || writes.is_above();
+        if reads.is_covered() || writes.is_covered() || (is_above && !selection.whole) {
+            return Ok(());
+        }
+        Err(self.transaction.unreadable(self.path))
+    }
+
+    fn write(&mut self, value: &Value) {
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(&mut self.text, value);
+    }
+
+    fn not_every_element(&self) -> AccessError {
+        let reason = "a field of the view leads to a list, where its segment is `*`, every element";
+        AccessError::invalid_path(self.path, reason)
+    }
+}
+
+fn followed<'s>(
+    covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+    reached: Reached<'_>,
+) -> Covered<'s> {
+    let (mut reads, mut writes) = covered?.clone();
+    reads.follow(reached);
+    writes.follow(reached);
+    Some((reads, writes))
+}
