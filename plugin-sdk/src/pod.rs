@@ -31,7 +31,7 @@ impl Pod {
 
     /// Returns what is at a path, `None` if nothing (or `null`) is there.
     ///
-    /// A type with only the fields of interest is the fastest way to read several at once.
+    /// To read several fields at once, see [`view`](Self::view).
     ///
     /// # Errors
     ///

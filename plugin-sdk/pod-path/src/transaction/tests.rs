@@ -8,6 +8,7 @@ mod limits;
 mod protected;
 mod reads;
 mod values;
+mod views;
 
 use serde_json::{Value, json};
 

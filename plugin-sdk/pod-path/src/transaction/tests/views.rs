@@ -1,0 +1,159 @@
+//! What `view` answers.
+
+use super::{granted, kind, unrestricted};
+
+#[track_caller]
+fn check(path: &str, fields: &[&str], expected: Option<&str>) {
+    let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+    let view = unrestricted().view(path, &fields).unwrap();
+    assert_eq!(view.as_deref(), expected, "{path} {fields:?}");
+}
+
+#[test]
+fn a_view_shows_just_the_fields() {
+    check(
+        "/spec",
+        &["/containers/*/name", "/hostNetwork"],
+        Some(r#"{"containers":[{"name":"browser"},{"name":"proxy"}],"hostNetwork":false}"#),
+    );
+    check(
+        "/spec/containers",
+        &[
+            "/*/ports/*/protocol",
+            "/*/ports/*/containerPort",
+            "/*/image",
+        ],
+        Some(
+            r#"[{"ports":[{"containerPort":80},{"protocol":"UDP","containerPort":80},{"containerPort":90}],"image":"chrome"},{"image":"envoy"}]"#,
+        ),
+    );
+    check(
+        "/metadata",
+        &["/labels/example.com~1a~0b"],
+        Some(r#"{"labels":{"example.com/a~b":"x"}}"#),
+    );
+    check(
+        "/spec/containers/[name=proxy]",
+        &["/env"],
+        Some(r#"{"env":[{"name":"TZ","value":"UTC"},{"name":"ODD","value":"a]=b"}]}"#),
+    );
+}
+
+#[test]
+fn a_field_that_is_the_place_itself_shows_all_of_it() {
+    check("/spec/containers/0/args", &[""], Some(r#"["a","b"]"#));
+    check(
+        "/spec/containers/0",
+        &["/args", "/args/*"],
+        Some(r#"{"args":["a","b"]}"#),
+    );
+}
+
+#[test]
+fn what_is_not_there_is_left_out() {
+    check("/spec", &["/volumes/*/name"], Some("{}"));
+    check("/spec/volumes", &["/*/name"], None);
+    check(
+        "/metadata",
+        &["/annotations", "/creationTimestamp"],
+        Some("{}"),
+    );
+    check("/metadata/annotations", &["/x"], None);
+    check(
+        "/spec/containers",
+        &["/*/env/*/valueFrom"],
+        Some(r#"[{},{"env":[{},{}]}]"#),
+    );
+    check("/spec", &[], Some("{}"));
+}
+
+#[track_caller]
+fn check_refused(reads: &[&str], path: &str, fields: &[&str], expected: &str, says: &str) {
+    let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+    let outcome = granted(reads, &[]).view(path, &fields);
+    assert_eq!(kind(&outcome), expected, "{path} {fields:?}: {outcome:?}");
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains(says), "{error}");
+}
+
+#[test]
+fn every_field_must_be_granted() {
+    let reads = ["/spec/containers/*/name", "/metadata/labels"];
+    let view = granted(&reads, &[]).view("", &["/spec/containers/*/name".to_owned()]);
+    assert_eq!(
+        view.unwrap().as_deref(),
+        Some(r#"{"spec":{"containers":[{"name":"browser"},{"name":"proxy"}]}}"#)
+    );
+    for (path, field) in [
+        ("/spec", "/containers/*/image"),
+        ("/spec", "/containers"),
+        ("", "/spec"),
+        ("/spec", ""),
+        ("/metadata", "/name"),
+        // Not even that nothing is there may be known.
+        ("/spec", "/nodeName"),
+        ("/spec/volumes", "/*/name"),
+        ("/metadata", "/annotations"),
+    ] {
+        check_refused(&reads, path, &[field], "forbidden", "reading");
+    }
+}
+
+#[test]
+fn an_element_granted_by_its_key_is_shown_alone() {
+    let reads = ["/spec/containers/[name=proxy]"];
+    check_refused(
+        &reads,
+        "/spec",
+        &["/containers/*/image"],
+        "forbidden",
+        "[name=proxy]",
+    );
+    let view = granted(&reads, &[]).view("/spec/containers/1", &["/image".to_owned()]);
+    assert_eq!(view.unwrap().as_deref(), Some(r#"{"image":"envoy"}"#));
+}
+
+#[test]
+fn what_is_written_may_be_viewed() {
+    let view = granted(&[], &["/metadata/labels"]).view("/metadata", &["/labels/app".to_owned()]);
+    assert_eq!(
+        view.unwrap().as_deref(),
+        Some(r#"{"labels":{"app":"web"}}"#)
+    );
+}
+
+#[test]
+fn wrong_fields_are_told() {
+    let all = [""];
+    check_refused(
+        &all,
+        "/spec",
+        &["/containers/0/name"],
+        "invalid path",
+        "`*`",
+    );
+    check_refused(
+        &all,
+        "/spec",
+        &["/containers/[name=a]/x"],
+        "invalid path",
+        "`*`",
+    );
+    check_refused(
+        &all,
+        "/spec",
+        &["/hostNetwork/x"],
+        "invalid path",
+        "nothing below it",
+    );
+    check_refused(
+        &all,
+        "/spec",
+        &["containers"],
+        "invalid path",
+        "start with `/`",
+    );
+    check_refused(&all, "/spec", &["/a~2"], "invalid path", "`~`");
+    check_refused(&all, "/spec", &vec!["/x"; 300], "invalid path", "256");
+    check_refused(&all, "/spec", &[&"/x".repeat(600)], "limit", "");
+}
