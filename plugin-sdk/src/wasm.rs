@@ -15,6 +15,7 @@ pub mod bindings {
         export_macro_name: "export_plugin",
         default_bindings_module: "podloom_plugin_sdk::__private::bindings",
         runtime_path: "wit_bindgen::rt",
+        ownership: Borrowing { duplicate_if_necessary: false },
     });
 }
 
@@ -31,7 +32,8 @@ impl Handle {
     }
 
     pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
-        Ok(self.0.view(path, fields)?)
+        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+        Ok(self.0.view(path, &fields)?)
     }
 
     pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
