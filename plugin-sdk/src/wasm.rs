@@ -32,8 +32,7 @@ impl Handle {
     }
 
     pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
-        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
-        Ok(self.0.view(path, &fields)?)
+        Ok(self.0.view(path, fields)?)
     }
 
     pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
