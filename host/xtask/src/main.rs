@@ -23,11 +23,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation.
-    Test {
-        /// Leave out what needs a control plane.
-        #[arg(long)]
-        quick: bool,
-    },
+    Test,
     /// Build the standard plugins and leave a loadable bundle in target/plugins.
     Plugins,
     /// Run the benchmarks and print the ratios that the design promises.
@@ -44,11 +40,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Test { quick } => test::run(if quick {
-            test::Extent::Quick
-        } else {
-            test::Extent::Full
-        }),
+        Command::Test => test::run(),
         Command::Plugins => plugins::run().map(drop),
         Command::Bench { json } => bench::run(json.as_deref()),
         Command::Codegen => codegen::run(),

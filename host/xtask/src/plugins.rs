@@ -6,6 +6,7 @@ mod target;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, TargetKind};
@@ -105,24 +106,28 @@ fn find(workspace: &Metadata) -> Result<Vec<Plugin>> {
 }
 
 fn build(plugins: &[Plugin]) -> Result<()> {
-    let mut arguments = vec![
-        "build",
-        "--quiet",
-        "--profile",
-        "plugin",
-        "--target",
-        TARGET,
-        "--lib",
-    ];
+    run::succeed(&mut for_target("build", &["--profile", "plugin"], plugins))
+}
+
+/// Lints what only exists in Wasm: the workspace's lints see plugins as their native tests do.
+pub(crate) fn lint() -> Result<()> {
+    target::ensure()?;
+    let plugins = find(&run::workspace()?)?;
+    let sdk = ["--package", "podloom-plugin-sdk"];
+    run::succeed(for_target("clippy", &sdk, &plugins).args(["--", "-D", "warnings"]))
+}
+
+fn for_target(command: &str, arguments: &[&str], plugins: &[Plugin]) -> Command {
+    let mut cargo = run::cargo([command, "--quiet", "--target", TARGET, "--lib"]);
+    cargo.args(arguments);
     for plugin in plugins {
-        arguments.extend(["--package", &plugin.package]);
+        cargo.args(["--package", &plugin.package]);
     }
     // These would replace the flags in .cargo/config.toml, and with them the small stack that calls are quick by.
-    run::succeed(
-        run::cargo(arguments)
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS"),
-    )
+    cargo
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo
 }
 
 fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {

@@ -7,19 +7,8 @@ use anyhow::{Context, Result};
 
 use crate::{plugins, run};
 
-/// How much is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// All there is.
-    Full,
-    /// Nothing that needs a control plane.
-    Quick,
-}
-
 /// Runs all checks in order of their cost, up to the first that fails.
-///
-/// Nothing here needs a control plane yet, so both extents are the same.
-pub(crate) fn run(_extent: Extent) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
     step("format", || {
         run::succeed(&mut run::cargo(["fmt", "--all", "--check"]))
@@ -36,6 +25,7 @@ pub(crate) fn run(_extent: Extent) -> Result<()> {
             "warnings",
         ]))
     })?;
+    step("lints of plugins", plugins::lint)?;
     let bundle = step("plugins", plugins::run)?;
     step("tests", || tests(&bundle))?;
     step("documentation", || {
