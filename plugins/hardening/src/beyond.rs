@@ -103,7 +103,7 @@ fn report_container(report: Report, container: &Container) {
         }
         _ => return,
     };
-    note(&[&at(&container.path, field), finding].concat());
+    note(&[&at(container.path(), field), finding].concat());
 }
 
 fn is_latest(image: &str) -> bool {

@@ -27,7 +27,7 @@ pub(crate) fn apply(
                 container.name.as_deref().unwrap_or_default(),
             );
             if container.exempt {
-                note(&[&container.path, " is exempt: ", &exemption.reason].concat());
+                note(&[container.path(), " is exempt: ", &exemption.reason].concat());
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::config::{Mode, Profile};
 use crate::context::Place;
 use crate::plan::Plan;
 use crate::policy::Policy;
-use crate::view::{Container, Spec, Wants};
+use crate::view::{Container, Spec};
 
 /// On the API server's image of a pod that a node runs by itself. The kubelet deletes one that differs from its file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -54,7 +54,7 @@ impl Mutator for Hardening {
         if config.mode == Mode::Off {
             return Ok(());
         }
-        let (spec, mut containers) = view::read(pod, &Wants::new(config))?;
+        let (spec, mut containers) = view::read(pod, config)?;
         if exempt::apply(&config.exemptions, request, pod, &spec, &mut containers)? {
             return Ok(());
         }

@@ -67,7 +67,7 @@ fn add_directories(
         .concat();
         plan.set("/spec/volumes/-".to_owned(), volume);
         let mount = [r#"{"name":""#, &name, r#"","mountPath":""#, path, r#""}"#].concat();
-        plan.set(at(&container.path, "volumeMounts/-"), mount);
+        plan.set(at(container.path(), "volumeMounts/-"), mount);
         names.push(name);
     }
 }

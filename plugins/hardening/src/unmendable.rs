@@ -104,7 +104,7 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
         if port.host_port.is_some_and(|port| port != 0) {
             let field = ["ports/", &index.to_string(), "/hostPort"].concat();
             plan.violation(
-                &at(&container.path, &field),
+                &at(container.path(), &field),
                 "must not be set: remove it, and use a Service",
             );
         }
@@ -126,7 +126,7 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
         ];
         for (host, address) in addresses {
             if address.host.as_deref().is_some_and(|host| !host.is_empty()) {
-                let place = at(&at(&container.path, field), host);
+                let place = at(&at(container.path(), field), host);
                 plan.violation(
                     &place,
                     "must not be set: remove it, and the pod itself is asked",

@@ -2,16 +2,20 @@
 //!
 //! A field that is `null` is absent, as it is for the API server.
 
+mod fields;
 mod read;
 mod security_context;
 
 use podloom_plugin_sdk::{Error, Pod, json, path};
 
-use self::read::{Fields, Target};
+use self::fields::fields;
+use self::read::{Elements, Fields, Target};
 pub(crate) use self::security_context::{Options, SecurityContext};
-use crate::config::{Config, Report};
-use crate::plan::at;
-use crate::policy::PROBE_HOSTS;
+use crate::config::Config;
+
+const SPEC: &str = "/spec";
+/// What follows a container's path in that of its security context.
+const CONTEXT: &str = "/securityContext";
 
 /// The pod's specification.
 #[derive(Default)]
@@ -29,6 +33,7 @@ pub(crate) struct Spec {
     pub(crate) resources: bool,
     pub(crate) security_context: SecurityContext,
     pub(crate) volumes: Vec<Volume>,
+    containers: Containers,
 }
 
 impl Fields for Spec {
@@ -49,6 +54,9 @@ impl Fields for Spec {
             "resources" => Target::Presence(&mut self.resources),
             "securityContext" => Target::Object(&mut self.security_context),
             "volumes" => Target::List(&mut self.volumes),
+            "initContainers" => self.containers.of("/spec/initContainers", true),
+            "containers" => self.containers.of("/spec/containers", true),
+            "ephemeralContainers" => self.containers.of("/spec/ephemeralContainers", false),
             _ => Target::Nothing,
         }
     }
@@ -97,12 +105,34 @@ pub(crate) struct Container {
     pub(crate) readiness_probe: Handler,
     pub(crate) startup_probe: Handler,
     pub(crate) lifecycle: Lifecycle,
-    /// Its path in the pod.
-    pub(crate) path: String,
+    /// The path of the list that it is in.
+    list: &'static str,
     /// Whether it may be changed: ephemeral containers may not.
     pub(crate) writable: bool,
     /// Whether the configuration spares it.
     pub(crate) exempt: bool,
+}
+
+impl Container {
+    /// Its path in the pod.
+    pub(crate) fn path(&self) -> &str {
+        let path = &self.security_context.path;
+        path.strip_suffix(CONTEXT).unwrap_or(path)
+    }
+
+    /// The path of its security context.
+    fn context_path(&self, index: usize) -> String {
+        let name = self.name.as_deref().unwrap_or_default();
+        let mut path = String::with_capacity(self.list.len() + name.len() + 32);
+        path.push_str(self.list);
+        if name.is_empty() {
+            path::push(&mut path, &index.to_string());
+        } else {
+            path::push_element(&mut path, "name", name);
+        }
+        path.push_str(CONTEXT);
+        path
+    }
 }
 
 impl Fields for Container {
@@ -283,109 +313,55 @@ impl Fields for Projection {
     }
 }
 
-/// What is of interest in containers besides their security contexts and ports.
-pub(crate) struct Wants {
-    images: bool,
-    resources: bool,
-    mounts: bool,
-    handlers: bool,
+/// The containers of all three lists.
+#[derive(Default)]
+struct Containers {
+    /// Where those that are being read are, and whether they may be changed.
+    list: (&'static str, bool),
+    all: Vec<Container>,
 }
 
-impl Wants {
-    pub(crate) fn new(config: &Config) -> Self {
-        let reports =
-            |reports: &[Report]| config.report.iter().any(|report| reports.contains(report));
-        let read_only = config.read_only_root_filesystem.is_some();
-        Self {
-            images: read_only || reports(&[Report::LatestTag, Report::Digest, Report::PullPolicy]),
-            resources: reports(&[Report::Resources]),
-            mounts: read_only || config.automount_service_account_token.is_some(),
-            handlers: config.version.0 >= PROBE_HOSTS,
-        }
+impl Containers {
+    fn of(&mut self, list: &'static str, writable: bool) -> Target<'_> {
+        self.list = (list, writable);
+        Target::List(self)
     }
+}
 
-    fn field(&self, key: &str) -> bool {
-        match key {
-            "image" | "imagePullPolicy" => self.images,
-            "resources" => self.resources,
-            "volumeMounts" => self.mounts,
-            "livenessProbe" | "readinessProbe" | "startupProbe" | "lifecycle" => self.handlers,
-            _ => true,
-        }
+impl Elements for Containers {
+    fn element(&mut self) -> Target<'_> {
+        let (list, writable) = self.list;
+        self.all.push(Container {
+            list,
+            writable,
+            ..Container::default()
+        });
+        self.all
+            .last_mut()
+            .map_or(Target::Nothing, |container| Target::Object(container))
     }
 }
 
 /// Reads the specification, and its containers: those of all three lists, in the order in which they start.
-///
-/// Each field of interest is read by itself, where it is there: most of a pod is environment, which nobody here looks at.
-pub(crate) fn read(pod: &Pod, wants: &Wants) -> Result<(Spec, Vec<Container>), Error> {
+pub(crate) fn read(pod: &Pod, config: &Config) -> Result<(Spec, Vec<Container>), Error> {
     let mut spec = Spec::default();
-    let mut containers = Vec::new();
+    if let Some(text) = pod.view_json(SPEC, &fields(config))? {
+        json::from_str_seed(&text, Target::Object(&mut spec)).map_err(|error| Error::Decode {
+            path: SPEC.to_owned(),
+            message: error.to_string(),
+        })?;
+    }
     spec.security_context.path.push_str("/spec/securityContext");
-    let keys = pod.keys("/spec")?;
-    read_fields(pod, "/spec", &keys, &mut spec)?;
-    for (list, writable) in [
-        ("initContainers", true),
-        ("containers", true),
-        ("ephemeralContainers", false),
-    ] {
-        if keys.iter().any(|key| key == list) {
-            read_containers(pod, &at("/spec", list), wants, writable, &mut containers)?;
+    let mut containers = std::mem::take(&mut spec.containers.all);
+    let mut list = "";
+    let mut index = 0;
+    for container in &mut containers {
+        if container.list != list {
+            list = container.list;
+            index = 0;
         }
+        container.security_context.path = container.context_path(index);
+        index += 1;
     }
     Ok((spec, containers))
-}
-
-fn read_containers(
-    pod: &Pod,
-    list: &str,
-    wants: &Wants,
-    writable: bool,
-    containers: &mut Vec<Container>,
-) -> Result<(), Error> {
-    for index in pod.keys(list)? {
-        let element = at(list, &index);
-        let mut keys = pod.keys(&element)?;
-        keys.retain(|key| wants.field(key));
-        let mut container = Container {
-            writable,
-            ..Container::default()
-        };
-        read_fields(pod, &element, &keys, &mut container)?;
-        container.path = match container.name.as_deref() {
-            Some(name) if !name.is_empty() => {
-                let mut path = String::from(list);
-                path::push_element(&mut path, "name", name);
-                path
-            }
-            _ => element,
-        };
-        container.security_context.path = at(&container.path, "securityContext");
-        containers.push(container);
-    }
-    Ok(())
-}
-
-/// Reads those of an object's fields that are of interest.
-fn read_fields(
-    pod: &Pod,
-    object: &str,
-    keys: &[String],
-    fields: &mut dyn Fields,
-) -> Result<(), Error> {
-    for key in keys {
-        let target = fields.field(key);
-        if matches!(target, Target::Nothing) {
-            continue;
-        }
-        let mut path = String::from(object);
-        path::push(&mut path, key);
-        if let Some(text) = pod.get_json(&path)? {
-            json::from_str_seed(&text, target).map_err(|error| Error::Decode {
-                path,
-                message: error.to_string(),
-            })?;
-        }
-    }
-    Ok(())
 }
