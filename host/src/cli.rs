@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use podloom_api::SelenosisApi;
+use tracing_subscriber::filter::Targets;
 
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -18,6 +19,16 @@ pub(crate) struct Arguments {
     /// When to colour what is written for people.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
+
+    /// What to log on standard error: a level, or levels by target, such as warn,podloom::plugin=debug.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        env = "PODLOOM_LOG",
+        default_value = "warn"
+    )]
+    pub(crate) log: Targets,
 }
 
 /// When to colour.

@@ -5,6 +5,7 @@ mod cli;
 mod crds;
 mod explain;
 mod load;
+mod log;
 mod manifest;
 mod output;
 mod plugin;
@@ -22,6 +23,7 @@ use crate::refusal::Failure;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.color.apply();
+    log::to_stderr(arguments.log.clone());
     let done = match &arguments.command {
         Command::Render(arguments) => render::run(arguments),
         Command::Plugin(PluginCommand::Inspect(arguments)) => plugin::inspect::run(arguments),
