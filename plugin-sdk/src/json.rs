@@ -57,22 +57,28 @@ pub fn from_str_seed<'t, S: de::DeserializeSeed<'t>>(
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => {
+    let mut start = 0;
+    loop {
+        let end = reader::plain_end(text.as_bytes(), start);
+        // Both ends are ASCII characters or the text's end.
+        quoted.push_str(text.get(start..end).unwrap_or_default());
+        let Some(&byte) = text.as_bytes().get(end) else {
+            quoted.push('"');
+            return quoted;
+        };
+        match byte {
+            b'"' | b'\\' => {
                 quoted.push('\\');
-                quoted.push(character);
+                quoted.push(char::from(byte));
             }
-            control @ '\0'..='\x1f' => {
+            control => {
                 quoted.push_str("\\u00");
-                quoted.push(if control < '\x10' { '0' } else { '1' });
-                quoted.extend(char::from_digit(control as u32 % 16, 16));
+                quoted.push(if control < 0x10 { '0' } else { '1' });
+                quoted.extend(char::from_digit(u32::from(control % 16), 16));
             }
-            other => quoted.push(other),
         }
+        start = end + 1;
     }
-    quoted.push('"');
-    quoted
 }
 
 /// Why a text could not be read: the field, as a path, and what is wrong with it.

@@ -26,11 +26,13 @@ pub fn push_element(path: &mut String, key: &str, value: &str) {
 }
 
 fn escape(path: &mut String, text: &str) {
-    for character in text.chars() {
-        match character {
-            '~' => path.push_str("~0"),
-            '/' => path.push_str("~1"),
-            other => path.push(other),
+    for part in text.split_inclusive(['~', '/']) {
+        let plain = part.trim_end_matches(['~', '/']);
+        path.push_str(plain);
+        match part.as_bytes().get(plain.len()) {
+            Some(b'~') => path.push_str("~0"),
+            Some(_) => path.push_str("~1"),
+            None => {}
         }
     }
 }

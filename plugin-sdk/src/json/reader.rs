@@ -299,7 +299,7 @@ enum Step<'t> {
 /// Returns where the plain part of a string ends: at its quote, an escape, or what may not be in a string.
 ///
 /// Eight bytes are looked at together, as in `serde_json`: most of what a plugin reads is names and values.
-fn plain_end(bytes: &[u8], start: usize) -> usize {
+pub(super) fn plain_end(bytes: &[u8], start: usize) -> usize {
     const ONES: u64 = u64::MAX / 0xFF;
     const HIGH: u64 = ONES << 7;
     let equals = |word: u64, byte: u8| {
