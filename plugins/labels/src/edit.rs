@@ -1,9 +1,10 @@
 //! What happens to a pod.
 
-use podloom_plugin_sdk::{Error, Map, Pod, Rejection, Request, note};
+use podloom_plugin_sdk::{Error, Pod, Rejection, Request, json, note};
 
 use crate::keys::{self, Place};
-use crate::{Mode, OnMissing, Rule, template};
+use crate::own::Own;
+use crate::{Config, Mode, OnMissing, Rule, template};
 
 /// What the API server allows for all annotations together, keys and values, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -12,19 +13,26 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 pub(crate) struct Edit<'p> {
     request: &'p Request,
     pod: &'p Pod,
+    /// What the pod had at first. Rules name different keys, so none sees what another has done.
+    own: Own,
     /// Whether an annotation was written, so that their size must be checked.
     annotated: bool,
     denials: Vec<String>,
 }
 
 impl<'p> Edit<'p> {
-    pub(crate) fn new(request: &'p Request, pod: &'p Pod) -> Self {
-        Self {
+    pub(crate) fn begin(
+        config: &Config,
+        request: &'p Request,
+        pod: &'p Pod,
+    ) -> Result<Self, Rejection> {
+        Ok(Self {
             request,
             pod,
+            own: Own::read(config, pod)?,
             annotated: false,
             denials: Vec::new(),
-        }
+        })
     }
 
     /// Applies the rules of one map, in order.
@@ -34,14 +42,14 @@ impl<'p> Edit<'p> {
             match rule.mode {
                 Mode::Remove => removed |= self.remove(place, &rule.key)?,
                 Mode::AddIfAbsent => {
-                    let own = self.map(place).get(&rule.key)?;
+                    let own = self.own.get(place, &rule.key);
                     self.write(place, rule, own)?;
                 }
                 Mode::Overwrite => self.write(place, rule, None)?,
             }
         }
-        if removed && self.map(place).keys()?.is_empty() {
-            self.map(place).node().remove()?;
+        if removed && self.pod.keys(place.path())?.is_empty() {
+            self.pod.remove(place.path())?;
         }
         Ok(())
     }
@@ -61,7 +69,7 @@ impl<'p> Edit<'p> {
                 );
                 continue;
             };
-            match self.map(place).get(key)? {
+            match self.own.get(place, key) {
                 None => self.set(place, key, &value)?,
                 Some(own) => note_conflict(place, key, &own, &value),
             }
@@ -115,7 +123,10 @@ impl<'p> Edit<'p> {
     }
 
     fn set(&mut self, place: Place, key: &str, value: &str) -> Result<(), Rejection> {
-        match self.map(place).set(key, value) {
+        match self
+            .pod
+            .set_json(&keys::path(place, key), &json::quote(value))
+        {
             Err(error) => skip_if_forbidden(place, key, error)?,
             Ok(()) => self.annotated |= place == Place::Annotation,
         }
@@ -123,19 +134,12 @@ impl<'p> Edit<'p> {
     }
 
     fn remove(&self, place: Place, key: &str) -> Result<bool, Rejection> {
-        match self.map(place).remove(key) {
+        match self.pod.remove(&keys::path(place, key)) {
             Err(error) => {
                 skip_if_forbidden(place, key, error)?;
                 Ok(false)
             }
             Ok(removed) => Ok(removed),
-        }
-    }
-
-    fn map(&self, place: Place) -> Map<'p> {
-        match place {
-            Place::Label => self.pod.labels(),
-            Place::Annotation => self.pod.annotations(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod edit;
 mod keys;
+mod own;
 mod template;
 mod validate;
 
@@ -108,7 +109,7 @@ impl Mutator for Labels {
     }
 
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
-        let mut edit = edit::Edit::new(request, pod);
+        let mut edit = edit::Edit::begin(config, request, pod)?;
         for place in [Place::Label, Place::Annotation] {
             edit.apply(place, config.rules(place))?;
             edit.inherit(place, config.inherited(place))?;
