@@ -19,8 +19,9 @@ pub(crate) fn add(
     if additions.is_empty() {
         return Ok(());
     }
-    for name in &lists.containers {
-        let is_meant = additions.names.is_empty() || additions.names.contains(name);
+    for container in lists.containers(List::Containers) {
+        let name = container.string("name");
+        let is_meant = additions.names.is_empty() || additions.names.iter().any(|n| n == name);
         if is_meant
             && !config
                 .containers

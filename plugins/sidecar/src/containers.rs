@@ -5,11 +5,12 @@ use podloom_plugin_sdk::{Error, Request};
 use crate::build;
 use crate::config::{OnConflict, Placement, Position, Sidecar};
 use crate::injection::{Injection, Put};
-use crate::json::quote;
+use crate::json::Object;
 use crate::lists::{List, Lists};
 use crate::merge;
 use crate::ports;
 use crate::text::{self, decimal, note};
+use crate::view::View;
 use crate::volumes::Volumes;
 
 /// Names the container that `kubectl exec` means.
@@ -73,8 +74,9 @@ fn default_position(placement: Placement) -> &'static Position {
 pub(crate) fn plan<'a>(
     injection: &mut Injection<'a>,
     request: &Request,
-    lists: &Lists,
-) -> Result<Vec<Step<'a>>, Error> {
+    view: &View,
+) -> Vec<Step<'a>> {
+    let lists = &view.lists;
     let mut steps = Vec::new();
     for sidecar in &injection.config.containers {
         let name = sidecar.name();
@@ -92,15 +94,15 @@ pub(crate) fn plan<'a>(
             continue;
         }
         if let Some(act) = choose(injection, sidecar, name, lists)
-            && !is_endless(injection, request, sidecar, name)?
+            && !is_endless(request, view, sidecar, name)
         {
             if act != Act::Keep && act != Act::Merge {
-                ports::check(injection, sidecar, name, lists)?;
+                ports::check(injection, sidecar, name, lists);
             }
             steps.push(Step { sidecar, name, act });
         }
     }
-    Ok(steps)
+    steps
 }
 
 fn choose(
@@ -142,16 +144,11 @@ fn choose(
 }
 
 /// Whether a classic sidecar would keep a pod from ever completing.
-fn is_endless(
-    injection: &Injection<'_>,
-    request: &Request,
-    sidecar: &Sidecar,
-    name: &str,
-) -> Result<bool, Error> {
+fn is_endless(request: &Request, view: &View, sidecar: &Sidecar, name: &str) -> bool {
     if sidecar.placement != Placement::Classic || request.kind() != "Pod" {
-        return Ok(false);
+        return false;
     }
-    let policy = injection.pod.get_json("/spec/restartPolicy")?;
+    let policy = view.spec.get("restartPolicy");
     let completes = policy.is_some_and(|policy| policy != "\"Always\"");
     if completes {
         note(&[
@@ -160,7 +157,7 @@ fn is_endless(
             " is not injected: as a classic sidecar it would keep the pod from completing; make it native",
         ]);
     }
-    Ok(completes)
+    completes
 }
 
 /// Brings the containers into the pod.
@@ -184,8 +181,8 @@ pub(crate) fn write(
             Act::Update => {
                 injection.pod.remove(&path)?;
                 lists
-                    .names_mut(step.sidecar.list())
-                    .retain(|name| *name != step.name);
+                    .containers_mut(step.sidecar.list())
+                    .retain(|container| container.string("name") != step.name);
                 let earlier = steps.get(..index).unwrap_or_default();
                 insert(injection, step, earlier, lists, volumes)?;
             }
@@ -208,27 +205,30 @@ fn insert(
 ) -> Result<(), Error> {
     let list = step.sidecar.list();
     let text = build::container(step, volumes);
-    let names = lists.names(list);
-    let index = index(step, earlier, names);
-    if index == names.len() {
+    let containers = lists.containers(list);
+    let index = index(step, earlier, containers);
+    if index == containers.len() {
         injection.pod.set_json(&list.element(step.name), &text)?;
     } else {
         injection
             .pod
             .insert_json(&[list.path(), "/", &decimal(index)].concat(), &text)?;
-        if let (List::Containers, 0, Some(first)) = (list, index, names.first()) {
+        if let (List::Containers, 0, Some(first)) = (list, index, containers.first()) {
             // What the user set there wins.
-            let _: Put = injection.put(DEFAULT_CONTAINER.to_owned(), &quote(first))?;
+            let first = first.get("name").unwrap_or("\"\"");
+            let _: Put = injection.put(DEFAULT_CONTAINER.to_owned(), first)?;
         }
     }
-    lists.names_mut(list).insert(index, step.name.to_owned());
+    lists.insert(list, index, step.name);
     Ok(())
 }
 
 /// Where a container goes among these. Those with the same position keep the order of the configuration.
-fn index(step: &Step<'_>, earlier: &[Step<'_>], names: &[String]) -> usize {
+fn index(step: &Step<'_>, earlier: &[Step<'_>], containers: &[Object]) -> usize {
     let find = |anchor: &str| {
-        let index = names.iter().position(|name| name == anchor);
+        let index = containers
+            .iter()
+            .position(|container| container.string("name") == anchor);
         if index.is_none() {
             note(&[
                 "container ",
@@ -253,16 +253,16 @@ fn index(step: &Step<'_>, earlier: &[Step<'_>], names: &[String]) -> usize {
         Position::Last => None,
     };
     let Some(mut index) = start else {
-        return names.len();
+        return containers.len();
     };
-    let is_peer = |name: &String| {
+    let is_peer = |container: &Object| {
         earlier.iter().any(|peer| {
-            peer.name == *name
+            peer.name == container.string("name")
                 && peer.sidecar.list() == step.sidecar.list()
                 && peer.sidecar.position() == step.sidecar.position()
         })
     };
-    while names.get(index).is_some_and(is_peer) {
+    while containers.get(index).is_some_and(is_peer) {
         index += 1;
     }
     index

@@ -1,10 +1,12 @@
 //! Whether a pod is injected.
 
-use podloom_plugin_sdk::{Error, Pod, Request};
+use podloom_plugin_sdk::Request;
 
 use crate::config::Config;
-use crate::json::{Object, inner};
+use crate::json::inner;
+use crate::selector::LabelSelector;
 use crate::text::note;
+use crate::view::View;
 
 /// Key of the label or annotation, of a pod or its namespace, that says whether to inject: `true` or `false`.
 pub(crate) const INJECT: &str = "sidecar.podloom.dev/inject";
@@ -12,6 +14,7 @@ pub(crate) const INJECT: &str = "sidecar.podloom.dev/inject";
 pub(crate) const INJECT_LABEL: &str = "/metadata/labels/sidecar.podloom.dev~1inject";
 pub(crate) const INJECT_ANNOTATION: &str = "/metadata/annotations/sidecar.podloom.dev~1inject";
 pub(crate) const MIRROR: &str = "/metadata/annotations/kubernetes.io~1config.mirror";
+const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
 pub(crate) const OS: &str = "/spec/os/name";
 pub(crate) const NODE_OS: &str = "/spec/nodeSelector/kubernetes.io~1os";
 pub(crate) const HOST_NETWORK: &str = "/spec/hostNetwork";
@@ -28,83 +31,69 @@ pub(crate) enum Decision {
     Strip(String),
 }
 
-pub(crate) fn decide(config: &Config, request: &Request, pod: &Pod) -> Result<Decision, Error> {
-    if let Some(reason) = obstacle(config, request, pod)? {
-        return Ok(Decision::Leave(reason));
+pub(crate) fn decide(config: &Config, request: &Request, view: &View) -> Decision {
+    if let Some(reason) = obstacle(config, request, view) {
+        return Decision::Leave(reason);
     }
-    for (place, path) in [("label", INJECT_LABEL), ("annotation", INJECT_ANNOTATION)] {
-        match switch(&["the pod's ", place].concat(), pod.get_json(path)?) {
-            Some(true) => return Ok(Decision::Inject),
-            Some(false) => {
-                return Ok(Decision::Strip(
-                    ["the pod's ", place, " ", INJECT, " says so"].concat(),
-                ));
-            }
+    for (place, map) in [
+        ("the pod's label ", &view.labels),
+        ("the pod's annotation ", &view.annotations),
+    ] {
+        match map.get(INJECT).and_then(|value| switch(place, value)) {
+            Some(true) => return Decision::Inject,
+            Some(false) => return Decision::Strip([place, INJECT, " says so"].concat()),
             None => {}
         }
     }
-    Ok(policy(config, request, pod)?.map_or(Decision::Inject, Decision::Leave))
+    policy(config, request, view).map_or(Decision::Inject, Decision::Leave)
 }
 
 /// What makes injecting impossible, whatever the pod asks for.
-fn obstacle(config: &Config, request: &Request, pod: &Pod) -> Result<Option<String>, Error> {
-    if pod.get_json(MIRROR)?.is_some() {
-        return Ok(Some(
+fn obstacle(config: &Config, request: &Request, view: &View) -> Option<String> {
+    if view.annotations.has(MIRROR_KEY) {
+        return Some(
             "the pod is a mirror pod, which the kubelet deletes when it is changed".to_owned(),
-        ));
+        );
     }
-    let os = match pod.get_json(OS)? {
-        None => pod.get_json(NODE_OS)?,
-        os => os,
-    };
-    if let Some(os) = os
-        && inner(&os) != Some(config.os.name())
+    let (os, selector) = (view.spec.object("os"), view.spec.object("nodeSelector"));
+    if let Some(os) = os.get("name").or_else(|| selector.get("kubernetes.io/os"))
+        && inner(os) != Some(config.os.name())
     {
-        return Ok(Some(
-            ["the images are for ", config.os.name(), ", the pod is not"].concat(),
-        ));
+        return Some(["the images are for ", config.os.name(), ", the pod is not"].concat());
     }
-    if pod.get_json(HOST_NETWORK)?.as_deref() == Some("true") {
-        return Ok(Some("the pod is in the host's network".to_owned()));
+    if view.spec.get("hostNetwork") == Some("true") {
+        return Some("the pod is in the host's network".to_owned());
     }
     if !config.ignored_namespaces.is_empty() {
         let namespace = request.namespace();
         if config.ignored_namespaces.contains(&namespace) {
-            return Ok(Some(["the namespace ", &namespace, " is ignored"].concat()));
+            return Some(["the namespace ", &namespace, " is ignored"].concat());
         }
     }
-    Ok(None)
+    None
 }
 
 /// Why a pod that says nothing itself is not injected.
-fn policy(config: &Config, request: &Request, pod: &Pod) -> Result<Option<String>, Error> {
-    if has_selectors(config) {
-        let labels = pod
-            .get_json(LABELS)?
-            .and_then(|text| Object::parse(&text))
-            .unwrap_or_default();
-        if config
-            .never_inject
+fn policy(config: &Config, request: &Request, view: &View) -> Option<String> {
+    let is_matched = |selectors: &[LabelSelector]| {
+        selectors
             .iter()
-            .any(|selector| selector.matches(&labels))
-        {
-            return Ok(Some("a selector of neverInject matches the pod".to_owned()));
-        }
-        if config
-            .always_inject
-            .iter()
-            .any(|selector| selector.matches(&labels))
-        {
-            return Ok(None);
-        }
+            .any(|selector| selector.matches(&view.labels))
+    };
+    if is_matched(&config.never_inject) {
+        return Some("a selector of neverInject matches the pod".to_owned());
     }
-    let default = switch("the namespace's label", request.namespace_label(INJECT)).or_else(|| {
-        switch(
-            "the namespace's annotation",
-            request.namespace_annotation(INJECT),
-        )
-    });
-    Ok(match default {
+    if is_matched(&config.always_inject) {
+        return None;
+    }
+    let default = request
+        .namespace_label(INJECT)
+        .and_then(|value| switch("the namespace's label ", &value))
+        .or_else(|| {
+            let value = request.namespace_annotation(INJECT)?;
+            switch("the namespace's annotation ", &value)
+        });
+    match default {
         Some(true) => None,
         Some(false) => Some(["the namespace's ", INJECT, " says so"].concat()),
         None if config.inject_by_default => None,
@@ -115,23 +104,21 @@ fn policy(config: &Config, request: &Request, pod: &Pod) -> Result<Option<String
             ]
             .concat(),
         ),
-    })
+    }
 }
 
 pub(crate) fn has_selectors(config: &Config) -> bool {
     !config.never_inject.is_empty() || !config.always_inject.is_empty()
 }
 
-/// What a label or an annotation says; nothing if it is missing or no answer.
-fn switch(place: &str, value: Option<String>) -> Option<bool> {
-    let value = value?;
-    match inner(&value).unwrap_or(&value) {
+/// What a label or an annotation says; nothing if it is no answer.
+fn switch(place: &str, value: &str) -> Option<bool> {
+    match inner(value).unwrap_or(value) {
         "true" => Some(true),
         "false" => Some(false),
         _ => {
             note(&[
                 place,
-                " ",
                 INJECT,
                 " is neither true nor false, so it is not heard",
             ]);

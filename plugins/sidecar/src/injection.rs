@@ -4,10 +4,11 @@ use podloom_plugin_sdk::{Error, Pod, Rejection};
 
 use crate::config::Config;
 use crate::json::objects;
-use crate::lists::List;
+use crate::lists::{List, Lists};
 use crate::needs;
 use crate::record::Record;
 use crate::text::{join, note};
+use crate::view::View;
 
 /// What all steps share.
 pub(crate) struct Injection<'a> {
@@ -30,15 +31,15 @@ pub(crate) enum Put {
 }
 
 impl<'a> Injection<'a> {
-    pub(crate) fn begin(config: &'a Config, pod: &'a Pod) -> Result<Self, Error> {
+    pub(crate) fn begin(config: &'a Config, pod: &'a Pod, view: &mut View) -> Result<Self, Error> {
         let mut injection = Self {
             config,
             pod,
-            before: Record::read(config, pod)?,
+            before: Record::read(config, view),
             paths: Vec::new(),
             denials: Vec::new(),
         };
-        injection.retire_containers()?;
+        injection.retire_containers(&mut view.lists)?;
         Ok(injection)
     }
 
@@ -85,31 +86,30 @@ impl<'a> Injection<'a> {
     }
 
     /// Removes containers of an earlier configuration first: the present one may have given their names to another list.
-    fn retire_containers(&mut self) -> Result<(), Error> {
-        let Self {
-            config,
-            pod,
-            before,
-            ..
-        } = self;
+    fn retire_containers(&mut self, lists: &mut Lists) -> Result<(), Error> {
+        let config = self.config;
         let mut kept = Vec::new();
-        for path in before.paths.drain(..) {
-            let is_retired = List::of(&path).is_some()
-                && config
+        for path in self.before.paths.drain(..) {
+            let list = List::of(&path).filter(|_| {
+                config
                     .retired
                     .iter()
                     .any(|grant| needs::covers(grant, &path))
-                && !config
-                    .containers
-                    .iter()
-                    .any(|sidecar| sidecar.path() == path);
-            if is_retired {
-                pod.remove(&path)?;
+                    && !config
+                        .containers
+                        .iter()
+                        .any(|sidecar| sidecar.path() == path)
+            });
+            if let Some(list) = list {
+                self.pod.remove(&path)?;
+                lists
+                    .containers_mut(list)
+                    .retain(|container| list.element(container.string("name")) != path);
             } else {
                 kept.push(path);
             }
         }
-        before.paths = kept;
+        self.before.paths = kept;
         Ok(())
     }
 }
@@ -145,19 +145,18 @@ fn remove(pod: &Pod, grants: &[String], path: &str) -> Result<Removal, Error> {
 }
 
 fn is_mounted(pod: &Pod, volume: &str) -> Result<bool, Error> {
+    const KINDS: [&str; 2] = ["volumeMounts", "volumeDevices"];
     for list in [List::Containers, List::InitContainers] {
-        for name in list.names(pod)? {
-            let container = list.element(&name);
-            for field in ["/volumeMounts", "/volumeDevices"] {
-                let mounts = pod.get_json(&[&container, field].concat())?;
-                if mounts.is_some_and(|mounts| {
-                    objects(&mounts)
-                        .iter()
-                        .any(|mount| mount.string("name") == volume)
-                }) {
-                    return Ok(true);
-                }
-            }
+        let text = pod.view_json(list.path(), &["/*/volumeMounts", "/*/volumeDevices"])?;
+        let containers = text.map(|text| objects(&text)).unwrap_or_default();
+        let is_mounted = containers.iter().any(|container| {
+            KINDS.iter().any(|kind| {
+                let mounts = container.objects(kind);
+                mounts.iter().any(|mount| mount.string("name") == volume)
+            })
+        });
+        if is_mounted {
+            return Ok(true);
         }
     }
     Ok(false)

@@ -50,6 +50,11 @@ impl Object {
         }
     }
 
+    /// Adds a field that is not there yet.
+    pub(crate) fn push(&mut self, key: String, value: Raw) {
+        self.0.push((key, value.into_text()));
+    }
+
     /// Sets a field that is missing.
     pub(crate) fn fill(&mut self, key: &str, text: &str) {
         if !self.has(key) {

@@ -18,6 +18,7 @@ mod security;
 mod selector;
 mod text;
 mod validate;
+mod view;
 mod volumes;
 
 #[cfg(test)]
@@ -28,8 +29,8 @@ use podloom_plugin_sdk::{Error, Mutator, Needs, Pod, Rejection, Request};
 pub use config::Config;
 use decide::Decision;
 use injection::Injection;
-use lists::Lists;
 use text::{element, note};
+use view::View;
 
 /// The plugin.
 pub struct Plugin;
@@ -51,44 +52,41 @@ impl Mutator for Plugin {
     }
 
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
-        match decide::decide(config, request, pod)? {
-            Decision::Inject => inject(config, request, pod),
+        let mut view = View::read(config, pod)?;
+        match decide::decide(config, request, &view) {
+            Decision::Inject => inject(config, request, pod, view),
             Decision::Leave(reason) => {
                 note(&["not injected: ", &reason]);
                 Ok(())
             }
             Decision::Strip(reason) => {
                 note(&["not injected: ", &reason]);
-                Injection::begin(config, pod)?.finish()
+                Injection::begin(config, pod, &mut view)?.finish()
             }
         }
     }
 }
 
-fn inject(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
-    let mut injection = Injection::begin(config, pod)?;
-    let mut lists = Lists::read(config, pod)?;
-    let steps = containers::plan(&mut injection, request, &lists)?;
+fn inject(config: &Config, request: &Request, pod: &Pod, mut view: View) -> Result<(), Rejection> {
+    let mut injection = Injection::begin(config, pod, &mut view)?;
+    let steps = containers::plan(&mut injection, request, &view);
     if !steps.is_empty() || config.containers.is_empty() {
         let volumes = volumes::add(&mut injection, &steps)?;
-        add_pull_secrets(&mut injection)?;
-        containers::write(&mut injection, &steps, &mut lists, &volumes)?;
-        additions::add(&mut injection, &lists, &volumes)?;
+        add_pull_secrets(&mut injection, &view)?;
+        containers::write(&mut injection, &steps, &mut view.lists, &volumes)?;
+        additions::add(&mut injection, &view.lists, &volumes)?;
     }
     injection.finish()
 }
 
 /// Adds pull secrets to a list that the pod has. Making one would keep the API server from copying the service account's.
-fn add_pull_secrets(injection: &mut Injection<'_>) -> Result<(), Error> {
+fn add_pull_secrets(injection: &mut Injection<'_>, view: &View) -> Result<(), Error> {
     let secrets = &injection.config.image_pull_secrets;
     if secrets.is_empty() {
         return Ok(());
     }
-    if injection
-        .pod
-        .get_json(&[needs::PULL_SECRETS, "/0/name"].concat())?
-        .is_none()
-    {
+    let theirs = view.spec.objects("imagePullSecrets");
+    if !theirs.first().is_some_and(|secret| secret.has("name")) {
         note(&[
             "no pull secret is added: the pod has none of its own, so the service account's are used",
         ]);

@@ -1,10 +1,7 @@
 //! The pod's three lists of containers, which share one name space.
 
-use podloom_plugin_sdk::{Error, Pod};
-
-use crate::config::Config;
-use crate::json::inner;
-use crate::text::{decimal, element};
+use crate::json::{Object, quote};
+use crate::text::element;
 
 /// A list of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,71 +49,42 @@ impl List {
     pub(crate) fn element(self, name: &str) -> String {
         element(self.path(), "name", name)
     }
-
-    /// The names of the pod's containers, in order. Asked one by one, so that the rest of them need not be readable.
-    pub(crate) fn names(self, pod: &Pod) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        loop {
-            let place = [self.path(), "/", &decimal(names.len()), "/name"].concat();
-            match pod.get_json(&place)?.as_deref().and_then(inner) {
-                Some(name) => names.push(name.to_owned()),
-                None => return Ok(names),
-            }
-        }
-    }
 }
 
-/// The names in the lists, kept up with what is injected.
-pub(crate) struct Lists {
-    pub(crate) containers: Vec<String>,
-    pub(crate) init_containers: Vec<String>,
-    pub(crate) ephemeral_containers: Vec<String>,
-}
+/// What is known of the containers in the lists, kept up with what is injected.
+#[derive(Debug, Default)]
+pub(crate) struct Lists([Vec<Object>; 3]);
 
 impl Lists {
-    /// Reads the names. Those of `containers` may be many and are rarely needed: else only those that collide are there.
-    pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
-        let needs_all = !config.add_to_containers.is_empty()
-            || config.containers.iter().any(|sidecar| {
-                sidecar.list() == List::Containers || sidecar.container.has("ports")
-            });
-        let containers = if needs_all {
-            List::Containers.names(pod)?
-        } else {
-            let mut taken = Vec::new();
-            for sidecar in &config.containers {
-                let place = List::Containers.element(sidecar.name());
-                if pod.get_json(&[&place, "/name"].concat())?.is_some() {
-                    taken.push(sidecar.name().to_owned());
-                }
-            }
-            taken
-        };
-        Ok(Self {
-            containers,
-            init_containers: List::InitContainers.names(pod)?,
-            ephemeral_containers: List::EphemeralContainers.names(pod)?,
-        })
-    }
-
-    pub(crate) fn names(&self, list: List) -> &[String] {
+    pub(crate) fn containers(&self, list: List) -> &[Object] {
+        let [containers, init, ephemeral] = &self.0;
         match list {
-            List::Containers => &self.containers,
-            List::InitContainers => &self.init_containers,
-            List::EphemeralContainers => &self.ephemeral_containers,
+            List::Containers => containers,
+            List::InitContainers => init,
+            List::EphemeralContainers => ephemeral,
         }
     }
 
-    pub(crate) fn names_mut(&mut self, list: List) -> &mut Vec<String> {
+    pub(crate) fn containers_mut(&mut self, list: List) -> &mut Vec<Object> {
+        let [containers, init, ephemeral] = &mut self.0;
         match list {
-            List::Containers => &mut self.containers,
-            List::InitContainers => &mut self.init_containers,
-            List::EphemeralContainers => &mut self.ephemeral_containers,
+            List::Containers => containers,
+            List::InitContainers => init,
+            List::EphemeralContainers => ephemeral,
         }
+    }
+
+    /// Follows an insertion.
+    pub(crate) fn insert(&mut self, list: List, index: usize, name: &str) {
+        let mut container = Object::default();
+        container.set("name", &quote(name));
+        self.containers_mut(list).insert(index, container);
     }
 
     pub(crate) fn has(&self, list: List, name: &str) -> bool {
-        self.names(list).iter().any(|known| known == name)
+        self.containers(list)
+            .iter()
+            .any(|known| known.string("name") == name)
     }
 
     /// The other list in which a name is taken.

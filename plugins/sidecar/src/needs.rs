@@ -56,23 +56,22 @@ pub(crate) fn writes(config: &Config) -> Vec<String> {
     writes
 }
 
-fn reads(config: &Config) -> Vec<String> {
-    let mut reads: Vec<String> = [
+/// What is looked at before anything is written.
+pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
+    let mut fields = vec![
         decide::MIRROR,
+        INJECTED,
+        decide::INJECT_ANNOTATION,
+        decide::INJECT_LABEL,
         decide::OS,
         decide::NODE_OS,
         decide::HOST_NETWORK,
-        decide::INJECT_LABEL,
-        decide::INJECT_ANNOTATION,
-    ]
-    .map(str::to_owned)
-    .into();
-    let mut add = |paths: &[&str]| reads.push(paths.concat());
+        "/spec/containers/*/name",
+        "/spec/initContainers/*/name",
+        "/spec/ephemeralContainers/*/name",
+    ];
     if decide::has_selectors(config) {
-        add(&[decide::LABELS]);
-    }
-    for list in List::ALL {
-        add(&[list.path(), "/*/name"]);
+        fields.push(decide::LABELS);
     }
     let concurrent = || {
         config
@@ -81,23 +80,34 @@ fn reads(config: &Config) -> Vec<String> {
             .filter(|sidecar| sidecar.placement != Placement::Init)
     };
     if concurrent().any(|sidecar| sidecar.container.has("ports")) {
-        add(&["/spec/containers/*/ports"]);
-        add(&["/spec/initContainers/*/ports"]);
-        add(&["/spec/initContainers/*/restartPolicy"]);
+        fields.extend([
+            "/spec/containers/*/ports",
+            "/spec/initContainers/*/ports",
+            "/spec/initContainers/*/restartPolicy",
+        ]);
     }
     if concurrent().any(|sidecar| sidecar.placement == Placement::Classic) {
-        add(&["/spec/restartPolicy"]);
+        fields.push("/spec/restartPolicy");
     }
     if !config.image_pull_secrets.is_empty() {
-        add(&[PULL_SECRETS, "/*/name"]);
+        fields.push("/spec/imagePullSecrets/*/name");
     }
+    fields
+}
+
+fn reads(config: &Config) -> Vec<String> {
+    let mut reads = fields(config);
+    // What is written may be read.
+    reads.retain(|path| *path != INJECTED);
     if !volumes::names(config).is_empty() || !config.retired.is_empty() {
-        for list in [List::Containers, List::InitContainers] {
-            add(&[list.path(), "/*/volumeMounts"]);
-            add(&[list.path(), "/*/volumeDevices"]);
-        }
+        reads.extend([
+            "/spec/containers/*/volumeMounts",
+            "/spec/containers/*/volumeDevices",
+            "/spec/initContainers/*/volumeMounts",
+            "/spec/initContainers/*/volumeDevices",
+        ]);
     } else if !config.add_to_containers.volume_mounts.is_empty() {
-        add(&["/spec/containers/*/volumeMounts"]);
+        reads.push("/spec/containers/*/volumeMounts");
     }
     let mounts = |key: &str| {
         config
@@ -109,9 +119,9 @@ fn reads(config: &Config) -> Vec<String> {
         || mounts("volumeDevices")
         || !config.add_to_containers.volume_mounts.is_empty()
     {
-        add(&["/spec/volumes/*/name"]);
+        reads.push("/spec/volumes/*/name");
     }
-    reads
+    reads.into_iter().map(str::to_owned).collect()
 }
 
 /// The containers that are added to.

@@ -1,12 +1,10 @@
 //! Ports: the containers of a pod share one network.
 
-use podloom_plugin_sdk::Error;
-
 use crate::config::{OnPortConflict, Placement, Sidecar};
 use crate::injection::Injection;
-use crate::json::{Object, objects};
+use crate::json::Object;
 use crate::lists::{List, Lists};
-use crate::text::{self, decimal, note};
+use crate::text::{self, note};
 
 /// What two ports have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,43 +28,27 @@ impl Clash {
 }
 
 /// Compares a container's ports with those of the containers that run at the same time.
-pub(crate) fn check(
-    injection: &mut Injection<'_>,
-    sidecar: &Sidecar,
-    name: &str,
-    lists: &Lists,
-) -> Result<(), Error> {
+pub(crate) fn check(injection: &mut Injection<'_>, sidecar: &Sidecar, name: &str, lists: &Lists) {
     let ours = sidecar.container.objects("ports");
     if ours.is_empty() || sidecar.placement == Placement::Init {
-        return Ok(());
+        return;
     }
     for list in [List::Containers, List::InitContainers] {
-        for (index, other) in lists.names(list).iter().enumerate() {
+        for container in lists.containers(list) {
+            let other = container.string("name");
             if other == name || injection.before.has(&list.element(other)) {
                 // Itself, or one of ours: those were compared when the configuration was validated.
                 continue;
             }
-            let container = [list.path(), "/", &decimal(index)].concat();
-            let Some(theirs) = injection.pod.get_json(&[&container, "/ports"].concat())? else {
-                continue;
-            };
-            let Some(clash) = find(&ours, &objects(&theirs)) else {
-                continue;
-            };
-            if list == List::InitContainers && !is_native(injection, &container)? {
+            if list == List::InitContainers && container.string("restartPolicy") != "Always" {
+                // It has ended by then.
                 continue;
             }
-            report(injection, clash, [name, " and ", other]);
+            if let Some(clash) = find(&ours, &container.objects("ports")) {
+                report(injection, clash, [name, " and ", other]);
+            }
         }
     }
-    Ok(())
-}
-
-fn is_native(injection: &Injection<'_>, container: &str) -> Result<bool, Error> {
-    let policy = injection
-        .pod
-        .get_json(&[container, "/restartPolicy"].concat())?;
-    Ok(policy.is_some_and(|policy| policy == "\"Always\""))
 }
 
 fn report(injection: &mut Injection<'_>, clash: Clash, containers: [&str; 3]) {

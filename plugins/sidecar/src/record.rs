@@ -1,11 +1,14 @@
 //! What earlier runs injected: the annotation that says which parts of a pod are ours.
 
-use podloom_plugin_sdk::{Error, Pod};
+use podloom_plugin_sdk::{Error, Pod, json};
 
 use crate::config::{Config, Position};
 use crate::json::{Object, quote, strings};
 use crate::text::{join, note};
+use crate::view::View;
 
+/// The annotation's key.
+const KEY: &str = "sidecar.podloom.dev/injected";
 pub(crate) const INJECTED: &str = "/metadata/annotations/sidecar.podloom.dev~1injected";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -26,28 +29,28 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
+    pub(crate) fn read(config: &Config, view: &View) -> Self {
         let hash = hash(config);
-        let text: Option<String> = pod.get(INJECTED)?;
-        let Some(annotation) = &text else {
-            return Ok(Self {
+        let Some(text) = view.annotations.get(KEY) else {
+            return Self {
                 hash,
                 ..Self::default()
-            });
+            };
         };
-        let fields = Object::parse(annotation).unwrap_or_default();
+        let annotation: String = json::from_str(text).unwrap_or_default();
+        let fields = Object::parse(&annotation).unwrap_or_default();
         let paths = fields.get("paths").and_then(strings);
         if paths.is_none() {
             note(&[
                 "the annotation sidecar.podloom.dev/injected is not one of ours, so nothing in the pod counts as injected",
             ]);
         }
-        Ok(Self {
+        Self {
             is_current: fields.string("hash") == hash && fields.string("version") == VERSION,
             paths: paths.unwrap_or_default(),
-            text,
+            text: Some(annotation),
             hash,
-        })
+        }
     }
 
     pub(crate) fn has(&self, path: &str) -> bool {
