@@ -2,7 +2,6 @@
 
 use anyhow::Context;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::paths::LocationSegment;
 use jsonschema::{ValidationError, Validator};
 use podloom_api::SelenosisApi;
 use serde_json::{Map, Value, json};
@@ -167,14 +166,8 @@ impl Schema {
     }
 
     fn explain(&self, document: &Document, error: &ValidationError<'_>, findings: &mut Findings) {
-        let mut path: Vec<Step> = error
-            .instance_path()
-            .iter()
-            .map(|segment| match segment {
-                LocationSegment::Property(key) => Step::Key(key.to_string()),
-                LocationSegment::Index(index) => Step::Index(index),
-            })
-            .collect();
+        // A version such as "143" is a key, though its segment looks like an index.
+        let mut path = document.steps(error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 let known = self.siblings(error.schema_path().as_str());
@@ -193,6 +186,10 @@ impl Schema {
             ValidationErrorKind::Type { kind } => {
                 let expected = expected_types(kind);
                 let message = embedded::wrong_type(document, &path, error.instance(), &expected);
+                findings.refusals.push(document.refuse(&path, message));
+            }
+            ValidationErrorKind::Enum { options } => {
+                let message = format!("is {} and must be {}", error.instance(), one_of(options));
                 findings.refusals.push(document.refuse(&path, message));
             }
             _ => findings
@@ -222,6 +219,18 @@ pub(super) fn unknown_field(field: &str, known: &[&str]) -> String {
         None if known.is_empty() || known.len() > MOST_LISTED => "unknown field".to_owned(),
         None => format!("unknown field; there are {}", known.join(", ")),
     }
+}
+
+/// The values of an enumeration, without the null that stands for no value.
+fn one_of(options: &Value) -> String {
+    let options: Vec<String> = options
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|option| !option.is_null())
+        .map(Value::to_string)
+        .collect();
+    options.join(" or ")
 }
 
 fn expected_types(kind: &TypeKind) -> String {
