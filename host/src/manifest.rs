@@ -6,6 +6,7 @@ mod embedded;
 mod field;
 mod kinds;
 mod node;
+mod numbering;
 mod parse;
 mod source;
 mod suggest;

@@ -9,18 +9,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Map, Number, Value};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Location, Options};
 
 use super::document::{Document, Inside, Mark, Spot};
 use super::field::{self, Step};
 use super::node::{Node, Raw};
+use super::numbering::Numbering;
 use super::source::Source;
 use crate::refusal::{Place, Refusal};
 
 /// Deeper than any object of Kubernetes (a CRD with a pod inside needs about sixty), and safe for every recursion here.
 const MAX_DEPTH: usize = 128;
-/// No object needs so many values; an alias bomb needs more.
-const MAX_NODES: usize = 250_000;
+/// Thousands of pods in one file; each value takes some hundred bytes of memory.
+const MAX_NODES: usize = 1_000_000;
+/// More than anyone puts into one file.
+const MAX_DOCUMENTS: usize = 50_000;
 /// What aliases may add to the text, in parser events.
 const MAX_REPLAYED: usize = 100_000;
 
@@ -60,11 +64,12 @@ fn read(source: &Source, refusals: &mut Vec<Refusal>) -> Result<Vec<Read>, Vec<R
     let nodes = serde_saphyr::from_multiple_with_options::<Node>(&source.text, options())
         .map_err(|error| vec![syntax_error(source, &error)])?;
     let mut documents = Vec::new();
+    let mut numbering = Numbering::new(&source.text);
     for node in nodes {
         if matches!(node.raw, Raw::Null) {
             continue;
         }
-        let number = document_number(&source.text, node.at.line());
+        let number = numbering.document(node.at.line());
         let mut reader = Reader {
             source,
             number,
@@ -87,6 +92,9 @@ fn options() -> Options {
             max_depth: MAX_DEPTH,
             flow_nesting_limit: MAX_DEPTH,
             max_nodes: MAX_NODES,
+            // Each list and each map has an end, which counts here, and each document two.
+            max_events: 2 * MAX_NODES + 2 * MAX_DOCUMENTS,
+            max_documents: MAX_DOCUMENTS,
         },
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: MAX_REPLAYED,
@@ -164,28 +172,6 @@ fn text_field(value: &Value, field: &str) -> String {
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned()
-}
-
-/// Which document of the file a line is in, counting the separators: as a person would.
-fn document_number(text: &str, line: u64) -> usize {
-    let mut number = 1;
-    let mut content = false;
-    for (index, here) in text.lines().enumerate() {
-        if index as u64 >= line {
-            break;
-        }
-        let separator = here
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
-        if separator {
-            number += usize::from(content);
-            content = true;
-        } else if !content {
-            let here = here.trim_start_matches('\u{feff}').trim();
-            content = !(here.is_empty() || here.starts_with(['#', '%']));
-        }
-    }
-    number
 }
 
 /// Turns nodes into values and marks, by Kubernetes' rules for keys.
@@ -324,6 +310,10 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("key {key:?} is given twice")
         }
+        serde_saphyr::Error::Budget { breach, .. } => too_large(breach),
+        serde_saphyr::Error::AliasReplayLimitExceeded { .. } => {
+            "the aliases stand for too much text: write it out, in several files".to_owned()
+        }
         other => {
             let text = other.to_string();
             let suffix = format!(" at line {line}, column {column}");
@@ -339,12 +329,26 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
     Refusal::at(
         Place {
             file: source.name.clone(),
-            document: document_number(&source.text, line),
+            document: Numbering::new(&source.text).document(line),
             line,
             column,
         },
         message,
     )
+}
+
+/// Says which limit a text is over, and what to do.
+fn too_large(breach: &BudgetBreach) -> String {
+    match breach {
+        BudgetBreach::Depth { .. } => format!("nested more than {MAX_DEPTH} levels deep"),
+        BudgetBreach::Documents { .. } => {
+            format!("more than {MAX_DOCUMENTS} documents: split the file")
+        }
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+            format!("more than {MAX_NODES} values: split the file")
+        }
+        other => format!("larger than is read: {other:?}"),
+    }
 }
 
 #[cfg(test)]

@@ -65,6 +65,11 @@ fn hostile_input_ends_quickly() {
         "]".repeat(5000)
     );
     check(&["render", "-f", "-"], &deep, 1, "error: -:3:");
+    let deep = (0..200).fold(String::new(), |text, depth| {
+        text + &" ".repeat(depth) + "a:\n"
+    });
+    let expected = "nested more than 128 levels deep";
+    check(&["render", "-f", "-"], &deep, 1, expected);
     let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for (name, before) in "bcdefghij".chars().zip("abcdefghi".chars()) {
         let row = vec![format!("*{before}"); 9].join(", ");

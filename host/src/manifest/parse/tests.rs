@@ -1,4 +1,4 @@
-use super::{Source, document_number, parse};
+use super::{Source, parse};
 use crate::manifest::field::Step;
 
 fn source(text: &str) -> Source {
@@ -40,11 +40,17 @@ fn an_alias_is_where_its_anchor_is() {
 }
 
 #[test]
-fn documents_are_counted_as_people_count() {
-    let text = "# a comment\n%YAML 1.2\n---\na: 1\n---\n\n--- # third\nb: 1\n";
-    for (line, number) in [(3, 1), (4, 1), (6, 2), (8, 3)] {
-        assert_eq!(document_number(text, line), number, "line {line}");
-    }
-    assert_eq!(document_number("a: 1\n---\nb: 1\n", 3), 2);
-    assert_eq!(document_number("{}", 1), 1);
+fn a_file_of_many_objects_is_read() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n";
+    let documents = parse(&source(&pod.repeat(3000))).unwrap();
+    assert_eq!(documents.len(), 3000);
+    assert_eq!(documents.last().unwrap().place(&[]).document, 3000);
+}
+
+#[test]
+fn what_is_too_large_is_told_with_its_limit() {
+    let text = "---\na: 1\n".repeat(60_000);
+    let refusals = parse(&source(&text)).unwrap_err();
+    let expected = "more than 50000 documents: split the file";
+    assert_eq!(refusals.first().unwrap().message, expected);
 }
