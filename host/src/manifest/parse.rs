@@ -145,23 +145,53 @@ fn collect(
         ));
         return;
     }
-    if document.kind != "List" {
+    let Some(item_type) = ItemType::of(&document) else {
         documents.push(document);
         return;
-    }
+    };
     let items = document.value.get_mut("items").map(Value::take);
     let marks = match std::mem::take(&mut document.mark.inside) {
         Inside::Map(mut fields) => fields.remove("items").map(|mark| mark.inside),
         _ => None,
     };
     if let (Some(Value::Array(items)), Some(Inside::List(marks))) = (items, marks) {
-        for (value, mark) in items.into_iter().zip(marks) {
+        for (mut value, mark) in items.into_iter().zip(marks) {
+            item_type.complete(&mut value);
             let item = Read {
                 number,
                 value,
                 mark,
             };
             collect(source, item, documents, refusals);
+        }
+    }
+}
+
+/// What the items of a list are that do not say it themselves, as in a PodList of the API server.
+struct ItemType {
+    fields: Vec<(&'static str, String)>,
+}
+
+impl ItemType {
+    /// None if the document is no list: one is a List, or a kind that ends with it and has items.
+    fn of(document: &Document) -> Option<Self> {
+        let kind = document.kind.strip_suffix("List")?;
+        if kind.is_empty() {
+            return Some(Self { fields: Vec::new() });
+        }
+        document.value.get("items")?.as_array()?;
+        Some(Self {
+            fields: vec![
+                ("apiVersion", document.api_version.clone()),
+                ("kind", kind.to_owned()),
+            ],
+        })
+    }
+
+    fn complete(&self, item: &mut Value) {
+        let Value::Object(item) = item else { return };
+        for (field, text) in &self.fields {
+            item.entry(*field).or_insert_with(|| text.clone().into());
         }
     }
 }

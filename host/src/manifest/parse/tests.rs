@@ -54,3 +54,27 @@ fn what_is_too_large_is_told_with_its_limit() {
     let expected = "more than 50000 documents: split the file";
     assert_eq!(refusals.first().unwrap().message, expected);
 }
+
+#[test]
+fn lists_are_taken_apart() {
+    let text = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- {apiVersion: apps/v1, kind: DeploymentList, items: [{metadata: {name: b}}]}\n---\napiVersion: example.com/v1\nkind: AllowList\nspec: {}\n---\napiVersion: v1\nkind: List\n";
+    let documents = parse(&source(text)).unwrap();
+    let found: Vec<_> = documents
+        .iter()
+        .map(|document| {
+            (
+                document.value["apiVersion"].as_str(),
+                document.kind.as_str(),
+                document.name(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (Some("v1"), "Pod", "a"),
+            (Some("apps/v1"), "Deployment", "b"),
+            (Some("example.com/v1"), "AllowList", ""),
+        ]
+    );
+}
