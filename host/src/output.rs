@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+use serde_saphyr::DoubleQuoted;
 
 use crate::cli::Format;
 use crate::refusal::Failure;
@@ -58,7 +60,26 @@ pub(crate) fn yaml(value: &Value) -> anyhow::Result<String> {
         // Long lines stay lines: folded text is hard to read and to search.
         folded_wrap_chars: usize::MAX,
     };
-    serde_saphyr::to_string_with_options(value, options).context("could not write YAML")
+    serde_saphyr::to_string_with_options(&Quoted(value), options).context("could not write YAML")
+}
+
+/// A value whose texts are in quotes where `kubectl` could not read the block that they would be: a block that begins
+/// with a tab is YAML, but to its parser a tab is bad indentation.
+struct Quoted<'a>(&'a Value);
+
+impl Serialize for Quoted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) if text.trim_start_matches('\n').starts_with('\t') => {
+                DoubleQuoted(text).serialize(serializer)
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Quoted)),
+            Value::Object(fields) => {
+                serializer.collect_map(fields.iter().map(|(key, value)| (key, Quoted(value))))
+            }
+            other => other.serialize(serializer),
+        }
+    }
 }
 
 /// JSON, indented.

@@ -79,6 +79,14 @@ fn writes_as_kubectl_does() {
 }
 
 #[test]
+fn no_block_begins_with_a_tab() {
+    check(
+        &json!({ "a": "\tx\ny\n", "b": ["\n\tx\n"], "c": "all:\n\tmake\n" }),
+        "a: \"\\tx\\ny\\n\"\nb:\n- \"\\n\\tx\\n\"\nc: |\n  all:\n  \tmake\n",
+    );
+}
+
+#[test]
 fn what_is_written_reads_as_the_same() {
     let texts = [
         "",
