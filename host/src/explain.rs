@@ -8,6 +8,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
+use crate::refusal::plain;
 
 /// The diff of one object: a header, and below it what each plugin wrote and said.
 pub(crate) fn object(title: &str, runs: &[PluginRun]) -> String {
@@ -58,7 +59,7 @@ fn change(write: &Write) -> String {
         .as_deref()
         // What was written is JSON, or it would not have been taken.
         .map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::String(new.to_owned())));
-    let path = &write.path;
+    let path = &plain(&write.path);
     let mut text = String::new();
     match (&write.old, &new) {
         (None, Some(new)) => one_sided(&mut text, '+', path, new),

@@ -52,7 +52,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = &self.place {
-            write!(f, "{}:", place.file)?;
+            write!(f, "{}:", plain(&place.file))?;
             if place.line > 0 {
                 write!(f, "{}:{}:", place.line, place.column)?;
             }
@@ -60,15 +60,31 @@ impl fmt::Display for Refusal {
         }
         let mut separator = if self.place.is_some() { ", " } else { "" };
         for part in [&self.object, &self.field].into_iter().flatten() {
-            write!(f, "{separator}{part}")?;
+            write!(f, "{separator}{}", plain(part))?;
             separator = ", ";
         }
         if separator == ", " {
             write!(f, ": ")?;
         }
         // A message of several lines stays one entry of the list.
-        write!(f, "{}", self.message.trim_end().replace('\n', "\n    "))
+        let mut indent = "";
+        for line in self.message.trim_end().lines() {
+            write!(f, "{indent}{}", plain(line))?;
+            indent = "\n    ";
+        }
+        Ok(())
     }
+}
+
+/// Text of a file as a terminal may show it: control characters could move the cursor or change what was printed before.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|char| {
+            let escaped = char.is_control().then(|| char.escape_unicode());
+            let shown = escaped.is_none().then_some(char);
+            escaped.into_iter().flatten().chain(shown)
+        })
+        .collect()
 }
 
 /// Why a command failed; the variant decides the exit code.

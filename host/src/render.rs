@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cli::RenderArguments;
 use crate::manifest::{self, Depth, Document, Kind};
-use crate::refusal::{Failure, Refusal};
+use crate::refusal::{Failure, Refusal, plain};
 use crate::{explain, load, output};
 
 use self::browser::Configs;
@@ -120,7 +120,7 @@ fn title(document: &Document, setting: &Setting<'_>) -> String {
         "" => "(name to be generated)",
         name => name,
     };
-    format!("{} {namespace}/{name}", document.kind)
+    plain(&format!("{} {namespace}/{name}", document.kind))
 }
 
 fn warn(warning: &Refusal) {

@@ -37,3 +37,13 @@ fn says_as_much_as_is_known() {
         "no objects\n    at all",
     );
 }
+
+#[test]
+fn a_file_cannot_speak_to_the_terminal() {
+    let mut refusal = Refusal::at(place(1), "has the key \u{1b}[2J\nsecond line");
+    refusal.object = Some("Pod \u{1b}[31mred\u{9b}0m".to_owned());
+    check(
+        &refusal,
+        "shop.yaml:1:5: document 2, Pod \\u{1b}[31mred\\u{9b}0m: has the key \\u{1b}[2J\n    second line",
+    );
+}
