@@ -1,29 +1,43 @@
 //! A bound on the number of calls that run at the same time.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Counts free permits; waiting callers are woken one by one.
 pub(super) struct Permits {
-    free: Mutex<usize>,
+    count: Mutex<Count>,
     freed: Condvar,
 }
 
+struct Count {
+    free: usize,
+    /// Waking is a system call, even where nobody waits; this saves it.
+    waiting: usize,
+}
+
 impl Permits {
-    pub(super) fn new(count: usize) -> Self {
+    pub(super) fn new(free: usize) -> Self {
         Self {
-            free: Mutex::new(count),
+            count: Mutex::new(Count { free, waiting: 0 }),
             freed: Condvar::new(),
         }
     }
 
     pub(super) fn acquire(&self) -> Permit<'_> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = self
-            .freed
-            .wait_while(free, |free| *free == 0)
-            .unwrap_or_else(PoisonError::into_inner);
-        *free -= 1;
+        let mut count = self.count();
+        if count.free == 0 {
+            count.waiting += 1;
+            count = self
+                .freed
+                .wait_while(count, |count| count.free == 0)
+                .unwrap_or_else(PoisonError::into_inner);
+            count.waiting -= 1;
+        }
+        count.free -= 1;
         Permit { permits: self }
+    }
+
+    fn count(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -34,11 +48,12 @@ pub(crate) struct Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self
-            .permits
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) += 1;
-        self.permits.freed.notify_one();
+        let mut count = self.permits.count();
+        count.free += 1;
+        let is_awaited = count.waiting > 0;
+        drop(count);
+        if is_awaited {
+            self.permits.freed.notify_one();
+        }
     }
 }
