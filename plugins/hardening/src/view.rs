@@ -9,7 +9,7 @@ mod security_context;
 use podloom_plugin_sdk::{Error, Pod, json, path};
 
 use self::fields::fields;
-use self::read::{Elements, Fields, Target};
+use self::read::{Fields, List, Object, Target};
 pub(crate) use self::security_context::{Options, SecurityContext};
 use crate::config::Config;
 
@@ -43,8 +43,8 @@ impl Fields for Spec {
             "hostPID" => Target::Flag(&mut self.host_pid),
             "hostIPC" => Target::Flag(&mut self.host_ipc),
             "hostUsers" => Target::Flag(&mut self.host_users),
-            "os" => Target::Object(&mut self.os),
-            "nodeSelector" => Target::Object(&mut self.node_selector),
+            "os" => Target::Object(Object::Named(&mut self.os)),
+            "nodeSelector" => Target::Object(Object::NodeSelector(&mut self.node_selector)),
             "serviceAccountName" => Target::Text(&mut self.service_account_name),
             "serviceAccount" => Target::Text(&mut self.service_account),
             "automountServiceAccountToken" => {
@@ -52,8 +52,10 @@ impl Fields for Spec {
             }
             "enableServiceLinks" => Target::Flag(&mut self.enable_service_links),
             "resources" => Target::Presence(&mut self.resources),
-            "securityContext" => Target::Object(&mut self.security_context),
-            "volumes" => Target::List(&mut self.volumes),
+            "securityContext" => {
+                Target::Object(Object::SecurityContext(&mut self.security_context))
+            }
+            "volumes" => Target::List(List::Volumes(&mut self.volumes)),
             "initContainers" => self.containers.of("/spec/initContainers", true),
             "containers" => self.containers.of("/spec/containers", true),
             "ephemeralContainers" => self.containers.of("/spec/ephemeralContainers", false),
@@ -141,14 +143,16 @@ impl Fields for Container {
             "name" => Target::Text(&mut self.name),
             "image" => Target::Text(&mut self.image),
             "imagePullPolicy" => Target::Text(&mut self.image_pull_policy),
-            "resources" => Target::Object(&mut self.resources),
-            "securityContext" => Target::Object(&mut self.security_context),
-            "ports" => Target::List(&mut self.ports),
-            "volumeMounts" => Target::List(&mut self.volume_mounts),
-            "livenessProbe" => Target::Object(&mut self.liveness_probe),
-            "readinessProbe" => Target::Object(&mut self.readiness_probe),
-            "startupProbe" => Target::Object(&mut self.startup_probe),
-            "lifecycle" => Target::Object(&mut self.lifecycle),
+            "resources" => Target::Object(Object::Resources(&mut self.resources)),
+            "securityContext" => {
+                Target::Object(Object::SecurityContext(&mut self.security_context))
+            }
+            "ports" => Target::List(List::Ports(&mut self.ports)),
+            "volumeMounts" => Target::List(List::Mounts(&mut self.volume_mounts)),
+            "livenessProbe" => Target::Object(Object::Handler(&mut self.liveness_probe)),
+            "readinessProbe" => Target::Object(Object::Handler(&mut self.readiness_probe)),
+            "startupProbe" => Target::Object(Object::Handler(&mut self.startup_probe)),
+            "lifecycle" => Target::Object(Object::Lifecycle(&mut self.lifecycle)),
             _ => Target::Nothing,
         }
     }
@@ -208,8 +212,8 @@ pub(crate) struct Handler {
 impl Fields for Handler {
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
-            "httpGet" => Target::Object(&mut self.http_get),
-            "tcpSocket" => Target::Object(&mut self.tcp_socket),
+            "httpGet" => Target::Object(Object::Address(&mut self.http_get)),
+            "tcpSocket" => Target::Object(Object::Address(&mut self.tcp_socket)),
             _ => Target::Nothing,
         }
     }
@@ -238,8 +242,8 @@ pub(crate) struct Lifecycle {
 impl Fields for Lifecycle {
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
-            "postStart" => Target::Object(&mut self.post_start),
-            "preStop" => Target::Object(&mut self.pre_stop),
+            "postStart" => Target::Object(Object::Handler(&mut self.post_start)),
+            "preStop" => Target::Object(Object::Handler(&mut self.pre_stop)),
             _ => Target::Nothing,
         }
     }
@@ -264,7 +268,7 @@ impl Fields for Volume {
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
             "name" => Target::Text(&mut self.name),
-            "projected" => Target::Object(&mut self.projected),
+            "projected" => Target::Object(Object::Projected(&mut self.projected)),
             _ => {
                 let source = Source {
                     field: key.to_owned(),
@@ -287,13 +291,9 @@ pub(crate) struct Projected {
 }
 
 impl Fields for Projected {
-    fn found(&mut self) {
-        self.present = true;
-    }
-
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
-            "sources" => Target::List(&mut self.sources),
+            "sources" => Target::List(List::Projections(&mut self.sources)),
             _ => Target::Nothing,
         }
     }
@@ -324,21 +324,16 @@ struct Containers {
 impl Containers {
     fn of(&mut self, list: &'static str, writable: bool) -> Target<'_> {
         self.list = (list, writable);
-        Target::List(self)
+        Target::List(List::Containers(self))
     }
-}
 
-impl Elements for Containers {
-    fn element(&mut self) -> Target<'_> {
+    fn add(&mut self) -> &mut Container {
         let (list, writable) = self.list;
-        self.all.push(Container {
+        self.all.push_mut(Container {
             list,
             writable,
             ..Container::default()
-        });
-        self.all
-            .last_mut()
-            .map_or(Target::Nothing, |container| Target::Object(container))
+        })
     }
 }
 
@@ -346,9 +341,11 @@ impl Elements for Containers {
 pub(crate) fn read(pod: &Pod, config: &Config) -> Result<(Spec, Vec<Container>), Error> {
     let mut spec = Spec::default();
     if let Some(text) = pod.view_json(SPEC, &fields(config))? {
-        json::from_str_seed(&text, Target::Object(&mut spec)).map_err(|error| Error::Decode {
-            path: SPEC.to_owned(),
-            message: error.to_string(),
+        json::from_str_seed(&text, Target::Object(Object::Spec(&mut spec))).map_err(|error| {
+            Error::Decode {
+                path: SPEC.to_owned(),
+                message: error.to_string(),
+            }
         })?;
     }
     spec.security_context.path.push_str("/spec/securityContext");

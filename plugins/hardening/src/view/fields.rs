@@ -3,7 +3,8 @@
 use crate::config::{Config, Report};
 use crate::policy::PROBE_HOSTS;
 
-/// Each field is work for the host, so small objects are named whole, and so are ephemeral containers, which few pods have.
+/// Each field is work for the host, so small objects are named whole, and so are init and ephemeral containers: most pods have
+/// none.
 /// The lists of containers come in the order in which they start.
 const ALWAYS: &[&str] = &[
     "/hostNetwork",
@@ -14,38 +15,22 @@ const ALWAYS: &[&str] = &[
     "/nodeSelector/kubernetes.io~1os",
     "/securityContext",
     "/volumes",
-    "/initContainers/*/name",
-    "/initContainers/*/securityContext",
-    "/initContainers/*/ports/*/hostPort",
+    "/initContainers",
     "/containers/*/name",
     "/containers/*/securityContext",
     "/containers/*/ports/*/hostPort",
     "/ephemeralContainers",
 ];
 const HANDLERS: &[&str] = &[
-    "/initContainers/*/livenessProbe",
-    "/initContainers/*/readinessProbe",
-    "/initContainers/*/startupProbe",
-    "/initContainers/*/lifecycle",
     "/containers/*/livenessProbe",
     "/containers/*/readinessProbe",
     "/containers/*/startupProbe",
     "/containers/*/lifecycle",
 ];
-const IMAGES: &[&str] = &["/initContainers/*/image", "/containers/*/image"];
-const PULL_POLICIES: &[&str] = &[
-    "/initContainers/*/imagePullPolicy",
-    "/containers/*/imagePullPolicy",
-];
-const RESOURCES: &[&str] = &[
-    "/resources",
-    "/initContainers/*/resources",
-    "/containers/*/resources",
-];
-const MOUNTS: &[&str] = &[
-    "/initContainers/*/volumeMounts/*/mountPath",
-    "/containers/*/volumeMounts/*/mountPath",
-];
+const IMAGES: &[&str] = &["/containers/*/image"];
+const PULL_POLICIES: &[&str] = &["/containers/*/imagePullPolicy"];
+const RESOURCES: &[&str] = &["/resources", "/containers/*/resources"];
+const MOUNTS: &[&str] = &["/containers/*/volumeMounts/*/mountPath"];
 const ACCOUNTS: &[&str] = &["/serviceAccountName", "/serviceAccount"];
 const TOKEN: &[&str] = &["/automountServiceAccountToken"];
 const SERVICE_LINKS: &[&str] = &["/enableServiceLinks"];

@@ -5,6 +5,11 @@
 
 use std::fmt;
 
+use super::security_context::Capabilities;
+use super::{
+    Address, Container, Containers, Handler, Lifecycle, Mount, Named, NodeSelector, Options, Port,
+    Projected, Projection, Resources, SecurityContext, Spec, Volume,
+};
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -20,41 +25,99 @@ pub(crate) enum Target<'t> {
     /// Anything: only whether it is there counts.
     Presence(&'t mut bool),
     /// An object.
-    Object(&'t mut dyn Fields),
+    Object(Object<'t>),
     /// A list.
-    List(&'t mut dyn Elements),
+    List(List<'t>),
     /// Nowhere.
     Nothing,
 }
 
 /// An object of which some fields are of interest.
 pub(crate) trait Fields {
-    /// Hears that the object is there.
-    fn found(&mut self) {}
-
     /// Returns where the value of a field goes.
     fn field(&mut self, key: &str) -> Target<'_>;
 }
 
-/// A list.
-pub(crate) trait Elements {
-    /// Adds an element, and returns where its value goes.
-    fn element(&mut self) -> Target<'_>;
+/// Any object. A `dyn Fields` would do, but each sandbox looks up a function that is called by pointer when it first is.
+pub(crate) enum Object<'t> {
+    Spec(&'t mut Spec),
+    Named(&'t mut Named),
+    NodeSelector(&'t mut NodeSelector),
+    Container(&'t mut Container),
+    SecurityContext(&'t mut SecurityContext),
+    Options(&'t mut Options),
+    Capabilities(&'t mut Capabilities),
+    Resources(&'t mut Resources),
+    Port(&'t mut Port),
+    Mount(&'t mut Mount),
+    Handler(&'t mut Handler),
+    Address(&'t mut Address),
+    Lifecycle(&'t mut Lifecycle),
+    Volume(&'t mut Volume),
+    Projected(&'t mut Projected),
+    Projection(&'t mut Projection),
 }
 
-impl<F: Fields + Default> Elements for Vec<F> {
-    fn element(&mut self) -> Target<'_> {
-        self.push(F::default());
-        self.last_mut()
-            .map_or(Target::Nothing, |element| Target::Object(element))
+impl Object<'_> {
+    fn found(&mut self) {
+        match self {
+            Self::SecurityContext(object) => object.present = true,
+            Self::Options(object) => object.present = true,
+            Self::Capabilities(object) => object.present = true,
+            Self::Projected(object) => object.present = true,
+            _ => {}
+        }
+    }
+
+    fn field(&mut self, key: &str) -> Target<'_> {
+        match self {
+            Self::Spec(object) => object.field(key),
+            Self::Named(object) => object.field(key),
+            Self::NodeSelector(object) => object.field(key),
+            Self::Container(object) => object.field(key),
+            Self::SecurityContext(object) => object.field(key),
+            Self::Options(object) => object.field(key),
+            Self::Capabilities(object) => object.field(key),
+            Self::Resources(object) => object.field(key),
+            Self::Port(object) => object.field(key),
+            Self::Mount(object) => object.field(key),
+            Self::Handler(object) => object.field(key),
+            Self::Address(object) => object.field(key),
+            Self::Lifecycle(object) => object.field(key),
+            Self::Volume(object) => object.field(key),
+            Self::Projected(object) => object.field(key),
+            Self::Projection(object) => object.field(key),
+        }
     }
 }
 
-impl Elements for Vec<Option<String>> {
+/// Any list.
+pub(crate) enum List<'t> {
+    Containers(&'t mut Containers),
+    Volumes(&'t mut Vec<Volume>),
+    Ports(&'t mut Vec<Port>),
+    Mounts(&'t mut Vec<Mount>),
+    Projections(&'t mut Vec<Projection>),
+    Sysctls(&'t mut Vec<Named>),
+    Texts(&'t mut Vec<Option<String>>),
+}
+
+impl List<'_> {
     fn element(&mut self) -> Target<'_> {
-        self.push(None);
-        self.last_mut().map_or(Target::Nothing, Target::Text)
+        match self {
+            Self::Containers(list) => Target::Object(Object::Container(list.add())),
+            Self::Volumes(list) => Target::Object(Object::Volume(add(list))),
+            Self::Ports(list) => Target::Object(Object::Port(add(list))),
+            Self::Mounts(list) => Target::Object(Object::Mount(add(list))),
+            Self::Projections(list) => Target::Object(Object::Projection(add(list))),
+            Self::Sysctls(list) => Target::Object(Object::Named(add(list))),
+            Self::Texts(list) => Target::Text(add(list)),
+        }
     }
+}
+
+fn add<T: Default>(list: &mut Vec<T>) -> &mut T {
+    list.push_mut(T::default())
 }
 
 impl<'de> DeserializeSeed<'de> for Target<'_> {
@@ -106,9 +169,9 @@ impl<'de> Visitor<'de> for Compound<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        if let Target::Object(object) = self.0 {
+        if let Target::Object(mut object) = self.0 {
             object.found();
-            while let Some(target) = map.next_key_seed(Key(object))? {
+            while let Some(target) = map.next_key_seed(Key(&mut object))? {
                 map.next_value_seed(target)?;
             }
         }
@@ -116,17 +179,17 @@ impl<'de> Visitor<'de> for Compound<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        if let Target::List(list) = self.0 {
-            while elements.next_element_seed(Element(list))?.is_some() {}
+        if let Target::List(mut list) = self.0 {
+            while elements.next_element_seed(Element(&mut list))?.is_some() {}
         }
         Ok(())
     }
 }
 
 /// The key of an object's field.
-struct Key<'t>(&'t mut dyn Fields);
+struct Key<'t, 'o>(&'t mut Object<'o>);
 
-impl<'de, 't> DeserializeSeed<'de> for Key<'t> {
+impl<'de, 't> DeserializeSeed<'de> for Key<'t, '_> {
     type Value = Target<'t>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Target<'t>, D::Error> {
@@ -134,7 +197,7 @@ impl<'de, 't> DeserializeSeed<'de> for Key<'t> {
     }
 }
 
-impl<'t> Visitor<'_> for Key<'t> {
+impl<'t> Visitor<'_> for Key<'t, '_> {
     type Value = Target<'t>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,9 +210,9 @@ impl<'t> Visitor<'_> for Key<'t> {
 }
 
 /// An element of a list.
-struct Element<'t>(&'t mut dyn Elements);
+struct Element<'t, 'l>(&'t mut List<'l>);
 
-impl<'de> DeserializeSeed<'de> for Element<'_> {
+impl<'de> DeserializeSeed<'de> for Element<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {

@@ -1,7 +1,7 @@
 //! Security contexts.
 
 use super::Named;
-use super::read::{Fields, Target};
+use super::read::{Fields, List, Object, Target};
 
 /// A security context, of the pod or of a container: each has some of these fields.
 #[derive(Default)]
@@ -27,26 +27,22 @@ pub(crate) struct SecurityContext {
 }
 
 impl Fields for SecurityContext {
-    fn found(&mut self) {
-        self.present = true;
-    }
-
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
             "privileged" => Target::Flag(&mut self.privileged),
             "allowPrivilegeEscalation" => Target::Flag(&mut self.allow_privilege_escalation),
-            "capabilities" => Target::Object(&mut self.capabilities),
+            "capabilities" => Target::Object(Object::Capabilities(&mut self.capabilities)),
             "procMount" => Target::Text(&mut self.proc_mount),
             "readOnlyRootFilesystem" => Target::Flag(&mut self.read_only_root_filesystem),
             "runAsNonRoot" => Target::Flag(&mut self.run_as_non_root),
             "runAsUser" => Target::Integer(&mut self.run_as_user),
             "runAsGroup" => Target::Integer(&mut self.run_as_group),
             "fsGroup" => Target::Integer(&mut self.fs_group),
-            "seccompProfile" => Target::Object(&mut self.seccomp_profile),
-            "appArmorProfile" => Target::Object(&mut self.app_armor_profile),
-            "seLinuxOptions" => Target::Object(&mut self.se_linux_options),
-            "windowsOptions" => Target::Object(&mut self.windows_options),
-            "sysctls" => Target::List(&mut self.sysctls),
+            "seccompProfile" => Target::Object(Object::Options(&mut self.seccomp_profile)),
+            "appArmorProfile" => Target::Object(Object::Options(&mut self.app_armor_profile)),
+            "seLinuxOptions" => Target::Object(Object::Options(&mut self.se_linux_options)),
+            "windowsOptions" => Target::Object(Object::Options(&mut self.windows_options)),
+            "sysctls" => Target::List(List::Sysctls(&mut self.sysctls)),
             _ => Target::Nothing,
         }
     }
@@ -64,10 +60,6 @@ pub(crate) struct Options {
 }
 
 impl Fields for Options {
-    fn found(&mut self) {
-        self.present = true;
-    }
-
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
             "type" => Target::Text(&mut self.r#type),
@@ -87,14 +79,10 @@ pub(crate) struct Capabilities {
 }
 
 impl Fields for Capabilities {
-    fn found(&mut self) {
-        self.present = true;
-    }
-
     fn field(&mut self, key: &str) -> Target<'_> {
         match key {
-            "add" => Target::List(&mut self.add),
-            "drop" => Target::List(&mut self.drop),
+            "add" => Target::List(List::Texts(&mut self.add)),
+            "drop" => Target::List(List::Texts(&mut self.drop)),
             _ => Target::Nothing,
         }
     }
