@@ -107,19 +107,12 @@ impl<'de> Deserialize<'de> for Object {
 
 /// The objects of a list's text; empty if it is something else.
 pub(crate) fn objects(text: &str) -> Vec<Object> {
-    let objects = elements(text).unwrap_or_default();
-    objects
-        .iter()
-        .filter_map(|object| Object::parse(object.text()))
-        .collect()
+    json::from_str(text).unwrap_or_default()
 }
 
 /// The strings of a list's text; `None` if it is something else.
 pub(crate) fn strings(text: &str) -> Option<Vec<String>> {
-    elements(text)?
-        .iter()
-        .map(|string| json::from_str(string.text()).ok())
-        .collect()
+    json::from_str(text).ok()
 }
 
 /// The string of a JSON text; `None` if it is something else.

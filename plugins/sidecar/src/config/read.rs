@@ -10,7 +10,7 @@ use super::{
     Additions, Config, OnConflict, OnPortConflict, OnVolumeConflict, Os, Placement, Position,
     Sidecar, Token, hour,
 };
-use crate::json::{Object, elements};
+use crate::json::Object;
 use crate::selector::{LabelSelector, Operator, Requirement};
 
 pub(crate) const CONFIG: [&str; 12] = [
@@ -199,23 +199,17 @@ fn object(fields: &Object, key: &str) -> Result<Option<Object>, Wrong> {
 }
 
 fn objects(fields: &Object, key: &str) -> Result<Vec<Object>, Wrong> {
-    let mut list = Vec::new();
-    for element in
-        elements(fields.get(key).unwrap_or("[]")).ok_or_else(|| expected(key, "a list"))?
-    {
-        list.push(Object::parse(element.text()).ok_or_else(|| expected(key, "a list of objects"))?);
-    }
-    Ok(list)
+    let Some(text) = fields.get(key) else {
+        return Ok(Vec::new());
+    };
+    json::from_str(text).map_err(|_| expected(key, "a list of objects"))
 }
 
 fn strings(fields: &Object, key: &str) -> Result<Vec<String>, Wrong> {
-    let mut list = Vec::new();
-    for element in
-        elements(fields.get(key).unwrap_or("[]")).ok_or_else(|| expected(key, "a list"))?
-    {
-        list.push(json::from_str(element.text()).map_err(|_| expected(key, "a list of texts"))?);
-    }
-    Ok(list)
+    let Some(text) = fields.get(key) else {
+        return Ok(Vec::new());
+    };
+    crate::json::strings(text).ok_or_else(|| expected(key, "a list of texts"))
 }
 
 fn string(fields: &Object, key: &str) -> Result<String, Wrong> {
