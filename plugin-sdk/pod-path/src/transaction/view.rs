@@ -170,7 +170,13 @@ impl<'s> Reader<'s> {
         for element in list {
             self.text.extend_from_slice(separator);
             separator = b",";
-            self.show(element, below, followed(covered, Reached::Element(element)))?;
+            let covered = followed(covered, Reached::Element(element));
+            if element.is_null() {
+                self.may_know(below, covered.as_ref())?;
+                self.text.extend_from_slice(b"null");
+                continue;
+            }
+            self.show(element, below, covered)?;
         }
         self.text.push(b']');
         Ok(())

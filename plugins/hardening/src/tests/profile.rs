@@ -378,6 +378,20 @@ fn null_is_absent() {
 }
 
 #[test]
+fn elements_that_are_null_are_passed_over() {
+    let pod = pod_with(json!({
+        "volumes": [null],
+        "containers": [{"name": "app", "ports": [null, {"hostPort": 80}], "volumeMounts": [null]}],
+    }));
+    let config = json!({"automountServiceAccountToken": false});
+    check_denied(
+        config,
+        pod,
+        &["/spec/containers/[name=app]/ports/1/hostPort: must not be set"],
+    );
+}
+
+#[test]
 fn the_users_uid_stays_when_the_plugin_runs_again() {
     let pod = pod_of(json!({"runAsUser": 7}));
     let once = run(&json!({"runAsUser": 4096}), &pod);

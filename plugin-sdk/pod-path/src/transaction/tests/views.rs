@@ -1,6 +1,7 @@
 //! What `view` answers.
 
 use super::{granted, kind, unrestricted};
+use crate::{Access, Transaction};
 
 #[track_caller]
 fn check(path: &str, fields: &[&str], expected: Option<&str>) {
@@ -47,6 +48,14 @@ fn a_field_that_is_the_place_itself_shows_all_of_it() {
         &["/args", "/args/*"],
         Some(r#"{"args":["a","b"]}"#),
     );
+}
+
+#[test]
+fn elements_that_are_null_keep_their_place() {
+    let pod = serde_json::json!({"spec": {"containers": [null, {"name": "a", "image": "x"}]}});
+    let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
+    let view = pod.view("/spec/containers", &["/*/name".to_owned()]);
+    assert_eq!(view.unwrap().as_deref(), Some(r#"[null,{"name":"a"}]"#));
 }
 
 #[test]
