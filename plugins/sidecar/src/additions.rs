@@ -41,6 +41,7 @@ pub(crate) fn add(
 }
 
 /// Appends variables, in order: each may refer to those before it, and `$(VAR)` in the container's own keeps its meaning.
+#[inline(never)]
 pub(crate) fn add_env(
     injection: &mut Injection<'_>,
     container: &str,
@@ -100,6 +101,7 @@ pub(crate) fn add_mounts(
 }
 
 /// Whether two directories are the same, or one is inside the other.
+#[inline(never)]
 pub(crate) fn overlap(left: &str, right: &str) -> bool {
     let (left, right) = (left.trim_end_matches('/'), right.trim_end_matches('/'));
     let is_inside = |inner: &str, outer: &str| {

@@ -51,6 +51,7 @@ impl Sidecar {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn path(&self) -> String {
         self.list().element(self.name())
     }
@@ -105,6 +106,7 @@ pub(crate) fn plan<'a>(
     steps
 }
 
+#[inline(never)]
 fn choose(
     injection: &mut Injection<'_>,
     sidecar: &Sidecar,
@@ -224,6 +226,7 @@ fn insert(
 }
 
 /// Where a container goes among these. Those with the same position keep the order of the configuration.
+#[inline(never)]
 fn index(step: &Step<'_>, earlier: &[Step<'_>], containers: &[Object]) -> usize {
     let find = |anchor: &str| {
         let index = containers

@@ -44,6 +44,7 @@ impl<'a> Injection<'a> {
     }
 
     /// Puts an element at its path unless one is there that is not ours.
+    #[inline(never)]
     pub(crate) fn put(&mut self, path: String, text: &str) -> Result<Put, Error> {
         let found = match self.pod.get_json(&path) {
             // Several elements have this name, so none of them is ours.

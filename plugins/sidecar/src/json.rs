@@ -12,11 +12,13 @@ pub(crate) struct Object(Vec<(String, Box<str>)>);
 
 impl Object {
     /// Parses a text; `None` if it is no object.
+    #[inline(never)]
     pub(crate) fn parse(text: &str) -> Option<Self> {
         json::from_str(text).ok()
     }
 
     /// The text of a field.
+    #[inline(never)]
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0
             .iter()
@@ -29,20 +31,24 @@ impl Object {
     }
 
     /// The object in a field; empty if there is none.
+    #[inline(never)]
     pub(crate) fn object(&self, key: &str) -> Self {
         self.get(key).and_then(Self::parse).unwrap_or_default()
     }
 
     /// The objects in a field that holds a list; empty if there is none.
+    #[inline(never)]
     pub(crate) fn objects(&self, key: &str) -> Vec<Self> {
         self.get(key).map(objects).unwrap_or_default()
     }
 
     /// The string in a field; empty if there is none. See [`inner`].
+    #[inline(never)]
     pub(crate) fn string(&self, key: &str) -> &str {
         self.get(key).and_then(inner).unwrap_or_default()
     }
 
+    #[inline(never)]
     pub(crate) fn set(&mut self, key: &str, text: &str) {
         match self.0.iter_mut().find(|(known, _)| known == key) {
             Some((_, old)) => *old = text.into(),
@@ -51,11 +57,13 @@ impl Object {
     }
 
     /// Adds a field that is not there yet.
+    #[inline(never)]
     pub(crate) fn push(&mut self, key: String, value: Raw) {
         self.0.push((key, value.into_text()));
     }
 
     /// Sets a field that is missing.
+    #[inline(never)]
     pub(crate) fn fill(&mut self, key: &str, text: &str) {
         if !self.has(key) {
             self.set(key, text);
@@ -66,6 +74,7 @@ impl Object {
         self.0.iter().map(|(key, text)| (key.as_str(), &**text))
     }
 
+    #[inline(never)]
     pub(crate) fn text(&self) -> String {
         let mut text = String::from("{");
         for (key, value) in self.fields() {
@@ -111,6 +120,7 @@ pub(crate) fn objects(text: &str) -> Vec<Object> {
 }
 
 /// The strings of a list's text; `None` if it is something else.
+#[inline(never)]
 pub(crate) fn strings(text: &str) -> Option<Vec<String>> {
     json::from_str(text).ok()
 }
@@ -119,11 +129,13 @@ pub(crate) fn strings(text: &str) -> Option<Vec<String>> {
 ///
 /// Escapes stay as they are written: what is looked at has none, since it names things in Kubernetes. Two texts that were written
 /// by the host are equal if the strings are.
+#[inline(never)]
 pub(crate) fn inner(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// The text of a list of objects.
+#[inline(never)]
 pub(crate) fn list(objects: &[Object]) -> String {
     let mut text = String::from("[");
     for object in objects {
@@ -137,6 +149,7 @@ pub(crate) fn list(objects: &[Object]) -> String {
 }
 
 /// Whether two texts mean the same: the order of an object's fields does not matter.
+#[inline(never)]
 pub(crate) fn equal(left: &str, right: &str) -> bool {
     if left == right {
         return true;
@@ -167,6 +180,7 @@ pub(crate) fn equal(left: &str, right: &str) -> bool {
 }
 
 /// The elements of a list's text; `None` if it is something else.
+#[inline(never)]
 pub(crate) fn elements(text: &str) -> Option<Vec<Raw>> {
     json::from_str(text).ok()
 }

@@ -36,16 +36,20 @@ impl List {
     }
 
     /// The list in which the element of this path is a container.
+    #[inline(never)]
     pub(crate) fn of(path: &str) -> Option<Self> {
+        // Three slashes: nothing follows the element, whose name has none.
+        let is_element = path.bytes().filter(|byte| *byte == b'/').count() == 3;
         Self::ALL.into_iter().find(|list| {
-            let element = path
-                .strip_prefix(list.path())
-                .and_then(|rest| rest.strip_prefix("/[name="));
-            element.is_some_and(|rest| !rest.contains('/'))
+            is_element
+                && path
+                    .strip_prefix(list.path())
+                    .is_some_and(|rest| rest.starts_with("/[name="))
         })
     }
 
     /// The path of the container of this name.
+    #[inline(never)]
     pub(crate) fn element(self, name: &str) -> String {
         element(self.path(), "name", name)
     }
@@ -81,6 +85,7 @@ impl Lists {
         self.containers_mut(list).insert(index, container);
     }
 
+    #[inline(never)]
     pub(crate) fn has(&self, list: List, name: &str) -> bool {
         self.containers(list)
             .iter()

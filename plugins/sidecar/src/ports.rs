@@ -28,6 +28,7 @@ impl Clash {
 }
 
 /// Compares a container's ports with those of the containers that run at the same time.
+#[inline(never)]
 pub(crate) fn check(injection: &mut Injection<'_>, sidecar: &Sidecar, name: &str, lists: &Lists) {
     let ours = sidecar.container.objects("ports");
     if ours.is_empty() || sidecar.placement == Placement::Init {
@@ -79,11 +80,8 @@ pub(crate) fn find(ours: &[Object], theirs: &[Object]) -> Option<Clash> {
         })
 }
 
+#[inline(never)]
 fn is_clash(clash: Clash, our: &Object, their: &Object) -> bool {
-    let protocol = |port: &Object| match port.string("protocol") {
-        "" => "TCP".to_owned(),
-        protocol => protocol.to_owned(),
-    };
     let same = |key: &str| {
         our.get(key)
             .is_some_and(|value| value != "null" && value != "0" && their.get(key) == Some(value))
@@ -97,5 +95,12 @@ fn is_clash(clash: Clash, our: &Object, their: &Object) -> bool {
                 && protocol(our) == protocol(their)
                 && (same("hostIP") || is_any(our) || is_any(their))
         }
+    }
+}
+
+fn protocol(port: &Object) -> &str {
+    match port.string("protocol") {
+        "" => "TCP",
+        protocol => protocol,
     }
 }

@@ -53,6 +53,7 @@ impl Record {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn has(&self, path: &str) -> bool {
         self.paths.iter().any(|known| known == path)
     }
@@ -152,6 +153,7 @@ impl Fnv {
     }
 
     /// A text and an end that no text contains, so that neighbours are kept apart.
+    #[inline(never)]
     fn text(&mut self, text: &str) {
         let (words, rest) = text.as_bytes().as_chunks();
         for word in words {
@@ -161,6 +163,7 @@ impl Fnv {
         self.byte(0xff);
     }
 
+    #[inline(never)]
     fn object(&mut self, object: &Object) {
         for (key, value) in object.fields() {
             self.text(key);

@@ -15,6 +15,7 @@ pub(crate) fn push(messages: &mut Vec<String>, parts: &[&str]) {
 }
 
 /// Puts a separator between texts.
+#[inline(never)]
 pub(crate) fn join(texts: &[String], separator: &str) -> String {
     let mut joined = String::new();
     for text in texts {
@@ -35,6 +36,7 @@ pub(crate) fn element(list: &str, key: &str, value: &str) -> String {
 }
 
 /// A number as text.
+#[inline(never)]
 pub(crate) fn decimal(mut number: usize) -> String {
     let mut digits = Vec::new();
     loop {

@@ -20,6 +20,7 @@ impl Errors {
         text::push(&mut self.messages, &[&self.part, ": ", &parts.concat()]);
     }
 
+    #[inline(never)]
     fn check_name(&mut self, name: &str) {
         if !is_name(name) {
             self.add(&[
@@ -182,6 +183,7 @@ fn check_additions(config: &Config, errors: &mut Errors) {
     }
 }
 
+#[inline(never)]
 fn check_text(object: &Object, key: &str, errors: &mut Errors) {
     let text = object.string(key);
     // No text that names something has a character that JSON escapes, and paths could not be compared.
@@ -199,6 +201,7 @@ fn check_directory(directory: &str, errors: &mut Errors) {
     }
 }
 
+#[inline(never)]
 fn check_unique(names: &[String], errors: &mut Errors) {
     for (index, name) in names.iter().enumerate() {
         if names.get(..index).unwrap_or_default().contains(name) {

@@ -70,6 +70,7 @@ pub(crate) fn add(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<V
     Ok(volumes)
 }
 
+#[inline(never)]
 fn place(
     injection: &mut Injection<'_>,
     volumes: &mut Volumes,
@@ -123,6 +124,7 @@ fn is_same_source(ours: &Object, theirs: &str) -> bool {
 }
 
 /// Denies a pod in which a mount would lead nowhere.
+#[inline(never)]
 fn check_mounts(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<(), Error> {
     let config = injection.config;
     let mut mounts = config.add_to_containers.volume_mounts.clone();
@@ -173,6 +175,7 @@ pub(crate) fn names(config: &Config) -> Vec<String> {
     names
 }
 
+#[inline(never)]
 pub(crate) fn volume_path(name: &str) -> String {
     element("/spec/volumes", "name", name)
 }
@@ -186,6 +189,7 @@ fn renamed(name: &str) -> String {
     suffixed(name, "-podloom")
 }
 
+#[inline(never)]
 fn suffixed(name: &str, suffix: &str) -> String {
     let end = name.len().min(NAME_LENGTH - suffix.len());
     [name.get(..end).unwrap_or(name), suffix].concat()

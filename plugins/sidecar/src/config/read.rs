@@ -145,6 +145,7 @@ fn read_token(fields: &Object) -> Result<Token, Wrong> {
     })
 }
 
+#[inline(never)]
 fn selectors(fields: &Object, key: &str) -> Result<Vec<LabelSelector>, Wrong> {
     let mut selectors = Vec::new();
     for selector in objects(fields, key)? {
@@ -182,6 +183,7 @@ fn selectors(fields: &Object, key: &str) -> Result<Vec<LabelSelector>, Wrong> {
 }
 
 /// Refuses fields that have another name than these.
+#[inline(never)]
 fn known(fields: &Object, names: &[&str]) -> Result<(), Wrong> {
     match fields.fields().find(|(key, _)| !names.contains(key)) {
         Some((key, _)) => Err(["unknown field ", key, ", known: ", &names.join(", ")].concat()),
@@ -189,6 +191,7 @@ fn known(fields: &Object, names: &[&str]) -> Result<(), Wrong> {
     }
 }
 
+#[inline(never)]
 fn object(fields: &Object, key: &str) -> Result<Option<Object>, Wrong> {
     let Some(text) = fields.get(key) else {
         return Ok(None);
@@ -198,6 +201,7 @@ fn object(fields: &Object, key: &str) -> Result<Option<Object>, Wrong> {
         .ok_or_else(|| expected(key, "an object"))
 }
 
+#[inline(never)]
 fn objects(fields: &Object, key: &str) -> Result<Vec<Object>, Wrong> {
     let Some(text) = fields.get(key) else {
         return Ok(Vec::new());
@@ -205,6 +209,7 @@ fn objects(fields: &Object, key: &str) -> Result<Vec<Object>, Wrong> {
     json::from_str(text).map_err(|_| expected(key, "a list of objects"))
 }
 
+#[inline(never)]
 fn strings(fields: &Object, key: &str) -> Result<Vec<String>, Wrong> {
     let Some(text) = fields.get(key) else {
         return Ok(Vec::new());
@@ -212,6 +217,7 @@ fn strings(fields: &Object, key: &str) -> Result<Vec<String>, Wrong> {
     crate::json::strings(text).ok_or_else(|| expected(key, "a list of texts"))
 }
 
+#[inline(never)]
 fn string(fields: &Object, key: &str) -> Result<String, Wrong> {
     fields
         .get(key)
@@ -220,6 +226,7 @@ fn string(fields: &Object, key: &str) -> Result<String, Wrong> {
 }
 
 /// A flag that is on unless it is switched off.
+#[inline(never)]
 fn flag(fields: &Object, key: &str) -> Result<bool, Wrong> {
     match fields.get(key) {
         None | Some("true") => Ok(true),
@@ -229,6 +236,7 @@ fn flag(fields: &Object, key: &str) -> Result<bool, Wrong> {
 }
 
 /// Which of the names a field has; the first if it is missing.
+#[inline(never)]
 fn choice(fields: &Object, key: &str, names: &[&str]) -> Result<usize, Wrong> {
     if !fields.has(key) {
         return Ok(0);
@@ -240,6 +248,7 @@ fn choice(fields: &Object, key: &str, names: &[&str]) -> Result<usize, Wrong> {
         .ok_or_else(|| expected(key, &names.join(", ")))
 }
 
+#[inline(never)]
 fn expected(key: &str, what: &str) -> Wrong {
     [key, ": expected ", what].concat()
 }
