@@ -7,7 +7,7 @@ use crate::json::objects;
 use crate::lists::{List, Lists};
 use crate::needs;
 use crate::record::Record;
-use crate::text::{join, note};
+use crate::text::{list, note};
 use crate::view::View;
 
 /// What all steps share.
@@ -63,7 +63,7 @@ impl<'a> Injection<'a> {
     /// Removes what was ours and is no more, and writes the record.
     pub(crate) fn finish(mut self) -> Result<(), Rejection> {
         if !self.denials.is_empty() {
-            return Err(Rejection::Denied(join(&self.denials, "; ")));
+            return Err(Rejection::Denied(list(&self.denials, "; ")));
         }
         let stale: Vec<&String> = self
             .before

@@ -4,7 +4,7 @@ use podloom_plugin_sdk::{Error, Pod, json};
 
 use crate::config::{Config, Position};
 use crate::json::{Object, quote, strings};
-use crate::text::{join, note};
+use crate::text::note;
 use crate::view::View;
 
 /// The annotation's key.
@@ -75,14 +75,18 @@ impl Record {
             }
             return Ok(());
         }
-        let quoted: Vec<String> = paths.iter().map(|path| quote(path)).collect();
+        let mut list = String::new();
+        for path in paths {
+            list.push_str(if list.is_empty() { "" } else { "," });
+            list.push_str(&quote(path));
+        }
         let text = [
             "{\"version\":\"",
             VERSION,
             "\",\"hash\":\"",
             &self.hash,
             "\",\"paths\":[",
-            &join(&quoted, ","),
+            &list,
             "]}",
         ]
         .concat();
@@ -173,11 +177,13 @@ impl Fnv {
     }
 
     fn hex(&self) -> String {
-        self.0
-            .to_be_bytes()
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .filter_map(|digit| char::from_digit(digit.into(), 16))
-            .collect()
+        let mut text = String::with_capacity(16);
+        for byte in self.0.to_be_bytes() {
+            for digit in [byte >> 4, byte & 15] {
+                let start = if digit < 10 { b'0' } else { b'a' - 10 };
+                text.push(char::from(start + digit));
+            }
+        }
+        text
     }
 }

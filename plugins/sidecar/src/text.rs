@@ -16,15 +16,13 @@ pub(crate) fn push(messages: &mut Vec<String>, parts: &[&str]) {
 
 /// Puts a separator between texts.
 #[inline(never)]
-pub(crate) fn join(texts: &[String], separator: &str) -> String {
-    let mut joined = String::new();
+pub(crate) fn list<T: AsRef<str>>(texts: &[T], separator: &str) -> String {
+    let mut list = String::new();
     for text in texts {
-        if !joined.is_empty() {
-            joined.push_str(separator);
-        }
-        joined.push_str(text);
+        list.push_str(if list.is_empty() { "" } else { separator });
+        list.push_str(text.as_ref());
     }
-    joined
+    list
 }
 
 /// The path of a list's element.
@@ -36,15 +34,13 @@ pub(crate) fn element(list: &str, key: &str, value: &str) -> String {
 }
 
 /// A number as text.
-#[inline(never)]
-pub(crate) fn decimal(mut number: usize) -> String {
-    let mut digits = Vec::new();
-    loop {
-        // The remainder is a digit.
-        digits.push(char::from(b'0' + (number % 10) as u8));
-        number /= 10;
-        if number == 0 {
-            return digits.iter().rev().collect();
-        }
-    }
+pub(crate) fn decimal(number: usize) -> String {
+    let mut text = if number < 10 {
+        String::new()
+    } else {
+        decimal(number / 10)
+    };
+    // The remainder is a digit.
+    text.push(char::from(b'0' + (number % 10) as u8));
+    text
 }

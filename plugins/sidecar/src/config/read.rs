@@ -12,6 +12,7 @@ use super::{
 };
 use crate::json::Object;
 use crate::selector::{LabelSelector, Operator, Requirement};
+use crate::text::list;
 
 pub(crate) const CONFIG: [&str; 12] = [
     "containers",
@@ -50,17 +51,19 @@ impl<'de> Deserialize<'de> for Config {
 /// What is wrong with a field.
 type Wrong = String;
 
+#[expect(
+    clippy::field_reassign_with_default,
+    reason = "as one expression it is twice the code: each way out would drop what was read before it"
+)]
 fn config(fields: &Object) -> Result<Config, Wrong> {
     known(fields, &CONFIG)?;
-    let mut config = Config {
-        volumes: objects(fields, "volumes")?,
-        image_pull_secrets: objects(fields, "imagePullSecrets")?,
-        never_inject: selectors(fields, "neverInject")?,
-        always_inject: selectors(fields, "alwaysInject")?,
-        retired: strings(fields, "retired")?,
-        inject_by_default: flag(fields, "injectByDefault")?,
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.volumes = objects(fields, "volumes")?;
+    config.image_pull_secrets = objects(fields, "imagePullSecrets")?;
+    config.never_inject = selectors(fields, "neverInject")?;
+    config.always_inject = selectors(fields, "alwaysInject")?;
+    config.retired = strings(fields, "retired")?;
+    config.inject_by_default = flag(fields, "injectByDefault")?;
     for sidecar in objects(fields, "containers")? {
         config.containers.push(read_sidecar(&sidecar)?);
     }
@@ -87,6 +90,7 @@ fn config(fields: &Object) -> Result<Config, Wrong> {
     Ok(config)
 }
 
+#[inline(never)]
 fn read_sidecar(fields: &Object) -> Result<Sidecar, Wrong> {
     known(fields, &SIDECAR)?;
     Ok(Sidecar {
@@ -110,6 +114,7 @@ fn read_sidecar(fields: &Object) -> Result<Sidecar, Wrong> {
     })
 }
 
+#[inline(never)]
 fn position(fields: &Object) -> Result<Option<Position>, Wrong> {
     let Some(text) = fields.get("position") else {
         return Ok(None);
@@ -186,7 +191,7 @@ fn selectors(fields: &Object, key: &str) -> Result<Vec<LabelSelector>, Wrong> {
 #[inline(never)]
 fn known(fields: &Object, names: &[&str]) -> Result<(), Wrong> {
     match fields.fields().find(|(key, _)| !names.contains(key)) {
-        Some((key, _)) => Err(["unknown field ", key, ", known: ", &names.join(", ")].concat()),
+        Some((key, _)) => Err(["unknown field ", key, ", known: ", &list(names, ", ")].concat()),
         None => Ok(()),
     }
 }
@@ -245,7 +250,7 @@ fn choice(fields: &Object, key: &str, names: &[&str]) -> Result<usize, Wrong> {
     names
         .iter()
         .position(|name| *name == found)
-        .ok_or_else(|| expected(key, &names.join(", ")))
+        .ok_or_else(|| expected(key, &list(names, ", ")))
 }
 
 #[inline(never)]
