@@ -1,5 +1,6 @@
 //! Checking a plugin's configuration: against its schema, then by the plugin itself.
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError};
 use serde_json::Value;
 
@@ -83,5 +84,40 @@ fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
 }
 
 fn complaint(error: &ValidationError<'_>) -> String {
-    one_line(&format!("config{}: {error}", error.instance_path()), 500)
+    let path = error.instance_path();
+    let text = match choices(error.kind()) {
+        Some(choices) => format!("config{path}: {} must be {choices}", error.instance()),
+        None => format!("config{path}: {error}"),
+    };
+    one_line(&text, 500)
 }
+
+/// The values that one of was wanted, if that is all that was wanted: an enumeration, or constants with a description each.
+fn choices(kind: &ValidationErrorKind) -> Option<String> {
+    let values: Vec<String> = match kind {
+        ValidationErrorKind::Enum { options } => {
+            options.as_array()?.iter().map(Value::to_string).collect()
+        }
+        ValidationErrorKind::OneOfNotValid { context } => {
+            let constants = context.iter().map(|branch| match branch.as_slice() {
+                [only] => match only.kind() {
+                    ValidationErrorKind::Constant { expected_value } => {
+                        Some(expected_value.to_string())
+                    }
+                    _ => None,
+                },
+                _ => None,
+            });
+            constants.collect::<Option<_>>()?
+        }
+        _ => return None,
+    };
+    match values.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        [first @ .., last] => Some(format!("{} or {last}", first.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
