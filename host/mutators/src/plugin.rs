@@ -86,7 +86,7 @@ pub enum PluginError {
         message: String,
     },
     /// It needs to write more than it may.
-    #[error("needs to write {needed}, but `allow` gives it {given}: {missing} is missing")]
+    #[error("needs to write {needed}, but `allow` gives it {given}; add {missing}")]
     Writes {
         /// All it needs.
         needed: String,
@@ -96,7 +96,7 @@ pub enum PluginError {
         missing: String,
     },
     /// It needs to read more than it may.
-    #[error("needs to read {needed}, but `read` and `allow` give it {given}: {missing} is missing")]
+    #[error("needs to read {needed}, but `read` and `allow` give it {given}; add {missing}")]
     Reads {
         /// All it needs.
         needed: String,

@@ -223,12 +223,12 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
     check_refused(
         "needy",
         "allow: []",
-        "needs to write /metadata/labels, /spec/containers, but `allow` gives it nothing: /metadata/labels and /spec/containers is missing",
+        "needs to write /metadata/labels, /spec/containers, but `allow` gives it nothing; add /metadata/labels and /spec/containers",
     );
     check_refused(
         "needy",
         "allow: [/metadata/labels, '/spec/containers/*']",
-        "needs to write /metadata/labels, /spec/containers, but `allow` gives it /metadata/labels, /spec/containers/*: /spec/containers is missing",
+        "needs to write /metadata/labels, /spec/containers, but `allow` gives it /metadata/labels, /spec/containers/*; add /spec/containers",
     );
     check_refused(
         "needy",
@@ -236,7 +236,7 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
             .trim_matches(['{', '}', ' '])
             .replace(", read", "\n  read")
             .as_str(),
-        "needs to read /spec, but `read` and `allow` give it /metadata, /metadata/labels, /spec/containers: /spec is missing",
+        "needs to read /spec, but `read` and `allow` give it /metadata, /metadata/labels, /spec/containers; add /spec",
     );
     check_refused(
         "needy",
