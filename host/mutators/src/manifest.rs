@@ -180,7 +180,8 @@ impl Manifest {
             return Err(ManifestError::TooLarge);
         }
         let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::NotUtf8)?;
-        let options = serde_saphyr::options! { strict_booleans: true };
+        // Configurations hold parts of pods, and there `defaultMode: 0644` is octal, as in every manifest.
+        let options = serde_saphyr::options! { strict_booleans: true, legacy_octal_numbers: true };
         let mut documents: Vec<Option<Self>> =
             serde_saphyr::from_multiple_with_options(text, options)
                 .map_err(|error| parse_error(&error))?;

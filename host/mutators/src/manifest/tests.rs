@@ -36,6 +36,22 @@ fn a_manifest_can_say_everything() {
 }
 
 #[test]
+fn numbers_of_a_configuration_mean_what_they_do_in_a_pod() {
+    let text = format!(
+        "{HEAD}plugins:\n- {{name: a, file: a.wasm, config: {{mode: 0644, id: 12, y: on}}}}\n"
+    );
+    let manifest = Manifest::parse(text.as_bytes()).expect("a manifest");
+    let config = manifest
+        .plugins
+        .first()
+        .and_then(|entry| entry.config.clone());
+    assert_eq!(
+        serde_json::Value::from(config.unwrap_or_default()),
+        serde_json::json!({ "mode": 420, "id": 12, "y": "on" })
+    );
+}
+
+#[test]
 fn a_chain_without_plugins_is_written_out() {
     assert!(
         Manifest::parse(format!("{HEAD}plugins: []").as_bytes())
