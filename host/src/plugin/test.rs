@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), Failure> {
         match try_on(&chain, &subject) {
             Ok(trial) => {
                 output::print(&describe(&document.title(), &found, &trial))?;
-                refusals.extend(broken_promises(document, &trial));
+                refusals.extend(broken_promises(document, &subject, &trial));
             }
             Err(reason) => refusals.push(document.refuse(&[], reason)),
         }
@@ -194,7 +194,7 @@ fn covers(grant: &str, path: &str) -> bool {
 }
 
 /// What every plugin promises, unless its chain says otherwise.
-fn broken_promises(document: &Document, trial: &Trial) -> Vec<Refusal> {
+fn broken_promises(document: &Document, subject: &Subject, trial: &Trial) -> Vec<Refusal> {
     let mut broken = Vec::new();
     if !trial.deterministic {
         broken.push("the plugin is not deterministic: equal pods became different pods".to_owned());
@@ -207,7 +207,8 @@ fn broken_promises(document: &Document, trial: &Trial) -> Vec<Refusal> {
         )),
         Err(reason) => broken.push(format!("over its own result: {reason}")),
     }
-    if trial.run.refused_writes > 0 {
+    // A label that the workload's selector matches is refused to a plugin that did ask for it.
+    if trial.run.refused_writes > 0 && subject.request.selector.is_empty() {
         broken.push(format!(
             "the plugin tried {} that it does not ask for in its `writes`",
             explain::count(trial.run.refused_writes, "write")

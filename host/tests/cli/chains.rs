@@ -100,6 +100,22 @@ fn plugins_are_inspected_and_tried() {
 }
 
 #[test]
+fn a_plugin_may_try_a_label_of_the_selector() {
+    let Some(bundle) = bundle() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("config.yaml");
+    let rule = "labels: [{key: app, value: other, mode: overwrite}]\n";
+    std::fs::write(&config, rule).unwrap();
+    let file = bundle.join("labels.wasm.gz");
+    let [file, config] = [&file, &config].map(|path| path.to_str().unwrap());
+    let arguments = ["plugin", "test", file, "--pod", "-", "--config", config];
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n    spec: {containers: [{name: a, image: b}]}\n";
+    let ran = podloom_in(&fixtures(), &arguments, deployment);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    assert!(ran.stdout.contains("1 write refused"), "{}", ran.text());
+}
+
+#[test]
 fn what_is_no_plugin_is_told() {
     let ran = podloom(&["plugin", "inspect", "bundles/not-wasm/broken.wasm"]);
     assert_eq!(ran.code, 1);
