@@ -4,13 +4,11 @@ mod imports;
 mod target;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, TargetKind};
-use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 
 use crate::run;
@@ -138,14 +136,17 @@ fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
     let module = fs::read(&path).with_context(|| path.display().to_string())?;
     imports::check(&plugin.name, &module)?;
     // Neither name nor time goes into the file, so the same module is the same bytes.
-    let mut encoder = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::best());
-    encoder.write_all(&module)?;
+    let mut shipped = Vec::new();
+    zopfli::compress(
+        zopfli::Options::default(),
+        zopfli::Format::Gzip,
+        module.as_slice(),
+        &mut shipped,
+    )?;
     Ok(Built {
         name: plugin.name.clone(),
         raw: module.len(),
-        shipped: encoder.finish()?,
+        shipped,
     })
 }
 
