@@ -1,5 +1,7 @@
 //! Loads chains and plugin files for commands.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,10 +36,7 @@ fn unreadable(directory: &Path, error: BundleError) -> Failure {
         | BundleError::ReadFile { source, .. } => Some(source.kind()),
         _ => None,
     };
-    let missing = [
-        std::io::ErrorKind::NotFound,
-        std::io::ErrorKind::NotADirectory,
-    ];
+    let missing = [ErrorKind::NotFound, ErrorKind::NotADirectory];
     match disk {
         Some(kind) if !missing.contains(&kind) => anyhow::Error::new(error).into(),
         Some(_) => Failure::refused(format!("{}: no such directory", directory.display())),
@@ -53,17 +52,24 @@ fn unreadable(directory: &Path, error: BundleError) -> Failure {
     }
 }
 
+/// More than any plugin may have; what is longer is refused by its size, and a device never ends.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// A plugin's file.
 pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::NotFound {
-            Failure::refused(format!("{}: no such file", path.display()))
-        } else {
-            anyhow::Error::new(error)
-                .context(path.display().to_string())
-                .into()
-        }
-    })
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
+        .map_err(|error| {
+            if error.kind() == ErrorKind::NotFound {
+                Failure::refused(format!("{}: no such file", path.display()))
+            } else {
+                anyhow::Error::new(error)
+                    .context(path.display().to_string())
+                    .into()
+            }
+        })?;
+    Ok(bytes)
 }
 
 /// A plugin's configuration from a file: one YAML or JSON document, a map.

@@ -128,6 +128,13 @@ fn what_is_no_plugin_is_told() {
 }
 
 #[test]
+fn a_plugin_file_without_end_is_told() {
+    let ran = podloom(&["plugin", "inspect", "/dev/zero"]);
+    let expected = "error: /dev/zero: the plugin is larger than 4 MiB\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, expected));
+}
+
+#[test]
 fn templates_go_through_the_chain_in_place() {
     let Some(bundle) = bundle() else { return };
     let arguments = [
