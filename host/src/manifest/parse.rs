@@ -341,7 +341,8 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
             format!("key {key:?} is given twice")
         }
         serde_saphyr::Error::Budget { breach, .. } => too_large(breach),
-        serde_saphyr::Error::AliasReplayLimitExceeded { .. } => {
+        // Inside an alias the library hands on its own words alone.
+        serde_saphyr::Error::AliasError { msg, .. } if msg.contains("replay limit") => {
             "the aliases stand for too much text: write it out, in several files".to_owned()
         }
         other => {
