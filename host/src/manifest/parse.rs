@@ -341,8 +341,12 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
             format!("key {key:?} is given twice")
         }
         serde_saphyr::Error::Budget { breach, .. } => too_large(breach),
-        // Inside an alias the library hands on its own words alone.
-        serde_saphyr::Error::AliasError { msg, .. } if msg.contains("replay limit") => {
+        serde_saphyr::Error::AliasError { error, .. }
+            if matches!(
+                **error,
+                serde_saphyr::Error::AliasReplayLimitExceeded { .. }
+            ) =>
+        {
             "the aliases stand for too much text: write it out, in several files".to_owned()
         }
         other => {
