@@ -137,7 +137,7 @@ fn nothing_lies_below_a_scalar() {
     );
     check_invalid(
         "/spec/tomorrow/list/0/x/y",
-        "before \"x\" it leads to the number 1, which has nothing below it",
+        "before \"x\" it leads to a number, which has nothing below it",
     );
 }
 

@@ -20,7 +20,7 @@ const MISFITS: &[(&str, &str, &str, &str)] = &[
         "/spec/nodeName",
         "1",
         "",
-        "expected a string, found the number 1",
+        "expected a string, found a number",
     ),
     (
         "/metadata/labels/a",
@@ -38,7 +38,7 @@ const MISFITS: &[(&str, &str, &str, &str)] = &[
         "/metadata/labels",
         r#"{"a/b":1}"#,
         "/a~1b",
-        "expected a string, found the number 1",
+        "expected a string, found a number",
     ),
     (
         "/metadata/labels",
@@ -80,19 +80,19 @@ const MISFITS: &[(&str, &str, &str, &str)] = &[
         "/spec/containers/0/ports/-",
         r#"{"containerPort":80.0}"#,
         "/containerPort",
-        "expected a 32-bit integer, found the number 80.0",
+        "expected a 32-bit integer, found a number",
     ),
     (
         "/spec/containers/0/ports/-",
         r#"{"containerPort":3000000000}"#,
         "/containerPort",
-        "expected a 32-bit integer, found the number 3000000000",
+        "expected a 32-bit integer, found a number",
     ),
     (
         "/spec/securityContext/runAsUser",
         "1e300",
         "",
-        "expected a 64-bit integer, found the number 1e+300",
+        "expected a 64-bit integer, found a number",
     ),
     (
         "/spec/containers/0/resources",
@@ -110,7 +110,7 @@ const MISFITS: &[(&str, &str, &str, &str)] = &[
         "/metadata/deletionTimestamp",
         "1",
         "",
-        "expected a time (a string, as in RFC 3339), found the number 1",
+        "expected a time (a string, as in RFC 3339), found a number",
     ),
     (
         "/spec/volumes",
@@ -147,7 +147,7 @@ fn a_wrong_type_is_refused_with_the_place() {
         unrestricted(),
         Insert("/spec/containers/0/args/0", "1"),
         "invalid value",
-        "invalid value at /spec/containers/0/args/0: expected a string, found the number 1",
+        "invalid value at /spec/containers/0/args/0: expected a string, found a number",
     );
 }
 
