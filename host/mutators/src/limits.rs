@@ -32,7 +32,7 @@ pub(crate) const LOG_LINE_BYTES: usize = 1024;
 pub(crate) const NOTES: usize = 32;
 pub(crate) const NOTE_BYTES: usize = 512;
 /// The words with which a plugin denies or fails.
-pub(crate) const REASON_BYTES: usize = 2048;
+pub(crate) const REASON_BYTES: usize = 16 << 10;
 
 pub(crate) const SUMMARY_BYTES: usize = 512;
 pub(crate) const SCHEMA_BYTES: usize = 256 << 10;

@@ -180,8 +180,8 @@ impl Manifest {
             return Err(ManifestError::TooLarge);
         }
         let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::NotUtf8)?;
-        // Configurations hold parts of pods, and there `defaultMode: 0644` is octal, as in every manifest.
-        let options = serde_saphyr::options! { strict_booleans: true, legacy_octal_numbers: true };
+        // Configurations hold parts of pods, so they are read as every manifest is: `0644` is octal, a bare `yes` is true.
+        let options = serde_saphyr::options! { strict_booleans: false, legacy_octal_numbers: true };
         let mut documents: Vec<Option<Self>> =
             serde_saphyr::from_multiple_with_options(text, options)
                 .map_err(|error| parse_error(&error))?;
