@@ -87,7 +87,7 @@ pub(crate) struct RenderArguments {
     pub(crate) recursive: bool,
 
     /// The namespace of objects that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
 
     /// The directory of the plugin chain; without it pods are rendered, and not mutated.
@@ -226,4 +226,14 @@ impl CrdsArguments {
         // The parser has let only known names pass.
         self.selenosis_api.parse().unwrap_or_default()
     }
+}
+
+/// A namespace is a DNS label (RFC 1123).
+fn namespace(text: &str) -> Result<String, &'static str> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let has_good_ends = !text.starts_with('-') && !text.ends_with('-');
+    if (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && has_good_ends {
+        return Ok(text.to_owned());
+    }
+    Err("a namespace is 1 to 63 lower case letters, digits and dashes, and no dash at an end")
 }
