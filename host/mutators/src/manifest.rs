@@ -225,7 +225,10 @@ fn parse_error(error: &serde_saphyr::Error) -> ManifestError {
     let message = error.render_with_options(render);
     let (line, column) = location.map_or((0, 0), |location| (location.line(), location.column()));
     let suffix = format!(" at line {line}, column {column}");
-    let message = message.strip_suffix(&suffix).unwrap_or(&message).to_owned();
+    let mut message = message.strip_suffix(&suffix).unwrap_or(&message).to_owned();
+    if message == "invalid boolean" {
+        message.push_str(" (true or false expected)");
+    }
     ManifestError::Parse {
         message,
         line,

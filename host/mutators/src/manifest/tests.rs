@@ -47,7 +47,7 @@ fn numbers_of_a_configuration_mean_what_they_do_in_a_pod() {
         .and_then(|entry| entry.config.clone());
     assert_eq!(
         serde_json::Value::from(config.unwrap_or_default()),
-        serde_json::json!({ "mode": 420, "id": 12, "y": "on" })
+        serde_json::json!({ "mode": 420, "id": 12, "y": true })
     );
 }
 
