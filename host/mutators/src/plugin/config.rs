@@ -83,11 +83,12 @@ fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
     }
 }
 
+/// Names the place and the rule, never the value: a configuration may hold a secret, and this goes to logs and status.
 fn complaint(error: &ValidationError<'_>) -> String {
     let path = error.instance_path();
     let text = match choices(error.kind()) {
-        Some(choices) => format!("config{path}: {} must be {choices}", error.instance()),
-        None => format!("config{path}: {error}"),
+        Some(choices) => format!("config{path}: value must be {choices}"),
+        None => format!("config{path}: {}", error.masked()),
     };
     one_line(&text, 500)
 }

@@ -17,13 +17,13 @@ fn a_wrong_choice_is_told_the_choices() {
     ] } } });
     check(
         &described,
-        r#"config/mode: "of" must be "off", "warn" or "enforce""#,
+        r#"config/mode: value must be "off", "warn" or "enforce""#,
     );
     let plain = json!({ "properties": { "mode": { "enum": ["off"] } } });
-    check(&plain, r#"config/mode: "of" must be "off""#);
+    check(&plain, r#"config/mode: value must be "off""#);
     let shapes = json!({ "properties": { "mode": { "oneOf": [{ "type": "integer" }] } } });
     check(
         &shapes,
-        r#"config/mode: "of" is not valid under any of the schemas listed in the 'oneOf' keyword"#,
+        r#"config/mode: value is not valid under any of the schemas listed in the 'oneOf' keyword"#,
     );
 }
