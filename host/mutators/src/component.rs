@@ -1,18 +1,21 @@
 //! From Wasm to a component that is compiled, linked and ready to be instantiated.
 //!
-//! Nothing of a file runs here, and precompiled code has no way in: [`wasmtime::component::Component::new`] on Wasm bytes is
-//! the only entrance.
+//! Nothing of a file runs here, and precompiled code has no way in: [`wasmtime::component::Component::new`] and
+//! [`wasmtime::Module::new`] on Wasm bytes are the only entrances.
+//! A core module is always made a component, which is then validated: that is what tells whether it does what its metadata says.
+//! It is compiled and called as the module that it is wherever that comes to the same, for that is much cheaper.
 
 mod names;
 
 use std::time::{Duration, Instant};
 
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
+use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 use wit_component::ComponentEncoder;
 
 use self::names::Names;
+pub(crate) use self::names::contract;
 use crate::engine::Engine;
-use crate::sandbox::Guest;
+use crate::sandbox::{Code, Component, Module};
 use crate::text::one_line;
 
 /// The contract versions that this host serves, for people.
@@ -88,15 +91,7 @@ pub(crate) struct Compiled {
     pub(crate) imports: Vec<String>,
     pub(crate) wasm_bytes: usize,
     pub(crate) compile_time: Duration,
-    pub(crate) instance: InstancePre<Guest>,
-    pub(crate) exports: Exports,
-}
-
-/// Where in the component the functions of the contract are, so that calls look up no names.
-pub(crate) struct Exports {
-    pub(crate) describe: ComponentExportIndex,
-    pub(crate) validate_config: ComponentExportIndex,
-    pub(crate) mutate: ComponentExportIndex,
+    pub(crate) code: Code,
 }
 
 /// Checks names and version, then encodes, compiles and links.
@@ -104,35 +99,82 @@ pub(crate) fn compile(engine: &Engine, wasm: &[u8]) -> Result<Compiled, Componen
     let started = Instant::now();
     let panicked =
         |error: crate::engine::CompileThreadError| ComponentError::Compile(error.to_string());
-    let (names, component) = engine
+    let (names, code) = engine
         .compile(|| encode_and_compile(engine, wasm))
         .map_err(panicked)??;
-    let instance = engine
-        .linker
-        .instantiate_pre(&component)
-        .map_err(|error| ComponentError::Link(show(&error)))?;
-    let exports = exports(&component, &names.plugin)?;
     Ok(Compiled {
         form: names.form,
         contract: names.contract,
         imports: names.imports,
         wasm_bytes: wasm.len(),
         compile_time: started.elapsed(),
-        instance,
-        exports,
+        code,
     })
 }
 
-fn encode_and_compile(engine: &Engine, wasm: &[u8]) -> Result<(Names, Component), ComponentError> {
+fn encode_and_compile(engine: &Engine, wasm: &[u8]) -> Result<(Names, Code), ComponentError> {
     let names = names::read(wasm)?;
-    let component = match names.form {
-        Form::Component => Component::new(&engine.wasm, wasm),
-        Form::CoreModule => Component::new(&engine.wasm, encode(wasm)?),
+    let code = match names.form {
+        Form::Component => component(engine, wasm, &names)?,
+        Form::CoreModule => {
+            let encoded = encode(wasm)?;
+            match module(engine, wasm, &encoded, &names)? {
+                Some(module) => Code::Module(module),
+                None => component(engine, &encoded, &names)?,
+            }
+        }
     };
-    Ok((
-        names,
-        component.map_err(|error| ComponentError::Compile(show(&error)))?,
-    ))
+    Ok((names, code))
+}
+
+fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Code, ComponentError> {
+    let component = wasmtime::component::Component::new(&engine.wasm, wasm)
+        .map_err(|error| ComponentError::Compile(show(&error)))?;
+    Component::link(&engine.linker, &component, &names.plugin).map(Code::Component)
+}
+
+fn module(
+    engine: &Engine,
+    wasm: &[u8],
+    encoded: &[u8],
+    names: &Names,
+) -> Result<Option<Module>, ComponentError> {
+    if !is_plain(encoded)? {
+        return Ok(None);
+    }
+    let module = wasmtime::Module::new(&engine.wasm, wasm)
+        .map_err(|error| ComponentError::Compile(show(&error)))?;
+    Ok(Module::link(&module, &names.plugin))
+}
+
+/// Whether the component that was made of a module passes strings as UTF-8 in the module's memory, and nothing else is special
+/// about its functions.
+fn is_plain(component: &[u8]) -> Result<bool, ComponentError> {
+    for payload in Parser::new(0).parse_all(component) {
+        let Payload::ComponentCanonicalSection(functions) = payload.map_err(names::damaged)? else {
+            continue;
+        };
+        for function in functions {
+            let options = match function.map_err(names::damaged)? {
+                CanonicalFunction::Lift { options, .. }
+                | CanonicalFunction::Lower { options, .. } => options,
+                CanonicalFunction::ResourceDrop { .. } => continue,
+                _ => return Ok(false),
+            };
+            if !options.iter().all(|option| {
+                matches!(
+                    option,
+                    CanonicalOption::UTF8
+                        | CanonicalOption::Memory(_)
+                        | CanonicalOption::Realloc(_)
+                        | CanonicalOption::PostReturn(_)
+                )
+            }) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }
 
 fn encode(module: &[u8]) -> Result<Vec<u8>, ComponentError> {
@@ -141,24 +183,6 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, ComponentError> {
         .module(module)
         .and_then(ComponentEncoder::encode)
         .map_err(|error| ComponentError::Encode(one_line(&format!("{error:#}"), 500)))
-}
-
-fn exports(component: &Component, plugin: &str) -> Result<Exports, ComponentError> {
-    let interface = component
-        .get_export_index(None, plugin)
-        .ok_or(ComponentError::NoPlugin)?;
-    let function = |name: &str| {
-        component
-            .get_export_index(Some(&interface), name)
-            .ok_or_else(|| {
-                ComponentError::Link(format!("it exports no function {name} in {plugin}"))
-            })
-    };
-    Ok(Exports {
-        describe: function("describe")?,
-        validate_config: function("validate-config")?,
-        mutate: function("mutate")?,
-    })
 }
 
 fn show(error: &wasmtime::Error) -> String {

@@ -3,19 +3,22 @@
 //! Nothing of a call survives it in the guest, so no pod can see another. Host memory is bounded too: words are cut, and
 //! the transaction counts what is written.
 
+mod component;
 mod failure;
-mod imports;
+mod module;
+mod services;
 mod usage;
 
 use std::sync::Arc;
 
 use podloom_pod_path::Transaction;
-use wasmtime::component::{ComponentExportIndex, HasSelf, Linker, Resource};
-use wasmtime::{AsContextMut, Store};
+use wasmtime::Store;
 
+pub(crate) use self::component::{Component, add_to_linker};
 pub use self::failure::Failure;
+pub(crate) use self::module::Module;
 use self::usage::{Speech, Usage};
-use crate::bindings::{Description, Mutator, PodHandle, Rejection};
+use crate::bindings::{Description, Rejection};
 use crate::component::Compiled;
 use crate::engine::{Engine, ticks};
 use crate::limits::{CallLimits, HANDLES, PAYLOAD_BYTES, REASON_BYTES};
@@ -39,6 +42,14 @@ pub(crate) struct Guest {
     pod: Option<Transaction>,
     usage: Usage,
     speech: Speech,
+    /// What only core modules need; none until the module has started.
+    module: Option<module::State>,
+}
+
+/// A plugin's code, linked to the host's functions in the way that suits its form.
+pub(crate) enum Code {
+    Module(Module),
+    Component(Component),
 }
 
 /// A plugin ready to be called.
@@ -63,46 +74,42 @@ pub(crate) enum End {
     Failed(Failure),
 }
 
-/// Offers the host's functions to plugins.
-pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    Mutator::add_to_linker::<_, HasSelf<Guest>>(linker, |guest| guest)
-}
-
 impl Sandbox<'_> {
     /// Asks the plugin who it is and what it needs.
     pub(crate) fn describe(self) -> Result<Description, Failure> {
         let _permit = self.engine.permit();
         let mut store = self.store(Arc::default(), None);
-        let result: wasmtime::Result<(Description,)> =
-            self.call(&mut store, &self.compiled.exports.describe, ());
-        result
-            .map(|(description,)| description)
-            .map_err(|error| self.failure(&error, &store.data().speech))
+        match &self.compiled.code {
+            Code::Module(module) => module.describe(&mut store),
+            Code::Component(component) => component.describe(&mut store),
+        }
+        .map_err(|error| self.failure(&error, &store.data().speech))
     }
 
     /// Asks the plugin what is wrong with its configuration.
     pub(crate) fn validate_config(self) -> Result<Vec<String>, Failure> {
         let _permit = self.engine.permit();
         let mut store = self.store(Arc::default(), None);
-        let export = &self.compiled.exports.validate_config;
-        let result: wasmtime::Result<(Result<(), Vec<String>>,)> =
-            self.call(&mut store, export, ());
-        result
-            .map(|(verdict,)| verdict.err().unwrap_or_default())
-            .map_err(|error| self.failure(&error, &store.data().speech))
+        match &self.compiled.code {
+            Code::Module(module) => module.validate_config(&mut store),
+            Code::Component(component) => component.validate_config(&mut store),
+        }
+        .map(|verdict| verdict.err().unwrap_or_default())
+        .map_err(|error| self.failure(&error, &store.data().speech))
     }
 
     /// Hands the plugin a pod.
     pub(crate) fn mutate(self, transaction: Transaction, request: Arc<Request>) -> Mutated {
         let _permit = self.engine.permit();
         let mut store = self.store(request, Some(transaction));
-        let pod = Resource::<PodHandle>::new_borrow(0);
-        let result: wasmtime::Result<(Result<(), Rejection>,)> =
-            self.call(&mut store, &self.compiled.exports.mutate, (pod,));
+        let result = match &self.compiled.code {
+            Code::Module(module) => module.mutate(&mut store),
+            Code::Component(component) => component.mutate(&mut store),
+        };
         let end = match result {
-            Ok((Ok(()),)) => End::Done,
-            Ok((Err(Rejection::Denied(reason)),)) => End::Denied(reason_line(&reason)),
-            Ok((Err(Rejection::Failed(reason)),)) => {
+            Ok(Ok(())) => End::Done,
+            Ok(Err(Rejection::Denied(reason))) => End::Denied(reason_line(&reason)),
+            Ok(Err(Rejection::Failed(reason))) => {
                 End::Failed(Failure::Reported(reason_line(&reason)))
             }
             Err(error) => End::Failed(self.failure(&error, &store.data().speech)),
@@ -127,6 +134,7 @@ impl Sandbox<'_> {
             pod,
             usage: Usage::new(self.setting.limits.memory),
             speech: Speech::default(),
+            module: None,
         };
         let mut store = Store::new(&self.engine.wasm, guest);
         store.limiter(|guest| &mut guest.usage);
@@ -134,27 +142,6 @@ impl Sandbox<'_> {
         store.set_hostcall_fuel(PAYLOAD_BYTES);
         store.set_max_component_handles(HANDLES);
         store
-    }
-
-    /// A fresh instance, one call. Only the function that is called is looked up and checked against its type.
-    fn call<P, R>(
-        self,
-        store: &mut Store<Guest>,
-        export: &ComponentExportIndex,
-        params: P,
-    ) -> wasmtime::Result<R>
-    where
-        P: wasmtime::component::ComponentNamedList + wasmtime::component::Lower,
-        R: wasmtime::component::ComponentNamedList
-            + wasmtime::component::Lift
-            + Send
-            + Sync
-            + 'static,
-    {
-        let instance = self.compiled.instance.instantiate(store.as_context_mut())?;
-        instance
-            .get_typed_func::<P, R>(store.as_context_mut(), export)?
-            .call(store, params)
     }
 
     fn failure(self, error: &wasmtime::Error, speech: &Speech) -> Failure {

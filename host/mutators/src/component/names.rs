@@ -137,7 +137,7 @@ fn find(wasm: &[u8]) -> Result<Found, ComponentError> {
     clippy::needless_pass_by_value,
     reason = "the signature that map_err wants"
 )]
-fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
+pub(super) fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
     ComponentError::Parse(one_line(&error.to_string(), 200))
 }
 
@@ -167,7 +167,7 @@ fn add(names: &mut Vec<String>, name: &str) {
 }
 
 /// Splits `podloom:mutator/pods@0.1.0` into interface and version.
-fn contract(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn contract(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(PACKAGE)?
         .strip_prefix('/')?
         .split_once('@')

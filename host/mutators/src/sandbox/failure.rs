@@ -53,6 +53,14 @@ impl Failure {
         }
     }
 
+    /// It handed over more in one call than the host takes.
+    pub(super) fn payload() -> Self {
+        Self::OverLimit(format!(
+            "it passed more than {} to the host at once",
+            show_bytes(PAYLOAD_BYTES)
+        ))
+    }
+
     /// Names what stopped the guest. The host's own limits travel through the engine as a `Failure`; for the rest the
     /// innermost error tells the cause, and everything around it is a backtrace. The engine's own limits have no types.
     pub(super) fn of(error: &wasmtime::Error, timeout: Duration) -> Self {
@@ -74,10 +82,7 @@ impl Failure {
         }
         let cause = error.root_cause().to_string();
         let over = if cause.contains("fuel allocated for hostcalls") {
-            format!(
-                "it passed more than {} to the host at once",
-                show_bytes(PAYLOAD_BYTES)
-            )
+            return Self::payload();
         } else if cause.contains("handle limit exceeded") {
             format!("it holds more than {HANDLES} handles at once")
         } else if cause.contains("resource limit exceeded") {

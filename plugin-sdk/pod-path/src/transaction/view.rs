@@ -21,10 +21,10 @@ struct Selection<'f> {
 }
 
 impl<'f> Selection<'f> {
-    fn parse(fields: &'f [String]) -> Result<Self, AccessError> {
+    fn parse<F: AsRef<str>>(fields: &'f [F]) -> Result<Self, AccessError> {
         let mut root = Self::default();
         for field in fields {
-            root.add(Path::parse(field)?.segments());
+            root.add(Path::parse(field.as_ref())?.segments());
         }
         Ok(root)
     }
@@ -73,17 +73,21 @@ impl Transaction {
     ///
     /// let pod = json!({ "spec": { "nodeName": "n", "containers": [{ "name": "a", "image": "x" }, { "image": "y" }] } });
     /// let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
-    /// let view = pod.view("/spec", &["/containers/*/name".to_owned(), "/hostNetwork".to_owned()])?;
+    /// let view = pod.view("/spec", &["/containers/*/name", "/hostNetwork"])?;
     /// assert_eq!(view.as_deref(), Some(r#"{"containers":[{"name":"a"},{}]}"#));
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
-    pub fn view(&self, path: &str, fields: &[String]) -> Result<Option<String>, EditError> {
+    pub fn view<F: AsRef<str>>(
+        &self,
+        path: &str,
+        fields: &[F],
+    ) -> Result<Option<String>, EditError> {
         if fields.len() > FIELDS {
             let reason = format_args!("a view of {} fields, of {FIELDS} at most", fields.len());
             return Err(AccessError::invalid_path(path, reason).into());
         }
         let limit = self.access.limits.path_bytes;
-        if fields.iter().any(|field| field.len() > limit) {
+        if fields.iter().any(|field| field.as_ref().len() > limit) {
             return Err(LimitExceeded::PathBytes(limit).into());
         }
         let selection = Selection::parse(fields)?;

@@ -1,0 +1,114 @@
+//! The contract's imports as a finished component calls them: the engine lifts and lowers, see [`crate::sandbox::services`] for the rest.
+
+use podloom_pod_path::AccessError;
+use wasmtime::component::Resource;
+
+use crate::bindings::{PodHandle, host, pods, request};
+use crate::sandbox::Guest;
+use crate::sandbox::services::{Answer, Level};
+
+type Edit<T> = wasmtime::Result<Result<T, pods::AccessError>>;
+
+impl host::Host for Guest {
+    fn log(&mut self, level: host::Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            host::Level::Trace => Level::Trace,
+            host::Level::Debug => Level::Debug,
+            host::Level::Info => Level::Info,
+            host::Level::Warn => Level::Warn,
+            host::Level::Error => Level::Error,
+        };
+        self.log(level, &message);
+        Ok(())
+    }
+
+    fn note(&mut self, message: String) -> wasmtime::Result<()> {
+        self.note(&message);
+        Ok(())
+    }
+
+    fn config(&mut self) -> wasmtime::Result<String> {
+        Ok(self.setting.config.clone())
+    }
+}
+
+impl request::Host for Guest {
+    fn kind(&mut self) -> wasmtime::Result<String> {
+        Ok(self.request.kind.clone())
+    }
+
+    fn name(&mut self) -> wasmtime::Result<String> {
+        Ok(self.request.name.clone())
+    }
+
+    fn namespace(&mut self) -> wasmtime::Result<String> {
+        Ok(self.request.namespace.clone())
+    }
+
+    fn label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.request.labels.get(&key).cloned())
+    }
+
+    fn annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.request.annotations.get(&key).cloned())
+    }
+
+    fn namespace_label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.request.namespace_labels.get(&key).cloned())
+    }
+
+    fn namespace_annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.request.namespace_annotations.get(&key).cloned())
+    }
+
+    fn dry_run(&mut self) -> wasmtime::Result<bool> {
+        Ok(self.request.dry_run)
+    }
+}
+
+impl pods::Host for Guest {}
+
+impl pods::HostPod for Guest {
+    fn get(&mut self, _: Resource<PodHandle>, path: String) -> Edit<Option<String>> {
+        edit(self.get(&path))
+    }
+
+    fn view(
+        &mut self,
+        _: Resource<PodHandle>,
+        path: String,
+        fields: Vec<String>,
+    ) -> Edit<Option<String>> {
+        edit(self.view(&path, &fields))
+    }
+
+    fn keys(&mut self, _: Resource<PodHandle>, path: String) -> Edit<Vec<String>> {
+        edit(self.keys(&path))
+    }
+
+    fn set(&mut self, _: Resource<PodHandle>, path: String, value: String) -> Edit<()> {
+        edit(self.set(&path, value))
+    }
+
+    fn insert(&mut self, _: Resource<PodHandle>, path: String, value: String) -> Edit<()> {
+        edit(self.insert(&path, value))
+    }
+
+    fn remove(&mut self, _: Resource<PodHandle>, path: String) -> Edit<bool> {
+        edit(self.remove(&path))
+    }
+
+    /// Guests only ever borrow the pod, so there is nothing to release.
+    fn drop(&mut self, _: Resource<PodHandle>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}
+
+fn edit<T>(answer: Answer<T>) -> Edit<T> {
+    Ok(answer?.map_err(|error| match error {
+        AccessError::InvalidPath(text) => pods::AccessError::InvalidPath(text),
+        AccessError::NotFound(text) => pods::AccessError::NotFound(text),
+        AccessError::Forbidden(text) => pods::AccessError::Forbidden(text),
+        AccessError::InvalidValue(text) => pods::AccessError::InvalidValue(text),
+    }))
+}

@@ -1,0 +1,181 @@
+//! A plugin that ships as a core module, called as the core module that it is.
+//!
+//! A component around it costs three core instances in place of one, and a detour at every call in either direction. Loading has
+//! made and validated that component, so what is left here is to follow the same ABI: [`abi`] has its rules, [`imports`] the
+//! contract's functions. Whatever is not a plain module goes the way of components instead, see [`Module::link`].
+
+mod abi;
+mod imports;
+
+use wasmtime::{Extern, Instance, InstancePre, Linker, Memory, ModuleExport, Store, WasmParams};
+
+use self::abi::{Reader, Realloc, broken, unexpected_case};
+use super::{Failure, Guest};
+use crate::bindings::{Description, Rejection};
+use crate::component::contract;
+
+/// The handle by which a guest knows its pod: as in a component, the first in the table.
+const POD: u32 = 1;
+/// Exports by which the encoder would bend the plain rules: another allocator, code to run first.
+const UNUSUAL: [&str; 5] = [
+    "_initialize",
+    "canonical_abi_realloc",
+    "cabi_import_realloc",
+    "cabi_export_realloc",
+    "cabi_realloc_adapter",
+];
+
+/// A linked module, and where in it the functions of the contract are.
+pub(crate) struct Module {
+    instance: InstancePre<Guest>,
+    memory: ModuleExport,
+    realloc: ModuleExport,
+    describe: Export,
+    validate_config: Export,
+    mutate: Export,
+}
+
+struct Export {
+    function: ModuleExport,
+    /// What the guest wants called with the result once that has been read.
+    post_return: Option<ModuleExport>,
+}
+
+/// The host's state of one call that only core modules need.
+pub(crate) struct State {
+    memory: Memory,
+    /// None while it runs: the guest may call no import then.
+    realloc: Option<Realloc>,
+    lends_pod: bool,
+}
+
+impl Module {
+    /// Links a module that exports the interface `plugin`; none if it needs more than the contract's functions by the plain
+    /// rules, or other types of them. Making a component of it then helps, or tells what is wrong.
+    pub(crate) fn link(module: &wasmtime::Module, plugin: &str) -> Option<Self> {
+        if module
+            .exports()
+            .any(|export| UNUSUAL.contains(&export.name()))
+        {
+            return None;
+        }
+        let mut linker = Linker::new(module.engine());
+        linker.allow_shadowing(true);
+        for import in module.imports() {
+            let (interface, _) = contract(import.module())?;
+            imports::offer(&mut linker, import.module(), interface, import.name()).ok()?;
+        }
+        let export = |name: &str| {
+            let name = format!("{plugin}#{name}");
+            Some(Export {
+                function: module.get_export_index(&name)?,
+                post_return: module.get_export_index(&format!("cabi_post_{name}")),
+            })
+        };
+        Some(Self {
+            instance: linker.instantiate_pre(module).ok()?,
+            memory: module.get_export_index("memory")?,
+            realloc: module.get_export_index("cabi_realloc")?,
+            describe: export("describe")?,
+            validate_config: export("validate-config")?,
+            mutate: export("mutate")?,
+        })
+    }
+
+    pub(crate) fn describe(&self, store: &mut Store<Guest>) -> wasmtime::Result<Description> {
+        self.call(store, &self.describe, (), |reader, address| {
+            let record = reader.returned::<48>(address)?;
+            let mut text = |offset| Ok(reader.string(record.pair(offset))?.to_owned());
+            Ok(Description {
+                name: text(0)?,
+                version: text(8)?,
+                summary: text(16)?,
+                config_schema: text(24)?,
+                reads: owned(&reader.strings(record.pair(32))?),
+                writes: owned(&reader.strings(record.pair(40))?),
+            })
+        })
+    }
+
+    pub(crate) fn validate_config(
+        &self,
+        store: &mut Store<Guest>,
+    ) -> wasmtime::Result<Result<(), Vec<String>>> {
+        self.call(store, &self.validate_config, (), |reader, address| {
+            let result = reader.returned::<12>(address)?;
+            match result.case(0) {
+                0 => Ok(Ok(())),
+                1 => Ok(Err(owned(&reader.strings(result.pair(4))?))),
+                _ => Err(broken("invalid expected discriminant")),
+            }
+        })
+    }
+
+    pub(crate) fn mutate(
+        &self,
+        store: &mut Store<Guest>,
+    ) -> wasmtime::Result<Result<(), Rejection>> {
+        self.call(store, &self.mutate, (POD,), |reader, address| {
+            let result = reader.returned::<16>(address)?;
+            let rejection: fn(String) -> Rejection = match (result.case(0), result.case(4)) {
+                (0, _) => return Ok(Ok(())),
+                (1, 0) => Rejection::Denied,
+                (1, 1) => Rejection::Failed,
+                (1, case) => return Err(unexpected_case(case)),
+                _ => return Err(broken("invalid expected discriminant")),
+            };
+            Ok(Err(rejection(reader.string(result.pair(8))?.to_owned())))
+        })
+    }
+
+    /// A fresh instance, one call, which returns where its result is.
+    fn call<P: WasmParams, R>(
+        &self,
+        store: &mut Store<Guest>,
+        export: &Export,
+        params: P,
+        lift: impl FnOnce(&mut Reader<'_>, u32) -> Result<R, Failure>,
+    ) -> wasmtime::Result<R> {
+        let instance = self.instance.instantiate(&mut *store)?;
+        let memory = get(&instance, store, &self.memory, Extern::into_memory)?;
+        let realloc = get(&instance, store, &self.realloc, Extern::into_func)?;
+        let function = get(&instance, store, &export.function, Extern::into_func)?;
+        let (realloc, function) = (realloc.typed(&*store)?, function.typed(&*store)?);
+        store.data_mut().module = Some(State {
+            memory,
+            realloc: Some(realloc),
+            lends_pod: store.data().pod.is_some(),
+        });
+        let address = function.call(&mut *store, params)?;
+        let state = store.data_mut().module.as_mut();
+        if state.is_some_and(|state| state.lends_pod) {
+            return Err(broken("borrow handles still remain at the end of the call").into());
+        }
+        let result = lift(&mut Reader::new(memory.data(&*store)), address)?;
+        if let Some(post_return) = &export.post_return {
+            let post_return = get(&instance, store, post_return, Extern::into_func)?;
+            let post_return = post_return.typed::<u32, ()>(&*store)?;
+            if let Some(state) = &mut store.data_mut().module {
+                state.realloc = None;
+            }
+            post_return.call(&mut *store, address)?;
+        }
+        Ok(result)
+    }
+}
+
+fn get<T>(
+    instance: &Instance,
+    store: &mut Store<Guest>,
+    export: &ModuleExport,
+    kind: fn(Extern) -> Option<T>,
+) -> Result<T, Failure> {
+    instance
+        .get_module_export(store, export)
+        .and_then(kind)
+        .ok_or_else(|| broken("an export of another kind"))
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}

@@ -1,0 +1,238 @@
+//! The canonical ABI of the component model, for a core module that the host calls without a component around it.
+//!
+//! The rules are those of WebAssembly/component-model, `design/mvp/CanonicalABI.md`, for 32-bit memories and UTF-8; the names
+//! in parentheses are the functions there. What the guest says of its memory is never believed:
+//!
+//! - Numbers are little-endian. A pointer to anything wider than a byte is aligned to it (`load`, `store`: `trap_if(ptr !=
+//!   align_to(...))`), and all that it points to lies within the memory as it is at that moment.
+//! - A string is a pointer and a length in bytes, and it is UTF-8 (`load_string_from_range`).
+//! - A list is a pointer and a count of elements, each at a multiple of the element's size (`load_list_from_range`).
+//! - A variant is its case's number, then the payload at the payload's alignment (`load_variant`, `store_variant`); an option and
+//!   a result are variants. A number without a case is an error.
+//! - A string or list for the guest goes into memory that the guest's own `cabi_realloc` gives, one call for each, since the
+//!   guest frees them one by one (`store_string_copy`, `store_list_into_range`). That address is held against alignment and the
+//!   end of memory too. While it runs, and while `cabi_post_...` does, the guest may call no import (`may_leave`).
+//! - What the guest hands over in one call is bounded, and nothing is allocated before it is counted.
+
+use podloom_pod_path::AccessError;
+use wasmtime::{Caller, Memory, Trap, TypedFunc};
+
+use crate::limits::PAYLOAD_BYTES;
+use crate::sandbox::{Failure, Guest};
+
+/// `cabi_realloc(old pointer, old size, alignment, new size) -> pointer`
+pub(super) type Realloc = TypedFunc<(u32, u32, u32, u32), u32>;
+
+/// A pointer and a length.
+const PAIR: usize = 8;
+/// Strings and lists longer than this are not of the ABI (`MAX_STRING_BYTE_LENGTH`).
+const MAX_BYTES: usize = (1 << 31) - 1;
+
+/// What the guest hands over in one call: its memory, and how much of it may be taken.
+pub(super) struct Reader<'m> {
+    memory: &'m [u8],
+    left: usize,
+}
+
+impl<'m> Reader<'m> {
+    pub(super) fn new(memory: &'m [u8]) -> Self {
+        Self {
+            memory,
+            left: PAYLOAD_BYTES,
+        }
+    }
+
+    pub(super) fn string(&mut self, (address, length): (u32, u32)) -> Result<&'m str, Failure> {
+        let bytes = self
+            .range(address, length as usize)
+            .ok_or_else(|| broken("string pointer/length out of bounds of memory"))?;
+        self.take(bytes.len())?;
+        std::str::from_utf8(bytes).map_err(|error| Failure::BrokeContract(error.to_string()))
+    }
+
+    pub(super) fn strings(
+        &mut self,
+        (address, count): (u32, u32),
+    ) -> Result<Vec<&'m str>, Failure> {
+        let count = count as usize;
+        let pairs = count
+            .checked_mul(PAIR)
+            .and_then(|size| self.range(address, size))
+            .ok_or_else(|| broken("list pointer/length out of bounds of memory"))?;
+        // What an element is worth in the host, so that a list of empty strings is not for nothing.
+        self.take(count.saturating_mul(size_of::<String>()))?;
+        if !address.is_multiple_of(4) {
+            return Err(broken("list pointer is not aligned"));
+        }
+        let (pairs, _) = pairs.as_chunks::<PAIR>();
+        pairs
+            .iter()
+            .map(|pair| self.string(pair_of(pair)))
+            .collect()
+    }
+
+    /// What an export returned a pointer to.
+    pub(super) fn returned<const N: usize>(&self, address: u32) -> Result<Returned<'m>, Failure> {
+        if !address.is_multiple_of(4) {
+            return Err(broken("return pointer not aligned"));
+        }
+        self.range(address, N)
+            .map(Returned)
+            .ok_or_else(|| broken("pointer out of bounds of memory"))
+    }
+
+    fn range(&self, address: u32, length: usize) -> Option<&'m [u8]> {
+        let start = address as usize;
+        self.memory.get(start..start.checked_add(length)?)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(Failure::payload)?;
+        Ok(())
+    }
+}
+
+/// The fields of a value in memory, by their offsets.
+pub(super) struct Returned<'m>(&'m [u8]);
+
+impl Returned<'_> {
+    /// The number of a variant's case.
+    pub(super) fn case(&self, offset: usize) -> u8 {
+        self.0.get(offset).copied().unwrap_or_default()
+    }
+
+    /// Pointer and length of a string or list.
+    pub(super) fn pair(&self, offset: usize) -> (u32, u32) {
+        self.0
+            .get(offset..)
+            .and_then(<[u8]>::first_chunk)
+            .map(pair_of)
+            .unwrap_or_default()
+    }
+}
+
+/// The way back: the guest's memory, and the guest's own allocator.
+pub(super) struct Writer<'c, 'g> {
+    caller: &'c mut Caller<'g, Guest>,
+    memory: Memory,
+}
+
+impl<'c, 'g> Writer<'c, 'g> {
+    /// The place for a result of this size, where the guest wants it.
+    pub(super) fn result<const N: usize>(
+        caller: &'c mut Caller<'g, Guest>,
+        memory: Memory,
+        address: u32,
+    ) -> Result<Self, Failure> {
+        if !address.is_multiple_of(4) {
+            return Err(broken("pointer not aligned"));
+        }
+        Reader::new(memory.data(&*caller))
+            .range(address, N)
+            .ok_or_else(|| broken("pointer out of bounds"))?;
+        Ok(Self { caller, memory })
+    }
+
+    /// Places a string, and its pointer and length at `at`.
+    pub(super) fn string(&mut self, at: u32, text: &str) -> wasmtime::Result<()> {
+        let address = self.allocate(1, text.len())?;
+        self.store(address, text.as_bytes())?;
+        self.pair(at, address, text.len())
+    }
+
+    /// Places a list of strings, and its pointer and length at `at`.
+    pub(super) fn strings(&mut self, at: u32, texts: &[String]) -> wasmtime::Result<()> {
+        let address = self.allocate(4, texts.len().saturating_mul(PAIR))?;
+        let mut element = address;
+        for text in texts {
+            self.string(element, text)?;
+            element = element.saturating_add(8);
+        }
+        self.pair(at, address, texts.len())
+    }
+
+    pub(super) fn option(&mut self, at: u32, text: Option<&str>) -> wasmtime::Result<()> {
+        self.case(at, u8::from(text.is_some()))?;
+        text.map_or(Ok(()), |text| self.string(at.saturating_add(4), text))
+    }
+
+    pub(super) fn error(&mut self, at: u32, error: &AccessError) -> wasmtime::Result<()> {
+        let (case, text) = match error {
+            AccessError::InvalidPath(text) => (0, text),
+            AccessError::NotFound(text) => (1, text),
+            AccessError::Forbidden(text) => (2, text),
+            AccessError::InvalidValue(text) => (3, text),
+        };
+        self.case(at, case)?;
+        self.string(at.saturating_add(4), text)
+    }
+
+    /// The number of a variant's case, or a bool.
+    pub(super) fn case(&mut self, at: u32, case: u8) -> wasmtime::Result<()> {
+        self.store(at, &[case])
+    }
+
+    fn pair(&mut self, at: u32, address: u32, length: usize) -> wasmtime::Result<()> {
+        let length = u32::try_from(length).map_err(|_| too_large(length))?;
+        let [a, b, c, d] = address.to_le_bytes();
+        let [e, f, g, h] = length.to_le_bytes();
+        self.store(at, &[a, b, c, d, e, f, g, h])
+    }
+
+    fn store(&mut self, at: u32, bytes: &[u8]) -> wasmtime::Result<()> {
+        let start = at as usize;
+        let place = start
+            .checked_add(bytes.len())
+            .and_then(|end| self.memory.data_mut(&mut *self.caller).get_mut(start..end))
+            .ok_or_else(|| broken("pointer out of bounds"))?;
+        place.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The allocator is taken away while it runs, which is how the imports know that they may not be called.
+    fn allocate(&mut self, alignment: u32, size: usize) -> wasmtime::Result<u32> {
+        let size = u32::try_from(size)
+            .ok()
+            .filter(|_| size <= MAX_BYTES)
+            .ok_or_else(|| too_large(size))?;
+        let realloc = self
+            .caller
+            .data_mut()
+            .module
+            .as_mut()
+            .and_then(|module| module.realloc.take());
+        let realloc = realloc.ok_or(Trap::CannotLeaveComponent)?;
+        let address = realloc.call(&mut *self.caller, (0, 0, alignment, size))?;
+        if let Some(module) = &mut self.caller.data_mut().module {
+            module.realloc = Some(realloc);
+        }
+        if !address.is_multiple_of(alignment) {
+            return Err(broken("realloc return: result not aligned").into());
+        }
+        Reader::new(self.memory.data(&*self.caller))
+            .range(address, size as usize)
+            .ok_or_else(|| broken("realloc return: beyond end of memory"))?;
+        Ok(address)
+    }
+}
+
+/// Little-endian pointer and length.
+fn pair_of(&[a, b, c, d, e, f, g, h]: &[u8; PAIR]) -> (u32, u32) {
+    (
+        u32::from_le_bytes([a, b, c, d]),
+        u32::from_le_bytes([e, f, g, h]),
+    )
+}
+
+pub(super) fn broken(rule: &str) -> Failure {
+    Failure::BrokeContract(rule.to_owned())
+}
+
+/// A number that is no case of a variant.
+pub(super) fn unexpected_case(case: impl Into<u32>) -> Failure {
+    Failure::BrokeContract(format!("unexpected discriminant: {}", case.into()))
+}
+
+fn too_large(bytes: usize) -> Failure {
+    Failure::OverLimit(format!("it asked for {bytes} bytes at once"))
+}

@@ -1,0 +1,279 @@
+//! The contract's imports as a core module calls them: arguments lifted and results lowered by the rules of [`super::abi`].
+//!
+//! Arguments come flat, results of more than one number go where the last argument points. Offsets: a result or an option is
+//! its case, and its payload 4 further on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use podloom_pod_path::AccessError;
+use wasmtime::{Caller, Linker, Memory, Trap};
+
+use super::POD;
+use super::abi::{Reader, Writer, broken, unexpected_case};
+use crate::request::Request;
+use crate::sandbox::services::Level;
+use crate::sandbox::{Failure, Guest};
+
+type Done = wasmtime::Result<()>;
+type Labels = BTreeMap<String, String>;
+
+/// Sizes of results in the guest's memory.
+const STRING: usize = 8;
+const OPTION: usize = 12;
+const RESULT: usize = 16;
+
+/// Offers one function under the name by which a module asks for it. A name that is not of the contract is left undefined.
+pub(super) fn offer(linker: &mut Linker<Guest>, module: &str, interface: &str, name: &str) -> Done {
+    match (interface, name) {
+        ("host", "log") => linker.func_wrap(module, name, log),
+        ("host", "note") => linker.func_wrap(module, name, note),
+        ("host", "config") => linker.func_wrap(module, name, config),
+        ("request", "kind") => linker.func_wrap(module, name, kind),
+        ("request", "name") => linker.func_wrap(module, name, self::name),
+        ("request", "namespace") => linker.func_wrap(module, name, namespace),
+        ("request", "label") => linker.func_wrap(module, name, label),
+        ("request", "annotation") => linker.func_wrap(module, name, annotation),
+        ("request", "namespace-label") => linker.func_wrap(module, name, namespace_label),
+        ("request", "namespace-annotation") => linker.func_wrap(module, name, namespace_annotation),
+        ("request", "dry-run") => linker.func_wrap(module, name, dry_run),
+        ("pods", "[method]pod.get") => linker.func_wrap(module, name, get),
+        ("pods", "[method]pod.view") => linker.func_wrap(module, name, view),
+        ("pods", "[method]pod.keys") => linker.func_wrap(module, name, keys),
+        ("pods", "[method]pod.set") => linker.func_wrap(module, name, set),
+        ("pods", "[method]pod.insert") => linker.func_wrap(module, name, insert),
+        ("pods", "[method]pod.remove") => linker.func_wrap(module, name, remove),
+        ("pods", "[resource-drop]pod") => linker.func_wrap(module, name, drop_pod),
+        _ => return Ok(()),
+    }
+    .map(|_| ())
+}
+
+/// The instance's memory, if it may call the host now. Before its memory and allocator are known (a start function) it may
+/// not, as in a component, where the imports are put in place after the module has started.
+fn memory(guest: &Guest) -> Result<Memory, Trap> {
+    let module = guest.module.as_ref().ok_or(Trap::IndirectCallToNull)?;
+    match module.realloc {
+        Some(_) => Ok(module.memory),
+        None => Err(Trap::CannotLeaveComponent),
+    }
+}
+
+fn lift<'c>(caller: &'c mut Caller<'_, Guest>) -> Result<(Reader<'c>, &'c mut Guest), Trap> {
+    let memory = memory(caller.data())?;
+    let (memory, guest) = memory.data_and_store_mut(caller);
+    Ok((Reader::new(memory), guest))
+}
+
+/// As [`lift`], for the methods of the pod.
+fn lift_pod<'c>(
+    caller: &'c mut Caller<'_, Guest>,
+    pod: u32,
+) -> wasmtime::Result<(Reader<'c>, &'c mut Guest)> {
+    let (reader, guest) = lift(caller)?;
+    check_pod(guest, pod)?;
+    Ok((reader, guest))
+}
+
+/// The guest's one handle is a number; it is good until it is given back.
+fn check_pod(guest: &Guest, pod: u32) -> Result<(), Failure> {
+    match &guest.module {
+        Some(module) if module.lends_pod && pod == POD => Ok(()),
+        _ => Err(broken(&format!("unknown handle index {pod}"))),
+    }
+}
+
+fn lower<'c, 'g, const N: usize>(
+    caller: &'c mut Caller<'g, Guest>,
+    result: u32,
+) -> wasmtime::Result<Writer<'c, 'g>> {
+    let memory = memory(caller.data())?;
+    Ok(Writer::result::<N>(caller, memory, result)?)
+}
+
+/// Lowers `result<T, access-error>`, of which `store` lowers the `T`.
+fn lower_answer<T>(
+    caller: &mut Caller<'_, Guest>,
+    result: u32,
+    answer: Result<T, AccessError>,
+    store: impl FnOnce(&mut Writer<'_, '_>, u32, T) -> Done,
+) -> Done {
+    let mut writer = lower::<RESULT>(caller, result)?;
+    let payload = result.saturating_add(4);
+    writer.case(result, u8::from(answer.is_err()))?;
+    match answer {
+        Ok(value) => store(&mut writer, payload, value),
+        Err(error) => writer.error(payload, &error),
+    }
+}
+
+fn log(mut caller: Caller<'_, Guest>, level: u32, text: u32, length: u32) -> Done {
+    let (mut reader, guest) = lift(&mut caller)?;
+    let level = match level {
+        0 => Level::Trace,
+        1 => Level::Debug,
+        2 => Level::Info,
+        3 => Level::Warn,
+        4 => Level::Error,
+        level => return Err(unexpected_case(level).into()),
+    };
+    guest.log(level, reader.string((text, length))?);
+    Ok(())
+}
+
+fn note(mut caller: Caller<'_, Guest>, text: u32, length: u32) -> Done {
+    let (mut reader, guest) = lift(&mut caller)?;
+    guest.note(reader.string((text, length))?);
+    Ok(())
+}
+
+fn config(mut caller: Caller<'_, Guest>, result: u32) -> Done {
+    let setting = Arc::clone(&caller.data().setting);
+    lower::<STRING>(&mut caller, result)?.string(result, &setting.config)
+}
+
+fn kind(caller: Caller<'_, Guest>, result: u32) -> Done {
+    of_request(caller, result, |request| &request.kind)
+}
+
+fn name(caller: Caller<'_, Guest>, result: u32) -> Done {
+    of_request(caller, result, |request| &request.name)
+}
+
+fn namespace(caller: Caller<'_, Guest>, result: u32) -> Done {
+    of_request(caller, result, |request| &request.namespace)
+}
+
+fn of_request(mut caller: Caller<'_, Guest>, result: u32, text: fn(&Request) -> &String) -> Done {
+    let request = Arc::clone(&caller.data().request);
+    lower::<STRING>(&mut caller, result)?.string(result, text(&request))
+}
+
+fn label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+    of_labels(caller, (key, length), result, |request| &request.labels)
+}
+
+fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+    of_labels(caller, (key, length), result, |request| {
+        &request.annotations
+    })
+}
+
+fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+    of_labels(caller, (key, length), result, |request| {
+        &request.namespace_labels
+    })
+}
+
+fn namespace_annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+    of_labels(caller, (key, length), result, |request| {
+        &request.namespace_annotations
+    })
+}
+
+fn of_labels(
+    mut caller: Caller<'_, Guest>,
+    key: (u32, u32),
+    result: u32,
+    labels: fn(&Request) -> &Labels,
+) -> Done {
+    let request = Arc::clone(&caller.data().request);
+    let (mut reader, _) = lift(&mut caller)?;
+    let value = labels(&request).get(reader.string(key)?);
+    lower::<OPTION>(&mut caller, result)?.option(result, value.map(String::as_str))
+}
+
+fn dry_run(mut caller: Caller<'_, Guest>) -> wasmtime::Result<u32> {
+    let (_, guest) = lift(&mut caller)?;
+    Ok(u32::from(guest.request.dry_run))
+}
+
+fn get(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {
+    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
+    let answer = guest.get(reader.string((path, path_length))?)?;
+    lower_answer(&mut caller, result, answer, |writer, at, text| {
+        writer.option(at, text.as_deref())
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the contract's own, flat")]
+fn view(
+    mut caller: Caller<'_, Guest>,
+    pod: u32,
+    path: u32,
+    path_length: u32,
+    fields: u32,
+    count: u32,
+    result: u32,
+) -> Done {
+    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
+    let path = reader.string((path, path_length))?;
+    let answer = guest.view(path, &reader.strings((fields, count))?)?;
+    lower_answer(&mut caller, result, answer, |writer, at, text| {
+        writer.option(at, text.as_deref())
+    })
+}
+
+fn keys(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {
+    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
+    let answer = guest.keys(reader.string((path, path_length))?)?;
+    lower_answer(&mut caller, result, answer, |writer, at, keys| {
+        writer.strings(at, &keys)
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the contract's own, flat")]
+fn set(
+    mut caller: Caller<'_, Guest>,
+    pod: u32,
+    path: u32,
+    path_length: u32,
+    value: u32,
+    value_length: u32,
+    result: u32,
+) -> Done {
+    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
+    let path = reader.string((path, path_length))?;
+    let value = reader.string((value, value_length))?;
+    let answer = guest.set(path, value.to_owned())?;
+    lower_answer(&mut caller, result, answer, |_, _, ()| Ok(()))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the contract's own, flat")]
+fn insert(
+    mut caller: Caller<'_, Guest>,
+    pod: u32,
+    path: u32,
+    path_length: u32,
+    value: u32,
+    value_length: u32,
+    result: u32,
+) -> Done {
+    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
+    let path = reader.string((path, path_length))?;
+    let value = reader.string((value, value_length))?;
+    let answer = guest.insert(path, value.to_owned())?;
+    lower_answer(&mut caller, result, answer, |_, _, ()| Ok(()))
+}
+
+fn remove(
+    mut caller: Caller<'_, Guest>,
+    pod: u32,
+    path: u32,
+    path_length: u32,
+    result: u32,
+) -> Done {
+    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
+    let answer = guest.remove(reader.string((path, path_length))?)?;
+    lower_answer(&mut caller, result, answer, |writer, at, removed| {
+        writer.case(at, u8::from(removed))
+    })
+}
+
+fn drop_pod(mut caller: Caller<'_, Guest>, pod: u32) -> Done {
+    let (_, guest) = lift_pod(&mut caller, pod)?;
+    if let Some(module) = &mut guest.module {
+        module.lends_pod = false;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! What the host does for a guest that asks, whichever way the guest is called: the contract's functions on plain Rust types.
+
+use podloom_pod_path::{AccessError, EditError, Transaction};
+
+use super::usage::Line;
+use super::{Failure, Guest};
+
+/// How much a log line matters, as the contract orders it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// An answer that the guest gets, or a failure that ends its call.
+pub(super) type Answer<T> = Result<Result<T, AccessError>, Failure>;
+
+impl Guest {
+    pub(super) fn log(&mut self, level: Level, message: &str) {
+        let plugin = self.setting.name.as_str();
+        match self.speech.line(message) {
+            Line::Keep(line) => match level {
+                Level::Trace => tracing::trace!(target: "podloom::plugin", plugin, "{line}"),
+                Level::Debug => tracing::debug!(target: "podloom::plugin", plugin, "{line}"),
+                Level::Info => tracing::info!(target: "podloom::plugin", plugin, "{line}"),
+                Level::Warn => tracing::warn!(target: "podloom::plugin", plugin, "{line}"),
+                Level::Error => {
+                    tracing::error!(target: "podloom::plugin", plugin, "{line}");
+                    self.speech.last_error = Some(line);
+                }
+            },
+            Line::FirstDropped => {
+                tracing::warn!(target: "podloom::plugin", plugin, "this call's further log lines are dropped");
+            }
+            Line::Dropped => {}
+        }
+    }
+
+    pub(super) fn note(&mut self, message: &str) {
+        self.speech.note(message);
+    }
+
+    pub(super) fn get(&mut self, path: &str) -> Answer<Option<String>> {
+        answer(self.pod()?.get(path))
+    }
+
+    pub(super) fn view<F: AsRef<str>>(
+        &mut self,
+        path: &str,
+        fields: &[F],
+    ) -> Answer<Option<String>> {
+        answer(self.pod()?.view(path, fields))
+    }
+
+    pub(super) fn keys(&mut self, path: &str) -> Answer<Vec<String>> {
+        answer(self.pod()?.keys(path))
+    }
+
+    pub(super) fn set(&mut self, path: &str, value: String) -> Answer<()> {
+        answer(self.pod()?.set(path, value))
+    }
+
+    pub(super) fn insert(&mut self, path: &str, value: String) -> Answer<()> {
+        answer(self.pod()?.insert(path, value))
+    }
+
+    pub(super) fn remove(&mut self, path: &str) -> Answer<bool> {
+        answer(self.pod()?.remove(path))
+    }
+
+    /// Only `mutate` is handed a pod, and no other function can name one.
+    fn pod(&mut self) -> Result<&mut Transaction, Failure> {
+        self.pod
+            .as_mut()
+            .ok_or_else(|| Failure::BrokeContract("a pod that it was not given".to_owned()))
+    }
+}
+
+/// A refusal is the guest's to handle; a limit ends the call.
+fn answer<T>(result: Result<T, EditError>) -> Answer<T> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(EditError::Access(error)) => Ok(Err(error)),
+        Err(EditError::Limit(limit)) => Err(Failure::OverLimit(format!("it asked for {limit}"))),
+    }
+}
