@@ -1,14 +1,26 @@
 //! Plugins that misbehave: each ends in a precise error, leaves no trace, and the host goes on.
 
-use podloom_mutators::{Outcome, Rejected};
+use podloom_mutators::{Chain, Outcome, Rejected};
 
-use crate::support::{chain_of, check_host_is_unharmed, mutate, pod};
+use crate::support::{chain_of, chain_of_components, check_host_is_unharmed, mutate, pod};
 
 const QUICK: &str = "limits: { timeout: 50ms }";
 
-/// The plugin's call fails with this text; under `Ignore` the pod is, but for the stamp, as it was.
+/// As [`check_one`], for the core module and for the component that can be made of it.
 #[track_caller]
 fn check(fixture: &str, manifest: &str, expected: &str) {
+    check_one(chain_of, fixture, manifest, expected);
+    check_one(chain_of_components, fixture, manifest, expected);
+}
+
+/// The plugin's call fails with this text; under `Ignore` the pod is, but for the stamp, as it was.
+#[track_caller]
+fn check_one(
+    chain_of: fn(&[(&str, &str)]) -> Chain,
+    fixture: &str,
+    manifest: &str,
+    expected: &str,
+) {
     let rejected = mutate(&chain_of(&[(fixture, manifest)])).expect_err("a refusal");
     assert_eq!(
         rejected.to_string(),
@@ -136,7 +148,8 @@ fn lies_about_memory_are_found_out() {
         "",
         "it passed something that is not of the contract: unknown handle index 1",
     );
-    check(
+    check_one(
+        chain_of,
         "handle-hoarding",
         "",
         "it holds more than 16 handles at once",
@@ -149,7 +162,60 @@ fn lies_about_memory_are_found_out() {
 }
 
 #[test]
+fn wrong_addresses_lengths_and_cases_are_found_out() {
+    let cases = [
+        ("misaligned-result", "return pointer not aligned"),
+        ("result-over-the-end", "pointer out of bounds of memory"),
+        ("no-such-case", "invalid expected discriminant"),
+        ("answer-over-the-end", "pointer out of bounds"),
+        ("misaligned-answer", "pointer not aligned"),
+        (
+            "longest-text",
+            "string pointer/length out of bounds of memory",
+        ),
+        (
+            "longest-list",
+            "list pointer/length out of bounds of memory",
+        ),
+        (
+            "wrapping-list",
+            "list pointer/length out of bounds of memory",
+        ),
+        ("misaligned-list", "list pointer is not aligned"),
+        ("no-such-level", "unexpected discriminant: 9"),
+        ("misaligned-realloc", "realloc return: result not aligned"),
+        ("gives-back-twice", "unknown handle index 1"),
+        (
+            "keeps-handle",
+            "borrow handles still remain at the end of the call",
+        ),
+    ];
+    for (fixture, rule) in cases {
+        let expected = format!("it passed something that is not of the contract: {rule}");
+        check(fixture, "", &expected);
+    }
+}
+
+#[test]
+fn the_allocator_and_the_clean_up_may_not_call_the_host() {
+    for fixture in ["calling-realloc", "calling-post-return"] {
+        check(fixture, "", "it crashed: cannot leave component instance");
+    }
+    for fixture in ["trapping-realloc", "trapping-post-return"] {
+        check(
+            fixture,
+            "",
+            "it crashed: wasm unreachable instruction executed",
+        );
+    }
+    check("selfish-realloc", "", "overwritten");
+}
+
+#[test]
 fn too_much_ends_the_call() {
+    for fixture in ["list-of-nothing", "overlapping-texts"] {
+        check(fixture, "", "it passed more than 1 MiB to the host at once");
+    }
     check(
         "huge-value",
         "",

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Mutation, Rejected, Request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wit_component::StringEncoding;
+use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
 
 const FUNCTIONS: [&str; 4] = ["cabi_realloc", "describe", "validate_config", "mutate"];
@@ -75,6 +75,15 @@ fn with_metadata(mut module: Vec<u8>) -> Vec<u8> {
     module
 }
 
+/// As a plugin ships that is no plain core module: the host calls these two in different ways.
+pub(crate) fn componentized(wasm: &[u8]) -> Vec<u8> {
+    ComponentEncoder::default()
+        .validate(true)
+        .module(wasm)
+        .and_then(ComponentEncoder::encode)
+        .expect("a core module that does what its metadata says")
+}
+
 /// A plugin directory with these files and this list of plugins.
 pub(crate) fn directory(plugins: &str, files: &[(&str, &[u8])]) -> TempDir {
     let directory = TempDir::new().expect("a directory");
@@ -96,6 +105,15 @@ pub(crate) fn load(plugins: &str, files: &[(&str, &[u8])]) -> Result<Chain, Stri
 
 /// A chain of fixtures in this order, each allowed to write labels, with further lines of the manifest for each.
 pub(crate) fn chain_of(fixtures: &[(&str, &str)]) -> Chain {
+    chain_of_each(fixtures, plugin)
+}
+
+/// As [`chain_of`], with each plugin as a finished component.
+pub(crate) fn chain_of_components(fixtures: &[(&str, &str)]) -> Chain {
+    chain_of_each(fixtures, |name| componentized(&plugin(name)))
+}
+
+fn chain_of_each(fixtures: &[(&str, &str)], plugin: impl Fn(&str) -> Vec<u8>) -> Chain {
     let mut plugins = String::new();
     let mut files = Vec::new();
     for (fixture, lines) in fixtures {
