@@ -2,6 +2,7 @@
 
 mod bench;
 mod codegen;
+mod control_plane;
 mod deny;
 mod plugins;
 mod run;
@@ -34,6 +35,11 @@ enum Command {
     },
     /// Regenerate committed code: the table of Pod types.
     Codegen,
+    /// Build or start the control plane that the tests run on.
+    ControlPlane {
+        #[command(subcommand)]
+        action: control_plane::Action,
+    },
     /// Check advisories, licences and sources of all dependencies with cargo-deny.
     Deny,
 }
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
         Command::Plugins => plugins::run().map(drop),
         Command::Bench { json } => bench::run(json.as_deref()),
         Command::Codegen => codegen::run(),
+        Command::ControlPlane { action } => control_plane::run(&action),
         Command::Deny => deny::run(),
     };
     match done {

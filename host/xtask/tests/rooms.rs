@@ -17,13 +17,14 @@ struct Room {
 }
 
 const API: &str = "podloom-api";
+const CONTROL_PLANE: &str = "podloom-control-plane";
 const CONTROLLERS: &str = "podloom-controllers";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
 const WASM: &str = "wasm32-unknown-unknown";
 
-const ROOMS: [Room; 11] = [
+const ROOMS: [Room; 12] = [
     Room {
         name: API,
         may_use: &[],
@@ -77,8 +78,14 @@ const ROOMS: [Room; 11] = [
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
-        name: "podloom-xtask",
+        name: CONTROL_PLANE,
         may_use: &[],
+        // xtask is built before everything else, and this with it.
+        never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
+        name: "podloom-xtask",
+        may_use: &[CONTROL_PLANE],
         never: &["wasmtime", "tokio", "kube"],
     },
 ];

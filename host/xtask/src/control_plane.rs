@@ -1,0 +1,67 @@
+//! `cargo xtask control-plane`: the control plane of the tests, for oneself.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Subcommand;
+use podloom_control_plane::{ControlPlane, Options, Programs};
+
+/// What to do with the control plane.
+#[derive(Subcommand)]
+pub(crate) enum Action {
+    /// Build its programs into the user's cache directory, and print where they are.
+    Build,
+    /// Start it, and stop it on Ctrl-C.
+    Start {
+        /// How many Nodes to make.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        nodes: u16,
+    },
+}
+
+/// Builds or starts the control plane.
+pub(crate) fn run(action: &Action) -> Result<()> {
+    match *action {
+        Action::Build => build(),
+        Action::Start { nodes } => start(nodes),
+    }
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "the directory is the command's output, for scripts"
+)]
+fn build() -> Result<()> {
+    let directory = Programs::build()?;
+    println!("{}", directory.display());
+    Ok(())
+}
+
+fn start(nodes: u16) -> Result<()> {
+    let start = Instant::now();
+    let plane = ControlPlane::start(&Options { nodes })?;
+    let kubeconfig = plane.kubeconfig();
+    let kubectl = plane.kubectl();
+    eprintln!(
+        "control plane: ready after {:.1} s\n\n  \
+         export KUBECONFIG={}\n  \
+         {} get nodes\n\n\
+         A pod chooses what becomes of it by the label {}: the name of a file in tests/control-plane/stages.\n\
+         Logs are in {}.\n\
+         Ctrl-C stops everything and removes it.",
+        start.elapsed().as_secs_f64(),
+        kubeconfig.display(),
+        kubectl.get_program().display(),
+        podloom_control_plane::BEHAVIOUR_LABEL,
+        plane.logs_dir().display(),
+    );
+    // Ctrl-C ends this process, and the control plane ends with it.
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        if let Err(error) = plane.check_alive() {
+            plane.keep_logs();
+            return Err(error.into());
+        }
+    }
+}

@@ -1,0 +1,25 @@
+use std::path::PathBuf;
+
+use super::{cache_home, last_lines};
+
+#[track_caller]
+fn check(xdg: Option<&str>, home: Option<&str>, expected: Option<&str>) {
+    let found = cache_home(xdg.map(Into::into), home.map(PathBuf::from));
+    assert_eq!(found, expected.map(PathBuf::from));
+}
+
+#[test]
+fn the_cache_is_where_the_user_wants_it() {
+    check(Some("/cache"), Some("/home/me"), Some("/cache"));
+    check(None, Some("/home/me"), Some("/home/me/.cache"));
+    check(Some(""), Some("/home/me"), Some("/home/me/.cache"));
+    check(Some("relative"), Some("/home/me"), Some("/home/me/.cache"));
+    check(None, Some(""), None);
+    check(None, None, None);
+}
+
+#[test]
+fn the_end_of_a_text_is_told() {
+    assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
+    assert_eq!(last_lines("a", 2), "a");
+}

@@ -1,0 +1,192 @@
+//! The command line of each program, and the place that they share.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::keys;
+use crate::programs::Programs;
+
+/// The life of pods and Nodes.
+const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stages");
+
+/// By default KWOK plays four pods at a time. Once there is a configuration, what it does not set is zero.
+const KWOK_CONFIGURATION: &str = "\
+apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  podPlayStageParallelism: 16
+  nodePlayStageParallelism: 4
+  nodeLeaseParallelism: 4
+  podsOnNodeSyncParallelism: 4
+";
+
+/// By default the scheduler and the controllers limit themselves to 50 and 20 requests a second; with 1,000 pods at once, that
+/// would be all that one measures.
+const CLIENT_LIMITS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
+
+/// Without the node life-cycle controller a Node keeps its not-ready taint, and nothing is scheduled.
+const CONTROLLERS: &str = "--controllers=garbage-collector-controller,namespace-controller,deployment-controller,\
+                           replicaset-controller,job-controller,serviceaccount-controller,node-lifecycle-controller";
+
+/// Where a control plane keeps its files, and where it listens.
+pub(super) struct Place {
+    pub(super) data: PathBuf,
+    /// The API server's URL.
+    pub(super) server: String,
+    port: u16,
+    etcd: String,
+    etcd_peer: String,
+}
+
+impl Place {
+    /// A place in this directory, on ports that are free now.
+    pub(super) fn choose(data: &Path) -> io::Result<Self> {
+        // Held together, so that they differ.
+        let listeners = [free_port()?, free_port()?, free_port()?];
+        let [port, etcd, peer] = listeners.each_ref().map(|(port, _)| *port);
+        Ok(Self {
+            data: data.to_owned(),
+            server: format!("https://127.0.0.1:{port}"),
+            port,
+            etcd: format!("http://127.0.0.1:{etcd}"),
+            etcd_peer: format!("http://127.0.0.1:{peer}"),
+        })
+    }
+
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.data.join("kubeconfig")
+    }
+
+    pub(super) fn tokens(&self) -> PathBuf {
+        self.data.join("tokens.csv")
+    }
+
+    pub(super) fn signing_key(&self) -> PathBuf {
+        self.data.join("service-accounts.pem")
+    }
+
+    pub(super) fn nodes(&self) -> PathBuf {
+        self.data.join("nodes.yaml")
+    }
+
+    fn certificates(&self) -> PathBuf {
+        self.data.join("certificates")
+    }
+
+    pub(super) fn certificate(&self) -> PathBuf {
+        self.certificates().join("apiserver.crt")
+    }
+}
+
+/// A port that nobody listens on, below those that systems hand out to outgoing connections: a client that tries again and again to
+/// reach a server that is down may be given that server's own port.
+fn free_port() -> io::Result<(u16, TcpListener)> {
+    let mut last = None;
+    for _ in 0..100 {
+        let port = 15_000 + keys::random_u16()? % 15_000;
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => return Ok((port, listener)),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into()))
+}
+
+pub(super) fn etcd(programs: &Programs, place: &Place) -> Command {
+    let mut command = Command::new(&programs.etcd);
+    command
+        .arg("--name=default")
+        .arg(option("--data-dir", place.data.join("etcd")))
+        .arg(format!("--listen-client-urls={}", place.etcd))
+        .arg(format!("--advertise-client-urls={}", place.etcd))
+        .arg(format!("--listen-peer-urls={}", place.etcd_peer))
+        .arg(format!("--initial-advertise-peer-urls={}", place.etcd_peer))
+        .arg(format!("--initial-cluster=default={}", place.etcd_peer))
+        // Nothing here is to survive the machine.
+        .arg("--unsafe-no-fsync");
+    command
+}
+
+pub(super) fn api_server(programs: &Programs, place: &Place) -> Command {
+    let mut command = Command::new(&programs.api_server);
+    command
+        .arg(format!("--etcd-servers={}", place.etcd))
+        .arg(format!("--secure-port={}", place.port))
+        // Without a network the server would find no address to advertise, and a loopback address makes no valid Endpoints.
+        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg("--endpoint-reconciler-type=none")
+        .arg(option("--cert-dir", place.certificates()))
+        .arg(option("--token-auth-file", place.tokens()))
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(option("--service-account-key-file", place.signing_key()))
+        .arg(option(
+            "--service-account-signing-key-file",
+            place.signing_key(),
+        ))
+        .arg("--authorization-mode=RBAC")
+        .arg("--disable-admission-plugins=ServiceAccount")
+        // As every cluster has it that runs node agents; Pod Security admission decides where.
+        .arg("--allow-privileged=true")
+        .arg("--service-cluster-ip-range=10.0.0.0/16");
+    command
+}
+
+pub(super) fn controller_manager(programs: &Programs, place: &Place) -> Command {
+    let mut command = Command::new(&programs.controller_manager);
+    command
+        .arg(option("--kubeconfig", place.kubeconfig()))
+        .args(["--leader-elect=false", "--secure-port=0", CONTROLLERS])
+        // Nodes beat every ten minutes, since the kubelets are no more than one process, whose end nobody mistakes for theirs.
+        .arg("--node-monitor-grace-period=1h")
+        .args(CLIENT_LIMITS);
+    command
+}
+
+pub(super) fn scheduler(programs: &Programs, place: &Place) -> Command {
+    let mut command = Command::new(&programs.scheduler);
+    command
+        .arg(option("--kubeconfig", place.kubeconfig()))
+        .args(["--leader-elect=false", "--secure-port=0"])
+        .args(CLIENT_LIMITS);
+    command
+}
+
+/// KWOK with every file of `stages/`.
+pub(super) fn kwok(programs: &Programs, place: &Place) -> io::Result<Command> {
+    let configuration = place.data.join("kwok.yaml");
+    fs::write(&configuration, KWOK_CONFIGURATION)?;
+    let mut command = Command::new(&programs.kwok);
+    command
+        .arg(option("--kubeconfig", place.kubeconfig()))
+        .arg(option("--config", configuration))
+        .args(["--manage-all-nodes=true", "--cidr=10.1.0.0/16"])
+        // With a lease, a KWOK that starts again plays nothing until the old lease ends.
+        .arg("--node-lease-duration-seconds=0");
+    for stage in stages()? {
+        command.arg(option("--config", stage));
+    }
+    Ok(command)
+}
+
+fn stages() -> io::Result<Vec<PathBuf>> {
+    let mut files = fs::read_dir(STAGES)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<Vec<_>>>()?;
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
+    files.sort();
+    Ok(files)
+}
+
+/// `--name=path`, for a path that need not be UTF-8.
+fn option(name: &str, path: PathBuf) -> std::ffi::OsString {
+    let mut word = std::ffi::OsString::from(name);
+    word.push("=");
+    word.push(path);
+    word
+}

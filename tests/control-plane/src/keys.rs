@@ -1,0 +1,78 @@
+//! Secrets that live as long as the control plane: tokens and the key that signs those of service accounts.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+/// A token that nobody guesses.
+pub(crate) fn token() -> io::Result<String> {
+    Ok(random::<16>()?
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// A port number's worth of randomness.
+pub(crate) fn random_u16() -> io::Result<u16> {
+    random().map(u16::from_le_bytes)
+}
+
+/// A private key on the curve P-256, as PEM.
+///
+/// RFC 5915 asks for no more than the scalar and the curve's name; the API server computes the public key from them. So a key is
+/// 32 random bytes between constants, and no cryptography needs to be built for it.
+pub(crate) fn signing_key() -> io::Result<String> {
+    const BEFORE: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
+    const CURVE: [u8; 12] = [
+        0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
+    ];
+    let [first, rest @ ..] = random::<32>()?;
+    let mut der = Vec::from(BEFORE);
+    // A scalar must be less than the curve's order, which starts with ff, and not zero.
+    der.push(first & 0x7f | 1);
+    der.extend(rest);
+    der.extend(CURVE);
+    Ok(format!(
+        "-----BEGIN EC PRIVATE KEY-----\n{}\n-----END EC PRIVATE KEY-----\n",
+        base64(&der)
+    ))
+}
+
+/// RFC 4648, with padding, in one line.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: [char; 64] = alphabet();
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let group = chunk
+            .iter()
+            .chain(std::iter::repeat(&0))
+            .take(3)
+            .fold(0_usize, |group, byte| group << 8 | usize::from(*byte));
+        for place in 0..4 {
+            let letter = ALPHABET.get(group >> (18 - 6 * place) & 63);
+            let is_data = place <= chunk.len();
+            text.push(*letter.filter(|_| is_data).unwrap_or(&'='));
+        }
+    }
+    text
+}
+
+const fn alphabet() -> [char; 64] {
+    let mut letters = ['='; 64];
+    let text = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut index = 0;
+    // Evaluated by the compiler, which refuses an index out of bounds.
+    while index < letters.len() {
+        letters[index] = text[index] as char;
+        index += 1;
+    }
+    letters
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

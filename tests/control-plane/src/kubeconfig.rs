@@ -1,0 +1,72 @@
+//! kubeconfig files: a server, its certificate, and one user with a token.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::keys;
+
+/// Why a kubeconfig could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("could not write {}", path.display())]
+pub struct KubeconfigError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// What a kubeconfig says.
+pub(crate) struct Kubeconfig<'a> {
+    pub(crate) server: &'a str,
+    /// PEM.
+    pub(crate) certificate_authority: &'a [u8],
+    pub(crate) user: &'a str,
+    pub(crate) token: &'a str,
+}
+
+impl Kubeconfig<'_> {
+    /// Writes the file for the owner's eyes alone, since it holds a token.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), KubeconfigError> {
+        write_secret(path, &self.text()).map_err(|source| KubeconfigError {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters:\n\
+             - name: podloom\n  \
+               cluster:\n    \
+                 server: {}\n    \
+                 certificate-authority-data: {}\n\
+             users:\n\
+             - name: {user}\n  \
+               user:\n    \
+                 token: {}\n\
+             contexts:\n\
+             - name: podloom\n  \
+               context:\n    \
+                 cluster: podloom\n    \
+                 user: {user}\n\
+             current-context: podloom\n",
+            self.server,
+            keys::base64(self.certificate_authority),
+            self.token,
+            user = self.user,
+        )
+    }
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(text.as_bytes())
+}

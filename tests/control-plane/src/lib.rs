@@ -1,0 +1,29 @@
+//! A real Kubernetes control plane on loopback, for Podloom's tests and demo.
+//!
+//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl are the real programs; the kubelet is KWOK, which
+//! plays the life of pods from the files in `stages/`. A pod chooses what becomes of it by the label [`BEHAVIOUR_LABEL`]; without
+//! that label it runs.
+//!
+//! [`Programs::find`] takes the programs from `KUBEBUILDER_ASSETS`, from `PATH`, or from the user's cache directory, where it
+//! builds what is missing from the Go modules pinned in `go/`: minutes once, nothing afterwards. [`ControlPlane::start`] needs
+//! seconds.
+//!
+//! A control plane ends with its owner, however that ends: dropped, panicked, interrupted or killed. See [`ControlPlane`].
+
+mod build;
+mod control_plane;
+mod group;
+mod keys;
+mod kubeconfig;
+mod programs;
+mod version;
+mod wait;
+
+pub use build::BuildError;
+pub use control_plane::{ControlPlane, Options, StartError};
+pub use kubeconfig::KubeconfigError;
+pub use programs::{FindError, Program, Programs};
+pub use wait::CommandError;
+
+/// The label by which a pod chooses what becomes of it: the name of a file in `stages/`.
+pub const BEHAVIOUR_LABEL: &str = "kubelet.test/behaviour";

@@ -1,0 +1,213 @@
+//! The programs of a control plane: what they are, and where they are found.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::build::{self, BuildError};
+use crate::version::{self, VersionError};
+
+/// One program of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The store.
+    Etcd,
+    /// The API server.
+    ApiServer,
+    /// The controllers of Kubernetes itself.
+    ControllerManager,
+    /// The scheduler.
+    Scheduler,
+    /// The command line client.
+    Kubectl,
+    /// The kubelet's stand-in.
+    Kwok,
+}
+
+impl Program {
+    /// All programs, in the order in which they are built.
+    pub const ALL: [Self; 6] = [
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControllerManager,
+        Self::Scheduler,
+        Self::Kubectl,
+        Self::Kwok,
+    ];
+
+    /// The name of its file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubectl => "kubectl",
+            Self::Kwok => "kwok",
+        }
+    }
+
+    /// The Go package that it is built from.
+    pub(crate) fn package(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::ApiServer => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::Scheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
+        }
+    }
+
+    /// The Go module whose version in `go.mod` is the program's own.
+    pub(crate) fn module(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::Kwok => "sigs.k8s.io/kwok",
+            _ => "k8s.io/kubernetes",
+        }
+    }
+
+    /// What makes it print its version.
+    pub(crate) fn version_arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Kubectl => &["version", "--client"],
+            _ => &["--version"],
+        }
+    }
+}
+
+/// Where each program is.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// `etcd`.
+    pub etcd: PathBuf,
+    /// `kube-apiserver`.
+    pub api_server: PathBuf,
+    /// `kube-controller-manager`.
+    pub controller_manager: PathBuf,
+    /// `kube-scheduler`.
+    pub scheduler: PathBuf,
+    /// `kubectl`.
+    pub kubectl: PathBuf,
+    /// `kwok`.
+    pub kwok: PathBuf,
+}
+
+/// Why a program could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// It is nowhere, and could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl Programs {
+    /// Finds each program, and builds those that are nowhere.
+    ///
+    /// Asked in this order, for each program by itself: the directory in `KUBEBUILDER_ASSETS`, `PATH`, the cache. A program of
+    /// another minor version than the pinned one is passed over, and standard error says so. Builds tell their progress there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a program is missing and cannot be built; the message says what to install.
+    pub fn find() -> Result<Self, FindError> {
+        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
+        let path = env::var_os("PATH");
+        let (found, passed_over) = find_installed(assets.as_deref(), path.as_deref());
+        for (program, path, reason) in passed_over {
+            eprintln!(
+                "control plane: passing over {} at {}: {reason}",
+                program.name(),
+                path.display()
+            );
+        }
+        Ok(Self::complete(found)?)
+    }
+
+    /// Builds all programs into the cache, whatever is installed elsewhere, and returns their directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a program cannot be built; the message says what to install.
+    pub fn build() -> Result<PathBuf, FindError> {
+        Ok(build::ensure(&Program::ALL)?)
+    }
+
+    fn complete(found: [Option<PathBuf>; 6]) -> Result<Self, BuildError> {
+        let missing: Vec<Program> = Program::ALL
+            .into_iter()
+            .zip(&found)
+            .filter(|(_, path)| path.is_none())
+            .map(|(program, _)| program)
+            .collect();
+        // With everything installed there need be neither a cache nor a home directory.
+        let built = if missing.is_empty() {
+            PathBuf::new()
+        } else {
+            build::ensure(&missing)?
+        };
+        let [
+            etcd,
+            api_server,
+            controller_manager,
+            scheduler,
+            kubectl,
+            kwok,
+        ] = found;
+        let or_built = |path: Option<PathBuf>, program: Program| {
+            path.unwrap_or_else(|| built.join(program.name()))
+        };
+        Ok(Self {
+            etcd: or_built(etcd, Program::Etcd),
+            api_server: or_built(api_server, Program::ApiServer),
+            controller_manager: or_built(controller_manager, Program::ControllerManager),
+            scheduler: or_built(scheduler, Program::Scheduler),
+            kubectl: or_built(kubectl, Program::Kubectl),
+            kwok: or_built(kwok, Program::Kwok),
+        })
+    }
+}
+
+/// A program that is installed but of no use, and why.
+type PassedOver = (Program, PathBuf, VersionError);
+
+/// The installed programs of an acceptable version, in the order of [`Program::ALL`].
+fn find_installed(
+    assets: Option<&OsStr>,
+    path: Option<&OsStr>,
+) -> ([Option<PathBuf>; 6], Vec<PassedOver>) {
+    let directories: Vec<PathBuf> = assets
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(path.into_iter().flat_map(env::split_paths))
+        .collect();
+    let mut passed_over = Vec::new();
+    let found = Program::ALL.map(|program| {
+        directories
+            .iter()
+            .map(|directory| directory.join(program.name()))
+            .filter(|file| file.is_file())
+            .find(|file| is_acceptable(program, file, &mut passed_over))
+    });
+    (found, passed_over)
+}
+
+fn is_acceptable(program: Program, file: &Path, passed_over: &mut Vec<PassedOver>) -> bool {
+    // On many systems /bin is /usr/bin, and the same file need not be refused twice.
+    let known = |(_, path, _): &PassedOver| path.canonicalize().ok() == file.canonicalize().ok();
+    if passed_over.iter().any(known) {
+        return false;
+    }
+    match version::check(program, file) {
+        Ok(()) => true,
+        Err(reason) => {
+            passed_over.push((program, file.to_owned(), reason));
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
