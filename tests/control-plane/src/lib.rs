@@ -25,5 +25,5 @@ pub use kubeconfig::KubeconfigError;
 pub use programs::{FindError, Program, Programs};
 pub use wait::CommandError;
 
-/// The label by which a pod chooses what becomes of it: the name of a file in `stages/`.
+/// The label by which a pod chooses what becomes of it: the name of a file in `stages/`. Under any other name it stays as it was made.
 pub const BEHAVIOUR_LABEL: &str = "kubelet.test/behaviour";

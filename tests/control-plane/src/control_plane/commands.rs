@@ -27,9 +27,11 @@ options:
 /// would be all that one measures.
 const CLIENT_LIMITS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
 
-/// Without the node life-cycle controller a Node keeps its not-ready taint, and nothing is scheduled.
-const CONTROLLERS: &str = "--controllers=garbage-collector-controller,namespace-controller,deployment-controller,\
-                           replicaset-controller,job-controller,serviceaccount-controller,node-lifecycle-controller";
+/// Without the node life-cycle controller a Node keeps its not-ready taint, and nothing is scheduled; without the aggregation of
+/// ClusterRoles `view`, `edit` and `admin` are empty.
+const CONTROLLERS: &str = "--controllers=clusterrole-aggregation-controller,deployment-controller,\
+                           garbage-collector-controller,job-controller,namespace-controller,node-lifecycle-controller,\
+                           replicaset-controller,serviceaccount-controller";
 
 /// Where a control plane keeps its files, and where it listens.
 pub(super) struct Place {
