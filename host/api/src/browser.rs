@@ -63,6 +63,10 @@ pub struct BrowserStatus {
     #[serde(rename = "podIP", default, skip_serializing_if = "Option::is_none")]
     pub pod_ip: Option<String>,
 
+    /// The UID of the pod that was made for this session; there is never a second one.
+    #[serde(rename = "podUID", default, skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
+
     /// How far the session is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
@@ -112,6 +116,19 @@ pub enum Phase {
     Failed,
     /// The pod's node does not answer.
     Unknown,
+}
+
+impl Phase {
+    /// Returns the phase as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
 }
 
 /// What one container of the pod does.

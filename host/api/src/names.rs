@@ -88,6 +88,24 @@ pub mod reason {
     pub const MUTATION_FAILED: &str = "MutationFailed";
     /// The pod did not start in time.
     pub const CREATION_TIMEOUT: &str = "CreationTimeout";
+    /// The API server does not let the pod in, for now.
+    pub const POD_FORBIDDEN: &str = "PodForbidden";
+    /// The configuration of a Browser was found.
+    pub const RESOLVED: &str = "Resolved";
+    /// The pod exists.
+    pub const POD_CREATED: &str = "PodCreated";
+    /// The pod does not yet exist.
+    pub const POD_MISSING: &str = "PodMissing";
+    /// The pod does not yet run.
+    pub const POD_PENDING: &str = "PodPending";
+    /// No node takes the pod, for now.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// The pod runs.
+    pub const RUNNING: &str = "Running";
+    /// The pod's node does not answer.
+    pub const NODE_LOST: &str = "NodeLost";
+    /// The session ended well.
+    pub const COMPLETED: &str = "Completed";
 }
 
 /// Reasons of Events on a Browser; those that are also reasons of its status are in [`reason`].
@@ -102,6 +120,10 @@ pub mod event {
     pub const CONFIG_NOT_FOUND: &str = "ConfigNotFound";
     /// The pod failed.
     pub const POD_FAILED: &str = "PodFailed";
+    /// The session ended well.
+    pub const COMPLETED: &str = "Completed";
+    /// A plugin left a note about the pod.
+    pub const PLUGIN_NOTE: &str = "PluginNote";
 }
 
 /// The longest value that a label can have.

@@ -1,3 +1,21 @@
 //! Podloom's reconcilers, and the pure rendering of pods that they share with the command line.
+//!
+//! Every controller goes the same way: *observe* reads the world from caches, *plan* decides and is pure, *act* is the only
+//! writer. What acting taught is put into the world, and the plan is made again, until there is nothing left to do.
 
+mod act;
+mod backoff;
+mod browser;
+mod browser_config;
+mod drive;
+mod error;
+mod events;
+mod metrics;
+mod mutator;
 pub mod render;
+mod run;
+mod status;
+
+pub use metrics::ControllerMetrics;
+pub use mutator::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
+pub use run::{ControllerError, Readiness, Setup, Timeouts, run};

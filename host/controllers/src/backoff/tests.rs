@@ -1,0 +1,22 @@
+use std::time::Duration;
+
+use super::Backoff;
+
+#[test]
+fn each_object_waits_longer_up_to_a_limit_and_starts_anew_after_success() {
+    let backoff = Backoff::new();
+    let waits: Vec<Duration> = (0..12).map(|_| backoff.failed("a")).collect();
+    assert_eq!(waits[..3], [200, 400, 800].map(Duration::from_millis));
+    assert_eq!(waits[11], Duration::from_secs(30));
+    assert_eq!(backoff.failed("b"), Duration::from_millis(200));
+    backoff.succeeded(&"a");
+    assert_eq!(backoff.failed("a"), Duration::from_millis(200));
+}
+
+#[test]
+fn endless_failures_do_not_overflow() {
+    let backoff = Backoff::new();
+    for _ in 0..100 {
+        assert!(backoff.failed("a") <= Duration::from_secs(30));
+    }
+}

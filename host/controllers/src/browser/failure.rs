@@ -1,0 +1,222 @@
+//! What a pod's status says about how its session ends, in the words that clients look for.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod};
+use podloom_api::names;
+
+/// Reasons for waiting that every start goes through.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// Containers whose end is the session's end.
+const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENIFEROUS];
+
+/// Why a session ended, as its status tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+/// Returns what keeps a pending pod from ever starting: a container that ended in an error, or waits for more than its start.
+pub(crate) fn of_pending(pod: &Pod) -> Option<Cause> {
+    let statuses = all_statuses(pod);
+    let restarts = restarting_init_containers(pod);
+    let terminated = statuses
+        .iter()
+        .filter(|container| !restarts.contains(&container.name.as_str()))
+        .find_map(|container| {
+            let ended = terminated(container).filter(|ended| ended.exit_code != 0)?;
+            Some(cause_of_exit("pod container", container, ended))
+        });
+    terminated.or_else(|| {
+        statuses.iter().find_map(|container| {
+            let (reason, message) = waiting(container)?;
+            if STARTING.contains(&reason) {
+                return None;
+            }
+            let start = format!("pod container {} failed: {reason}", container.name);
+            Some(Cause {
+                reason: reason.to_owned(),
+                message: match message {
+                    Some(message) => format!("{start} - {message}"),
+                    None => start,
+                },
+            })
+        })
+    })
+}
+
+/// Returns what a pending pod waits for, after it has waited too long.
+pub(crate) fn of_timeout(pod: Option<&Pod>, timeout: Duration) -> Cause {
+    let mut message = format!(
+        "pod creation timeout exceeded after {}",
+        go_duration(timeout)
+    );
+    let statuses = pod.map(all_statuses).unwrap_or_default();
+    let waits = statuses
+        .iter()
+        .find_map(|container| Some((container.name.as_str(), waiting(container)?.0)));
+    if let Some((name, reason)) = waits {
+        message = format!("{message}, container {name}: {reason}");
+    } else if let Some(sentence) = pod.and_then(unschedulable) {
+        message = format!("{message}, {sentence}");
+    }
+    Cause {
+        reason: names::reason::CREATION_TIMEOUT.to_owned(),
+        message,
+    }
+}
+
+/// Returns why a pod has failed: its own reason, else that of its first container that did.
+pub(crate) fn of_failed(pod: &Pod) -> Cause {
+    let status = pod.status.as_ref();
+    let own = status.and_then(|status| status.reason.clone());
+    let own_message = status.and_then(|status| status.message.clone());
+    let failed = all_statuses(pod).into_iter().find_map(|container| {
+        let ended = terminated(container).filter(|ended| ended.exit_code != 0)?;
+        Some((container, ended))
+    });
+    let of_container = failed.map(|(container, ended)| {
+        let exited = || {
+            format!(
+                "container {} exited with code {}",
+                container.name, ended.exit_code
+            )
+        };
+        (
+            exit_reason(ended),
+            ended.message.clone().unwrap_or_else(exited),
+        )
+    });
+    let (reason, message) = match (own, of_container) {
+        (Some(reason), container) => {
+            let message = own_message.or(container.map(|(_, message)| message));
+            (reason, message)
+        }
+        (None, Some((reason, message))) => (reason.to_owned(), own_message.or(Some(message))),
+        (None, None) => ("Unknown".to_owned(), own_message),
+    };
+    let message = message.unwrap_or_else(|| "the pod does not say why".to_owned());
+    Cause {
+        message: format!("pod has failed with reason: {reason} - {message}"),
+        reason,
+    }
+}
+
+/// How a running session ended: well, or why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Well(Cause),
+    Badly(Cause),
+}
+
+/// Returns how a container ended without which a running session is over.
+pub(crate) fn of_running(pod: &Pod) -> Option<Exit> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
+    let mut ended = CRITICAL.iter().filter_map(|name| {
+        let container = statuses.iter().find(|container| container.name == *name)?;
+        Some((container, terminated(container)?))
+    });
+    let first = ended.next()?;
+    // If several ended, a bad end tells more than a good one.
+    let (container, state) = std::iter::once(first)
+        .chain(ended)
+        .find(|(_, state)| state.exit_code != 0)
+        .unwrap_or(first);
+    let cause = cause_of_exit("container", container, state);
+    Some(match state.exit_code {
+        0 => Exit::Well(cause),
+        _ => Exit::Badly(cause),
+    })
+}
+
+/// Returns the scheduler's sentence about a pod that no node takes.
+pub(crate) fn unschedulable(pod: &Pod) -> Option<&str> {
+    let conditions = pod.status.as_ref()?.conditions.as_deref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?
+        .message
+        .as_deref()
+}
+
+fn cause_of_exit(
+    subject: &str,
+    container: &ContainerStatus,
+    ended: &ContainerStateTerminated,
+) -> Cause {
+    let reason = exit_reason(ended);
+    Cause {
+        reason: reason.to_owned(),
+        message: format!(
+            "{subject} {} terminated: {reason} (exit code {})",
+            container.name, ended.exit_code
+        ),
+    }
+}
+
+/// Runtimes may leave the reason out.
+fn exit_reason(ended: &ContainerStateTerminated) -> &str {
+    let fallback = if ended.exit_code == 0 {
+        "Completed"
+    } else {
+        "Error"
+    };
+    ended
+        .reason
+        .as_deref()
+        .filter(|reason| !reason.is_empty())
+        .unwrap_or(fallback)
+}
+
+/// Init containers first, as they start first.
+fn all_statuses(pod: &Pod) -> Vec<&ContainerStatus> {
+    let Some(status) = pod.status.as_ref() else {
+        return Vec::new();
+    };
+    [&status.init_container_statuses, &status.container_statuses]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect()
+}
+
+/// Sidecars among the init containers: the kubelet starts them again.
+fn restarting_init_containers(pod: &Pod) -> Vec<&str> {
+    let init = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.init_containers.as_deref());
+    init.unwrap_or_default()
+        .iter()
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect()
+}
+
+fn state(container: &ContainerStatus) -> Option<&ContainerState> {
+    container.state.as_ref()
+}
+
+fn terminated(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    state(container)?.terminated.as_ref()
+}
+
+fn waiting(container: &ContainerStatus) -> Option<(&str, Option<&str>)> {
+    let waiting = state(container)?.waiting.as_ref()?;
+    Some((waiting.reason.as_deref()?, waiting.message.as_deref()))
+}
+
+/// A duration as Go prints it, since clients compare the text: `5m0s`.
+fn go_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0) => format!("{}ms", duration.as_millis()),
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! What is to become of a Browser that nobody deleted and that has not ended.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use podloom_api::names;
+
+use super::failure::{self, Cause, Exit};
+use super::world::{World, instant};
+use crate::mutator::Refusal;
+use crate::render::{ConfigRef, ResolveError, render_pod, resolve};
+use crate::run::Timeouts;
+
+/// Where a session stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// It shall have this pod.
+    Create(Box<Pod>),
+    /// It has no pod yet, and may get one until then.
+    Waits {
+        obstacle: Obstacle,
+        until: Timestamp,
+    },
+    /// Its pod starts, and has until then.
+    Starts { until: Timestamp },
+    /// Its pod runs, or its node is silent.
+    Runs,
+    /// Its pod goes, so it goes too.
+    Goes,
+    /// It is over.
+    Ended(End),
+}
+
+/// What keeps a pod from being created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// There is no configuration yet.
+    Config(String),
+    /// A plugin breaks.
+    Chain(String),
+    /// The API server does not let the pod in.
+    Admission(String),
+}
+
+/// How a session ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) outcome: Outcome,
+    pub(crate) cause: Cause,
+    /// The reason of the Event that tells it.
+    pub(crate) event: &'static str,
+}
+
+/// Whether it ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Succeeded,
+    Failed,
+}
+
+/// Decides where a session stands.
+pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    match world.pod.as_deref() {
+        None if world.had_pod() => lost(),
+        None => without_pod(world, timeouts, now),
+        Some(pod) if !world.owns(pod) => taken(world),
+        Some(pod) if pod.metadata.deletion_timestamp.is_some() => Verdict::Goes,
+        Some(pod) => with_pod(pod, timeouts, now),
+    }
+}
+
+fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    let created = world.created_at(now);
+    let until = later(created, timeouts.pod_creation);
+    if let Some(refusal) = &world.learned.refusal {
+        return refused(refusal, until, now);
+    }
+    let readable = world
+        .configs
+        .iter()
+        .filter_map(|config| config.0.as_ref().ok());
+    let configs: Vec<ConfigRef<'_>> = readable.map(ConfigRef::from).collect();
+    let resolved = match resolve(&configs, &world.browser.spec) {
+        Ok(resolved) => resolved,
+        Err(error) => return unresolved(&error, later(created, timeouts.config_grace), now),
+    };
+    let browser = &world.browser;
+    match render_pod(
+        world.api,
+        &browser.metadata,
+        &browser.spec,
+        &resolved.effective,
+    ) {
+        Ok(pod) => Verdict::Create(Box::new(pod)),
+        Err(error) => failed(error.reason(), error.to_string(), error.reason()),
+    }
+}
+
+/// Files are often applied together, so a young Browser waits for its configuration.
+fn unresolved(error: &ResolveError, until: Timestamp, now: Timestamp) -> Verdict {
+    match error {
+        ResolveError::NotFound(_) if now < until => Verdict::Waits {
+            obstacle: Obstacle::Config(error.to_string()),
+            until,
+        },
+        ResolveError::NotFound(_) | ResolveError::Invalid { .. } => failed(
+            error.reason(),
+            error.to_string(),
+            names::event::CONFIG_NOT_FOUND,
+        ),
+    }
+}
+
+fn refused(refusal: &Refusal, until: Timestamp, now: Timestamp) -> Verdict {
+    let message = refusal.message().to_owned();
+    match refusal {
+        Refusal::Denied(_) => {
+            let reason = names::reason::MUTATION_DENIED;
+            failed(reason, message, reason)
+        }
+        Refusal::Invalid(_) => failed(
+            names::reason::BROWSER_POD_SPEC,
+            message,
+            names::event::POD_FAILED,
+        ),
+        Refusal::Broken(_) if now < until => Verdict::Waits {
+            obstacle: Obstacle::Chain(message),
+            until,
+        },
+        Refusal::Broken(_) => {
+            let reason = names::reason::MUTATION_FAILED;
+            failed(reason, message, reason)
+        }
+        Refusal::Forbidden(_) if now < until => Verdict::Waits {
+            obstacle: Obstacle::Admission(message),
+            until,
+        },
+        Refusal::Forbidden(_) => {
+            let reason = names::reason::CREATION_TIMEOUT;
+            failed(reason, message, reason)
+        }
+    }
+}
+
+fn with_pod(pod: &Pod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    match phase {
+        Some("Running") => match failure::of_running(pod) {
+            None => Verdict::Runs,
+            Some(Exit::Well(cause)) => ended(Outcome::Succeeded, cause, names::event::COMPLETED),
+            Some(Exit::Badly(cause)) => ended(Outcome::Failed, cause, names::event::POD_FAILED),
+        },
+        Some("Unknown") => Verdict::Runs,
+        Some("Succeeded") => {
+            let cause = Cause {
+                reason: names::reason::COMPLETED.to_owned(),
+                message: "all containers ended well".to_owned(),
+            };
+            ended(Outcome::Succeeded, cause, names::event::COMPLETED)
+        }
+        Some("Failed") => ended(
+            Outcome::Failed,
+            failure::of_failed(pod),
+            names::event::POD_FAILED,
+        ),
+        _ => pending(pod, timeouts, now),
+    }
+}
+
+fn pending(pod: &Pod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    if let Some(cause) = failure::of_pending(pod) {
+        return ended(Outcome::Failed, cause, names::event::POD_FAILED);
+    }
+    // From the pod's creation, which follows the Browser's at once unless no operator was there to see it.
+    let begun = instant(pod.metadata.creation_timestamp.as_ref(), now);
+    let until = later(begun, timeouts.pod_creation);
+    if now < until {
+        return Verdict::Starts { until };
+    }
+    let cause = failure::of_timeout(Some(pod), timeouts.pod_creation);
+    ended(Outcome::Failed, cause, names::reason::CREATION_TIMEOUT)
+}
+
+fn lost() -> Verdict {
+    let reason = names::reason::POD_LOST;
+    failed(
+        reason,
+        "the pod is gone, and a session has one pod only".to_owned(),
+        reason,
+    )
+}
+
+fn taken(world: &World) -> Verdict {
+    let reason = names::reason::POD_NAME_CONFLICT;
+    let message = format!(
+        "pod {} exists and is not of this Browser: delete it, or create a Browser of another name",
+        world.name()
+    );
+    failed(reason, message, reason)
+}
+
+fn failed(reason: &str, message: String, event: &'static str) -> Verdict {
+    let cause = Cause {
+        reason: reason.to_owned(),
+        message,
+    };
+    ended(Outcome::Failed, cause, event)
+}
+
+fn ended(outcome: Outcome, cause: Cause, event: &'static str) -> Verdict {
+    Verdict::Ended(End {
+        outcome,
+        cause,
+        event,
+    })
+}
+
+/// A point in time after another; one beyond all time is the end of time.
+pub(crate) fn later(from: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by)
+        .ok()
+        .and_then(|by| from.checked_add(by).ok())
+        .unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,173 @@
+//! What to do next about a Browser.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use podloom_api::{BrowserStatus, Phase, names};
+use serde::Serialize;
+
+use super::end::{plan_deleted, plan_ended};
+use super::judge::{Obstacle, Outcome, Verdict, judge};
+use super::status::status;
+use super::world::World;
+use crate::act::{Action, MetadataPatch};
+use crate::events::Notice;
+use crate::render::browser_labels;
+use crate::run::Timeouts;
+
+/// At most one action, since what it teaches may change what comes next.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Plan {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<Action<BrowserStatus>>,
+    /// What to tell once the action is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) notice: Option<Notice>,
+    /// What comes after it.
+    pub(crate) then: Then,
+}
+
+/// When to look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Then {
+    /// At once, with what the action taught.
+    GoOn,
+    /// When something changes.
+    Change,
+    /// When something changes, or then.
+    At(Timestamp),
+    /// Soon, and less and less soon, since something failed; the last time then.
+    Retry {
+        reason: &'static str,
+        until: Timestamp,
+    },
+}
+
+impl Plan {
+    pub(crate) fn act(action: Action<BrowserStatus>) -> Self {
+        Self {
+            action: Some(action),
+            notice: None,
+            then: Then::GoOn,
+        }
+    }
+
+    pub(crate) fn wait(then: Then) -> Self {
+        Self {
+            action: None,
+            notice: None,
+            then,
+        }
+    }
+
+    pub(crate) fn telling(self, notice: impl Into<Option<Notice>>) -> Self {
+        Self {
+            notice: notice.into(),
+            ..self
+        }
+    }
+}
+
+/// Decides the next step for a Browser, from what is known of it and nothing else.
+pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
+    if world.is_deleted() {
+        return plan_deleted(world, timeouts, now);
+    }
+    if matches!(world.phase(), Some(Phase::Failed | Phase::Succeeded)) {
+        return plan_ended(world, timeouts, now);
+    }
+    if let Some(patch) = missing_metadata(world) {
+        return Plan::act(Action::SetMetadata(patch));
+    }
+    let verdict = judge(world, timeouts, now);
+    match verdict {
+        Verdict::Create(pod) => {
+            let created = format!("created pod {}", world.name());
+            return Plan::act(Action::CreatePod(pod))
+                .telling(Notice::normal(names::event::POD_CREATED, created));
+        }
+        Verdict::Goes => return Plan::act(Action::Delete),
+        _ => {}
+    }
+    let wanted = status(world, &verdict, now);
+    if Some(&wanted) != world.status() {
+        let notice = notice(world, &verdict);
+        let write = Plan::act(Action::WriteStatus(Box::new(wanted))).telling(notice);
+        return match verdict {
+            // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
+            Verdict::Ended(_) => Plan {
+                then: Then::Change,
+                ..write
+            },
+            _ => write,
+        };
+    }
+    Plan::wait(next(&verdict))
+}
+
+/// The finalizer and the three labels, as far as they are missing.
+fn missing_metadata(world: &World) -> Option<MetadataPatch> {
+    let finalizers = (!world.has_finalizer()).then(|| {
+        let mut finalizers = world.finalizers().to_vec();
+        finalizers.push(names::finalizer::BROWSER.to_owned());
+        finalizers
+    });
+    let has = |key: &str, value: &String| {
+        let labels = world.browser.metadata.labels.as_ref();
+        labels.and_then(|labels| labels.get(key)) == Some(value)
+    };
+    let labels: BTreeMap<&'static str, String> = browser_labels(world.name(), &world.browser.spec)
+        .into_iter()
+        .filter(|(key, value)| !has(key, value))
+        .collect();
+    (finalizers.is_some() || !labels.is_empty()).then_some(MetadataPatch { finalizers, labels })
+}
+
+/// What a change of the status means to people; the same status again means nothing.
+fn notice(world: &World, verdict: &Verdict) -> Option<Notice> {
+    match verdict {
+        Verdict::Runs if world.phase() != Some(Phase::Running) => {
+            let address = world
+                .pod
+                .as_ref()
+                .and_then(|pod| pod.status.as_ref()?.pod_ip.clone());
+            let note = match address {
+                Some(address) => format!("the pod runs at {address}"),
+                None => "the pod runs".to_owned(),
+            };
+            Some(Notice::normal(names::event::RUNNING, note))
+        }
+        Verdict::Ended(end) => Some(match end.outcome {
+            Outcome::Succeeded => Notice::normal(end.event, &end.cause.message),
+            Outcome::Failed => Notice::warning(end.event, &end.cause.message),
+        }),
+        Verdict::Waits { obstacle, .. } => match obstacle {
+            Obstacle::Config(_) => None,
+            Obstacle::Chain(message) => {
+                Some(Notice::warning(names::reason::MUTATION_FAILED, message))
+            }
+            Obstacle::Admission(message) => {
+                Some(Notice::warning(names::reason::POD_FORBIDDEN, message))
+            }
+        },
+        _ => None,
+    }
+}
+
+fn next(verdict: &Verdict) -> Then {
+    match verdict {
+        Verdict::Waits { obstacle, until } => {
+            let (reason, until) = match obstacle {
+                Obstacle::Config(_) => return Then::At(*until),
+                Obstacle::Chain(_) => (names::reason::MUTATION_FAILED, *until),
+                Obstacle::Admission(_) => (names::reason::POD_FORBIDDEN, *until),
+            };
+            Then::Retry { reason, until }
+        }
+        Verdict::Starts { until } => Then::At(*until),
+        _ => Then::Change,
+    }
+}
+
+#[cfg(test)]
+mod tests;

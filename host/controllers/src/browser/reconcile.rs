@@ -1,0 +1,301 @@
+//! Observe, plan and act for one Browser, until there is nothing left to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, PodSpec};
+use kube::core::{ApiResource, DeserializeGuard, ObjectMeta, PartialObjectMeta};
+use kube::runtime::controller;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
+use podloom_api::{BrowserConfigObject, BrowserObject, Kind, SelenosisApi, names};
+
+use super::memory::Memory;
+use super::plan::{Plan, Then, plan};
+use super::world::{Learned, World};
+use crate::act::{Action, Actor, Fact, read_pod};
+use crate::drive::{Context, Reconcile, jittered};
+use crate::error::ReconcileError;
+use crate::events::Notice;
+use crate::mutator::PodRequest;
+
+/// More steps than any way through the life cycle has.
+const STEPS: usize = 8;
+/// How long a Browser waits at most for its cache to show our own write; the write's event wakes it earlier.
+const CATCH_UP: Duration = Duration::from_secs(1);
+/// How often a pod is read that the watch does not show, as one without our label.
+const UNWATCHED: Duration = Duration::from_secs(5);
+
+/// What the controller of Browsers needs besides the context of all.
+pub(crate) struct BrowserController {
+    pub(crate) api: SelenosisApi,
+    pub(crate) resource: ApiResource,
+    pub(crate) configs: Store<DeserializeGuard<BrowserConfigObject>>,
+    pub(crate) pods: Store<Pod>,
+    /// None where namespaces may not be read.
+    pub(crate) namespaces: Option<Store<PartialObjectMeta<Namespace>>>,
+    pub(crate) memory: Memory,
+}
+
+impl Reconcile for BrowserController {
+    type Object = BrowserObject;
+
+    /// Observes, plans and acts until the plan has no more to do.
+    async fn reconcile(
+        &self,
+        ctx: &Context,
+        browser: &BrowserObject,
+    ) -> Result<controller::Action, ReconcileError> {
+        if self.memory.is_ahead_of(&browser.metadata) {
+            return Ok(controller::Action::requeue(CATCH_UP));
+        }
+        let mut world = self.observe(ctx, browser).await?;
+        for _ in 0..STEPS {
+            let now = Timestamp::now();
+            let Plan {
+                action,
+                notice,
+                then,
+            } = plan(&world, &ctx.timeouts, now);
+            let Some(action) = action else {
+                return self.rest(ctx, &world, then, now);
+            };
+            let fact = self.act(ctx, &world, &action).await?;
+            ctx.metrics
+                .browsers
+                .count(&world, &action, notice.as_ref(), now);
+            for notice in notice.into_iter().chain(notes(&fact)) {
+                ctx.events
+                    .tell(self.reference(&world.browser.metadata), notice);
+            }
+            let gone = self.learn(&mut world, fact);
+            if gone || then != Then::GoOn {
+                return Ok(controller::Action::await_change());
+            }
+        }
+        Err(ReconcileError::Endless)
+    }
+}
+
+impl BrowserController {
+    /// Reads caches, and the API server where a cache cannot tell that a pod is gone.
+    async fn observe(
+        &self,
+        ctx: &Context,
+        browser: &BrowserObject,
+    ) -> Result<World, ReconcileError> {
+        let metadata = &browser.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let name = metadata.name.clone().unwrap_or_default();
+        let configs = self
+            .configs
+            .state_filter(|config| config.meta().namespace.as_deref() == Some(&namespace));
+        let mut world = World {
+            api: self.api,
+            configs,
+            pod: self.pods.get(&ObjectRef::new(&name).within(&namespace)),
+            learned: Learned::default(),
+            browser: Arc::new(browser.clone()),
+        };
+        if world.pod.is_some() {
+            self.memory.pod_is_cached(metadata);
+            return Ok(world);
+        }
+        world.pod = self.memory.created_pod(metadata);
+        if world.pod.is_none() && world.had_pod() {
+            world.pod = read_pod(&ctx.client, &namespace, &name)
+                .await?
+                .map(Arc::new);
+        }
+        Ok(world)
+    }
+
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action<podloom_api::BrowserStatus>,
+    ) -> Result<Fact<BrowserObject>, ReconcileError> {
+        let actor = Actor {
+            client: &ctx.client,
+            mutator: &ctx.mutator,
+            resource: &self.resource,
+            metadata: &world.browser.metadata,
+            field_manager: names::field_manager::BROWSER,
+        };
+        match action {
+            Action::SetMetadata(patch) => actor.set_metadata(patch).await,
+            Action::WriteStatus(status) => actor.write_status(world.status(), &**status).await,
+            Action::CreatePod(pod) => actor.create_pod(pod, self.request(world)).await,
+            Action::DeletePod { name, uid, how } => actor.delete_pod(name, uid, *how).await,
+            Action::Delete => actor.delete().await,
+        }
+    }
+
+    /// Puts what acting taught into the world, and returns whether nothing is left of it.
+    fn learn(&self, world: &mut World, fact: Fact<BrowserObject>) -> bool {
+        match fact {
+            Fact::Object(browser) => {
+                let released = browser.metadata.deletion_timestamp.is_some()
+                    && browser.finalizers().is_empty();
+                if released {
+                    self.memory.forget(&browser.metadata);
+                    return true;
+                }
+                self.memory.wrote(&browser.metadata);
+                world.browser = Arc::from(browser);
+            }
+            Fact::Gone => {
+                self.memory.forget(&world.browser.metadata);
+                return true;
+            }
+            Fact::PodCreated(mut pod, _) => {
+                prune_pod(&mut pod);
+                let pod = Arc::new(*pod);
+                self.memory
+                    .created(&world.browser.metadata, Arc::clone(&pod));
+                world.learned.created.clone_from(&pod.metadata.uid);
+                world.pod = Some(pod);
+            }
+            Fact::PodExists(mut pod) => {
+                prune_pod(&mut pod);
+                world.pod = Some(Arc::from(pod));
+            }
+            Fact::PodRefused(refusal) => world.learned.refusal = Some(refusal),
+            Fact::PodDeleted => world.learned.pod_deleted = true,
+        }
+        false
+    }
+
+    /// Waits as the plan says.
+    fn rest(
+        &self,
+        ctx: &Context,
+        world: &World,
+        then: Then,
+        now: Timestamp,
+    ) -> Result<controller::Action, ReconcileError> {
+        let resync = jittered(ctx.timeouts.resync);
+        let wait = match then {
+            Then::GoOn | Then::Change => resync,
+            Then::At(at) => until(now, at).min(resync),
+            Then::Retry { reason, until: at } => {
+                let refusal = world.learned.refusal.as_ref();
+                return Err(ReconcileError::Refused {
+                    reason,
+                    message: refusal
+                        .map(|refusal| refusal.message().to_owned())
+                        .unwrap_or_default(),
+                    deadline: until(now, at),
+                });
+            }
+        };
+        let is_watched = |pod: &Pod| self.pods.get(&ObjectRef::from(pod)).is_some();
+        let unwatched = world.own_pod().is_some_and(|pod| !is_watched(pod));
+        Ok(controller::Action::requeue(if unwatched {
+            wait.min(UNWATCHED)
+        } else {
+            wait
+        }))
+    }
+
+    /// What plugins may ask.
+    fn request(&self, world: &World) -> PodRequest {
+        let metadata = &world.browser.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let about = self
+            .namespaces
+            .as_ref()
+            .and_then(|namespaces| namespaces.get(&ObjectRef::new(&namespace)));
+        let about = about
+            .map(|namespace| namespace.metadata.clone())
+            .unwrap_or_default();
+        PodRequest {
+            kind: Kind::Browser.name(),
+            name: world.name().to_owned(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
+            namespace_labels: about.labels.unwrap_or_default(),
+            namespace_annotations: about.annotations.unwrap_or_default(),
+            namespace,
+        }
+    }
+
+    fn reference(&self, metadata: &ObjectMeta) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.resource.api_version.clone()),
+            kind: Some(self.resource.kind.clone()),
+            name: metadata.name.clone(),
+            namespace: metadata.namespace.clone(),
+            uid: metadata.uid.clone(),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+/// What plugins said about a pod that was created.
+fn notes(fact: &Fact<BrowserObject>) -> Vec<Notice> {
+    let Fact::PodCreated(_, notes) = fact else {
+        return Vec::new();
+    };
+    let notice = |note: &crate::mutator::Note| {
+        Notice::normal(
+            names::event::PLUGIN_NOTE,
+            format!("{}: {}", note.plugin, note.text),
+        )
+    };
+    notes.iter().map(notice).collect()
+}
+
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+/// Drops what no plan looks at, so that a thousand pods fit in little memory.
+pub(crate) fn prune_pod(pod: &mut Pod) {
+    let metadata = &mut pod.metadata;
+    metadata.managed_fields = None;
+    metadata.labels = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| key.starts_with(names::annotation::PREFIX));
+    }
+    if let Some(spec) = pod.spec.take() {
+        pod.spec = Some(prune_spec(spec));
+    }
+    if let Some(status) = &mut pod.status {
+        let conditions = status.conditions.take().unwrap_or_default();
+        status.conditions = Some(
+            conditions
+                .into_iter()
+                .filter(|condition| {
+                    condition.type_ == "PodScheduled" && condition.status == "False"
+                })
+                .collect(),
+        );
+        for container in status.container_statuses.iter_mut().flatten() {
+            container.last_state = None;
+            container.volume_mounts = None;
+            container.allocated_resources = None;
+            container.resources = None;
+        }
+    }
+}
+
+/// Names, ports and restart policies are all that a status needs.
+fn prune_spec(spec: PodSpec) -> PodSpec {
+    use k8s_openapi::api::core::v1::Container;
+    let prune = |container: Container| Container {
+        name: container.name,
+        ports: container.ports,
+        restart_policy: container.restart_policy,
+        ..Container::default()
+    };
+    PodSpec {
+        containers: spec.containers.into_iter().map(prune).collect(),
+        init_containers: spec
+            .init_containers
+            .map(|init| init.into_iter().map(prune).collect()),
+        ..PodSpec::default()
+    }
+}

@@ -1,0 +1,200 @@
+//! The status of a Browser, computed from the world.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{self as core, Pod};
+use podloom_api::{
+    BrowserStatus, ContainerStatus, ExposedPort, Mutations, Phase, PluginMutation, names,
+};
+
+use super::failure;
+use super::judge::{End, Obstacle, Outcome, Verdict};
+use super::world::World;
+use crate::status::{Fact, Truth, conditions};
+
+/// Returns the status that a verdict amounts to; times stay as they are where nothing changes.
+pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
+    let pod = world.own_pod();
+    let pod_status = pod.and_then(|pod| pod.status.as_ref());
+    let end = match verdict {
+        Verdict::Ended(end) => Some(end),
+        _ => None,
+    };
+    let facts = vec![
+        config_resolved(world, verdict),
+        pod_created(world, verdict),
+        ready(world, verdict),
+    ];
+    let seen = world.status();
+    let generation = world.browser.metadata.generation;
+    BrowserStatus {
+        pod_ip: pod_status.and_then(|status| status.pod_ip.clone()),
+        pod_uid: pod
+            .and_then(|pod| pod.metadata.uid.clone())
+            .or_else(|| world.pod_uid().map(str::to_owned)),
+        phase: Some(phase(pod, verdict)),
+        message: end.map(|end| end.cause.message.clone()),
+        reason: end.map(|end| end.cause.reason.clone()),
+        start_time: pod_status.and_then(|status| status.start_time.clone()),
+        container_statuses: pod.and_then(container_statuses),
+        conditions: Some(conditions(
+            seen.and_then(|status| status.conditions.as_ref()),
+            facts,
+            generation,
+            now,
+        )),
+        observed_generation: generation,
+        mutations: pod.and_then(mutations),
+    }
+}
+
+fn phase(pod: Option<&Pod>, verdict: &Verdict) -> Phase {
+    match verdict {
+        Verdict::Ended(End {
+            outcome: Outcome::Failed,
+            ..
+        }) => Phase::Failed,
+        Verdict::Ended(End {
+            outcome: Outcome::Succeeded,
+            ..
+        }) => Phase::Succeeded,
+        Verdict::Runs if is_silent(pod) => Phase::Unknown,
+        Verdict::Runs => Phase::Running,
+        _ => Phase::Pending,
+    }
+}
+
+/// Whether the pod's node does not answer.
+fn is_silent(pod: Option<&Pod>) -> bool {
+    let status = pod.and_then(|pod| pod.status.as_ref());
+    status.and_then(|status| status.phase.as_deref()) == Some("Unknown")
+}
+
+fn config_resolved(world: &World, verdict: &Verdict) -> Fact {
+    let (status, reason, message) = match verdict {
+        Verdict::Waits {
+            obstacle: Obstacle::Config(message),
+            ..
+        } => (
+            Truth::False,
+            names::reason::BROWSER_POD_SPEC,
+            message.clone(),
+        ),
+        Verdict::Ended(end) if end.event == names::event::CONFIG_NOT_FOUND => (
+            Truth::False,
+            names::reason::BROWSER_POD_SPEC,
+            end.cause.message.clone(),
+        ),
+        _ => {
+            let spec = &world.browser.spec;
+            let message = format!(
+                "a BrowserConfig defines {} {}",
+                spec.browser_name, spec.browser_version
+            );
+            (Truth::True, names::reason::RESOLVED, message)
+        }
+    };
+    fact(names::condition::CONFIG_RESOLVED, status, reason, message)
+}
+
+fn pod_created(world: &World, verdict: &Verdict) -> Fact {
+    let type_ = names::condition::POD_CREATED;
+    if world.own_pod().is_some() || world.had_pod() {
+        let message = format!("pod {}", world.name());
+        return fact(type_, Truth::True, names::reason::POD_CREATED, message);
+    }
+    let (reason, message) = match verdict {
+        Verdict::Waits { obstacle, .. } => match obstacle {
+            Obstacle::Config(message) => (names::reason::BROWSER_POD_SPEC, message.as_str()),
+            Obstacle::Chain(message) => (names::reason::MUTATION_FAILED, message.as_str()),
+            Obstacle::Admission(message) => (names::reason::POD_FORBIDDEN, message.as_str()),
+        },
+        Verdict::Ended(end) => (end.cause.reason.as_str(), end.cause.message.as_str()),
+        _ => (names::reason::POD_MISSING, ""),
+    };
+    fact(type_, Truth::False, reason, message.to_owned())
+}
+
+/// Unknown until the session either runs or is over.
+fn ready(world: &World, verdict: &Verdict) -> Fact {
+    let type_ = names::condition::READY;
+    let pod = world.own_pod();
+    match verdict {
+        Verdict::Runs if is_silent(pod) => fact(
+            type_,
+            Truth::Unknown,
+            names::reason::NODE_LOST,
+            "the pod's node does not answer",
+        ),
+        Verdict::Runs => fact(type_, Truth::True, names::reason::RUNNING, "the pod runs"),
+        Verdict::Ended(end) => fact(type_, Truth::False, &end.cause.reason, &end.cause.message),
+        _ => match pod.and_then(failure::unschedulable) {
+            Some(message) => fact(type_, Truth::Unknown, names::reason::UNSCHEDULABLE, message),
+            None => fact(
+                type_,
+                Truth::Unknown,
+                names::reason::POD_PENDING,
+                "the pod does not run yet",
+            ),
+        },
+    }
+}
+
+fn fact(type_: &'static str, status: Truth, reason: &str, message: impl Into<String>) -> Fact {
+    Fact {
+        type_,
+        status,
+        reason: condition_reason(reason),
+        message: message.into(),
+    }
+}
+
+/// Conditions take CamelCase words alone, and a pod's reason may be anything.
+fn condition_reason(reason: &str) -> String {
+    let word: String = reason
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+        .collect();
+    match word.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => word,
+        _ => names::event::POD_FAILED.to_owned(),
+    }
+}
+
+fn container_statuses(pod: &Pod) -> Option<Vec<ContainerStatus>> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice());
+    let published = statuses.iter().map(|status| ContainerStatus {
+        name: status.name.clone(),
+        state: status.state.clone(),
+        image: Some(status.image.clone()),
+        restart_count: status.restart_count,
+        ports: containers
+            .unwrap_or_default()
+            .iter()
+            .find(|container| container.name == status.name)
+            .and_then(|container| container.ports.as_ref())
+            .map(|ports| ports.iter().map(exposed).collect()),
+    });
+    Some(published.collect())
+}
+
+fn exposed(port: &core::ContainerPort) -> ExposedPort {
+    ExposedPort {
+        name: port.name.clone(),
+        container_port: port.container_port,
+        protocol: port.protocol.clone(),
+        host_port: port.host_port,
+    }
+}
+
+/// What the chain left on the pod; unreadable or absent is as if there had been no chain.
+fn mutations(pod: &Pod) -> Option<Mutations> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    let chain = annotations.get(names::annotation::CHAIN)?;
+    let plugins = annotations.get(names::annotation::MUTATIONS)?;
+    let plugins: Vec<PluginMutation> = serde_json::from_str(plugins).ok()?;
+    Some(Mutations {
+        chain: chain.clone(),
+        plugins,
+    })
+}

@@ -1,0 +1,107 @@
+//! All that a plan for a Browser may depend on.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::core::DeserializeGuard;
+use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
+
+use crate::mutator::Refusal;
+
+/// A Browser, and what there is around it.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) api: SelenosisApi,
+    pub(crate) browser: Arc<BrowserObject>,
+    /// The BrowserConfigs of its namespace; one that cannot be read serves nothing.
+    pub(crate) configs: Vec<Arc<DeserializeGuard<BrowserConfigObject>>>,
+    /// The pod of its name; none means that there is none, not that nobody has looked.
+    pub(crate) pod: Option<Arc<Pod>>,
+    /// What this pass has learned so far.
+    pub(crate) learned: Learned,
+}
+
+/// What acting taught in this pass, and no cache tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Learned {
+    /// The UID of the pod that was created, though the status does not say so yet.
+    pub(crate) created: Option<String>,
+    /// Why the pod was not created.
+    pub(crate) refusal: Option<Refusal>,
+    /// The pod was told to go.
+    pub(crate) pod_deleted: bool,
+}
+
+impl World {
+    pub(crate) fn name(&self) -> &str {
+        self.browser.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn status(&self) -> Option<&BrowserStatus> {
+        self.browser.status.as_ref()
+    }
+
+    pub(crate) fn phase(&self) -> Option<Phase> {
+        self.status().and_then(|status| status.phase)
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.browser.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn has_finalizer(&self) -> bool {
+        self.finalizers()
+            .iter()
+            .any(|name| name == names::finalizer::BROWSER)
+    }
+
+    pub(crate) fn finalizers(&self) -> &[String] {
+        self.browser
+            .metadata
+            .finalizers
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    /// The UID of the pod that was once made for this Browser.
+    pub(crate) fn pod_uid(&self) -> Option<&str> {
+        let remembered = self.status().and_then(|status| status.pod_uid.as_deref());
+        self.learned.created.as_deref().or(remembered)
+    }
+
+    /// Whether there was a pod, though another operator may not have left its UID.
+    pub(crate) fn had_pod(&self) -> bool {
+        let ran = |status: &BrowserStatus| {
+            status.pod_ip.is_some()
+                || status.start_time.is_some()
+                || matches!(status.phase, Some(Phase::Running | Phase::Unknown))
+        };
+        self.pod_uid().is_some() || self.status().is_some_and(ran)
+    }
+
+    /// The pod, if it is this Browser's.
+    pub(crate) fn own_pod(&self) -> Option<&Pod> {
+        self.pod.as_deref().filter(|pod| self.owns(pod))
+    }
+
+    /// Whether the pod's controller is this very Browser, and not an earlier one of the same name.
+    pub(crate) fn owns(&self, pod: &Pod) -> bool {
+        let uid = self.browser.metadata.uid.as_deref();
+        let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+        owners
+            .iter()
+            .any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+    }
+
+    /// When the Browser was created.
+    pub(crate) fn created_at(&self, now: Timestamp) -> Timestamp {
+        instant(self.browser.metadata.creation_timestamp.as_ref(), now)
+    }
+}
+
+/// A time of an object; one without has just begun.
+pub(crate) fn instant(time: Option<&Time>, now: Timestamp) -> Timestamp {
+    time.map_or(now, |time| time.0)
+}

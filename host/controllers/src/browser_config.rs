@@ -1,0 +1,72 @@
+//! BrowserConfigs: each is told whether it serves all that it defines, and which configuration it amounts to.
+
+mod plan;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::core::{ApiResource, DeserializeGuard};
+use kube::runtime::controller;
+use kube::runtime::reflector::Store;
+use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
+
+use self::plan::{World, plan};
+use crate::act::{Action, Actor, Fact};
+use crate::drive::{Context, Reconcile, jittered};
+use crate::error::ReconcileError;
+
+/// What the controller of BrowserConfigs needs besides the context of all.
+pub(crate) struct BrowserConfigController {
+    pub(crate) resource: ApiResource,
+    pub(crate) configs: Store<DeserializeGuard<BrowserConfigObject>>,
+}
+
+impl Reconcile for BrowserConfigController {
+    type Object = BrowserConfigObject;
+
+    async fn reconcile(
+        &self,
+        ctx: &Context,
+        config: &BrowserConfigObject,
+    ) -> Result<controller::Action, ReconcileError> {
+        let namespace = config.metadata.namespace.as_deref();
+        let all = self.configs.state_filter(|other| {
+            other
+                .0
+                .as_ref()
+                .is_ok_and(|other| other.metadata.namespace.as_deref() == namespace)
+        });
+        let world = World { config, all: &all };
+        if let Some(action) = plan(&world, Timestamp::now()) {
+            self.act(ctx, config, action).await?;
+        }
+        Ok(controller::Action::requeue(jittered(ctx.timeouts.resync)))
+    }
+}
+
+impl BrowserConfigController {
+    async fn act(
+        &self,
+        ctx: &Context,
+        config: &BrowserConfigObject,
+        action: Action<BrowserConfigStatus>,
+    ) -> Result<Fact<BrowserConfigObject>, ReconcileError> {
+        let actor = Actor {
+            client: &ctx.client,
+            mutator: &ctx.mutator,
+            resource: &self.resource,
+            metadata: &config.metadata,
+            field_manager: names::field_manager::BROWSER_CONFIG,
+        };
+        match action {
+            Action::SetMetadata(patch) => actor.set_metadata(&patch).await,
+            Action::WriteStatus(status) => {
+                actor.write_status(config.status.as_ref(), &*status).await
+            }
+            // Its plan has no other.
+            Action::CreatePod(_) | Action::DeletePod { .. } | Action::Delete => Ok(Fact::Gone),
+        }
+    }
+}
+
+type Configs = [Arc<DeserializeGuard<BrowserConfigObject>>];

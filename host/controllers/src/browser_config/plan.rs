@@ -1,0 +1,97 @@
+//! What to do next about a BrowserConfig.
+
+use jiff::Timestamp;
+use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
+
+use super::Configs;
+use crate::act::{Action, MetadataPatch};
+use crate::render::{ConfigRef, accept, config_version};
+use crate::status::{Fact, Truth, conditions, time};
+
+/// A BrowserConfig among those of its namespace.
+pub(super) struct World<'a> {
+    pub(super) config: &'a BrowserConfigObject,
+    /// All BrowserConfigs of the namespace, itself among them unless the cache is behind.
+    pub(super) all: &'a Configs,
+}
+
+/// Decides what to write, if anything.
+///
+/// Nothing outside the cluster needs cleaning, so no finalizer is set; the one that others left is taken off when it is in the way.
+pub(super) fn plan(world: &World<'_>, now: Timestamp) -> Option<Action<BrowserConfigStatus>> {
+    let config = world.config;
+    if config.metadata.deletion_timestamp.is_some() {
+        return release(config);
+    }
+    let status = status(world, now);
+    (Some(&status) != config.status.as_ref()).then(|| Action::WriteStatus(Box::new(status)))
+}
+
+fn release(config: &BrowserConfigObject) -> Option<Action<BrowserConfigStatus>> {
+    let finalizers = config.metadata.finalizers.as_deref().unwrap_or_default();
+    let rest: Vec<String> = finalizers
+        .iter()
+        .filter(|name| *name != names::finalizer::BROWSER_CONFIG)
+        .cloned()
+        .collect();
+    (rest.len() < finalizers.len()).then(|| {
+        Action::SetMetadata(MetadataPatch {
+            finalizers: Some(rest),
+            ..MetadataPatch::default()
+        })
+    })
+}
+
+fn status(world: &World<'_>, now: Timestamp) -> BrowserConfigStatus {
+    let config = world.config;
+    let seen = config.status.as_ref();
+    let version = config_version(&config.spec);
+    let unchanged = seen.filter(|seen| seen.version.as_deref() == Some(&version));
+    let generation = config.metadata.generation;
+    BrowserConfigStatus {
+        last_updated: unchanged
+            .and_then(|seen| seen.last_updated.clone())
+            .or_else(|| Some(time(now))),
+        version: Some(version),
+        conditions: Some(conditions(
+            seen.and_then(|seen| seen.conditions.as_ref()),
+            vec![accepted(world)],
+            generation,
+            now,
+        )),
+        observed_generation: generation,
+    }
+}
+
+fn accepted(world: &World<'_>) -> Fact {
+    let own = ConfigRef::from(world.config);
+    // Itself as it is now, whatever the cache has of it.
+    let others = world
+        .all
+        .iter()
+        .filter_map(|other| other.0.as_ref().ok())
+        .filter(|other| other.metadata.uid != world.config.metadata.uid)
+        .filter(|other| other.metadata.deletion_timestamp.is_none())
+        .map(ConfigRef::from);
+    let all: Vec<ConfigRef<'_>> = others.chain([own]).collect();
+    let acceptances = accept(&all);
+    let acceptance = acceptances
+        .iter()
+        .find(|acceptance| acceptance.config.metadata.uid == world.config.metadata.uid);
+    let (status, reason, message) = match acceptance {
+        Some(acceptance) if !acceptance.is_accepted() => {
+            (Truth::False, acceptance.reason(), acceptance.message())
+        }
+        Some(acceptance) => (Truth::True, acceptance.reason(), acceptance.message()),
+        None => (Truth::Unknown, names::reason::VALID, String::new()),
+    };
+    Fact {
+        type_: names::condition::ACCEPTED,
+        status,
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests;

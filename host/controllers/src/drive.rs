@@ -1,0 +1,186 @@
+//! What drives every controller: watches that tell when they break, passes that are counted, errors that are told once.
+
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::{BoxFuture, Shared};
+use futures::{Stream, StreamExt, TryStreamExt};
+use kube::core::{ApiResource, DeserializeGuard};
+use kube::runtime::Controller;
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::utils::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::backoff::Backoff;
+use crate::error::ReconcileError;
+use crate::events::Events;
+use crate::metrics::ControllerMetrics;
+use crate::mutator::PodMutator;
+use crate::run::Timeouts;
+
+/// What every controller needs.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) mutator: Arc<dyn PodMutator>,
+    pub(crate) events: Events,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) metrics: ControllerMetrics,
+}
+
+/// One kind's way from an object to what is done about it.
+pub(crate) trait Reconcile: Send + Sync + 'static {
+    /// The kind.
+    type Object: Resource<DynamicType = ApiResource>
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Send
+        + Sync
+        + 'static;
+
+    /// Brings one object a pass forward.
+    fn reconcile(
+        &self,
+        ctx: &Context,
+        object: &Self::Object,
+    ) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+}
+
+/// One controller at work.
+pub(crate) struct Driven<C: Reconcile> {
+    pub(crate) name: &'static str,
+    pub(crate) resource: ApiResource,
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) controller: C,
+    /// Resolves when every cache that a pass reads is filled.
+    pub(crate) caches: Shared<BoxFuture<'static, ()>>,
+}
+
+/// Runs a controller to its end.
+pub(crate) async fn drive<C: Reconcile>(
+    controller: Controller<DeserializeGuard<C::Object>>,
+    driven: Driven<C>,
+) {
+    let name = driven.name;
+    let at_work = Arc::new((driven, Backoff::new()));
+    let passes = controller.run(
+        |object: Arc<DeserializeGuard<C::Object>>, at_work| async move {
+            let (driven, backoff): &(Driven<C>, _) = &at_work;
+            driven.pass(&object, backoff).await
+        },
+        |object, error, at_work| {
+            let (driven, backoff) = &*at_work;
+            let wait = backoff.failed(driven.id(&object));
+            Action::requeue(jittered(wait).min(error.retry_within()))
+        },
+        at_work,
+    );
+    drain(name, passes).await;
+}
+
+impl<C: Reconcile> Driven<C> {
+    fn id(&self, object: &DeserializeGuard<C::Object>) -> Id<C> {
+        ObjectRef::from_obj_with(object, self.resource.clone())
+    }
+
+    /// Makes one pass, counts it and tells its error, once and here.
+    async fn pass(
+        &self,
+        object: &DeserializeGuard<C::Object>,
+        backoff: &Backoff<Id<C>>,
+    ) -> Result<Action, ReconcileError> {
+        self.caches.clone().await;
+        let id = self.id(object);
+        let begun = Instant::now();
+        let result = match &object.0 {
+            Ok(object) => self.controller.reconcile(&self.ctx, object).await,
+            Err(unreadable) => {
+                // Somebody stored an object that our types cannot hold; it harms no other.
+                tracing::warn!(controller = self.name, object = %id, error = %unreadable.error, "unreadable object left alone");
+                Ok(Action::await_change())
+            }
+        };
+        let reason = result.as_ref().err().map(ReconcileError::reason);
+        self.ctx.metrics.reconciled(self.name, begun, reason);
+        match &result {
+            Ok(_) => backoff.succeeded(&id),
+            Err(error) if error.is_conflict() => {
+                tracing::debug!(controller = self.name, object = %id, "somebody else wrote, looking again");
+            }
+            Err(error) => tracing::warn!(
+                controller = self.name,
+                object = %id,
+                reason = error.reason(),
+                error = error as &dyn std::error::Error,
+                "reconcile failed, trying again"
+            ),
+        }
+        result
+    }
+}
+
+type Id<C> = ObjectRef<DeserializeGuard<<C as Reconcile>::Object>>;
+
+/// Watches a kind into a cache, and returns the events too. `prune` drops what nobody reads before it is kept.
+pub(crate) fn watch<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    dyntype: K::DynamicType,
+    prune: impl FnMut(&mut K) + Send + 'static,
+    broke: impl Fn(&watcher::Error) + Send + 'static,
+) -> (
+    Store<K>,
+    impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
+)
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone + Debug + Send + Sync + Unpin,
+{
+    let writer = Writer::new(dyntype);
+    let reader = writer.as_reader();
+    let stream = watcher(api, config)
+        .default_backoff()
+        .modify(prune)
+        .reflect(writer)
+        .inspect_err(broke);
+    (reader, stream)
+}
+
+/// Takes what comes of the passes. Their own errors, and those of watches, were told where they arose.
+async fn drain<K, S>(name: &'static str, passes: S)
+where
+    K: Resource,
+    K::DynamicType: Debug,
+    S: Stream<
+        Item = Result<(ObjectRef<K>, Action), controller::Error<ReconcileError, watcher::Error>>,
+    >,
+{
+    let mut passes = std::pin::pin!(passes);
+    while let Some(done) = passes.next().await {
+        match done {
+            Ok(_)
+            | Err(controller::Error::ReconcilerFailed(..) | controller::Error::QueueError(_)) => {}
+            Err(controller::Error::ObjectNotFound(id)) => {
+                tracing::debug!(controller = name, object = %id, "gone before its turn");
+            }
+            Err(error) => tracing::warn!(
+                controller = name,
+                error = &error as &dyn std::error::Error,
+                "controller failed"
+            ),
+        }
+    }
+}
+
+/// Spreads a wait over a tenth more, so that a thousand objects do not come back at once.
+pub(crate) fn jittered(wait: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0_u8);
+    let share = random % 1000;
+    wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
+}

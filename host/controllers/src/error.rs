@@ -1,0 +1,86 @@
+//! What can go wrong while a controller observes or acts. What is wrong with an object itself is no error but its status.
+
+use std::time::Duration;
+
+/// A reconcile that has to be repeated.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReconcileError {
+    /// A pod that the cache does not have could not be read.
+    #[error("could not read pod {name}")]
+    ReadPod {
+        name: String,
+        source: Box<kube::Error>,
+    },
+    /// Finalizers and labels could not be set.
+    #[error("could not set finalizers and labels")]
+    SetMetadata { source: Box<kube::Error> },
+    /// The status could not be written.
+    #[error("could not write the status")]
+    WriteStatus { source: Box<kube::Error> },
+    /// The pod could not be created.
+    #[error("could not create pod {name}")]
+    CreatePod {
+        name: String,
+        source: Box<kube::Error>,
+    },
+    /// The pod could not be deleted.
+    #[error("could not delete pod {name}")]
+    DeletePod {
+        name: String,
+        source: Box<kube::Error>,
+    },
+    /// The object could not be deleted.
+    #[error("could not delete the object")]
+    Delete { source: Box<kube::Error> },
+    /// The API server did not answer in time.
+    #[error("no answer from the API server after {} s", after.as_secs())]
+    Unanswered { after: Duration },
+    /// The pod is refused for now.
+    #[error("the pod is refused: {message}")]
+    Refused {
+        reason: &'static str,
+        message: String,
+        /// When trying ends, if that is near.
+        deadline: Duration,
+    },
+    /// Acting taught nothing new, though the plan went on.
+    #[error("the plan does not come to an end")]
+    Endless,
+}
+
+impl ReconcileError {
+    /// Returns the label of the metric.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::ReadPod { .. } => "ReadPod",
+            Self::SetMetadata { .. } => "SetMetadata",
+            Self::WriteStatus { .. } => "WriteStatus",
+            Self::CreatePod { .. } => "CreatePod",
+            Self::DeletePod { .. } => "DeletePod",
+            Self::Delete { .. } => "Delete",
+            Self::Unanswered { .. } => "Unanswered",
+            Self::Refused { reason, .. } => reason,
+            Self::Endless => "Endless",
+        }
+    }
+
+    /// Returns the longest wait before the next attempt.
+    pub(crate) fn retry_within(&self) -> Duration {
+        match self {
+            Self::Refused { deadline, .. } => *deadline,
+            _ => Duration::MAX,
+        }
+    }
+
+    /// Returns whether somebody else wrote meanwhile, which the next look will show; no reason to worry anybody.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            Self::SetMetadata { source }
+            | Self::WriteStatus { source }
+            | Self::Delete { source } => {
+                matches!(&**source, kube::Error::Api(status) if status.is_conflict())
+            }
+            _ => false,
+        }
+    }
+}

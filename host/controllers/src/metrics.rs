@@ -1,0 +1,195 @@
+//! What all controllers count.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::Store;
+use podloom_api::{BrowserObject, Phase};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::browser::BrowserMetrics;
+
+/// From a tenth of a millisecond to about half a minute, doubling.
+const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
+
+/// Metrics of the controllers; cheap to clone, registered once.
+#[derive(Clone)]
+pub struct ControllerMetrics {
+    duration: Family<Controller, Histogram, fn() -> Histogram>,
+    total: Family<Reconcile, Counter>,
+    errors: Family<Failure, Counter>,
+    watch_errors: Family<Watch, Counter>,
+    phases: Phases,
+    pub(crate) browsers: BrowserMetrics,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reconcile {
+    controller: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failure {
+    controller: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Watch {
+    kind: &'static str,
+}
+
+impl ControllerMetrics {
+    /// Registers all metrics of the controllers. Call it once: a second set would be told beside the first.
+    pub fn register(registry: &mut Registry) -> Self {
+        let new_histogram: fn() -> Histogram = || {
+            let (first, factor, count) = RECONCILE_BUCKETS;
+            Histogram::new(exponential_buckets(first, factor, count))
+        };
+        let metrics = Self {
+            duration: Family::new_with_constructor(new_histogram),
+            total: Family::default(),
+            errors: Family::default(),
+            watch_errors: Family::default(),
+            phases: Phases::default(),
+            browsers: BrowserMetrics::register(registry),
+        };
+        registry.register_with_unit(
+            "reconcile_duration",
+            "How long a pass over an object took",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register("reconcile", "Passes over objects", metrics.total.clone());
+        registry.register(
+            "reconcile_errors",
+            "Passes over objects that have to be repeated",
+            metrics.errors.clone(),
+        );
+        registry.register(
+            "watch_errors",
+            "Watches that broke and were begun anew",
+            metrics.watch_errors.clone(),
+        );
+        registry.register_collector(Box::new(metrics.phases.clone()));
+        metrics
+    }
+
+    /// Counts one pass; an error is told by its reason.
+    pub(crate) fn reconciled(
+        &self,
+        controller: &'static str,
+        begun: Instant,
+        error: Option<&'static str>,
+    ) {
+        let took = begun.elapsed().as_secs_f64();
+        self.duration
+            .get_or_create(&Controller { controller })
+            .observe(took);
+        let outcome = if error.is_none() { "success" } else { "error" };
+        self.total
+            .get_or_create(&Reconcile {
+                controller,
+                outcome,
+            })
+            .inc();
+        if let Some(reason) = error {
+            let failure = Failure { controller, reason };
+            self.errors.get_or_create(&failure).inc();
+        }
+    }
+
+    /// Counts a watch that broke.
+    pub(crate) fn watch_broke(&self, kind: &'static str) {
+        self.watch_errors.get_or_create(&Watch { kind }).inc();
+    }
+
+    /// Counts the Browsers of a cache by phase, until what is returned is dropped.
+    pub(crate) fn count_browsers(&self, browsers: BrowserStore) -> Counted {
+        self.phases.with(|stores| stores.push(browsers));
+        Counted(self.phases.clone())
+    }
+}
+
+type BrowserStore = Store<DeserializeGuard<BrowserObject>>;
+
+/// Counts objects when somebody asks.
+#[derive(Clone, Default)]
+struct Phases(Arc<Mutex<Vec<BrowserStore>>>);
+
+/// Stops counting when it is dropped: the caches of a controller that has stopped grow stale.
+pub(crate) struct Counted(Phases);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.with(Vec::clear);
+    }
+}
+
+impl Phases {
+    fn with<T>(&self, change: impl FnOnce(&mut Vec<BrowserStore>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn count(&self) -> BTreeMap<&'static str, i64> {
+        let mut counts = BTreeMap::new();
+        let browsers = self.with(|stores| stores.iter().flat_map(Store::state).collect::<Vec<_>>());
+        for browser in browsers {
+            let status = browser
+                .0
+                .as_ref()
+                .ok()
+                .and_then(|browser| browser.status.as_ref());
+            let phase = status.and_then(|status| status.phase);
+            *counts
+                .entry(phase.map_or("None", Phase::as_str))
+                .or_insert(0) += 1;
+        }
+        counts
+    }
+}
+
+impl fmt::Debug for Phases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Phases").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Phases {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let counts = self.count();
+        let mut browsers =
+            encoder.encode_descriptor("browsers", "Browsers by phase", None, MetricType::Gauge)?;
+        for (phase, count) in &counts {
+            let labels = [("phase", *phase)];
+            ConstGauge::new(*count).encode(browsers.encode_family(&labels)?)?;
+        }
+        let mut objects = encoder.encode_descriptor(
+            "objects",
+            "Objects by controller and phase",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (phase, count) in &counts {
+            let labels = [("controller", crate::run::BROWSER), ("phase", *phase)];
+            ConstGauge::new(*count).encode(objects.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What namespaces say of themselves, for plugins: metadata alone, and only where it may be read.
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, future};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher;
+
+use super::Readiness;
+use crate::drive::{self, Context};
+
+/// The cache of namespaces, none where they may not be read.
+pub(super) type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
+
+/// Returns the cache once it is filled, and the work that keeps it so.
+///
+/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs; that is said once.
+pub(super) async fn watch(
+    ctx: &Context,
+    readiness: &Readiness,
+) -> (Namespaces, BoxFuture<'static, ()>) {
+    let api: Api<Namespace> = Api::all(ctx.client.clone());
+    let first = api.list_metadata(&ListParams::default().limit(1)).await;
+    if let Err(kube::Error::Api(status)) = &first
+        && status.is_forbidden()
+    {
+        tracing::warn!(
+            reason = status.message,
+            "namespaces may not be read, so plugins see none of their labels and annotations"
+        );
+        return (None, future::pending().boxed());
+    }
+    let awaited = readiness.await_cache("namespaces".to_owned());
+    let metrics = ctx.metrics.clone();
+    let (store, events) = drive::watch(
+        Api::<PartialObjectMeta<Namespace>>::all(ctx.client.clone()),
+        watcher::Config::default(),
+        (),
+        |namespace| namespace.metadata.managed_fields = None,
+        move |error| {
+            metrics.watch_broke("Namespace");
+            tracing::warn!(
+                kind = "Namespace",
+                error = error as &dyn std::error::Error,
+                "watch broke, beginning anew"
+            );
+        },
+    );
+    let mut work = events.for_each(|_| future::ready(())).boxed();
+    let reader = store.clone();
+    tokio::select! {
+        _ = reader.wait_until_ready() => {}
+        () = &mut work => {}
+    }
+    drop(awaited);
+    (Some(store), work)
+}

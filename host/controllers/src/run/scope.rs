@@ -1,0 +1,96 @@
+//! The controllers of one namespace, or of all.
+
+mod browsers;
+mod configs;
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::future;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher;
+use kube::{Api, Resource};
+use podloom_api::{BrowserConfigObject, BrowserObject};
+use tokio_util::sync::CancellationToken;
+
+use super::{Readiness, Setup};
+use crate::drive::Context;
+
+/// Objects as caches hold them: one that cannot be read hides no other.
+type Browsers = DeserializeGuard<BrowserObject>;
+type Configs = DeserializeGuard<BrowserConfigObject>;
+
+/// A namespace of its own, or all of them.
+pub(super) struct Scope {
+    pub(super) namespace: Option<String>,
+    pub(super) ctx: Arc<Context>,
+    pub(super) namespaces: Option<Store<PartialObjectMeta<Namespace>>>,
+    pub(super) readiness: Readiness,
+    pub(super) stop: CancellationToken,
+}
+
+/// Runs both controllers of a scope until they are stopped.
+pub(super) async fn run(scope: Scope, setup: &Setup) {
+    let browsers = browsers::run(&scope, setup);
+    let configs = configs::run(&scope, setup);
+    future::join(browsers, configs).await;
+}
+
+impl Scope {
+    /// The objects of a kind of ours in this scope.
+    fn api<K>(&self, resource: &ApiResource) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        let client = self.ctx.client.clone();
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
+        }
+    }
+
+    /// Tells that a watch broke, here and nowhere else; it is begun anew after a while.
+    fn broke(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
+        let metrics = self.ctx.metrics.clone();
+        let namespace = self.namespace.clone();
+        move |error| {
+            metrics.watch_broke(kind);
+            tracing::warn!(
+                kind,
+                namespace,
+                error = error as &dyn std::error::Error,
+                "watch broke, beginning anew"
+            );
+        }
+    }
+
+    /// Resolves when a cache is filled; until then the cache is told to be awaited.
+    fn filled<K>(&self, store: &Store<K>, name: &str) -> impl Future<Output = ()> + Send + use<K>
+    where
+        K: Resource + Clone + Send + Sync + 'static,
+        K::DynamicType: Eq + Hash + Clone + Send + Sync,
+    {
+        let cache = match &self.namespace {
+            Some(namespace) => format!("{name} of namespace {namespace}"),
+            None => name.to_owned(),
+        };
+        let awaited = self.readiness.await_cache(cache);
+        let store = store.clone();
+        async move {
+            // A cache whose watch has ended is filled no more, and the controller that awaits it ends too.
+            let _ended = store.wait_until_ready().await;
+            drop(awaited);
+        }
+    }
+}
+
+/// A page of a list is 500 objects, so that starting with many takes little memory.
+fn watching() -> watcher::Config {
+    watcher::Config::default().page_size(500)
+}
+
+fn drop_managed_fields<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+}

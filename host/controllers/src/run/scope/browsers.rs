@@ -1,0 +1,108 @@
+//! Browsers, woken by themselves, their pods and the BrowserConfigs of their namespace.
+
+use futures::{FutureExt, future};
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::ApiResource;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::utils::WatchStreamExt;
+use kube::runtime::{Config, Controller};
+use kube::{Api, Resource};
+use podloom_api::{BrowserObject, Kind, Phase, names};
+
+use super::super::{BROWSER, Setup};
+use super::{Browsers, Configs, Scope, drop_managed_fields, watching};
+use crate::browser::{BrowserController, Memory, prune_pod};
+use crate::drive::{Driven, drive, watch};
+
+/// Runs the controller until it is stopped.
+pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
+    let resource = setup.api.resource(Kind::Browser);
+    let config_resource = setup.api.resource(Kind::BrowserConfig);
+    let (browsers, browser_events) = watch(
+        scope.api::<Browsers>(&resource),
+        watching(),
+        resource.clone(),
+        drop_managed_fields,
+        scope.broke("Browser"),
+    );
+    let (pods, pod_events) = watch(
+        scope.pods(),
+        watching().labels(names::label::BROWSER),
+        (),
+        prune_pod,
+        scope.broke("Pod"),
+    );
+    let (configs, config_events) = watch(
+        scope.api::<Configs>(&config_resource),
+        watching(),
+        config_resource.clone(),
+        drop_managed_fields,
+        scope.broke("BrowserConfig"),
+    );
+    let caches = future::join3(
+        scope.filled(&browsers, "Browsers"),
+        scope.filled(&pods, "Pods"),
+        scope.filled(&configs, "BrowserConfigs"),
+    );
+    let counted = scope.ctx.metrics.count_browsers(browsers.clone());
+    let (waiting, of_config) = (browsers.clone(), resource.clone());
+    let controller =
+        Controller::for_stream_with(browser_events.applied_objects(), browsers, resource.clone())
+            .with_config(Config::default().concurrency(setup.concurrency))
+            .owns_stream(pod_events.touched_objects())
+            .watches_stream_with(
+                config_events.touched_objects(),
+                move |config| waiting_for(&waiting, &config, &of_config),
+                config_resource,
+            )
+            .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
+    let driven = Driven {
+        name: BROWSER,
+        resource: resource.clone(),
+        ctx: scope.ctx.clone(),
+        controller: BrowserController {
+            api: setup.api,
+            resource,
+            configs,
+            pods,
+            namespaces: scope.namespaces.clone(),
+            memory: Memory::default(),
+        },
+        caches: caches.map(drop).boxed().shared(),
+    };
+    async move {
+        let _while_it_runs = counted;
+        drive(controller, driven).await;
+    }
+}
+
+impl Scope {
+    fn pods(&self) -> Api<Pod> {
+        let client = self.ctx.client.clone();
+        match &self.namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        }
+    }
+}
+
+/// The Browsers of a BrowserConfig's namespace that have no pod yet.
+fn waiting_for(
+    browsers: &Store<Browsers>,
+    config: &Configs,
+    resource: &ApiResource,
+) -> Vec<ObjectRef<Browsers>> {
+    let namespace = config.meta().namespace.as_deref();
+    let waits = |browser: &BrowserObject| {
+        let status = browser.status.as_ref();
+        let ended = |phase| matches!(phase, Phase::Failed | Phase::Succeeded);
+        status.is_none_or(|status| status.pod_uid.is_none() && !status.phase.is_some_and(ended))
+    };
+    let waiting = browsers.state_filter(|browser| {
+        browser.meta().namespace.as_deref() == namespace && browser.0.as_ref().is_ok_and(waits)
+    });
+    waiting
+        .iter()
+        .map(|browser| ObjectRef::from_obj_with(&**browser, resource.clone()))
+        .collect()
+}
