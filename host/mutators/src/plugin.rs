@@ -133,11 +133,7 @@ impl Plugin {
         let config = Value::Object(entry.config.clone().unwrap_or_default());
         let limits = entry.limits.per_call();
         let name = entry.name.value.0.clone();
-        let setting = Arc::new(Setting {
-            name: name.clone(),
-            config: config.to_string(),
-            limits,
-        });
+        let setting = Arc::new(Setting::new(name.clone(), config.to_string(), limits));
         let sandbox = Sandbox {
             engine,
             compiled: &code.compiled,
@@ -191,12 +187,11 @@ pub(crate) fn describe_alone(
     config: Option<&Map<String, Value>>,
 ) -> Result<Description, PluginError> {
     let value = Value::Object(config.cloned().unwrap_or_default());
-    let name = "inspected".to_owned();
-    let setting = Arc::new(Setting {
-        name,
-        config: value.to_string(),
-        limits: CallLimits::default(),
-    });
+    let setting = Arc::new(Setting::new(
+        "inspected".to_owned(),
+        value.to_string(),
+        CallLimits::default(),
+    ));
     let sandbox = Sandbox {
         engine,
         compiled: &code.compiled,

@@ -8,6 +8,7 @@ mod failure;
 mod module;
 mod services;
 mod usage;
+mod views;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub(crate) use self::component::{Component, add_to_linker};
 pub use self::failure::Failure;
 pub(crate) use self::module::Module;
 use self::usage::{Speech, Usage};
+use self::views::Views;
 use crate::bindings::{Description, Rejection};
 use crate::component::Compiled;
 use crate::engine::{Engine, ticks};
@@ -33,6 +35,18 @@ pub(crate) struct Setting {
     /// Its configuration as JSON text.
     pub(crate) config: String,
     pub(crate) limits: CallLimits,
+    views: Views,
+}
+
+impl Setting {
+    pub(crate) fn new(name: String, config: String, limits: CallLimits) -> Self {
+        Self {
+            name,
+            config,
+            limits,
+            views: Views::default(),
+        }
+    }
 }
 
 /// The host's state of one call.

@@ -51,4 +51,4 @@ pub use access::{Access, Limits};
 pub use error::{AccessError, EditError, LimitExceeded};
 pub use examine::{Finding, Problem, examine};
 pub use grant::{GrantError, Grants};
-pub use transaction::{Transaction, Write};
+pub use transaction::{Fields, Transaction, Write};

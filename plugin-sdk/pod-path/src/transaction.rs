@@ -19,6 +19,7 @@ use crate::path::{ListSegment, Path};
 use crate::walk::{Step, Walk};
 use log::Entry;
 use plan::Plan;
+pub use view::Fields;
 
 /// One plugin's run on a pod, which it owns meanwhile.
 ///

@@ -91,8 +91,8 @@ impl Module {
                 version: text(8)?,
                 summary: text(16)?,
                 config_schema: text(24)?,
-                reads: owned(&reader.strings(record.pair(32))?),
-                writes: owned(&reader.strings(record.pair(40))?),
+                reads: texts(reader, record.pair(32))?,
+                writes: texts(reader, record.pair(40))?,
             })
         })
     }
@@ -105,7 +105,7 @@ impl Module {
             let result = reader.returned::<12>(address)?;
             match result.case(0) {
                 0 => Ok(Ok(())),
-                1 => Ok(Err(owned(&reader.strings(result.pair(4))?))),
+                1 => Ok(Err(texts(reader, result.pair(4))?)),
                 _ => Err(broken("invalid expected discriminant")),
             }
         })
@@ -176,6 +176,8 @@ fn get<T>(
         .ok_or_else(|| broken("an export of another kind"))
 }
 
-fn owned(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|&text| text.to_owned()).collect()
+fn texts(reader: &mut Reader<'_>, list: (u32, u32)) -> Result<Vec<String>, Failure> {
+    let list = reader.list(list)?;
+    let texts = reader.strings(list)?;
+    Ok(texts.into_iter().map(str::to_owned).collect())
 }

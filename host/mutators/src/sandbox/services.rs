@@ -1,5 +1,7 @@
 //! What the host does for a guest that asks, whichever way the guest is called: the contract's functions on plain Rust types.
 
+use std::sync::Arc;
+
 use podloom_pod_path::{AccessError, EditError, Transaction};
 
 use super::usage::Line;
@@ -47,12 +49,25 @@ impl Guest {
         answer(self.pod()?.get(path))
     }
 
+    /// The fields are compared with those of earlier calls where the guest has them, and lifted only if they are new.
     pub(super) fn view<F: AsRef<str>>(
         &mut self,
         path: &str,
-        fields: &[F],
+        are_fields: impl Fn(&[String]) -> bool,
+        lift_fields: impl FnOnce() -> Result<Vec<F>, Failure>,
     ) -> Answer<Option<String>> {
-        answer(self.pod()?.view(path, fields))
+        let setting = Arc::clone(&self.setting);
+        let pod = self.pod()?;
+        if let Some(fields) = setting.views.find(are_fields) {
+            return answer(pod.view_of(path, fields));
+        }
+        let fields = match answer(pod.fields(path, &lift_fields()?))? {
+            Ok(fields) => fields,
+            Err(error) => return Ok(Err(error)),
+        };
+        let view = pod.view_of(path, &fields);
+        setting.views.keep(fields);
+        answer(view)
     }
 
     pub(super) fn keys(&mut self, path: &str) -> Answer<Vec<String>> {

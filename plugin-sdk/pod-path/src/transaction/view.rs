@@ -1,7 +1,5 @@
 //! Reading parts of a pod in one go.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::Transaction;
@@ -11,37 +9,62 @@ use crate::path::{Path, Segments, unescape};
 
 /// How many fields one view may name.
 const FIELDS: usize = 256;
+/// Room for what most views show.
+const TEXT: usize = 2048;
 
-/// The fields of a view as a tree, in the order of their first mention.
-#[derive(Debug, Default)]
-struct Selection<'f> {
-    /// Whether a field ends here: all below it is shown.
-    whole: bool,
-    below: Vec<(Cow<'f, str>, Self)>,
+/// The fields of a view, read and checked.
+///
+/// A plugin asks for the same ones of pod after pod, so whoever runs it can keep them. Made by [`Transaction::fields`].
+#[derive(Debug)]
+pub struct Fields {
+    names: Vec<String>,
+    selection: Selection,
 }
 
-impl<'f> Selection<'f> {
-    fn parse<F: AsRef<str>>(fields: &'f [F]) -> Result<Self, AccessError> {
-        let mut root = Self::default();
-        for field in fields {
-            root.add(Path::parse(field.as_ref())?.segments());
-        }
-        Ok(root)
+impl Fields {
+    /// The fields as they were named, in order.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
+}
 
-    fn add(&mut self, mut segments: Segments<'f>) {
+/// Fields as a tree, in the order of their first mention.
+#[derive(Debug, Default)]
+struct Selection {
+    /// Whether a field ends here: all below it is shown.
+    whole: bool,
+    below: Vec<Below>,
+}
+
+#[derive(Debug)]
+struct Below {
+    key: String,
+    /// The key as JSON.
+    quoted: String,
+    selection: Selection,
+}
+
+impl Selection {
+    fn add(&mut self, mut segments: Segments<'_>) {
         let Some(segment) = segments.next() else {
             self.whole = true;
             return;
         };
         let key = unescape(segment);
-        match self.below.iter_mut().find(|(own, _)| *own == key) {
-            Some((_, child)) => child.add(segments),
+        let at = match self.below.iter().position(|own| own.key == key) {
+            Some(at) => at,
             None => {
-                let mut child = Self::default();
-                child.add(segments);
-                self.below.push((key, child));
+                self.below.push(Below {
+                    quoted: Value::from(&*key).to_string(),
+                    key: key.into_owned(),
+                    selection: Self::default(),
+                });
+                self.below.len() - 1
             }
+        };
+        if let Some(own) = self.below.get_mut(at) {
+            own.selection.add(segments);
         }
     }
 }
@@ -82,6 +105,15 @@ impl Transaction {
         path: &str,
         fields: &[F],
     ) -> Result<Option<String>, EditError> {
+        self.view_of(path, &self.fields(path, fields)?)
+    }
+
+    /// Reads the fields of a view of what is at a path.
+    ///
+    /// # Errors
+    ///
+    /// A field is malformed or longer than the limit, or there are too many.
+    pub fn fields<F: AsRef<str>>(&self, path: &str, fields: &[F]) -> Result<Fields, EditError> {
         if fields.len() > FIELDS {
             let reason = format_args!("a view of {} fields, of {FIELDS} at most", fields.len());
             return Err(AccessError::invalid_path(path, reason).into());
@@ -90,18 +122,46 @@ impl Transaction {
         if fields.iter().any(|field| field.as_ref().len() > limit) {
             return Err(LimitExceeded::PathBytes(limit).into());
         }
-        let selection = Selection::parse(fields)?;
+        let mut selection = Selection::default();
+        for field in fields {
+            selection.add(Path::parse(field.as_ref())?.segments());
+        }
+        let names = fields.iter().map(|field| field.as_ref().to_owned());
+        Ok(Fields {
+            names: names.collect(),
+            selection,
+        })
+    }
+
+    /// As [`view`](Self::view), with fields that were read before, by a transaction with the same limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`view`](Self::view).
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = json!({ "spec": { "nodeName": "n", "hostNetwork": true } });
+    /// let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
+    /// let fields = pod.fields("/spec", &["/hostNetwork"])?;
+    /// assert_eq!(pod.view_of("/spec", &fields)?.as_deref(), Some(r#"{"hostNetwork":true}"#));
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    pub fn view_of(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {
+        let selection = &fields.selection;
         let (here, reads, writes) = self.follow(path)?;
         let mut reader = Reader {
             path,
             transaction: self,
-            text: Vec::with_capacity(512),
+            text: Vec::with_capacity(TEXT),
         };
         let Some(here) = here.filter(|value| !value.is_null()) else {
-            reader.may_know(&selection, Some(&(reads, writes)))?;
+            reader.may_know(selection, Some(&(reads, writes)))?;
             return Ok(None);
         };
-        reader.show(here, &selection, Some((reads, writes)))?;
+        reader.show(here, selection, Some((reads, writes)))?;
         Ok(Some(String::from_utf8(reader.text).unwrap_or_default()))
     }
 }
@@ -110,7 +170,7 @@ impl<'s> Reader<'s> {
     fn show(
         &mut self,
         value: &Value,
-        selection: &Selection<'_>,
+        selection: &Selection,
         covered: Covered<'s>,
     ) -> Result<(), AccessError> {
         let covered = covered.filter(|(reads, writes)| !reads.is_covered() && !writes.is_covered());
@@ -135,23 +195,22 @@ impl<'s> Reader<'s> {
     fn show_fields(
         &mut self,
         fields: &serde_json::Map<String, Value>,
-        selection: &Selection<'_>,
+        selection: &Selection,
         covered: Option<&(Coverage<'s>, Coverage<'s>)>,
     ) -> Result<(), AccessError> {
         self.text.push(b'{');
         let mut separator: &[u8] = b"";
-        for (key, below) in &selection.below {
-            let covered = followed(covered, Reached::Key(key));
-            let Some(value) = fields.get(&**key).filter(|value| !value.is_null()) else {
-                self.may_know(below, covered.as_ref())?;
+        for below in &selection.below {
+            let covered = followed(covered, Reached::Key(&below.key));
+            let Some(value) = fields.get(&below.key).filter(|value| !value.is_null()) else {
+                self.may_know(&below.selection, covered.as_ref())?;
                 continue;
             };
             self.text.extend_from_slice(separator);
             separator = b",";
-            // Writing to memory cannot fail.
-            let _ = serde_json::to_writer(&mut self.text, &**key);
+            self.text.extend_from_slice(below.quoted.as_bytes());
             self.text.push(b':');
-            self.show(value, below, covered)?;
+            self.show(value, &below.selection, covered)?;
         }
         self.text.push(b'}');
         Ok(())
@@ -160,15 +219,13 @@ impl<'s> Reader<'s> {
     fn show_elements(
         &mut self,
         list: &[Value],
-        selection: &Selection<'_>,
+        selection: &Selection,
         covered: Option<&(Coverage<'s>, Coverage<'s>)>,
     ) -> Result<(), AccessError> {
-        let [(star, below)] = selection.below.as_slice() else {
-            return Err(self.not_every_element());
+        let below = match selection.below.as_slice() {
+            [below] if below.key == "*" => &below.selection,
+            _ => return Err(self.not_every_element()),
         };
-        if star != "*" {
-            return Err(self.not_every_element());
-        }
         self.text.push(b'[');
         let mut separator: &[u8] = b"";
         for element in list {
@@ -189,7 +246,7 @@ impl<'s> Reader<'s> {
     /// That nothing is there is for those to know who may read it, or something below it.
     fn may_know(
         &self,
-        selection: &Selection<'_>,
+        selection: &Selection,
         covered: Option<&(Coverage<'s>, Coverage<'s>)>,
     ) -> Result<(), AccessError> {
         let Some((reads, writes)) = covered else {

@@ -79,7 +79,7 @@ impl pods::HostPod for Guest {
         path: String,
         fields: Vec<String>,
     ) -> Edit<Option<String>> {
-        edit(self.view(&path, &fields))
+        edit(self.view(&path, |known| known == fields, || Ok(fields.clone())))
     }
 
     fn keys(&mut self, _: Resource<PodHandle>, path: String) -> Edit<Vec<String>> {

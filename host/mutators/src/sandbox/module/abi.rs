@@ -43,32 +43,33 @@ impl<'m> Reader<'m> {
     }
 
     pub(super) fn string(&mut self, (address, length): (u32, u32)) -> Result<&'m str, Failure> {
-        let bytes = self
-            .range(address, length as usize)
+        let bytes = range(self.memory, address, length as usize)
             .ok_or_else(|| broken("string pointer/length out of bounds of memory"))?;
         self.take(bytes.len())?;
         std::str::from_utf8(bytes).map_err(|error| Failure::BrokeContract(error.to_string()))
     }
 
-    pub(super) fn strings(
-        &mut self,
-        (address, count): (u32, u32),
-    ) -> Result<Vec<&'m str>, Failure> {
+    /// A list of strings that are still to be lifted.
+    pub(super) fn list(&mut self, (address, count): (u32, u32)) -> Result<List<'m>, Failure> {
         let count = count as usize;
         let pairs = count
             .checked_mul(PAIR)
-            .and_then(|size| self.range(address, size))
+            .and_then(|size| range(self.memory, address, size))
             .ok_or_else(|| broken("list pointer/length out of bounds of memory"))?;
         // What an element is worth in the host, so that a list of empty strings is not for nothing.
         self.take(count.saturating_mul(size_of::<String>()))?;
         if !address.is_multiple_of(4) {
             return Err(broken("list pointer is not aligned"));
         }
-        let (pairs, _) = pairs.as_chunks::<PAIR>();
-        pairs
-            .iter()
-            .map(|pair| self.string(pair_of(pair)))
-            .collect()
+        Ok(List {
+            memory: self.memory,
+            pairs: pairs.as_chunks().0,
+        })
+    }
+
+    pub(super) fn strings(&mut self, list: List<'m>) -> Result<Vec<&'m str>, Failure> {
+        let pairs = list.pairs.iter();
+        pairs.map(|pair| self.string(pair_of(pair))).collect()
     }
 
     /// What an export returned a pointer to.
@@ -76,19 +77,32 @@ impl<'m> Reader<'m> {
         if !address.is_multiple_of(4) {
             return Err(broken("return pointer not aligned"));
         }
-        self.range(address, N)
+        range(self.memory, address, N)
             .map(Returned)
             .ok_or_else(|| broken("pointer out of bounds of memory"))
-    }
-
-    fn range(&self, address: u32, length: usize) -> Option<&'m [u8]> {
-        let start = address as usize;
-        self.memory.get(start..start.checked_add(length)?)
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), Failure> {
         self.left = self.left.checked_sub(bytes).ok_or_else(Failure::payload)?;
         Ok(())
+    }
+}
+
+/// Pointers and lengths of a list's strings.
+#[derive(Clone, Copy)]
+pub(super) struct List<'m> {
+    memory: &'m [u8],
+    pairs: &'m [[u8; PAIR]],
+}
+
+impl List<'_> {
+    /// Whether the list holds just these strings: what is equal to them, byte by byte, needs no other check.
+    pub(super) fn holds(self, texts: &[String]) -> bool {
+        let is_text = |(pair, text): (&[u8; PAIR], &String)| {
+            let (address, length) = pair_of(pair);
+            range(self.memory, address, length as usize) == Some(text.as_bytes())
+        };
+        self.pairs.len() == texts.len() && self.pairs.iter().zip(texts).all(is_text)
     }
 }
 
@@ -127,9 +141,7 @@ impl<'c, 'g> Writer<'c, 'g> {
         if !address.is_multiple_of(4) {
             return Err(broken("pointer not aligned"));
         }
-        Reader::new(memory.data(&*caller))
-            .range(address, N)
-            .ok_or_else(|| broken("pointer out of bounds"))?;
+        range(memory.data(&*caller), address, N).ok_or_else(|| broken("pointer out of bounds"))?;
         Ok(Self { caller, memory })
     }
 
@@ -209,11 +221,15 @@ impl<'c, 'g> Writer<'c, 'g> {
         if !address.is_multiple_of(alignment) {
             return Err(broken("realloc return: result not aligned").into());
         }
-        Reader::new(self.memory.data(&*self.caller))
-            .range(address, size as usize)
+        range(self.memory.data(&*self.caller), address, size as usize)
             .ok_or_else(|| broken("realloc return: beyond end of memory"))?;
         Ok(address)
     }
+}
+
+fn range(memory: &[u8], address: u32, length: usize) -> Option<&[u8]> {
+    let start = address as usize;
+    memory.get(start..start.checked_add(length)?)
 }
 
 /// Little-endian pointer and length.

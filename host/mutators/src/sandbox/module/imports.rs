@@ -208,7 +208,8 @@ fn view(
 ) -> Done {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let path = reader.string((path, path_length))?;
-    let answer = guest.view(path, &reader.strings((fields, count))?)?;
+    let fields = reader.list((fields, count))?;
+    let answer = guest.view(path, |known| fields.holds(known), || reader.strings(fields))?;
     lower_answer(&mut caller, result, answer, |writer, at, text| {
         writer.option(at, text.as_deref())
     })

@@ -1,0 +1,38 @@
+//! The field lists of a plugin's views, kept from call to call.
+//!
+//! A plugin names the same fields of pod after pod, and reading them is a quarter of a view.
+
+use std::sync::OnceLock;
+
+use podloom_pod_path::Fields;
+
+/// A plugin that needs more lists than this has the others read each time.
+const LISTS: usize = 4;
+/// Longer lists are not kept, so that a plugin cannot fill the host.
+const LIST_BYTES: usize = 16 << 10;
+
+/// Filled from the front; what is there stays.
+#[derive(Debug, Default)]
+pub(super) struct Views([OnceLock<Fields>; LISTS]);
+
+impl Views {
+    pub(super) fn find(&self, is_wanted: impl Fn(&[String]) -> bool) -> Option<&Fields> {
+        let kept = self.0.iter().map_while(OnceLock::get);
+        kept.into_iter().find(|fields| is_wanted(fields.names()))
+    }
+
+    /// Keeps a list that was not found. Two calls at the same time may both bring it, which does no harm.
+    pub(super) fn keep(&self, fields: Fields) {
+        let bytes: usize = fields.names().iter().map(String::len).sum();
+        if bytes <= LIST_BYTES {
+            // One that finds no place is dropped.
+            let _ = self
+                .0
+                .iter()
+                .try_fold(fields, |fields, slot| match slot.set(fields) {
+                    Ok(()) => Err(()),
+                    Err(fields) => Ok(fields),
+                });
+        }
+    }
+}
