@@ -40,7 +40,10 @@ fn build() -> Result<()> {
 
 fn start(nodes: u16) -> Result<()> {
     let start = Instant::now();
-    let plane = ControlPlane::start(&Options { nodes })?;
+    let plane = ControlPlane::start(&Options {
+        nodes,
+        ..Options::default()
+    })?;
     let kubeconfig = plane.kubeconfig();
     let kubectl = plane.kubectl();
     eprintln!(

@@ -1,10 +1,10 @@
 //! Starts and stops a control plane.
 
 mod commands;
+mod error;
 mod node;
 
 use std::fs;
-use std::io;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,13 +13,18 @@ use std::time::Instant;
 use crate::build;
 use crate::group::{self, Group};
 use crate::keys;
-use crate::kubeconfig::{self, Kubeconfig, KubeconfigError};
-use crate::programs::{FindError, Program, Programs};
-use crate::wait::{self, CommandError, PATIENCE};
+use crate::kubeconfig::{self, Kubeconfig};
+use crate::programs::{Program, Programs};
+use crate::wait::{self, PATIENCE};
 use commands::Place;
+
+pub use error::StartError;
 
 /// How often a start is tried when somebody else takes a port between our choice and its use.
 const ATTEMPTS: u32 = 5;
+
+/// The user that the control plane's own programs are.
+const INTERNAL: &str = "control-plane";
 
 /// How much of a log an error repeats.
 const TOLD_LINES: usize = 20;
@@ -29,63 +34,17 @@ const TOLD_LINES: usize = 20;
 pub struct Options {
     /// How many Nodes, each with room for any number of pods. With none, every pod stays pending.
     pub nodes: u16,
+    /// Whether the API server writes down every request but those of the control plane itself: see [`ControlPlane::audit_log`].
+    pub audit: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 1 }
+        Self {
+            nodes: 1,
+            audit: false,
+        }
     }
-}
-
-/// Why a control plane did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A program is missing.
-    #[error("a program of the control plane is missing")]
-    Find(#[from] FindError),
-    /// A file in the temporary directory could not be used.
-    #[error("could not prepare the control plane's directory")]
-    Directory(#[source] io::Error),
-    /// A kubeconfig could not be written.
-    #[error(transparent)]
-    Kubeconfig(#[from] KubeconfigError),
-    /// A program did not start.
-    #[error("could not start {}", program.name())]
-    Spawn {
-        /// Which one.
-        program: Program,
-        /// Why.
-        source: io::Error,
-    },
-    /// A program could not be killed.
-    #[error("could not kill {}", program.name())]
-    Kill {
-        /// Which one.
-        program: Program,
-        /// Why.
-        source: io::Error,
-    },
-    /// A program ended when it should have served.
-    #[error("{} ended; its log is {}, and ends with:\n{output}", program.name(), log.display())]
-    Ended {
-        /// Which one.
-        program: Program,
-        /// Everything that it said.
-        log: PathBuf,
-        /// The last lines of that.
-        output: String,
-    },
-    /// Something did not become ready.
-    #[error("{what} is not ready after {} s; logs are in {}", PATIENCE.as_secs(), logs.display())]
-    NotReady {
-        /// What was waited for.
-        what: &'static str,
-        /// Where the logs are.
-        logs: PathBuf,
-    },
-    /// kubectl failed.
-    #[error(transparent)]
-    Kubectl(#[from] CommandError),
 }
 
 /// A running control plane.
@@ -97,6 +56,7 @@ pub enum StartError {
 /// The ServiceAccount admission plugin is off, so pods need no ServiceAccount; everything else is as Kubernetes has it by
 /// default: RBAC, Pod Security admission, priority and fairness.
 pub struct ControlPlane {
+    options: Options,
     programs: Programs,
     place: Place,
     group: Group,
@@ -122,13 +82,12 @@ impl ControlPlane {
     fn start_once(programs: &Programs, options: &Options) -> Result<Self, StartError> {
         let group = Group::new().map_err(StartError::Directory)?;
         let plane = Self {
+            options: options.clone(),
             programs: programs.clone(),
             place: Place::choose(&group.directory.join("data")).map_err(StartError::Directory)?,
             group,
         };
-        let started = plane
-            .start_servers()
-            .and_then(|()| plane.start_clients(options));
+        let started = plane.start_servers().and_then(|()| plane.start_clients());
         match started {
             Ok(()) => {
                 keep_logs_on_panic(plane.group.directory.clone());
@@ -145,12 +104,17 @@ impl ControlPlane {
 
     /// Starts etcd and the API server, which the others need.
     fn start_servers(&self) -> Result<(), StartError> {
-        let token = keys::token().map_err(StartError::Directory)?;
+        let secret = || keys::token().map_err(StartError::Directory);
+        let (admin, internal) = (secret()?, secret()?);
         let key = keys::signing_key().map_err(StartError::Directory)?;
-        let users = format!("{token},admin,admin,\"system:masters\"\n");
+        // Two users, so that an audit can tell others' requests from the control plane's own.
+        let users = format!(
+            "{admin},admin,admin,\"system:masters\"\n{internal},{INTERNAL},{INTERNAL},\"system:masters\"\n"
+        );
         for (path, text) in [
             (self.place.tokens(), users),
             (self.place.signing_key(), key),
+            (self.place.audit_policy(), commands::audit_policy()),
         ] {
             kubeconfig::write_secret(&path, &text).map_err(StartError::Directory)?;
         }
@@ -158,12 +122,14 @@ impl ControlPlane {
         // It waits for etcd by itself.
         self.spawn_api_server()?;
         let certificate = self.await_certificate()?;
-        self.write_kubeconfig(&self.kubeconfig(), &certificate, ("admin", &token))?;
+        self.write_kubeconfig(&self.kubeconfig(), &certificate, ("admin", &admin))?;
+        let own = self.place.internal_kubeconfig();
+        self.write_kubeconfig(&own, &certificate, (INTERNAL, &internal))?;
         self.await_api_server()
     }
 
     /// Starts everything that talks to the API server, and makes the Nodes.
-    fn start_clients(&self, options: &Options) -> Result<(), StartError> {
+    fn start_clients(&self) -> Result<(), StartError> {
         let (programs, place) = (&self.programs, &self.place);
         let kwok = commands::kwok(programs, place).map_err(StartError::Directory)?;
         self.spawn(
@@ -172,12 +138,13 @@ impl ControlPlane {
         )?;
         self.spawn(Program::Scheduler, commands::scheduler(programs, place))?;
         self.spawn(Program::Kwok, kwok)?;
-        if options.nodes == 0 {
+        let nodes = self.options.nodes;
+        if nodes == 0 {
             return Ok(());
         }
-        node::create(self.kubectl(), &place.nodes(), options.nodes)?;
+        node::create(self.own_kubectl(), &place.nodes(), nodes)?;
         self.until("the Node", || {
-            let ready = node::are_schedulable(self.kubectl(), options.nodes)?;
+            let ready = node::are_schedulable(self.own_kubectl(), nodes)?;
             Ok(ready.then_some(()))
         })
     }
@@ -209,6 +176,13 @@ impl ControlPlane {
     #[must_use]
     pub fn logs_dir(&self) -> PathBuf {
         self.group.directory.join("logs")
+    }
+
+    /// Where the API server notes requests, if [`Options::audit`] asks for it: one JSON object per line, of the kind
+    /// `audit.k8s.io/v1` Event, without bodies, each written when its request has been answered.
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        self.place.audit_log()
     }
 
     /// The process ids, for those that measure or signal.
@@ -305,6 +279,13 @@ impl ControlPlane {
         drop(self);
     }
 
+    /// kubectl as one of the control plane's own programs.
+    fn own_kubectl(&self) -> Command {
+        let mut command = self.kubectl();
+        command.env("KUBECONFIG", self.place.internal_kubeconfig());
+        command
+    }
+
     fn write_kubeconfig(
         &self,
         path: &Path,
@@ -321,7 +302,7 @@ impl ControlPlane {
     }
 
     fn spawn_api_server(&self) -> Result<(), StartError> {
-        let command = commands::api_server(&self.programs, &self.place);
+        let command = commands::api_server(&self.programs, &self.place, self.options.audit);
         self.spawn(Program::ApiServer, command)
     }
 
@@ -342,7 +323,7 @@ impl ControlPlane {
 
     fn await_api_server(&self) -> Result<(), StartError> {
         self.until("the API server", || {
-            let answer = wait::output(self.kubectl().args(["get", "--raw", "/readyz"]));
+            let answer = wait::output(self.own_kubectl().args(["get", "--raw", "/readyz"]));
             Ok(answer.is_ok().then_some(()))
         })
     }
@@ -361,13 +342,6 @@ impl ControlPlane {
             what,
             logs: self.logs_dir(),
         })
-    }
-}
-
-impl StartError {
-    /// Whether somebody else took one of our ports, so that others may do.
-    fn is_port_race(&self) -> bool {
-        matches!(self, Self::Ended { output, .. } if output.contains("address already in use"))
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::INTERNAL;
 use crate::keys;
 use crate::programs::Programs;
 
@@ -62,6 +63,19 @@ impl Place {
         self.data.join("kubeconfig")
     }
 
+    /// That of the control plane's own programs.
+    pub(super) fn internal_kubeconfig(&self) -> PathBuf {
+        self.data.join("control-plane.kubeconfig")
+    }
+
+    pub(super) fn audit_policy(&self) -> PathBuf {
+        self.data.join("audit-policy.yaml")
+    }
+
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.data.join("audit.log")
+    }
+
     pub(super) fn tokens(&self) -> PathBuf {
         self.data.join("tokens.csv")
     }
@@ -112,7 +126,21 @@ pub(super) fn etcd(programs: &Programs, place: &Place) -> Command {
     command
 }
 
-pub(super) fn api_server(programs: &Programs, place: &Place) -> Command {
+/// Notes every request once, without its body; the control plane's own, of which there are many, not at all.
+pub(super) fn audit_policy() -> String {
+    format!(
+        "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- {{ level: None, users: [{INTERNAL}, 'system:apiserver', 'system:anonymous'] }}
+- {{ level: Metadata, omitManagedFields: true }}
+"
+    )
+}
+
+pub(super) fn api_server(programs: &Programs, place: &Place, audit: bool) -> Command {
     let mut command = Command::new(&programs.api_server);
     command
         .arg(format!("--etcd-servers={}", place.etcd))
@@ -133,13 +161,18 @@ pub(super) fn api_server(programs: &Programs, place: &Place) -> Command {
         // As every cluster has it that runs node agents; Pod Security admission decides where.
         .arg("--allow-privileged=true")
         .arg("--service-cluster-ip-range=10.0.0.0/16");
+    if audit {
+        command
+            .arg(option("--audit-policy-file", place.audit_policy()))
+            .arg(option("--audit-log-path", place.audit_log()));
+    }
     command
 }
 
 pub(super) fn controller_manager(programs: &Programs, place: &Place) -> Command {
     let mut command = Command::new(&programs.controller_manager);
     command
-        .arg(option("--kubeconfig", place.kubeconfig()))
+        .arg(option("--kubeconfig", place.internal_kubeconfig()))
         .args(["--leader-elect=false", "--secure-port=0", CONTROLLERS])
         // Nodes beat every ten minutes, since the kubelets are no more than one process, whose end nobody mistakes for theirs.
         .arg("--node-monitor-grace-period=1h")
@@ -150,7 +183,7 @@ pub(super) fn controller_manager(programs: &Programs, place: &Place) -> Command 
 pub(super) fn scheduler(programs: &Programs, place: &Place) -> Command {
     let mut command = Command::new(&programs.scheduler);
     command
-        .arg(option("--kubeconfig", place.kubeconfig()))
+        .arg(option("--kubeconfig", place.internal_kubeconfig()))
         .args(["--leader-elect=false", "--secure-port=0"])
         .args(CLIENT_LIMITS);
     command
@@ -162,7 +195,7 @@ pub(super) fn kwok(programs: &Programs, place: &Place) -> io::Result<Command> {
     fs::write(&configuration, KWOK_CONFIGURATION)?;
     let mut command = Command::new(&programs.kwok);
     command
-        .arg(option("--kubeconfig", place.kubeconfig()))
+        .arg(option("--kubeconfig", place.internal_kubeconfig()))
         .arg(option("--config", configuration))
         .args(["--manage-all-nodes=true", "--cidr=10.1.0.0/16"])
         // With a lease, a KWOK that starts again plays nothing until the old lease ends.

@@ -16,7 +16,11 @@ pub(crate) fn shared() -> &'static ControlPlane {
 
 /// A control plane of one's own.
 pub(crate) fn start() -> ControlPlane {
-    ControlPlane::start(&Options::default()).unwrap()
+    let options = Options {
+        audit: true,
+        ..Options::default()
+    };
+    ControlPlane::start(&options).unwrap()
 }
 
 /// What kubectl prints, or what it complains about.

@@ -1,6 +1,8 @@
 //! What Kubernetes itself does with objects here.
 
-use serde_json::json;
+use std::fs;
+
+use serde_json::{Value, json};
 
 use crate::behaviours::pod;
 use crate::cluster::{apply, eventually, get, kubectl, shared, try_kubectl};
@@ -130,5 +132,44 @@ fn a_restricted_namespace_refuses_a_plain_pod() {
     assert!(
         refused.contains("violates PodSecurity \"restricted:latest\""),
         "{refused}"
+    );
+}
+
+#[test]
+fn the_audit_log_tells_who_asked_what() {
+    let plane = shared();
+    kubectl(plane, &["create", "namespace", "audited"]);
+    kubectl(
+        plane,
+        &["--namespace=audited", "create", "serviceaccount", "robot"],
+    );
+    let kubeconfig = plane
+        .kubeconfig_for_service_account("audited", "robot")
+        .unwrap();
+    let mut as_robot = plane.kubectl();
+    as_robot.env("KUBECONFIG", kubeconfig);
+    try_kubectl(&mut as_robot, &["--namespace=audited", "get", "configmaps"]).unwrap_err();
+    eventually("list configmaps: 403", || {
+        let log = fs::read_to_string(plane.audit_log()).unwrap();
+        // The last line may be half written.
+        let events = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let robots = events
+            .filter(|event| event["user"]["username"] == "system:serviceaccount:audited:robot");
+        let mut asked = robots.filter_map(|event| {
+            let verb = event["verb"].as_str()?;
+            let resource = event["objectRef"]["resource"].as_str()?;
+            Some(format!(
+                "{verb} {resource}: {}",
+                event["responseStatus"]["code"]
+            ))
+        });
+        asked.next().unwrap_or_default()
+    });
+    let log = fs::read_to_string(plane.audit_log()).unwrap();
+    assert!(
+        !log.contains("\"username\":\"control-plane\""),
+        "the control plane's own requests are noted"
     );
 }
