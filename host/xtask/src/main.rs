@@ -4,7 +4,9 @@ mod bench;
 mod codegen;
 mod control_plane;
 mod deny;
+mod dist;
 mod plugins;
+mod release;
 mod run;
 mod test;
 
@@ -40,6 +42,12 @@ enum Command {
         #[command(subcommand)]
         action: control_plane::Action,
     },
+    /// Build what an image holds and the manifests that install it, without a container engine.
+    Dist {
+        /// Where to put them; by default target/dist.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Check advisories, licences and sources of all dependencies with cargo-deny.
     Deny,
 }
@@ -51,6 +59,7 @@ fn main() -> ExitCode {
         Command::Bench { json } => bench::run(json.as_deref()),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
+        Command::Dist { out } => dist::run(out.as_deref()).map(drop),
         Command::Deny => deny::run(),
     };
     match done {

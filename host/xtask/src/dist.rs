@@ -1,0 +1,196 @@
+//! `cargo xtask dist`: what an image holds and what installs it, made without a container engine.
+
+mod config_map;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use crate::{plugins, release, run};
+
+/// Where the image has its own chain of plugins; the manifests in deploy/ name it too.
+const BUNDLE: &str = "usr/share/podloom/plugins";
+
+/// By this file a directory is known as one of ours, and may be replaced.
+const BINARY: &str = "root/usr/bin/podloom";
+
+/// Who the operator is in its image: nobody with a shell, a home or a password.
+const PASSWD: &str = "podloom:x:65532:65532:Podloom:/:/sbin/nologin\n";
+const GROUP: &str = "podloom:x:65532:\n";
+
+/// What the copy of deploy/ installs: the chain comes with it.
+const KUSTOMIZATION: &str = "\
+# Podloom with its chain of plugins in a ConfigMap: kubectl apply -k on this directory.
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+- seed # or split
+components:
+- plugins # without it the chain is the one inside the image
+# images:
+# - name: ghcr.io/podloom/podloom
+#   newName: registry.example.com/podloom
+";
+
+/// Makes the distribution, in target/dist if no other place is named, and returns its root folder.
+///
+/// `root` is the file system of the image. `deploy` is ready to be applied, with `crds` beside it.
+/// All is made anew each time.
+pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
+    if !release::is_linux(&release::host_triple()?) {
+        bail!("an image needs a Linux binary, and this is no Linux; deploy/Dockerfile builds one");
+    }
+    let out = match out {
+        Some(out) => out.to_owned(),
+        None => run::workspace()?
+            .target_directory
+            .join("dist")
+            .into_std_path_buf(),
+    };
+    check_replaceable(&out)?;
+    let bundle = plugins::run()?;
+    let binary = release::binary()?;
+    let next = out.with_extension("next");
+    remove(&next)?;
+    make_root(&next.join("root"), &binary, &bundle)?;
+    make_manifests(&next, &bundle)?;
+    remove(&out)?;
+    fs::rename(&next, &out).with_context(|| out.display().to_string())?;
+    report(&out)?;
+    Ok(out.join("root"))
+}
+
+/// Nobody loses a directory of his own to a slip of the keyboard.
+fn check_replaceable(out: &Path) -> Result<()> {
+    let Ok(mut entries) = fs::read_dir(out) else {
+        return Ok(());
+    };
+    if entries.next().is_some() && !out.join(BINARY).is_file() {
+        bail!(
+            "{} holds something else; name a directory that is empty or new",
+            out.display()
+        );
+    }
+    Ok(())
+}
+
+fn remove(directory: &Path) -> Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| directory.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file system of the image: what the operator needs to run alone.
+fn make_root(root: &Path, binary: &Path, bundle: &Path) -> Result<()> {
+    place(binary, &root.join("usr/bin/podloom"), 0o755)?;
+    copy_tree(bundle, &root.join(BUNDLE))?;
+    place(
+        &run::root().join("LICENSE"),
+        &root.join("usr/share/licenses/podloom/LICENSE"),
+        0o644,
+    )?;
+    write(&root.join("etc/passwd"), PASSWD)?;
+    write(&root.join("etc/group"), GROUP)?;
+    // What glibc does by default, said: nothing that would have to be loaded from a file.
+    write(&root.join("etc/nsswitch.conf"), "hosts: files dns\n")
+}
+
+/// The manifests with the chain of plugins.
+fn make_manifests(out: &Path, bundle: &Path) -> Result<()> {
+    let deploy = out.join("deploy");
+    copy_tree(&run::root().join("deploy"), &deploy)?;
+    copy_tree(&run::root().join("crds"), &out.join("crds"))?;
+    copy_tree(bundle, &deploy.join("plugins"))?;
+    fs::remove_file(deploy.join("Dockerfile"))?;
+    write(&deploy.join("kustomization.yaml"), KUSTOMIZATION)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            place(&entry.path(), &target, 0o644)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    make_parent(path)?;
+    fs::write(path, text).with_context(|| path.display().to_string())?;
+    set_mode(path, 0o644)
+}
+
+fn place(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    make_parent(to)?;
+    fs::copy(from, to).with_context(|| from.display().to_string())?;
+    set_mode(to, mode)
+}
+
+/// Whatever the umask is, a user that is not the builder can read the image.
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .with_context(|| path.display().to_string())
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    let mut directory = path.parent();
+    while let Some(parent) = directory.filter(|parent| !parent.exists()) {
+        missing.push(parent);
+        directory = parent.parent();
+    }
+    for parent in missing.into_iter().rev() {
+        fs::create_dir(parent).with_context(|| parent.display().to_string())?;
+        set_mode(parent, 0o755)?;
+    }
+    Ok(())
+}
+
+/// Tells what is shipped, and whether the chain fits where it is going.
+fn report(out: &Path) -> Result<()> {
+    let root = out.join("root");
+    for file in files(&root)? {
+        let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
+        let name = file.strip_prefix(&root).unwrap_or(&file);
+        let digest: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        eprintln!("{:>10}  {digest}  /{}", bytes.len(), name.display());
+    }
+    let applied = config_map::applied_bytes(&root.join(BUNDLE))?;
+    eprintln!(
+        "chain as a ConfigMap: {applied} bytes of the {} that kubectl apply can hold",
+        config_map::MAX_APPLIED
+    );
+    eprintln!("kubectl apply -k {}", out.join("deploy").display());
+    if applied > config_map::MAX_APPLIED {
+        bail!("the chain is too large for kubectl apply");
+    }
+    Ok(())
+}
+
+/// All files of a directory, sorted.
+fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path())?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
