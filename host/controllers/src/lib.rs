@@ -3,6 +3,7 @@
 //! Every controller goes the same way: *observe* reads the world from caches, *plan* decides and is pure, *act* is the only
 //! writer. What acting taught is put into the world, and the plan is made again, until there is nothing left to do.
 
+pub mod access;
 mod act;
 mod backoff;
 mod browser;

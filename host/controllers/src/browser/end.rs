@@ -34,27 +34,22 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
     let Some(pod) = world.own_pod() else {
         return release(world);
     };
-    let failed = world.phase() == Some(Phase::Failed);
-    let how = if failed {
-        Deletion::Force
-    } else {
-        Deletion::Graceful
-    };
-    let terminating = pod.metadata.deletion_timestamp.is_some();
-    let graceful = pod.metadata.deletion_grace_period_seconds != Some(0);
-    let must_go = !terminating || (failed && graceful);
-    if must_go && let Some(deletion) = delete_pod(world, how) {
-        return Plan::act(deletion);
-    }
     let deleted = instant(world.browser.metadata.deletion_timestamp.as_ref(), now);
     let until = later(deleted, timeouts.pod_deletion);
-    if now < until {
-        return Plan::wait(Then::At(until));
+    if now >= until {
+        return match delete_pod(world, Deletion::LastResort) {
+            Some(deletion) => Plan::act(deletion),
+            None => release(world),
+        };
     }
-    match delete_pod(world, Deletion::LastResort) {
-        Some(deletion) => Plan::act(deletion),
-        None => release(world),
-    }
+    let failed = world.phase() == Some(Phase::Failed);
+    let terminating = pod.metadata.deletion_timestamp.is_some();
+    let deletion = match (failed, terminating) {
+        (true, _) => delete_pod(world, Deletion::Force),
+        (false, false) => delete_pod(world, Deletion::Graceful),
+        (false, true) => None,
+    };
+    deletion.map_or_else(|| Plan::wait(Then::At(until)), Plan::act)
 }
 
 /// Lets the Browser go.
@@ -69,10 +64,7 @@ fn release(world: &World) -> Plan {
         finalizers: Some(rest),
         ..MetadataPatch::default()
     };
-    let gone = Notice::normal(
-        names::event::DELETED,
-        "the session is over, and its pod is gone",
-    );
+    let gone = Notice::normal(names::event::DELETED, "the session is over");
     Plan::act(Action::SetMetadata(patch)).telling(gone)
 }
 
