@@ -1,8 +1,10 @@
 //! Podloom's automation: `cargo xtask`.
 
 mod bench;
+mod cluster;
 mod codegen;
 mod control_plane;
+mod demo;
 mod deny;
 mod dist;
 mod plugins;
@@ -29,11 +31,17 @@ enum Command {
     Test,
     /// Build the standard plugins and leave a loadable bundle in target/plugins.
     Plugins,
+    /// Show the operator at work on a real control plane, which is started for it.
+    Demo(demo::Arguments),
     /// Run the benchmarks and print the ratios that the design promises.
     Bench {
         /// Also write the ratios to this file, as one JSON object.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+        /// Measure the operator on a real control plane instead of the chain alone.
+        /// What follows is for that benchmark: --browsers N, --controller-pid PID, ...; --help tells all.
+        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
+        cluster: Option<Vec<String>>,
     },
     /// Regenerate committed code: the table of Pod types.
     Codegen,
@@ -56,7 +64,15 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test => test::run(),
         Command::Plugins => plugins::run().map(drop),
-        Command::Bench { json } => bench::run(json.as_deref()),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Bench {
+            json,
+            cluster: Some(options),
+        } => cluster::run(json.as_deref(), &options),
+        Command::Bench {
+            json,
+            cluster: None,
+        } => bench::run(json.as_deref()),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
         Command::Dist { out } => dist::run(out.as_deref()).map(drop),

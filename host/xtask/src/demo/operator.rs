@@ -1,0 +1,120 @@
+//! The operator as a process beside the demo.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::screen;
+use crate::run;
+
+/// How long it may take to be ready: the plugins are compiled meanwhile.
+const START: Duration = Duration::from_mins(1);
+/// How many of its last lines an error repeats.
+const TOLD: usize = 15;
+
+/// A running operator; it ends with this.
+pub(crate) struct Operator {
+    pub(crate) address: SocketAddr,
+    pub(crate) log: PathBuf,
+    child: RefCell<Child>,
+}
+
+impl Operator {
+    /// Starts it with a copy of the bundle, so that changing a plugin does not change the build.
+    pub(crate) fn start(binary: &Path, bundle: &Path, kubeconfig: &Path) -> Result<Self> {
+        let target = run::workspace()?.target_directory.into_std_path_buf();
+        let directory = target.join("demo");
+        let plugins = directory.join("plugins");
+        fs::create_dir_all(&plugins).with_context(|| plugins.display().to_string())?;
+        for entry in fs::read_dir(bundle)? {
+            let entry = entry?;
+            fs::copy(entry.path(), plugins.join(entry.file_name()))?;
+        }
+        let log = directory.join("operator.log");
+        let output = File::create(&log).with_context(|| log.display().to_string())?;
+        // Somebody else could take the port in between; then the operator says so.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let child = Command::new(binary)
+            .arg("run")
+            .arg("--plugins")
+            .arg(&plugins)
+            .args(["--http", &address.to_string()])
+            .env("KUBECONFIG", kubeconfig)
+            .stderr(output)
+            .spawn()
+            .with_context(|| binary.display().to_string())?;
+        let operator = Self {
+            address,
+            log,
+            child: RefCell::new(child),
+        };
+        operator.until_ready()?;
+        Ok(operator)
+    }
+
+    fn until_ready(&self) -> Result<()> {
+        let begun = Instant::now();
+        let mut said = String::new();
+        while begun.elapsed() < START {
+            self.check_alive()?;
+            match self.ask("/readyz") {
+                Ok(answer) if answer.starts_with("HTTP/1.1 200") => return Ok(()),
+                Ok(answer) => said = answer,
+                // It does not listen yet.
+                Err(_) => {}
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.tell_log();
+        bail!(
+            "the operator is not ready after {} s: {said}",
+            START.as_secs()
+        )
+    }
+
+    fn ask(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Fails if it has ended.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if let Some(status) = self.child.borrow_mut().try_wait()? {
+            self.tell_log();
+            bail!("the operator ended ({status})");
+        }
+        Ok(())
+    }
+
+    /// Repeats the end of its log.
+    pub(crate) fn tell_log(&self) {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        screen::line(&format!("the end of {}:", self.log.display()));
+        for line in lines.iter().skip(lines.len().saturating_sub(TOLD)) {
+            screen::line(line);
+        }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let child = self.child.get_mut();
+        let _already_ended = child.kill();
+        let _already_ended = child.wait();
+    }
+}
