@@ -150,29 +150,34 @@ impl<'t> Reader<'t> {
 
     fn string(&mut self) -> Result<Cow<'t, str>, Error> {
         self.expect(b'"')?;
-        let mut text = Cow::Borrowed("");
+        let plain = self.plain();
+        if self.byte() == Some(b'"') {
+            self.position += 1;
+            return Ok(Cow::Borrowed(plain));
+        }
+        self.escaped_string(plain).map(Cow::Owned)
+    }
+
+    /// Takes what is as it stands, up to the string's end or an escape.
+    fn plain(&mut self) -> &'t str {
+        let start = self.position;
+        self.position = plain_end(self.text.as_bytes(), start);
+        // Both ends are ASCII characters or the text's end.
+        self.text.get(start..self.position).unwrap_or_default()
+    }
+
+    #[cold]
+    fn escaped_string(&mut self, plain: &str) -> Result<String, Error> {
+        let mut text = String::from(plain);
         loop {
-            let start = self.position;
-            self.position = plain_end(self.text.as_bytes(), start);
-            // Both ends are ASCII characters or the text's end.
-            let plain = self.text.get(start..self.position).unwrap_or_default();
-            if text.is_empty() {
-                text = Cow::Borrowed(plain);
-            } else {
-                text.to_mut().push_str(plain);
+            let byte = self.byte().filter(|byte| matches!(byte, b'"' | b'\\'));
+            let byte = byte.ok_or_else(malformed)?;
+            self.position += 1;
+            if byte == b'"' {
+                return Ok(text);
             }
-            match self.byte() {
-                Some(b'"') => {
-                    self.position += 1;
-                    return Ok(text);
-                }
-                Some(b'\\') => {
-                    self.position += 1;
-                    let character = self.escaped()?;
-                    text.to_mut().push(character);
-                }
-                _ => return Err(malformed()),
-            }
+            text.push(self.escaped()?);
+            text.push_str(self.plain());
         }
     }
 

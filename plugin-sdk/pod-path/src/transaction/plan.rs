@@ -219,7 +219,8 @@ impl Transaction {
                 .into());
             }
         };
-        if path_depth + depth(&value) > limit {
+        // Each level takes two letters at least, so a short text needs no counting.
+        if path_depth + text.len() / 2 > limit && path_depth + depth(&value) > limit {
             return Err(LimitExceeded::Depth(limit).into());
         }
         Ok(value)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Transaction;
+use super::{Transaction, write_json};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::{Coverage, Reached};
 use crate::path::{Path, Segments, unescape};
@@ -176,7 +176,7 @@ impl<'s> Reader<'s> {
         let covered = covered.filter(|(reads, writes)| !reads.is_covered() && !writes.is_covered());
         match value {
             _ if selection.whole => match covered {
-                None => self.write(value),
+                None => write_json(&mut self.text, value),
                 Some(_) => return Err(self.transaction.unreadable(self.path)),
             },
             Value::Object(fields) => self.show_fields(fields, selection, covered.as_ref())?,
@@ -257,11 +257,6 @@ impl<'s> Reader<'s> {
             return Ok(());
         }
         Err(self.transaction.unreadable(self.path))
-    }
-
-    fn write(&mut self, value: &Value) {
-        // Writing to memory cannot fail.
-        let _ = serde_json::to_writer(&mut self.text, value);
     }
 
     fn not_every_element(&self) -> AccessError {

@@ -3,8 +3,7 @@
 use crate::config::{Config, Report};
 use crate::policy::PROBE_HOSTS;
 
-/// Each field is work for the host, so small objects are named whole, and so are init and ephemeral containers: most pods have
-/// none.
+/// Small objects are named whole, and so are ephemeral containers: most pods have none.
 /// The lists of containers come in the order in which they start.
 const ALWAYS: &[&str] = &[
     "/hostNetwork",
@@ -15,22 +14,53 @@ const ALWAYS: &[&str] = &[
     "/nodeSelector/kubernetes.io~1os",
     "/securityContext",
     "/volumes",
-    "/initContainers",
+    "/initContainers/*/name",
+    "/initContainers/*/securityContext",
+    "/initContainers/*/ports/*/hostPort",
     "/containers/*/name",
     "/containers/*/securityContext",
     "/containers/*/ports/*/hostPort",
     "/ephemeralContainers",
 ];
 const HANDLERS: &[&str] = &[
-    "/containers/*/livenessProbe",
-    "/containers/*/readinessProbe",
-    "/containers/*/startupProbe",
-    "/containers/*/lifecycle",
+    "/initContainers/*/livenessProbe/httpGet/host",
+    "/initContainers/*/livenessProbe/tcpSocket/host",
+    "/initContainers/*/readinessProbe/httpGet/host",
+    "/initContainers/*/readinessProbe/tcpSocket/host",
+    "/initContainers/*/startupProbe/httpGet/host",
+    "/initContainers/*/startupProbe/tcpSocket/host",
+    "/initContainers/*/lifecycle/postStart/httpGet/host",
+    "/initContainers/*/lifecycle/postStart/tcpSocket/host",
+    "/initContainers/*/lifecycle/preStop/httpGet/host",
+    "/initContainers/*/lifecycle/preStop/tcpSocket/host",
+    "/containers/*/livenessProbe/httpGet/host",
+    "/containers/*/livenessProbe/tcpSocket/host",
+    "/containers/*/readinessProbe/httpGet/host",
+    "/containers/*/readinessProbe/tcpSocket/host",
+    "/containers/*/startupProbe/httpGet/host",
+    "/containers/*/startupProbe/tcpSocket/host",
+    "/containers/*/lifecycle/postStart/httpGet/host",
+    "/containers/*/lifecycle/postStart/tcpSocket/host",
+    "/containers/*/lifecycle/preStop/httpGet/host",
+    "/containers/*/lifecycle/preStop/tcpSocket/host",
 ];
-const IMAGES: &[&str] = &["/containers/*/image"];
-const PULL_POLICIES: &[&str] = &["/containers/*/imagePullPolicy"];
-const RESOURCES: &[&str] = &["/resources", "/containers/*/resources"];
-const MOUNTS: &[&str] = &["/containers/*/volumeMounts/*/mountPath"];
+const IMAGES: &[&str] = &["/initContainers/*/image", "/containers/*/image"];
+const PULL_POLICIES: &[&str] = &[
+    "/initContainers/*/imagePullPolicy",
+    "/containers/*/imagePullPolicy",
+];
+/// Only whether limits and requests are there counts: none has a resource without a name, so each is shown as an empty object.
+const RESOURCES: &[&str] = &[
+    "/resources",
+    "/initContainers/*/resources/limits/",
+    "/initContainers/*/resources/requests/",
+    "/containers/*/resources/limits/",
+    "/containers/*/resources/requests/",
+];
+const MOUNTS: &[&str] = &[
+    "/initContainers/*/volumeMounts/*/mountPath",
+    "/containers/*/volumeMounts/*/mountPath",
+];
 const ACCOUNTS: &[&str] = &["/serviceAccountName", "/serviceAccount"];
 const TOKEN: &[&str] = &["/automountServiceAccountToken"];
 const SERVICE_LINKS: &[&str] = &["/enableServiceLinks"];
@@ -55,7 +85,7 @@ pub(super) fn fields(config: &Config) -> Vec<&'static str> {
         (token, TOKEN),
         (config.enable_service_links.is_some(), SERVICE_LINKS),
     ];
-    let mut fields = Vec::with_capacity(48);
+    let mut fields = Vec::with_capacity(64);
     for (wanted, group) in groups {
         if wanted {
             fields.extend_from_slice(group);
