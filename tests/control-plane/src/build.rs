@@ -4,7 +4,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,7 @@ pub(crate) fn ensure(programs: &[Program]) -> Result<PathBuf, BuildError> {
         return Ok(directory);
     }
     check_go(&missing)?;
+    remove_partial(&directory).map_err(|source| in_cache(&directory, source))?;
     let start = Instant::now();
     eprintln!(
         "control plane: building {} programs into {}; this is done once and takes minutes",
@@ -147,6 +148,20 @@ fn digest() -> String {
 fn missing(programs: &[Program], directory: &Path) -> Vec<Program> {
     let is_missing = |program: &Program| !directory.join(program.name()).is_file();
     programs.iter().copied().filter(is_missing).collect()
+}
+
+/// What builders that were killed left behind.
+fn remove_partial(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "partial")
+        {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Holds the lock until the file is dropped; the system drops it for a process that was killed.
@@ -246,7 +261,8 @@ fn build(program: Program, directory: &Path, progress: &str) -> Result<(), Build
     };
     let start = Instant::now();
     let log = directory.join(format!("{}.log", program.name()));
-    let partial = directory.join(format!("{}.partial", program.name()));
+    // A name of our own: the `go build` of a builder that was killed may still be writing to its own.
+    let partial = directory.join(format!("{}.{}.partial", program.name(), process::id()));
     let output = File::create(&log).map_err(|source| in_cache(&log, source))?;
     let errors = output
         .try_clone()
