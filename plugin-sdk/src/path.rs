@@ -26,13 +26,16 @@ pub fn push_element(path: &mut String, key: &str, value: &str) {
 }
 
 fn escape(path: &mut String, text: &str) {
-    for part in text.split_inclusive(['~', '/']) {
-        let plain = part.trim_end_matches(['~', '/']);
-        path.push_str(plain);
-        match part.as_bytes().get(plain.len()) {
-            Some(b'~') => path.push_str("~0"),
-            Some(_) => path.push_str("~1"),
-            None => {}
-        }
+    let mut start = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escaped = match byte {
+            b'~' => "~0",
+            b'/' => "~1",
+            _ => continue,
+        };
+        path.push_str(text.get(start..at).unwrap_or_default());
+        path.push_str(escaped);
+        start = at + 1;
     }
+    path.push_str(text.get(start..).unwrap_or_default());
 }

@@ -171,7 +171,8 @@ pub fn validate_config<M: Mutator>() -> Result<(), Vec<String>> {
 /// What the plugin returned, or `failed` if its configuration does not parse.
 pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
     report_panics();
-    let config = config::<M>().map_err(plugin::Rejection::Failed)?;
+    // The instance ends with this call, so taking the configuration apart would be for nothing.
+    let config = ManuallyDrop::new(config::<M>().map_err(plugin::Rejection::Failed)?);
     // SAFETY: the handle is the borrowed one, valid until this export returns; the copy does not outlive it and, never being
     // dropped, does not give it back a second time.
     let handle = unsafe { pods::Pod::from_handle(pod.handle()) };

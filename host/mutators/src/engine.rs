@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use wasmtime::component::Linker;
-use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
+use wasmtime::{Config, Inlining, OptLevel, PoolingAllocationConfig};
 
 use self::permits::Permits;
 use crate::limits::MAX_MEMORY;
@@ -186,6 +186,8 @@ fn config() -> Config {
         .wasm_component_model(true)
         .strategy(wasmtime::Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
+        // What the guest's own compiler leaves: the shims around its allocator.
+        .compiler_inlining(Inlining::Yes)
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)
         .epoch_interruption(true)

@@ -134,12 +134,16 @@ impl<'t> Reader<'t> {
 
     /// Goes to the next element or key, `false` at the end.
     fn advance(&mut self, first: &mut bool, close: u8) -> Result<bool, Error> {
-        self.ended = self.peek() == Some(close);
+        let next = self.peek();
+        self.ended = next == Some(close);
         if self.ended {
             return Ok(false);
         }
         if !std::mem::replace(first, false) {
-            self.expect(b',')?;
+            if next != Some(b',') {
+                return Err(malformed());
+            }
+            self.position += 1;
             // `[1,]` is no JSON.
             if self.peek() == Some(close) {
                 return Err(malformed());
@@ -148,8 +152,9 @@ impl<'t> Reader<'t> {
         Ok(true)
     }
 
+    /// Takes a string; its first quote is what was peeked at.
     fn string(&mut self) -> Result<Cow<'t, str>, Error> {
-        self.expect(b'"')?;
+        self.position += 1;
         let plain = self.plain();
         if self.byte() == Some(b'"') {
             self.position += 1;

@@ -76,7 +76,12 @@ impl Object {
 
     #[inline(never)]
     pub(crate) fn text(&self) -> String {
-        let mut text = String::from("{");
+        // Quotes, colon and comma around each; a text that grew beside others would be copied each time.
+        let length = self
+            .fields()
+            .map(|(key, value)| key.len() + value.len() + 4);
+        let mut text = String::with_capacity(length.sum::<usize>() + 2);
+        text.push('{');
         for (key, value) in self.fields() {
             if text.len() > 1 {
                 text.push(',');

@@ -30,15 +30,9 @@ pub(crate) struct Module {
     instance: InstancePre<Guest>,
     memory: ModuleExport,
     realloc: ModuleExport,
-    describe: Export,
-    validate_config: Export,
-    mutate: Export,
-}
-
-struct Export {
-    function: ModuleExport,
-    /// What the guest wants called with the result once that has been read.
-    post_return: Option<ModuleExport>,
+    describe: ModuleExport,
+    validate_config: ModuleExport,
+    mutate: ModuleExport,
 }
 
 /// The host's state of one call that only core modules need.
@@ -65,13 +59,7 @@ impl Module {
             let (interface, _) = contract(import.module())?;
             imports::offer(&mut linker, import.module(), interface, import.name()).ok()?;
         }
-        let export = |name: &str| {
-            let name = format!("{plugin}#{name}");
-            Some(Export {
-                function: module.get_export_index(&name)?,
-                post_return: module.get_export_index(&format!("cabi_post_{name}")),
-            })
-        };
+        let export = |name: &str| module.get_export_index(&format!("{plugin}#{name}"));
         Some(Self {
             instance: linker.instantiate_pre(module).ok()?,
             memory: module.get_export_index("memory")?,
@@ -129,17 +117,19 @@ impl Module {
     }
 
     /// A fresh instance, one call, which returns where its result is.
+    ///
+    /// `cabi_post_...` is for freeing what was returned; the instance ends here, so it is left out.
     fn call<P: WasmParams, R>(
         &self,
         store: &mut Store<Guest>,
-        export: &Export,
+        export: &ModuleExport,
         params: P,
         lift: impl FnOnce(&mut Reader<'_>, u32) -> Result<R, Failure>,
     ) -> wasmtime::Result<R> {
         let instance = self.instance.instantiate(&mut *store)?;
         let memory = get(&instance, store, &self.memory, Extern::into_memory)?;
         let realloc = get(&instance, store, &self.realloc, Extern::into_func)?;
-        let function = get(&instance, store, &export.function, Extern::into_func)?;
+        let function = get(&instance, store, export, Extern::into_func)?;
         let (realloc, function) = (realloc.typed(&*store)?, function.typed(&*store)?);
         store.data_mut().module = Some(State {
             memory,
@@ -151,16 +141,7 @@ impl Module {
         if state.is_some_and(|state| state.lends_pod) {
             return Err(broken("borrow handles still remain at the end of the call").into());
         }
-        let result = lift(&mut Reader::new(memory.data(&*store)), address)?;
-        if let Some(post_return) = &export.post_return {
-            let post_return = get(&instance, store, post_return, Extern::into_func)?;
-            let post_return = post_return.typed::<u32, ()>(&*store)?;
-            if let Some(state) = &mut store.data_mut().module {
-                state.realloc = None;
-            }
-            post_return.call(&mut *store, address)?;
-        }
-        Ok(result)
+        Ok(lift(&mut Reader::new(memory.data(&*store)), address)?)
     }
 }
 

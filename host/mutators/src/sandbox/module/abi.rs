@@ -11,7 +11,7 @@
 //!   a result are variants. A number without a case is an error.
 //! - A string or list for the guest goes into memory that the guest's own `cabi_realloc` gives, one call for each, since the
 //!   guest frees them one by one (`store_string_copy`, `store_list_into_range`). That address is held against alignment and the
-//!   end of memory too. While it runs, and while `cabi_post_...` does, the guest may call no import (`may_leave`).
+//!   end of memory too. While it runs, the guest may call no import (`may_leave`).
 //! - What the guest hands over in one call is bounded, and nothing is allocated before it is counted.
 
 use podloom_pod_path::AccessError;
