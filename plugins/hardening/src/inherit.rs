@@ -14,10 +14,38 @@ enum State {
     Bad,
 }
 
+/// Which setting. A function that is called by pointer is looked up anew in each sandbox, so there is none.
+#[derive(Clone, Copy)]
+enum Field {
+    RunAsNonRoot,
+    RunAsUser,
+    RunAsGroup,
+    SeccompProfile,
+}
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Self::RunAsNonRoot => "runAsNonRoot",
+            Self::RunAsUser => "runAsUser",
+            Self::RunAsGroup => "runAsGroup",
+            Self::SeccompProfile => "seccompProfile",
+        }
+    }
+
+    fn state(self, policy: &Policy, context: &SecurityContext) -> State {
+        match self {
+            Self::RunAsNonRoot => run_as_non_root(context),
+            Self::RunAsUser => run_as_user(policy, context),
+            Self::RunAsGroup => run_as_group(context),
+            Self::SeccompProfile => seccomp_profile(policy, context),
+        }
+    }
+}
+
 /// A setting and what is asked of it.
 struct Setting {
-    field: &'static str,
-    state: fn(&Policy, &SecurityContext) -> State,
+    field: Field,
     /// Whether the profile asks for it where nothing is said.
     required: bool,
     /// What to fill in, as JSON.
@@ -32,8 +60,7 @@ pub(crate) fn check(policy: &Policy, spec: &Spec, containers: &[Container], plan
     let users_matter = !policy.relies_on_user_namespace();
     if policy.restricted_since(0) && users_matter {
         let setting = Setting {
-            field: "runAsNonRoot",
-            state: run_as_non_root,
+            field: Field::RunAsNonRoot,
             required: true,
             fill: Some("true".to_owned()),
             remedy: "must be true: set it",
@@ -42,16 +69,14 @@ pub(crate) fn check(policy: &Policy, spec: &Spec, containers: &[Container], plan
     }
     let linux_id = |id: Option<i64>| id.filter(|_| !policy.windows).map(|id| id.to_string());
     let user = Setting {
-        field: "runAsUser",
-        state: run_as_user,
+        field: Field::RunAsUser,
         required: false,
         fill: linux_id(config.run_as_user),
         remedy: "must not be 0: choose another user, or remove it",
     };
     check_setting(policy, &user, spec, containers, plan);
     let group = Setting {
-        field: "runAsGroup",
-        state: run_as_group,
+        field: Field::RunAsGroup,
         required: false,
         fill: linux_id(config.run_as_group),
         remedy: "",
@@ -60,8 +85,7 @@ pub(crate) fn check(policy: &Policy, spec: &Spec, containers: &[Container], plan
     // From 1.25 on, restricted asks nothing of the seccomp profile of Windows pods; baseline still does.
     if !(policy.restricted_since(25) && policy.windows) {
         let seccomp = Setting {
-            field: "seccompProfile",
-            state: seccomp_profile,
+            field: Field::SeccompProfile,
             required: policy.restricted_since(19),
             fill: policy.seccomp_profile(),
             remedy: policy.remedy("its type must be RuntimeDefault or Localhost: set it"),
@@ -77,7 +101,7 @@ fn check_setting(
     containers: &[Container],
     plan: &mut Plan,
 ) {
-    let state_of = |context: &SecurityContext| (setting.state)(policy, context);
+    let state_of = |context: &SecurityContext| setting.field.state(policy, context);
     // A container whose bad value is going to be rewritten lacks a value as much as one that has none.
     let lacks = |container: &Container| match state_of(&container.security_context) {
         State::Absent => !container.exempt,
@@ -92,21 +116,21 @@ fn check_setting(
         (State::Absent, Some(fill)) => {
             let needed = containers.iter().any(lacks);
             if needed {
-                plan.fill(context, setting.field, fill);
+                plan.fill(context, setting.field.name(), fill);
             }
             needed
         }
         (State::Bad, _) if !policy.forces(true) => {
-            plan.violation(&at(&context.path, setting.field), setting.remedy);
+            plan.violation(&at(&context.path, setting.field.name()), setting.remedy);
             // What containers inherit is then the pod's own choice, and its one violation.
             true
         }
         (State::Bad, Some(fill)) => {
-            plan.fill(context, setting.field, fill);
+            plan.fill(context, setting.field.name(), fill);
             true
         }
         (State::Bad, None) => {
-            plan.remove(at(&context.path, setting.field));
+            plan.remove(at(&context.path, setting.field.name()));
             false
         }
     };
@@ -125,7 +149,7 @@ fn check_container(
     plan: &mut Plan,
 ) {
     let context = &container.security_context;
-    let path = || at(&context.path, setting.field);
+    let path = || at(&context.path, setting.field.name());
     let fill = setting
         .fill
         .as_deref()
@@ -137,14 +161,14 @@ fn check_container(
         }
         (State::Absent, _) if covered => {}
         (State::Bad, _) if covered => plan.remove(path()),
-        (_, Some(fill)) => plan.fill(context, setting.field, fill),
+        (_, Some(fill)) => plan.fill(context, setting.field.name(), fill),
         (_, None) if setting.required => plan.violation(&path(), setting.remedy),
         (State::Bad, None) => plan.remove(path()),
         (State::Absent, None) => {}
     }
 }
 
-fn run_as_non_root(_: &Policy, context: &SecurityContext) -> State {
+fn run_as_non_root(context: &SecurityContext) -> State {
     match context.run_as_non_root {
         None => State::Absent,
         Some(true) => State::Good,
@@ -160,7 +184,7 @@ fn run_as_user(policy: &Policy, context: &SecurityContext) -> State {
     }
 }
 
-fn run_as_group(_: &Policy, context: &SecurityContext) -> State {
+fn run_as_group(context: &SecurityContext) -> State {
     if context.run_as_group.is_some() {
         State::Good
     } else {
