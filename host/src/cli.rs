@@ -1,10 +1,15 @@
 //! The command line.
 
+mod duration;
+mod run;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
+
+pub(crate) use run::{LogFormat, RunArguments};
 
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -20,15 +25,10 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 
-    /// What to log on standard error: a level, or levels by target, such as warn,podloom::plugin=debug.
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILTER",
-        env = "PODLOOM_LOG",
-        default_value = "warn"
-    )]
-    pub(crate) log: Targets,
+    /// What to log on standard error: a level, or levels by target, such as info,podloom::plugin=debug.
+    /// By default warn; the operator's is info.
+    #[arg(long, global = true, value_name = "FILTER", env = "PODLOOM_LOG")]
+    pub(crate) log: Option<Targets>,
 }
 
 /// When to colour.
@@ -56,6 +56,7 @@ impl Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(Box<RunArguments>),
     Render(RenderArguments),
     /// Look at a plugin, or try it on a pod.
     #[command(subcommand)]

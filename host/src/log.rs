@@ -1,23 +1,113 @@
-//! Where logs go.
+//! Where logs go, and how much is logged.
 
 use std::io::IsTerminal;
+use std::str::FromStr;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-/// Writes logs to standard error for people, in colour on a terminal. Call it once, before anything logs.
-pub(crate) fn to_stderr(filter: Targets) {
+use crate::cli::LogFormat;
+
+/// Libraries that log each request or each step of the compiler below these levels; who wants that names them in the filter.
+const QUIETED: [(&str, LevelFilter); 6] = [
+    ("kube_client", LevelFilter::WARN),
+    ("hyper", LevelFilter::WARN),
+    ("hyper_util", LevelFilter::WARN),
+    ("tower", LevelFilter::WARN),
+    ("cranelift", LevelFilter::WARN),
+    ("wasmtime", LevelFilter::WARN),
+];
+
+/// Writes logs of a command to standard error for people, in colour on a terminal. Call it once, before anything logs.
+pub(crate) fn of_a_command(filter: Option<Targets>) {
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(is_coloured())
         .without_time();
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     // Set already means that it was called twice; the first call stands.
     let _ = tracing_subscriber::registry()
         .with(lines)
         .with(filter)
         .try_init();
+}
+
+/// Writes logs of the operator to standard error, with their time. Call it once, before anything logs.
+pub(crate) fn of_the_operator(filter: Option<Targets>, format: LogFormat) -> Filter {
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let (layer, handle) = reload::Layer::new(quieted(filter));
+    let lines: Box<dyn Layer<_> + Send + Sync> = match format {
+        LogFormat::Text => fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(is_coloured())
+            .boxed(),
+        LogFormat::Json => fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_writer(std::io::stderr)
+            .boxed(),
+    };
+    // As above.
+    let _ = tracing_subscriber::registry()
+        .with(layer)
+        .with(lines)
+        .try_init();
+    Filter(handle)
+}
+
+/// What is logged; can be changed while the process runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter(reload::Handle<Targets, Registry>);
+
+impl Filter {
+    /// Logs by another filter from now on, and returns it as it is in effect.
+    pub(crate) fn change(&self, text: &str) -> Result<String, String> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err("the body is the filter, as in info,podloom=debug".to_owned());
+        }
+        let targets = Targets::from_str(text).map_err(|error| {
+            format!("{text:?} is no filter: {error}; write a level (off, error, warn, info, debug, trace), or levels by target, as in info,podloom=debug")
+        })?;
+        let targets = quieted(targets);
+        let shown = targets.to_string();
+        self.0.reload(targets).map_err(|error| error.to_string())?;
+        Ok(shown)
+    }
+
+    /// The filter in effect.
+    pub(crate) fn show(&self) -> String {
+        self.0
+            .with_current(Targets::to_string)
+            .unwrap_or_else(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+impl Filter {
+    /// A filter that filters nothing; it works for as long as the layer is kept.
+    pub(crate) fn detached(filter: &str) -> (Self, reload::Layer<Targets, Registry>) {
+        let filter = filter.parse().expect("a filter");
+        let (layer, handle) = reload::Layer::new(filter);
+        (Self(handle), layer)
+    }
+}
+
+fn quieted(targets: Targets) -> Targets {
+    let default = targets.default_level().unwrap_or(LevelFilter::OFF);
+    let named: Vec<String> = targets.iter().map(|(name, _)| name.to_owned()).collect();
+    QUIETED
+        .into_iter()
+        .filter(|(name, level)| {
+            *level < default && !named.iter().any(|named| named.starts_with(name))
+        })
+        .fold(targets, |targets, (name, level)| {
+            targets.with_target(name, level)
+        })
 }
 
 fn is_coloured() -> bool {
@@ -29,3 +119,6 @@ fn is_coloured() -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

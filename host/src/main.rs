@@ -11,6 +11,7 @@ mod output;
 mod plugin;
 mod refusal;
 mod render;
+mod run;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,8 +24,15 @@ use crate::refusal::Failure;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.color.apply();
-    log::to_stderr(arguments.log.clone());
+    let filter = arguments.log.clone();
+    if !matches!(arguments.command, Command::Run(_)) {
+        log::of_a_command(filter.clone());
+    }
     let done = match &arguments.command {
+        Command::Run(arguments) => {
+            let log = log::of_the_operator(filter, arguments.log_format);
+            run::run(arguments, log)
+        }
         Command::Render(arguments) => render::run(arguments),
         Command::Plugin(PluginCommand::Inspect(arguments)) => plugin::inspect::run(arguments),
         Command::Plugin(PluginCommand::Test(arguments)) => plugin::test::run(arguments),

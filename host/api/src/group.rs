@@ -95,7 +95,7 @@ impl Kind {
     }
 
     /// Returns the plural that URLs use.
-    pub fn plural(self) -> &'static str {
+    pub const fn plural(self) -> &'static str {
         match self {
             Self::Browser => "browsers",
             Self::BrowserConfig => "browserconfigs",

@@ -6,6 +6,7 @@ use super::podloom;
 fn help_of_every_command() {
     for (name, command) in [
         ("podloom", &[][..]),
+        ("run", &["run"]),
         ("render", &["render"]),
         ("plugin", &["plugin"]),
         ("plugin_inspect", &["plugin", "inspect"]),

@@ -1,0 +1,106 @@
+//! Whether the operator is ready, check by check.
+
+use std::fmt::Write;
+
+use super::mutator::WithoutChain;
+use super::state::{Access, Role, State};
+
+/// One thing that has to hold.
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    /// How it is, or what is missing.
+    pub(super) told: Result<String, String>,
+}
+
+/// Looks at everything that makes the operator ready.
+pub(super) fn checks(state: &State) -> Vec<Check> {
+    vec![
+        Check {
+            name: "running",
+            told: running(state),
+        },
+        Check {
+            name: "chain",
+            told: chain(state),
+        },
+        Check {
+            name: "cluster",
+            told: cluster(&state.access.borrow()),
+        },
+        Check {
+            name: "leader",
+            told: leader(&state.role.borrow()),
+        },
+        Check {
+            name: "caches",
+            told: caches(&state.caches.awaited()),
+        },
+    ]
+}
+
+/// A line for each check, as the API server's own /readyz?verbose has them.
+pub(super) fn show(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let _infallible = match &check.told {
+            Ok(how) => writeln!(text, "[+]{} ok: {how}", check.name),
+            Err(why) => writeln!(text, "[-]{} failed: {why}", check.name),
+        };
+    }
+    let end = if is_ready(checks) { "passed" } else { "failed" };
+    let _infallible = writeln!(text, "readyz check {end}");
+    text
+}
+
+pub(super) fn is_ready(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.told.is_ok())
+}
+
+fn running(state: &State) -> Result<String, String> {
+    if state.stop.is_cancelled() {
+        return Err("stopping".to_owned());
+    }
+    Ok("not stopping".to_owned())
+}
+
+fn chain(state: &State) -> Result<String, String> {
+    let serving = state.slot.serving();
+    let error = serving.error.as_ref().map(|error| error.message.as_str());
+    match (&serving.chain, error, state.without_chain) {
+        (Some(chain), None, _) => Ok(chain.digest().to_owned()),
+        (Some(chain), Some(error), _) => Ok(format!(
+            "{}; what is in the directory now is refused: {error}",
+            chain.digest()
+        )),
+        (None, error, WithoutChain::Pass) => Ok(match error {
+            None => "none, pods are created as they are rendered".to_owned(),
+            Some(error) => format!("none, pods are created as they are rendered: {error}"),
+        }),
+        (None, None, WithoutChain::Refuse) => Err("it is being compiled".to_owned()),
+        (None, Some(error), WithoutChain::Refuse) => Err(error.to_owned()),
+    }
+}
+
+fn cluster(access: &Access) -> Result<String, String> {
+    match access {
+        Access::Unknown => Err("not looked at yet".to_owned()),
+        Access::Lacking(reasons) => Err(reasons.join("; ")),
+        Access::Granted => Ok("our kinds are served, and we have the rights we need".to_owned()),
+    }
+}
+
+fn leader(role: &Role) -> Result<String, String> {
+    match role {
+        Role::Undecided => Err("no election yet".to_owned()),
+        Role::Follower(leader) => Ok(format!("standing by for {leader}")),
+        Role::Leader => Ok("we lead".to_owned()),
+        Role::Alone => Ok("we work without an election".to_owned()),
+    }
+}
+
+fn caches(awaited: &[String]) -> Result<String, String> {
+    match awaited {
+        [] => Ok("none is awaited".to_owned()),
+        awaited => Err(format!("not filled yet: {}", awaited.join(", "))),
+    }
+}

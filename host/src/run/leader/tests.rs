@@ -1,0 +1,271 @@
+//! Elections against an API server that knows Leases alone. Time is paused: it goes on when all tasks wait.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::client::Body;
+use prometheus_client::metrics::gauge::Gauge;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tower::{BoxError, service_fn};
+
+use super::lead;
+use crate::run::lease::Candidate;
+use crate::run::mutator::WithoutChain;
+use crate::run::state::{Role, State};
+
+const DURATION: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Default)]
+struct ApiServer(Arc<Mutex<Stored>>);
+
+#[derive(Default)]
+struct Stored {
+    lease: Option<Lease>,
+    version: u64,
+    is_down: bool,
+}
+
+impl ApiServer {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                server.answer(&parts.method, &body)
+            }
+        });
+        Client::new(service, "podloom")
+    }
+
+    fn answer(&self, method: &Method, body: &[u8]) -> Result<Response<Body>, BoxError> {
+        let mut stored = self.0.lock().expect("no panic");
+        if stored.is_down {
+            return Err("connection refused".into());
+        }
+        let sent: Option<Lease> = serde_json::from_slice(body).ok();
+        let is_current = match (&stored.lease, &sent) {
+            (Some(stored), Some(sent)) => {
+                stored.metadata.resource_version == sent.metadata.resource_version
+            }
+            (None, Some(sent)) => sent.metadata.resource_version.is_none(),
+            _ => false,
+        };
+        let exists = stored.lease.is_some();
+        match *method {
+            Method::GET if exists => {}
+            Method::GET => return respond(StatusCode::NOT_FOUND, &status(404, "NotFound")),
+            Method::PUT | Method::POST if is_current => stored.write(sent),
+            _ => return respond(StatusCode::CONFLICT, &status(409, "Conflict")),
+        }
+        respond(StatusCode::OK, &serde_json::to_value(&stored.lease)?)
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Stored) -> T) -> T {
+        change(&mut self.0.lock().expect("no panic"))
+    }
+
+    fn holder(&self) -> Option<String> {
+        self.with(|stored| {
+            stored
+                .lease
+                .as_ref()?
+                .spec
+                .as_ref()?
+                .holder_identity
+                .clone()
+        })
+    }
+}
+
+impl Stored {
+    fn write(&mut self, lease: Option<Lease>) {
+        self.version += 1;
+        self.lease = lease;
+        if let Some(lease) = &mut self.lease {
+            lease.metadata.resource_version = Some(self.version.to_string());
+        }
+    }
+}
+
+fn status(code: u16, reason: &str) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
+}
+
+fn respond(status: StatusCode, body: &Value) -> Result<Response<Body>, BoxError> {
+    let body = Body::from(serde_json::to_vec(body)?);
+    Ok(Response::builder().status(status).body(body)?)
+}
+
+/// A replica whose work ends when it is asked to stop.
+struct Replica {
+    state: Arc<State>,
+    task: JoinHandle<Option<&'static str>>,
+}
+
+impl Replica {
+    fn start(server: &ApiServer, identity: &str) -> Self {
+        let stop = CancellationToken::new();
+        let state = Arc::new(State::new(WithoutChain::Pass, Gauge::default(), stop));
+        let candidate = Candidate::new(
+            server.client(),
+            "podloom",
+            "podloom",
+            identity.to_owned(),
+            DURATION,
+        );
+        let shared = Arc::clone(&state);
+        let task = tokio::spawn(async move {
+            let work = async || {
+                shared.stop.cancelled().await;
+                "done"
+            };
+            lead(&candidate, &shared, work).await
+        });
+        Self { state, task }
+    }
+
+    fn is_leader(&self) -> bool {
+        self.state.leader.get() == 1
+    }
+
+    /// Waits for the role, and returns how long that took.
+    #[track_caller]
+    async fn becomes(&self, is_leader: bool) -> Duration {
+        let begun = Instant::now();
+        while self.is_leader() != is_leader {
+            sleep(Duration::from_millis(100)).await;
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{:?}",
+                self.state.role
+            );
+        }
+        begun.elapsed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_leads_and_hands_over_when_it_stops() {
+    let server = ApiServer::default();
+    let first = Replica::start(&server, "first");
+    first.becomes(true).await;
+    let second = Replica::start(&server, "second");
+    sleep(DURATION * 4).await;
+    assert!(first.is_leader() && !second.is_leader());
+    assert_eq!(
+        *second.state.role.borrow(),
+        Role::Follower("first".to_owned())
+    );
+
+    first.state.stop.cancel();
+    assert_eq!(first.task.await.expect("no panic"), Some("done"));
+    assert!(second.becomes(true).await <= Duration::from_secs(3));
+    assert_eq!(server.holder().as_deref(), Some("second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_died_is_waited_for_as_long_as_its_lease_says() {
+    let server = ApiServer::default();
+    let first = Replica::start(&server, "first");
+    first.becomes(true).await;
+    first.task.abort();
+    let second = Replica::start(&server, "second");
+    let waited = second.becomes(true).await;
+    assert!(
+        waited >= DURATION && waited <= DURATION + Duration::from_secs(3),
+        "{waited:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_pod_goes_on_at_once() {
+    let server = ApiServer::default();
+    let first = Replica::start(&server, "podloom-0");
+    first.becomes(true).await;
+    first.task.abort();
+    let restarted = Replica::start(&server, "podloom-0");
+    assert!(restarted.becomes(true).await < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_drops_its_work_before_others_may_begin() {
+    let server = ApiServer::default();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    server.with(|stored| stored.is_down = true);
+    let dropped = replica.becomes(false).await;
+    assert!(dropped < DURATION, "{dropped:?}");
+    server.with(|stored| stored.is_down = false);
+    replica.becomes(true).await;
+    assert!(!replica.task.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_changes_nothing() {
+    let server = ApiServer::default();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    for _ in 0..3 {
+        server.with(|stored| stored.is_down = true);
+        sleep(Duration::from_secs(4)).await;
+        server.with(|stored| stored.is_down = false);
+        sleep(Duration::from_secs(6)).await;
+    }
+    let transitions = server.with(|stored| stored.lease.clone()?.spec?.lease_transitions);
+    assert_eq!(transitions, Some(0));
+    assert!(replica.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_deposed_drops_its_work_and_stands_by() {
+    let server = ApiServer::default();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    server.with(|stored| {
+        let mut lease = stored.lease.clone().expect("a Lease");
+        lease.spec.get_or_insert_default().holder_identity = Some("usurper".to_owned());
+        stored.write(Some(lease));
+    });
+    assert!(replica.becomes(false).await <= DURATION / 3 + Duration::from_secs(1));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(
+        *replica.state.role.borrow(),
+        Role::Follower("usurper".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_on_the_lease_is_no_loss() {
+    let server = ApiServer::default();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    server.with(|stored| {
+        let mut lease = stored.lease.clone().expect("a Lease");
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert("note".to_owned(), "looked at".to_owned());
+        stored.write(Some(lease));
+    });
+    sleep(DURATION).await;
+    assert!(replica.is_leader());
+    assert_eq!(server.holder().as_deref(), Some("first"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_by_stops_at_once() {
+    let server = ApiServer::default();
+    let first = Replica::start(&server, "first");
+    first.becomes(true).await;
+    let second = Replica::start(&server, "second");
+    sleep(DURATION).await;
+    second.state.stop.cancel();
+    assert_eq!(second.task.await.expect("no panic"), None);
+    assert_eq!(server.holder().as_deref(), Some("first"));
+}

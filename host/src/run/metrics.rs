@@ -1,0 +1,71 @@
+//! What becomes of chains, counted.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use podloom_mutators::{Chain, PluginMetrics};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Metrics of the chain.
+pub(super) struct ChainMetrics {
+    reloads: Family<ByOutcome, Counter>,
+    last_success: Gauge,
+    compile_peak: Gauge,
+    plugins: PluginMetrics,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    outcome: &'static str,
+}
+
+impl ChainMetrics {
+    pub(super) fn register(registry: &mut Registry, plugins: PluginMetrics) -> Self {
+        let metrics = Self {
+            reloads: Family::default(),
+            last_success: Gauge::default(),
+            compile_peak: Gauge::default(),
+            plugins,
+        };
+        registry.register(
+            "chain_reloads",
+            "Attempts to load a chain",
+            metrics.reloads.clone(),
+        );
+        registry.register_with_unit(
+            "chain_last_reload_success_timestamp",
+            "When the chain that serves was loaded",
+            Unit::Seconds,
+            metrics.last_success.clone(),
+        );
+        registry.register_with_unit(
+            "compile_peak",
+            "The most memory that the process had in use when the chain had been loaded",
+            Unit::Bytes,
+            metrics.compile_peak.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn loaded(&self, chain: &Chain, peak: Option<i64>) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        self.last_success
+            .set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        self.compile_peak.set(peak.unwrap_or_default());
+        self.plugins.serves(chain);
+        self.count("success");
+    }
+
+    pub(super) fn refused(&self) {
+        self.count("refused");
+    }
+
+    fn count(&self, outcome: &'static str) {
+        self.reloads.get_or_create(&ByOutcome { outcome }).inc();
+    }
+}

@@ -1,0 +1,267 @@
+//! Before the controllers start: are our kinds served, and may we do what we will do?
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use podloom_api::{Kind, SelenosisApi};
+use podloom_controllers::access::{Need, Place, RULES, Rule};
+use tokio::time::{sleep, timeout};
+
+use super::state::{Access, State};
+
+/// When to look again for what is missing.
+const LOOK_FOR_KINDS: Duration = Duration::from_secs(3);
+const LOOK_FOR_RIGHTS: Duration = Duration::from_secs(30);
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many reviews are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// What to look at.
+pub(super) struct Preflight {
+    pub(super) client: Client,
+    pub(super) api: SelenosisApi,
+    /// None means all.
+    pub(super) namespaces: Vec<String>,
+    /// None without an election.
+    pub(super) lease: Option<LeaseName>,
+}
+
+/// Where the Lease is.
+pub(super) struct LeaseName {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// Why a look came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error("could not ask the API server")]
+    Ask(#[from] kube::Error),
+    #[error("no answer from the API server after {} s", PATIENCE.as_secs())]
+    Unanswered,
+}
+
+/// A right that we do not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Missing {
+    rule: Rule,
+    verb: &'static str,
+    namespace: Option<String>,
+    /// The one object that is meant, if it is known; a right may be held to it.
+    name: Option<String>,
+}
+
+impl Preflight {
+    /// Looks until nothing is missing, or a stop is asked for. What is missing is told when it changes, and not each time.
+    pub(super) async fn pass(&self, state: &State) {
+        let mut told_without = BTreeSet::new();
+        loop {
+            let (found, again) = tokio::select! {
+                () = state.stop.cancelled() => return,
+                found = self.look(&mut told_without) => found,
+            };
+            let is_news = *state.access.borrow() != found;
+            match &found {
+                Access::Lacking(reasons) if is_news => {
+                    for reason in reasons {
+                        tracing::error!(reason, "not ready");
+                    }
+                }
+                Access::Granted => {
+                    tracing::info!("our kinds are served, and we have the rights we need")
+                }
+                Access::Lacking(_) | Access::Unknown => {}
+            }
+            let is_done = found == Access::Granted;
+            state.access.send_replace(found);
+            if is_done {
+                return;
+            }
+            tokio::select! {
+                () = state.stop.cancelled() => return,
+                () = sleep(again) => {}
+            }
+        }
+    }
+
+    /// What is missing now, and when to look again.
+    async fn look(&self, told_without: &mut BTreeSet<&'static str>) -> (Access, Duration) {
+        let looked = async {
+            let kinds = self.missing_kinds().await?;
+            if !kinds.is_empty() {
+                return Ok((Access::Lacking(kinds), LOOK_FOR_KINDS));
+            }
+            let missing = self.missing_rights().await?;
+            let subject = if missing.is_empty() {
+                String::new()
+            } else {
+                subject(&self.client).await
+            };
+            let mut reasons = Vec::new();
+            for missing in missing {
+                match missing.rule.need {
+                    Need::Required => reasons.push(missing.told(self.api, &subject)),
+                    Need::Optional(without) if told_without.insert(without) => {
+                        tracing::warn!(
+                            reason = missing.told(self.api, &subject),
+                            without,
+                            "a right is missing that we can do without"
+                        );
+                    }
+                    Need::Optional(_) => {}
+                }
+            }
+            if reasons.is_empty() {
+                return Ok((Access::Granted, Duration::ZERO));
+            }
+            Ok((Access::Lacking(reasons), LOOK_FOR_RIGHTS))
+        };
+        looked.await.unwrap_or_else(|error: LookError| {
+            let reason = format!("{:#}", anyhow::Error::new(error));
+            (Access::Lacking(vec![reason]), LOOK_FOR_KINDS)
+        })
+    }
+
+    /// Our kinds that the API server does not serve, each with what to do.
+    async fn missing_kinds(&self) -> Result<Vec<String>, LookError> {
+        let mut missing = Vec::new();
+        for kind in Kind::ALL {
+            let resource = self.api.resource(kind);
+            let listed = in_time(self.client.list_api_group_resources(&resource.api_version)).await;
+            let is_served = match listed {
+                Ok(listed) => listed
+                    .resources
+                    .iter()
+                    .any(|served| served.name == resource.plural),
+                // Of a group that it does not know the API server answers in plain text, so there is no reason to look at.
+                Err(LookError::Ask(kube::Error::Api(status))) if status.code == 404 => false,
+                Err(error) => return Err(error),
+            };
+            if !is_served {
+                missing.push(format!(
+                    "{}.{} is not served: install it with `podloom crds --selenosis-api {} | kubectl apply -f -`",
+                    resource.plural, resource.group, self.api
+                ));
+            }
+        }
+        Ok(missing)
+    }
+
+    async fn missing_rights(&self) -> Result<Vec<Missing>, LookError> {
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+        let reviewed = stream::iter(self.wanted()).map(|wanted| {
+            let reviews = &reviews;
+            async move {
+                let review = wanted.review(self.api);
+                let answer = in_time(reviews.create(&PostParams::default(), &review)).await?;
+                let is_allowed = answer.status.is_some_and(|status| status.allowed);
+                Ok::<_, LookError>((!is_allowed).then_some(wanted))
+            }
+        });
+        let missing: Vec<Option<Missing>> = reviewed.buffered(AT_ONCE).try_collect().await?;
+        Ok(missing.into_iter().flatten().collect())
+    }
+
+    /// Every verb of every rule, in every namespace where it is needed.
+    fn wanted(&self) -> Vec<Missing> {
+        let watched: Vec<Option<String>> = match self.namespaces.as_slice() {
+            [] => vec![None],
+            some => some.iter().cloned().map(Some).collect(),
+        };
+        let places = |place| match place {
+            Place::Watched => watched.clone(),
+            Place::Cluster => vec![None],
+            Place::Lease => {
+                let namespace = self.lease.iter().map(|lease| Some(lease.namespace.clone()));
+                namespace.collect()
+            }
+        };
+        let mut wanted = Vec::new();
+        for rule in RULES {
+            for namespace in places(rule.place) {
+                wanted.extend(rule.verbs.iter().map(|verb| Missing {
+                    rule,
+                    verb,
+                    namespace: namespace.clone(),
+                    name: self.name_of(&rule, verb),
+                }));
+            }
+        }
+        wanted
+    }
+
+    /// What does not exist yet has no name that a right could be held to.
+    fn name_of(&self, rule: &Rule, verb: &str) -> Option<String> {
+        let lease = self.lease.as_ref()?;
+        (rule.place == Place::Lease && verb != "create").then(|| lease.name.clone())
+    }
+}
+
+impl Missing {
+    fn review(&self, api: SelenosisApi) -> SelfSubjectAccessReview {
+        SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(ResourceAttributes {
+                    group: Some(self.rule.api_group(api).to_owned()),
+                    resource: Some(self.rule.resource.to_owned()),
+                    subresource: self.rule.subresource.map(str::to_owned),
+                    verb: Some(self.verb.to_owned()),
+                    namespace: self.namespace.clone(),
+                    name: self.name.clone(),
+                    ..ResourceAttributes::default()
+                }),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        }
+    }
+
+    fn told(&self, api: SelenosisApi, subject: &str) -> String {
+        let resource = match self.rule.api_group(api) {
+            "" => self.rule.resource.to_owned(),
+            group => format!("{}.{group}", self.rule.resource),
+        };
+        let name = self
+            .name
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" {name}"));
+        let subresource = self
+            .rule
+            .subresource
+            .map_or_else(String::new, |name| format!("/{name}"));
+        let place = match (&self.namespace, self.rule.place) {
+            (Some(namespace), _) => format!(" in namespace {namespace}"),
+            (None, Place::Cluster) => String::new(),
+            (None, Place::Watched | Place::Lease) => " in all namespaces".to_owned(),
+        };
+        format!(
+            "{subject} may not {} {resource}{subresource}{name}{place}; the operator {}",
+            self.verb, self.rule.why
+        )
+    }
+}
+
+/// Who we are to the API server.
+async fn subject(client: &Client) -> String {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let (parameters, review) = (PostParams::default(), SelfSubjectReview::default());
+    let answer = in_time(reviews.create(&parameters, &review)).await.ok();
+    answer
+        .and_then(|review| review.status?.user_info?.username)
+        .unwrap_or_else(|| "this account".to_owned())
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, kube::Error>>) -> Result<T, LookError> {
+    match timeout(PATIENCE, work).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(LookError::Unanswered),
+    }
+}

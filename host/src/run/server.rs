@@ -1,0 +1,165 @@
+//! What the operator serves over HTTP: probes, metrics, and what it says of itself.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State as Shared};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+
+use super::checks::{checks, is_ready, show};
+use super::state::State;
+use crate::log::Filter;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A log filter is short, and nothing else has a body.
+const BODY_BYTES: usize = 4096;
+
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const ENDPOINTS: &str = "\
+GET /healthz   whether the process is alive
+GET /readyz    whether it is ready, a line for each check
+GET /metrics   metrics, for Prometheus
+GET /plugins   the chain that serves, as JSON
+GET /log       what is logged (from this machine only)
+PUT /log       log by another filter, as in info,podloom=debug (from this machine only)
+";
+
+/// What the endpoints show and change.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) state: Arc<State>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) log: Filter,
+}
+
+/// The endpoints. Whoever serves them tells the peer's address by [`ConnectInfo`].
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .route("/", get(async || ENDPOINTS))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/plugins", get(plugins))
+        .route("/log", get(log).put(change_log))
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(middleware::from_fn(in_time))
+        .with_state(app)
+}
+
+async fn readyz(Shared(app): Shared<App>) -> Response {
+    let checks = checks(&app.state);
+    let status = if is_ready(&checks) {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, show(&checks)).into_response()
+}
+
+async fn metrics(Shared(app): Shared<App>) -> Response {
+    let mut body = String::new();
+    match text::encode(&mut body, &app.registry) {
+        Ok(()) => ([(CONTENT_TYPE, METRICS_TYPE)], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn plugins(Shared(app): Shared<App>) -> Response {
+    let serving = app.state.slot.serving();
+    let plugins: Vec<_> = serving
+        .chain
+        .iter()
+        .flat_map(|chain| chain.plugins())
+        .map(|plugin| {
+            json!({
+                "name": plugin.name,
+                "version": plugin.description.version,
+                "sha256": plugin.sha256,
+                "file": plugin.file,
+            })
+        })
+        .collect();
+    let error = serving
+        .error
+        .as_ref()
+        .map(|error| json!({ "at": error.at.to_string(), "message": error.message }));
+    let body = json!({
+        "chain": serving.chain.as_ref().map(|chain| chain.digest()),
+        "plugins": plugins,
+        "lastReload": serving.since.map(|since| since.to_string()),
+        "lastError": error,
+    });
+    ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
+}
+
+async fn log(Shared(app): Shared<App>, peer: ConnectInfo<SocketAddr>) -> Response {
+    match from_here(&peer) {
+        Ok(()) => format!("{}\n", app.log.show()).into_response(),
+        Err(refused) => refused,
+    }
+}
+
+async fn change_log(
+    Shared(app): Shared<App>,
+    peer: ConnectInfo<SocketAddr>,
+    filter: String,
+) -> Response {
+    if let Err(refused) = from_here(&peer) {
+        return refused;
+    }
+    match app.log.change(&filter) {
+        Ok(filter) => {
+            tracing::info!(filter, "log filter changed");
+            format!("{filter}\n").into_response()
+        }
+        Err(wrong) => (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response(),
+    }
+}
+
+/// Logs may tell more than everybody in the cluster should know, and cost time.
+#[expect(
+    clippy::result_large_err,
+    reason = "the error is the answer, and is passed on at once"
+)]
+fn from_here(peer: &ConnectInfo<SocketAddr>) -> Result<(), Response> {
+    if peer.0.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let advice =
+        "the log is changed from this machine only: kubectl port-forward, then localhost\n";
+    Err((StatusCode::FORBIDDEN, advice).into_response())
+}
+
+async fn not_found(uri: Uri) -> Response {
+    let text = format!("there is no {}; there is\n\n{ENDPOINTS}", uri.path());
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Response {
+    let text = format!("{} takes no {method}; there is\n\n{ENDPOINTS}", uri.path());
+    (StatusCode::METHOD_NOT_ALLOWED, text).into_response()
+}
+
+/// Who sends a body slower than this is not served.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use http::{Request, StatusCode, header};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, InstanceAllocation};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::{App, router};
+use crate::log::Filter;
+use crate::run::mutator::WithoutChain;
+use crate::run::process::ProcessMetrics;
+use crate::run::state::{Access, Role, State};
+
+const HERE: &str = "127.0.0.1:40000";
+
+struct Answer {
+    status: StatusCode,
+    content_type: String,
+    body: String,
+}
+
+async fn ask(router: &Router, peer: &str, method: &str, path: &str, body: &str) -> Answer {
+    let peer: SocketAddr = peer.parse().expect("an address");
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .extension(ConnectInfo(peer))
+        .body(Body::from(body.to_owned()))
+        .expect("a request");
+    let response = router.clone().oneshot(request).await.expect("infallible");
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let content_type = content_type.map(|value| value.to_str().expect("ASCII").to_owned());
+    Answer {
+        status: response.status(),
+        content_type: content_type.unwrap_or_default(),
+        body: text(response.into_body()).await,
+    }
+}
+
+async fn text(body: Body) -> String {
+    let bytes = to_bytes(body, 1 << 20).await.expect("a body");
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+async fn get(router: &Router, path: &str) -> Answer {
+    ask(router, HERE, "GET", path, "").await
+}
+
+fn state(without_chain: WithoutChain) -> Arc<State> {
+    let state = State::new(without_chain, Gauge::default(), CancellationToken::new());
+    Arc::new(state)
+}
+
+fn serve(state: &Arc<State>) -> Router {
+    let (log, layer) = Filter::detached("info");
+    // The filter works for as long as its layer lives, here to the end of the process.
+    std::mem::forget(layer);
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(ProcessMetrics));
+    router(App {
+        state: Arc::clone(state),
+        registry: Arc::new(registry),
+        log,
+    })
+}
+
+/// A chain without plugins.
+fn empty_chain() -> Arc<Chain> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let manifest = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: []\n";
+    std::fs::write(directory.path().join("chain.yaml"), manifest).expect("written");
+    let options = EngineOptions {
+        permits: None,
+        instances: InstanceAllocation::OnDemand,
+    };
+    let engine = Engine::new(&options).expect("an engine");
+    let bundle = Bundle::read(directory.path()).expect("a bundle");
+    Arc::new(Chain::load(&engine, &bundle).expect("a chain"))
+}
+
+#[tokio::test]
+async fn alive_from_the_start_and_ready_when_all_checks_pass() {
+    let state = state(WithoutChain::Refuse);
+    let router = serve(&state);
+    assert_eq!(get(&router, "/healthz").await.body, "ok\n");
+    insta::assert_snapshot!("at_start", readyz(&router, 503).await);
+
+    state.slot.refuse("plugins: no such directory".to_owned());
+    let missing = "browsers.selenosis.io is not served".to_owned();
+    state.access.send_replace(Access::Lacking(vec![missing]));
+    insta::assert_snapshot!("lacking", readyz(&router, 503).await);
+
+    state.slot.swap(empty_chain());
+    state.access.send_replace(Access::Granted);
+    state.take(Role::Follower("podloom-1".to_owned()));
+    assert_eq!(state.leader.get(), 0);
+    insta::assert_snapshot!("following", readyz(&router, 200).await);
+
+    state.slot.refuse("chain.yaml:3:1: broken".to_owned());
+    state.take(Role::Leader);
+    assert_eq!(state.leader.get(), 1);
+    insta::assert_snapshot!("last_good_chain", readyz(&router, 200).await);
+
+    state.stop.cancel();
+    insta::assert_snapshot!("stopping", readyz(&router, 503).await);
+    assert_eq!(get(&router, "/healthz").await.status, StatusCode::OK);
+}
+
+async fn readyz(router: &Router, status: u16) -> String {
+    let answer = get(router, "/readyz").await;
+    assert_eq!(answer.status.as_u16(), status, "{}", answer.body);
+    assert_eq!(get(router, "/readyz?verbose").await.body, answer.body);
+    answer.body
+}
+
+#[tokio::test]
+async fn without_plugins_it_is_ready_where_that_is_allowed() {
+    let state = state(WithoutChain::Pass);
+    state.access.send_replace(Access::Granted);
+    state.take(Role::Alone);
+    insta::assert_snapshot!("without_plugins", readyz(&serve(&state), 200).await);
+}
+
+#[tokio::test]
+async fn plugins_tell_what_serves_and_why_nothing_newer_does() {
+    let state = state(WithoutChain::Refuse);
+    let router = serve(&state);
+    let plugins = async || {
+        let answer = get(&router, "/plugins").await;
+        assert_eq!(answer.content_type, "application/json");
+        serde_json::from_str::<serde_json::Value>(&answer.body).expect("JSON")
+    };
+    let none = plugins().await;
+    assert_eq!(none["chain"], serde_json::Value::Null);
+    assert_eq!(none["plugins"], serde_json::json!([]));
+    assert_eq!(none["lastError"], serde_json::Value::Null);
+
+    let chain = empty_chain();
+    state.slot.swap(Arc::clone(&chain));
+    state.slot.refuse("broken".to_owned());
+    let serving = plugins().await;
+    assert_eq!(serving["chain"], chain.digest());
+    assert_eq!(serving["lastError"]["message"], "broken");
+    for time in [&serving["lastReload"], &serving["lastError"]["at"]] {
+        let time = time.as_str().expect("a time");
+        time.parse::<jiff::Timestamp>().expect("RFC 3339");
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_open_metrics() {
+    let answer = get(&serve(&state(WithoutChain::Refuse)), "/metrics").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert!(
+        answer
+            .content_type
+            .starts_with("application/openmetrics-text; version=1.0.0")
+    );
+    for name in [
+        "process_resident_memory_bytes ",
+        "process_cpu_seconds_total ",
+    ] {
+        assert!(answer.body.contains(name), "{}", answer.body);
+    }
+    assert!(answer.body.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn the_log_filter_is_changed_from_this_machine_only() {
+    let router = serve(&state(WithoutChain::Refuse));
+    for peer in [
+        "10.1.2.3:5000",
+        "[2001:db8::1]:5000",
+        "[::ffff:10.1.2.3]:5000",
+    ] {
+        for method in ["GET", "PUT"] {
+            let refused = ask(&router, peer, method, "/log", "debug").await;
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{peer}");
+        }
+    }
+    assert_eq!(get(&router, "/log").await.body, "info\n");
+    for (peer, filter) in [
+        (HERE, "error"),
+        ("[::1]:5000", "off"),
+        ("[::ffff:127.0.0.1]:5000", "warn\n"),
+    ] {
+        let changed = ask(&router, peer, "PUT", "/log", filter).await;
+        assert_eq!(changed.status, StatusCode::OK, "{}", changed.body);
+        assert_eq!(get(&router, "/log").await.body.trim(), filter.trim());
+    }
+    for filter in ["", "podloom=loud"] {
+        let wrong = ask(&router, HERE, "PUT", "/log", filter).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+        assert!(wrong.body.contains("info,podloom=debug"), "{}", wrong.body);
+    }
+    assert_eq!(get(&router, "/log").await.body, "warn\n");
+    let long = ask(&router, HERE, "PUT", "/log", &"a".repeat(5000)).await;
+    assert_eq!(long.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn who_is_lost_is_shown_the_way() {
+    let router = serve(&state(WithoutChain::Refuse));
+    let lost = get(&router, "/metricz").await;
+    assert_eq!(lost.status, StatusCode::NOT_FOUND);
+    assert!(
+        lost.body
+            .starts_with("there is no /metricz; there is\n\nGET /healthz"),
+        "{}",
+        lost.body
+    );
+    let wrong = ask(&router, HERE, "POST", "/readyz", "").await;
+    assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(wrong.body.contains("GET /readyz"), "{}", wrong.body);
+}

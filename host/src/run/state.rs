@@ -1,0 +1,75 @@
+//! What the operator's tasks tell each other, and whoever asks.
+
+use std::sync::Arc;
+
+use podloom_controllers::Readiness;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::chain::Slot;
+use super::mutator::WithoutChain;
+
+/// The state of the process; one, shared by all tasks.
+pub(crate) struct State {
+    /// The chain of plugins.
+    pub(super) slot: Arc<Slot>,
+    /// What becomes of pods without it.
+    pub(super) without_chain: WithoutChain,
+    /// Whether the cluster lets us work.
+    pub(super) access: watch::Sender<Access>,
+    /// Who works.
+    pub(super) role: watch::Sender<Role>,
+    /// 1 on the leader.
+    pub(super) leader: Gauge,
+    /// The caches of the controllers.
+    pub(super) caches: Readiness,
+    /// Cancelled when a stop was asked for.
+    pub(super) stop: CancellationToken,
+}
+
+/// Whether the cluster lets us work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nobody looked yet.
+    Unknown,
+    /// Something is missing, as these sentences say.
+    Lacking(Vec<String>),
+    /// All is there.
+    Granted,
+}
+
+/// Who works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// There was no election yet.
+    Undecided,
+    /// Somebody else; named, if it is known.
+    Follower(String),
+    /// We do.
+    Leader,
+    /// We do, without asking.
+    Alone,
+}
+
+impl State {
+    /// Nothing is known and nothing was done yet.
+    pub(super) fn new(without_chain: WithoutChain, leader: Gauge, stop: CancellationToken) -> Self {
+        Self {
+            slot: Arc::new(Slot::new()),
+            without_chain,
+            access: watch::Sender::new(Access::Unknown),
+            role: watch::Sender::new(Role::Undecided),
+            leader,
+            caches: Readiness::default(),
+            stop,
+        }
+    }
+
+    /// Takes a role.
+    pub(super) fn take(&self, role: Role) {
+        self.leader
+            .set(i64::from(matches!(role, Role::Leader | Role::Alone)));
+        self.role.send_replace(role);
+    }
+}

@@ -1,0 +1,120 @@
+//! The tasks of the operator: what they are, and how they end.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::wiring::{self, Operator};
+use super::{connections, server};
+use crate::cli::RunArguments;
+use crate::log::Filter;
+
+/// Runs all tasks until a signal ends them, or one ends that should not.
+pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
+    let stop = CancellationToken::new();
+    let mut signals = Signals::new()?;
+    let listener = TcpListener::bind(arguments.http)
+        .await
+        .with_context(|| format!("cannot listen on {}", arguments.http))?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        http = %listener.local_addr().unwrap_or(arguments.http),
+        "starting"
+    );
+    let operator = wiring::operator(arguments, stop.clone()).await?;
+    // Probes are answered until all else has ended.
+    let served = CancellationToken::new();
+    let app = server::App {
+        state: Arc::clone(&operator.state),
+        registry: Arc::clone(&operator.registry),
+        log,
+    };
+    let mut tasks = JoinSet::new();
+    let serving = connections::serve(listener, server::router(app), served.clone());
+    tasks.spawn(async move {
+        serving.await;
+        ("the HTTP server", Ok(()))
+    });
+    tasks.spawn(async move { ("the operator", operate(operator).await) });
+    tokio::select! {
+        ended = tasks.join_next() => return Err(unexpected(ended)),
+        name = signals.next() => {
+            tracing::info!(signal = name, within = ?arguments.shutdown_timeout, "stopping; a second signal ends at once");
+            stop.cancel();
+        }
+    }
+    let drained = async {
+        let ended = tasks.join_next().await;
+        if let Some(Ok(("the operator", result))) = ended {
+            return result;
+        }
+        Err(unexpected(ended))
+    };
+    tokio::select! {
+        drained = timeout(arguments.shutdown_timeout, drained) => match drained {
+            Ok(result) => result?,
+            Err(_) => bail!("did not come to an end within {:?}, what was being done is cut off", arguments.shutdown_timeout),
+        },
+        name = signals.next() => bail!("ended at once by a second signal, {name}"),
+    }
+    served.cancel();
+    while tasks.join_next().await.is_some() {}
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Loads the chain, looks at the cluster, and works while elected.
+async fn operate(operator: Operator) -> Result<()> {
+    let stopped = operator.state.stop.clone();
+    let ready = async {
+        tokio::join!(
+            operator.load_chain(),
+            operator.preflight.pass(&operator.state)
+        );
+    };
+    tokio::select! {
+        () = ready => {}
+        () = stopped.cancelled() => return Ok(()),
+    }
+    operator.work().await
+}
+
+/// No task ends before it is told to.
+fn unexpected(
+    ended: Option<Result<(&'static str, Result<()>), tokio::task::JoinError>>,
+) -> anyhow::Error {
+    match ended {
+        Some(Ok((name, Ok(())))) => anyhow!("{name} ended though nobody stopped it"),
+        Some(Ok((name, Err(error)))) => error.context(format!("{name} ended")),
+        Some(Err(error)) => anyhow::Error::new(error).context("a task broke"),
+        None => anyhow!("all tasks ended though nobody stopped them"),
+    }
+}
+
+/// What asks us to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

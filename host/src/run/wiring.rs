@@ -1,0 +1,227 @@
+//! Makes the operator of its parts.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use kube::{Client, Config};
+use podloom_controllers::{ControllerMetrics, Setup, Timeouts};
+use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, PluginMetrics};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+
+use super::chain;
+use super::leader;
+use super::lease::Candidate;
+use super::metrics::ChainMetrics;
+use super::mutator::{ChainMutator, WithoutChain};
+use super::preflight::{LeaseName, Preflight};
+use super::process::{self as own, ProcessMetrics};
+use super::state::{Role, State};
+use crate::cli::RunArguments;
+
+/// How many plugins run at once. A call takes a fraction of a millisecond, and each slot keeps memory.
+const PERMITS: usize = 4;
+
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// All parts of the operator.
+pub(super) struct Operator {
+    pub(super) state: Arc<State>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) preflight: Preflight,
+    setup: Setup,
+    candidate: Option<Candidate>,
+    chain_metrics: ChainMetrics,
+    directory: Option<PathBuf>,
+}
+
+/// Makes the operator; it does nothing yet.
+pub(super) async fn operator(
+    arguments: &RunArguments,
+    stop: CancellationToken,
+) -> Result<Operator> {
+    let client = client().await?;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(ProcessMetrics));
+    let ours = registry.sub_registry_with_prefix("podloom");
+    let leader = Gauge::default();
+    ours.register("leader", "Whether this replica works", leader.clone());
+    let plugin_metrics = PluginMetrics::register(ours);
+    let chain_metrics = ChainMetrics::register(ours, plugin_metrics.clone());
+    let controller_metrics = ControllerMetrics::register(ours);
+    let without_chain = if arguments.allow_empty_chain {
+        WithoutChain::Pass
+    } else {
+        WithoutChain::Refuse
+    };
+    let state = Arc::new(State::new(without_chain, leader, stop));
+    let candidate = candidate(arguments, &client);
+    let mutator = ChainMutator {
+        slot: Arc::clone(&state.slot),
+        metrics: plugin_metrics,
+        without_chain,
+    };
+    let setup = Setup {
+        client: client.clone(),
+        api: arguments.api(),
+        namespaces: arguments.namespaces(),
+        concurrency: arguments.concurrency.get(),
+        timeouts: timeouts(arguments),
+        mutator: Arc::new(mutator),
+        metrics: controller_metrics,
+        instance: arguments.election.pod_name.clone().or_else(host_name),
+    };
+    Ok(Operator {
+        preflight: Preflight {
+            client,
+            api: arguments.api(),
+            namespaces: arguments.namespaces(),
+            lease: candidate.as_ref().map(|candidate| LeaseName {
+                namespace: candidate.namespace.clone(),
+                name: candidate.name.clone(),
+            }),
+        },
+        state,
+        registry: Arc::new(registry),
+        setup,
+        candidate,
+        chain_metrics,
+        directory: arguments.plugins.clone(),
+    })
+}
+
+impl Operator {
+    /// Loads the chain, and tells what came of it.
+    pub(super) async fn load_chain(&self) {
+        let Some(directory) = self.directory.clone() else {
+            tracing::warn!("there is no plugin chain, pods are created as they are rendered");
+            return;
+        };
+        let shown = directory.display().to_string();
+        let begun = std::time::Instant::now();
+        let loaded = tokio::task::spawn_blocking(move || chain::load(&engine()?, &directory)).await;
+        match loaded.unwrap_or_else(|error| Err(format!("loading the chain broke: {error}"))) {
+            Ok(chain) => {
+                let plugins: Vec<&str> = chain
+                    .plugins()
+                    .iter()
+                    .map(|plugin| plugin.name.as_str())
+                    .collect();
+                let mebibytes = |bytes: Option<i64>| bytes.unwrap_or_default() >> 20;
+                tracing::info!(
+                    chain = chain.digest(),
+                    ?plugins,
+                    took = ?begun.elapsed(),
+                    compile_peak_mib = mebibytes(own::peak()),
+                    memory_mib = mebibytes(own::now()),
+                    "chain loaded"
+                );
+                self.chain_metrics.loaded(&chain, own::peak());
+                self.state.slot.swap(Arc::new(chain));
+            }
+            Err(error) => {
+                self.chain_metrics.refused();
+                tracing::error!(directory = shown, error, "the plugin chain is refused");
+                self.state.slot.refuse(error);
+            }
+        }
+    }
+
+    /// Runs the controllers, when it is our turn, until they are stopped.
+    pub(super) async fn work(&self) -> Result<()> {
+        let state = &self.state;
+        let work = || {
+            podloom_controllers::run(self.setup.clone(), state.caches.clone(), state.stop.clone())
+        };
+        match &self.candidate {
+            None => {
+                state.take(Role::Alone);
+                work().await?;
+            }
+            Some(candidate) => {
+                if let Some(done) = leader::lead(candidate, state, work).await {
+                    done?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn client() -> Result<Client> {
+    let config = Config::infer().await.context(
+        "no cluster to work for: KUBECONFIG names none that can be read, and this is no pod of a cluster",
+    )?;
+    let server = config.cluster_url.clone();
+    let client = Client::try_from(config)
+        .with_context(|| format!("cannot make a client for the cluster at {server}"))?;
+    tracing::info!(%server, "cluster");
+    Ok(client)
+}
+
+fn engine() -> Result<Arc<Engine>, String> {
+    let options = EngineOptions {
+        permits: NonZeroUsize::new(PERMITS.min(processors())),
+        instances: InstanceAllocation::Pooled,
+    };
+    Engine::new(&options).map_err(|error| error.to_string())
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+fn candidate(arguments: &RunArguments, client: &Client) -> Option<Candidate> {
+    let election = &arguments.election;
+    if election.no_leader_election {
+        return None;
+    }
+    let namespace = election
+        .lease_namespace
+        .clone()
+        .unwrap_or_else(own_namespace);
+    Some(Candidate::new(
+        client.clone(),
+        &namespace,
+        &election.lease_name,
+        election.pod_name.clone().unwrap_or_else(identity),
+        election.lease_duration,
+    ))
+}
+
+fn timeouts(arguments: &RunArguments) -> Timeouts {
+    let lives = &arguments.lives;
+    Timeouts {
+        pod_creation: lives.pod_creation_timeout,
+        pod_deletion: lives.pod_deletion_timeout,
+        failed_retention: lives.failed_retention,
+        config_grace: lives.config_grace,
+        resync: lives.resync,
+    }
+}
+
+fn own_namespace() -> String {
+    let read = fs::read_to_string(OWN_NAMESPACE).unwrap_or_default();
+    match read.trim() {
+        "" => "default".to_owned(),
+        namespace => namespace.to_owned(),
+    }
+}
+
+/// Unlike that of any other process: a name that comes back would take the Lease of one that still runs.
+fn identity() -> String {
+    let host = host_name().unwrap_or_else(|| "podloom".to_owned());
+    let random = RandomState::new().hash_one(process::id());
+    format!("{host}-{}-{random:016x}", process::id())
+}
+
+fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
