@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, Shared};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
 use kube::core::{ApiResource, DeserializeGuard};
 use kube::runtime::Controller;
 use kube::runtime::controller::{self, Action};
@@ -68,6 +68,7 @@ pub(crate) async fn drive<C: Reconcile>(
     driven: Driven<C>,
 ) {
     let name = driven.name;
+    let caches = driven.caches.clone();
     let at_work = Arc::new((driven, Backoff::new()));
     let passes = controller.run(
         |object: Arc<DeserializeGuard<C::Object>>, at_work| async move {
@@ -81,7 +82,11 @@ pub(crate) async fn drive<C: Reconcile>(
         },
         at_work,
     );
-    drain(name, passes).await;
+    tokio::select! {
+        () = drain(name, passes) => {}
+        // In an empty cluster there is no pass that would wait for the caches, and they would be awaited for ever.
+        () = caches.then(|()| future::pending()) => {}
+    }
 }
 
 impl<C: Reconcile> Driven<C> {
