@@ -100,7 +100,7 @@ pub(crate) struct ElectionArguments {
     )]
     pub(crate) lease_name: String,
 
-    /// How long the others wait for a leader that is not heard of, from 3s; it renews its Lease three times as often.
+    /// How long the others wait for a leader that is not heard of, 3s at least; it renews its Lease in a third of that.
     #[arg(long, value_name = "TIME", env = "PODLOOM_LEASE_DURATION", default_value = "15s", value_parser = lease_duration)]
     pub(crate) lease_duration: Duration,
 
@@ -111,7 +111,7 @@ pub(crate) struct ElectionArguments {
 
 /// How long things may take in the life of a Browser.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Life of a Browser (times as in 500ms, 90s, 5m, 1h30m)")]
+#[command(next_help_heading = "Life of a Browser (times as in 90s, 5m, 1h30m)")]
 pub(crate) struct LifeArguments {
     /// From the creation of a Browser until its pod runs; then it has failed.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]

@@ -42,11 +42,15 @@ fn podloom(arguments: &[&str]) -> Ran {
 }
 
 fn podloom_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_podloom"))
+    let ours = std::env::vars_os().map(|(name, _)| name);
+    let ours = ours.filter(|name| name.to_string_lossy().starts_with("PODLOOM_"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_podloom"));
+    for name in ours {
+        command.env_remove(name);
+    }
+    let mut child = command
         .args(arguments)
         .current_dir(directory)
-        .env_remove("PODLOOM_PLUGINS")
-        .env_remove("PODLOOM_SELENOSIS_API")
         .env_remove("CLICOLOR_FORCE")
         .env("COLUMNS", "100")
         .stdin(Stdio::piped())

@@ -137,7 +137,6 @@ impl Replica {
     }
 
     /// Waits for the role, and returns how long that took.
-    #[track_caller]
     async fn becomes(&self, is_leader: bool) -> Duration {
         let begun = Instant::now();
         while self.is_leader() != is_leader {
