@@ -234,18 +234,16 @@ impl BrowserController {
     }
 }
 
-/// What plugins said about a pod that was created.
-fn notes(fact: &Fact<BrowserObject>) -> Vec<Notice> {
+/// What plugins said about a pod that was created, in one Event: several of one reason would be counted as repeats of the first.
+fn notes(fact: &Fact<BrowserObject>) -> Option<Notice> {
     let Fact::PodCreated(_, notes) = fact else {
-        return Vec::new();
+        return None;
     };
-    let notice = |note: &crate::mutator::Note| {
-        Notice::normal(
-            names::event::PLUGIN_NOTE,
-            format!("{}: {}", note.plugin, note.text),
-        )
-    };
-    notes.iter().map(notice).collect()
+    let said: Vec<String> = notes
+        .iter()
+        .map(|note| format!("{}: {}", note.plugin, note.text))
+        .collect();
+    (!said.is_empty()).then(|| Notice::normal(names::event::PLUGIN_NOTE, said.join("; ")))
 }
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {
