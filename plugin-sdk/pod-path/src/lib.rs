@@ -41,6 +41,7 @@ mod check;
 mod error;
 mod examine;
 mod grant;
+mod json;
 mod path;
 mod protected;
 mod schema;

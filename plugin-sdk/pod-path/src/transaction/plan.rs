@@ -4,10 +4,11 @@ use serde_json::{Map, Value};
 
 use super::locate::{Last, Purpose, Target, missing};
 use super::log::{Entry, Slot, Undo};
-use super::{Transaction, Write, json, past_the_end};
+use super::{Transaction, Write, past_the_end};
 use crate::check::{check, check_member, depth, noun, scalar, text_depth};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
+use crate::json::json;
 use crate::path::{ListSegment, Selector, has_text};
 use crate::protected::Change;
 use crate::schema::Schema;

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Transaction, write_json};
+use super::Transaction;
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::{Coverage, Reached};
+use crate::json::write_json;
 use crate::path::{Path, Segments, unescape};
 
 /// How many fields one view may name.
