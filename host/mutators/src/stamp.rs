@@ -28,6 +28,15 @@ pub struct MutationEntry {
     pub writes: usize,
 }
 
+/// A [`MutationEntry`] that is about to be written.
+#[derive(Serialize)]
+struct Entry<'a> {
+    name: &'a str,
+    version: &'a str,
+    sha256: &'a str,
+    writes: usize,
+}
+
 /// Drops what cannot survive a mutation, and reads what an earlier pass through the same chain left.
 pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, &'static str> {
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
@@ -68,7 +77,7 @@ pub(crate) fn close(
     before: &[MutationEntry],
     runs: &[PluginRun],
 ) -> Result<(), &'static str> {
-    let entries: Vec<MutationEntry> = runs.iter().filter_map(|run| entry(run, before)).collect();
+    let entries: Vec<Entry<'_>> = runs.iter().filter_map(|run| entry(run, before)).collect();
     let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
     let metadata = object(pod, "metadata").ok_or("its metadata is not an object")?;
@@ -79,23 +88,23 @@ pub(crate) fn close(
 }
 
 /// A plugin that was skipped, or failed and was ignored, is listed only if an earlier pass of it left something.
-fn entry(run: &PluginRun, before: &[MutationEntry]) -> Option<MutationEntry> {
+fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
     };
-    let earlier = before.iter().find(is_it);
-    match run.outcome {
-        Outcome::Mutated | Outcome::Unchanged => Some(MutationEntry {
-            name: run.plugin.clone(),
-            version: run.version.clone(),
-            sha256: run.sha256.clone(),
-            writes: run
-                .writes
-                .len()
-                .saturating_add(earlier.map_or(0, |entry| entry.writes)),
-        }),
-        Outcome::Skipped(_) | Outcome::Ignored(_) => earlier.cloned(),
-    }
+    let earlier = before.iter().find(is_it).map(|entry| entry.writes);
+    let writes = match run.outcome {
+        Outcome::Mutated | Outcome::Unchanged => {
+            run.writes.len().saturating_add(earlier.unwrap_or_default())
+        }
+        Outcome::Skipped(_) | Outcome::Ignored(_) => earlier?,
+    };
+    Some(Entry {
+        name: &run.plugin,
+        version: &run.version,
+        sha256: &run.sha256,
+        writes,
+    })
 }
 
 fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
