@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use wit_component::ComponentEncoder;
 
-use crate::support::{assemble, check_host_is_unharmed, load, plugin};
+use crate::support::{assemble, chain_of, check_host_is_unharmed, in_utf16, load, mutate, plugin};
 
 /// The chain is not loaded, with this text after the plugin's name.
 #[track_caller]
@@ -304,4 +304,18 @@ fn a_wrong_description_is_the_plugins_fault() {
         );
         assert_eq!(loaded.err(), None);
     }
+}
+
+/// Only plain modules are called as such; a host that took these for plain would go wrong.
+#[test]
+fn modules_that_are_not_plain_are_called_as_components() {
+    let mutation = mutate(&chain_of(&[("initializes", "")])).expect("it was told to begin");
+    assert_eq!(mutation.pod["metadata"]["labels"]["fixture"], "good");
+
+    let plugins = "\n- name: it\n  file: it.wasm";
+    let error = load(plugins, &[("it.wasm", &in_utf16("good"))]).expect_err("a refusal");
+    assert!(
+        error.contains("describes itself wrongly: its name"),
+        "{error}"
+    );
 }

@@ -62,7 +62,18 @@ fn complete(text: &str) -> String {
     module
 }
 
-fn with_metadata(mut module: Vec<u8>) -> Vec<u8> {
+fn with_metadata(module: Vec<u8>) -> Vec<u8> {
+    with_encoding(module, StringEncoding::UTF8)
+}
+
+/// A fixture whose metadata says that its strings are UTF-16, which they are not.
+pub(crate) fn in_utf16(name: &str) -> Vec<u8> {
+    let text = complete(&fixture_text(name));
+    let module = wat::parse_str(&text).expect("the fixture is WebAssembly text");
+    with_encoding(module, StringEncoding::UTF16)
+}
+
+fn with_encoding(mut module: Vec<u8>, encoding: StringEncoding) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve
         .push_path(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.1"))
@@ -70,7 +81,7 @@ fn with_metadata(mut module: Vec<u8>) -> Vec<u8> {
     let world = resolve
         .select_world(&[package], Some("mutator"))
         .expect("the world");
-    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+    wit_component::embed_component_metadata(&mut module, &resolve, world, encoding)
         .expect("metadata");
     module
 }
