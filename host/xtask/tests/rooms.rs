@@ -24,7 +24,7 @@ const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
 const WASM: &str = "wasm32-unknown-unknown";
 
-const ROOMS: [Room; 12] = [
+const ROOMS: [Room; 13] = [
     Room {
         name: API,
         may_use: &[],
@@ -82,6 +82,12 @@ const ROOMS: [Room; 12] = [
         may_use: &[],
         // xtask is built before everything else, and this with it.
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
+        // Black-box tests know the operator as a binary.
+        name: "podloom-tests",
+        may_use: &[API, CONTROL_PLANE],
+        never: &["wasmtime", "axum"],
     },
     Room {
         name: "podloom-xtask",

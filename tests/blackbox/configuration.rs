@@ -1,0 +1,349 @@
+//! BrowserConfigs: how Browsers find them, and what is said of them.
+
+use podloom_api::{BrowserConfig, Phase};
+use podloom_tests::{Cluster, Scene, Watched, blackbox, blackbox_on, eventually};
+use serde_json::{Value, json};
+
+fn runs(browser: &podloom_api::Browser) -> bool {
+    browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
+}
+
+#[test]
+fn a_browser_that_nobody_configures_fails() {
+    blackbox("configuration-none", async |scene| {
+        scene.behaviours().await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        scene.browser("none", "no-such-version").await;
+        let story = seen.until_gone("none").await;
+        assert_eq!(
+            story,
+            [
+                "Pending",
+                "Failed BrowserPodSpec: Browser configuration not found",
+                "gone"
+            ]
+        );
+        assert!(pods.of("none").is_empty(), "no pod was ever made");
+        let events = scene.events("none").await;
+        assert!(
+            events.contains(&"Warning ConfigNotFound: Browser configuration not found".to_owned()),
+            "{events:?}"
+        );
+    });
+}
+
+#[test]
+fn a_browser_waits_for_its_configuration() {
+    blackbox_on(
+        Cluster::without_operator,
+        "configuration-late",
+        async |scene| {
+            // A machine that is busy may need longer than five seconds to apply two files.
+            let _operator = scene.operator(&["--config-grace", "60s"]).await;
+            let seen = scene.watch_browsers().await;
+            scene.browser("early", "running").await;
+            let waiting = seen
+                .until_is("early", "waits", |browser| browser.status.is_some())
+                .await;
+            let status = serde_json::to_value(waiting.status).unwrap();
+            assert_eq!(status["phase"], "Pending");
+            assert_eq!(condition(&status, "ConfigResolved")["status"], "False");
+            scene.behaviours().await;
+            let running = seen.until_is("early", "runs", runs).await;
+            let status = serde_json::to_value(running.status).unwrap();
+            assert_eq!(condition(&status, "ConfigResolved")["status"], "True");
+        },
+    );
+}
+
+#[test]
+fn one_file_holds_browsers_and_their_configuration_in_any_order() {
+    blackbox_on(
+        Cluster::without_operator,
+        "configuration-file",
+        async |scene| {
+            let _operator = scene.operator(&["--config-grace", "60s"]).await;
+            let seen = scene.watch_browsers().await;
+            for (order, name) in [
+                (["config", "browser"], "after"),
+                (["browser", "config"], "before"),
+            ] {
+                let version = format!("for-{name}");
+                let documents = order.map(|kind| match kind {
+                "config" => format!(
+                    "apiVersion: selenosis.io/v1\nkind: BrowserConfig\nmetadata: {{ name: {name}, namespace: {ns} }}\n\
+                     spec: {{ browsers: {{ chrome: {{ {version}: {{ image: 'example.com/chrome:1' }} }} }} }}\n",
+                    ns = scene.namespace
+                ),
+                _ => format!(
+                    "apiVersion: selenosis.io/v1\nkind: Browser\nmetadata: {{ name: {name}, namespace: {ns} }}\n\
+                     spec: {{ browserName: chrome, browserVersion: {version} }}\n",
+                    ns = scene.namespace
+                ),
+            });
+                scene.cluster.apply_text(&documents.join("---\n"));
+                seen.until_is(name, "runs", runs).await;
+            }
+        },
+    );
+}
+
+#[test]
+fn a_browser_asks_for_what_it_wants_on_top() {
+    blackbox("configuration-options", async |scene| {
+        scene.behaviours().await;
+        let seen = scene.watch_browsers().await;
+        let options = json!({
+            "labels": { "team": "search" },
+            "containers": { "browser": { "env": { "LANG": "de_DE" } }, "nobody": { "env": { "A": "B" } } },
+        });
+        let annotated =
+            |text: &str| json!({ "annotations": { "selenosis.io/options": text, "kept": "yes" } });
+        scene
+            .browser_with("good", "running", annotated(&options.to_string()))
+            .await;
+        scene
+            .browser_with("bad", "running", annotated("{\"containers\": 7}"))
+            .await;
+        seen.until_is("good", "runs", runs).await;
+        let pod = serde_json::to_value(scene.pods().get("good").await.unwrap()).unwrap();
+        assert_eq!(pod["metadata"]["labels"]["team"], "search");
+        assert_eq!(pod["metadata"]["annotations"]["kept"], "yes");
+        assert_eq!(
+            pod["metadata"]["annotations"]["selenosis.io/options"],
+            Value::Null
+        );
+        let environment = pod["spec"]["containers"][0]["env"].to_string();
+        assert_eq!(environment, r#"[{"name":"LANG","value":"de_DE"}]"#);
+        assert_eq!(
+            seen.until_gone("bad").await,
+            [
+                "Failed InvalidSelenosisOptions: annotation selenosis.io/options: containers is a number, use an object",
+                "gone"
+            ]
+        );
+    });
+}
+
+#[test]
+fn names_that_are_no_label_values_are_served() {
+    blackbox("configuration-names", async |scene| {
+        let version = "139.0 (beta) ".repeat(8);
+        let config = json!({
+            "metadata": { "name": "odd" },
+            "spec": { "browsers": { "Chrome": { &version: { "image": "example.com/chrome:1" } } } },
+        });
+        scene.create(scene.configs(), config).await;
+        let seen = scene.watch_browsers().await;
+        scene.browser("odd", &version).await;
+        let browser = seen.until_is("odd", "runs", runs).await;
+        let labels = browser.metadata.labels.unwrap();
+        assert_eq!(
+            labels["selenosis.io/browser.version"],
+            podloom_api::names::label_value(&version)
+        );
+    });
+}
+
+async fn accepted(seen: &Watched<BrowserConfig>, name: &str, reason: &str) -> Value {
+    let what = format!("is {reason}");
+    let is_told = |config: &BrowserConfig| {
+        let status = serde_json::to_value(&config.status).unwrap();
+        condition(&status, "Accepted")["reason"] == reason
+            && status["observedGeneration"] == json!(config.metadata.generation)
+    };
+    serde_json::to_value(seen.until_is(name, &what, is_told).await).unwrap()
+}
+
+fn condition(status: &Value, type_: &str) -> Value {
+    let conditions = status["conditions"].as_array();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == type_);
+    found.cloned().unwrap_or_default()
+}
+
+const ONE: &str = "browsers: { chrome: { '1': { image: 'example.com/chrome:1' } } }";
+
+#[test]
+fn a_config_is_told_whether_it_serves() {
+    blackbox("configuration-status", async |scene| {
+        let seen = Watched::new(scene.configs()).await;
+        scene.config("valid", ONE).await;
+        let valid = accepted(&seen, "valid", "Valid").await;
+        assert_eq!(condition(&valid["status"], "Accepted")["status"], "True");
+        assert_eq!(valid["status"]["version"].as_str().unwrap().len(), 16);
+
+        let twins =
+            "browsers: { firefox: { '1': { image: 'a:1' } }, Firefox: { '1': { image: 'b:1' } } }";
+        scene.config("twins", twins).await;
+        let twins = accepted(&seen, "twins", "InvalidTemplate").await;
+        assert_eq!(condition(&twins["status"], "Accepted")["status"], "False");
+
+        // Times of creation are in whole seconds, and of two that are equally old the name decides.
+        scene.config("younger", ONE).await;
+        let younger = accepted(&seen, "younger", "DuplicateBrowser").await;
+        let message = condition(&younger["status"], "Accepted")["message"].to_string();
+        assert!(
+            message.contains("is served by the older BrowserConfig valid"),
+            "{message}"
+        );
+
+        // The older goes, and the younger takes over.
+        scene
+            .configs()
+            .delete("valid", &Default::default())
+            .await
+            .unwrap();
+        accepted(&seen, "younger", "Valid").await;
+    });
+}
+
+#[test]
+fn a_config_says_when_it_changed() {
+    blackbox("configuration-changes", async |scene| {
+        let seen = Watched::new(scene.configs()).await;
+        scene.config("it", ONE).await;
+        let before = accepted(&seen, "it", "Valid").await;
+        // Times are in whole seconds, so wait for another one.
+        eventually("the next second begins", async || {
+            let now = now();
+            let last = before["status"]["lastUpdated"].as_str().unwrap();
+            (now.as_str() > last).then_some(()).ok_or(now)
+        })
+        .await;
+        let pairs = [
+            // What amounts to the same is the same version.
+            (
+                json!({ "template": { "imagePullPolicy": "Always" }, "browsers": { "chrome": { "1": { "imagePullPolicy": "IfNotPresent" } } } }),
+                json!({ "template": { "imagePullPolicy": null }, "browsers": { "chrome": { "1": { "imagePullPolicy": "IfNotPresent" } } } }),
+            ),
+        ];
+        let mut last = before["status"].clone();
+        for (first, same) in pairs {
+            let changed = edit(&scene, &seen, &first).await;
+            assert_ne!(changed["version"], last["version"]);
+            assert!(changed["lastUpdated"].as_str() > last["lastUpdated"].as_str());
+            let unchanged = edit(&scene, &seen, &same).await;
+            assert_eq!(unchanged["version"], changed["version"]);
+            assert_eq!(unchanged["lastUpdated"], changed["lastUpdated"]);
+            last = unchanged;
+        }
+    });
+}
+
+/// The status once it is about the edited spec.
+async fn edit(scene: &Scene, seen: &Watched<BrowserConfig>, spec: &Value) -> Value {
+    let patch = kube::api::Patch::Merge(json!({ "spec": spec }));
+    let configs = scene.configs();
+    let edited = configs
+        .patch("it", &Default::default(), &patch)
+        .await
+        .unwrap();
+    let config = seen.until_is("it", "is looked at again", |config| {
+        let observed = config
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        observed == edited.metadata.generation
+    });
+    serde_json::to_value(config.await.status).unwrap()
+}
+
+/// As Kubernetes writes it.
+fn now() -> String {
+    let output = std::process::Command::new("date")
+        .args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn an_old_config_is_let_go() {
+    blackbox("configuration-old", async |scene| {
+        let seen = Watched::new(scene.configs()).await;
+        let config = json!({
+            "metadata": { "name": "old", "finalizers": ["browserconfig.selenosis.io/finalizer"] },
+            "spec": { "browsers": { "chrome": { "1": { "image": "example.com/chrome:1" } } } },
+        });
+        scene.create(scene.configs(), config).await;
+        accepted(&seen, "old", "Valid").await;
+        scene.config("new", &ONE.replace('1', "2")).await;
+        let new = accepted(&seen, "new", "Valid").await;
+        assert_eq!(
+            new["metadata"]["finalizers"],
+            Value::Null,
+            "new ones get none"
+        );
+        scene
+            .configs()
+            .delete("old", &Default::default())
+            .await
+            .unwrap();
+        seen.until("the old config is gone", |changes| {
+            let last = changes
+                .iter()
+                .rfind(|change| change.object().metadata.name.as_deref() == Some("old"))?;
+            matches!(last, podloom_tests::Change::Gone(_)).then_some(())
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_config_that_is_edited_while_browsers_start_harms_none() {
+    blackbox("configuration-edited", async |scene| {
+        scene
+            .config("it", &ONE.replace("chrome:1", "chrome:0"))
+            .await;
+        let seen = scene.watch_browsers().await;
+        let images: Vec<String> = (0..10)
+            .map(|number| format!("example.com/chrome:{number}"))
+            .collect();
+        for (number, image) in images.iter().enumerate() {
+            for browser in 0..4 {
+                scene.browser(&format!("b{number}-{browser}"), "1").await;
+            }
+            let patch =
+                json!({ "spec": { "browsers": { "chrome": { "1": { "image": image } } } } });
+            let patch = kube::api::Patch::Merge(patch);
+            scene
+                .configs()
+                .patch("it", &Default::default(), &patch)
+                .await
+                .unwrap();
+        }
+        // Whoever knows of this version knows of the last image.
+        let last = json!({ "spec": { "browsers": { "chrome": {
+            "1": { "image": "example.com/chrome:last" }, "2": { "image": "example.com/chrome:last" },
+        } } } });
+        let last = kube::api::Patch::Merge(last);
+        scene
+            .configs()
+            .patch("it", &Default::default(), &last)
+            .await
+            .unwrap();
+        scene.browser("last", "2").await;
+        seen.until_is("last", "runs", runs).await;
+        scene.browser("latest", "1").await;
+        seen.until_is("latest", "runs", runs).await;
+        let image = async |name: &str| {
+            let pod = scene.pods().get(name).await.unwrap();
+            pod.spec.unwrap().containers[0].image.clone().unwrap()
+        };
+        assert_eq!(image("latest").await, "example.com/chrome:last");
+        for number in 0..10 {
+            for browser in 0..4 {
+                let name = format!("b{number}-{browser}");
+                seen.until_is(&name, "runs", runs).await;
+                let image = image(&name).await;
+                assert!(
+                    images.contains(&image) || image.ends_with(":last"),
+                    "{name}: {image}"
+                );
+            }
+        }
+    });
+}

@@ -1,0 +1,33 @@
+//! The operator, as a binary, on a real control plane: one module per behaviour.
+//!
+//! `cargo xtask test` builds the binary and the plugins, and names them by `PODLOOM_BLACKBOX_BINARY` and `PODLOOM_BUNDLE`.
+//! Without them every test passes by, and says so.
+
+mod configuration;
+mod life_cycle;
+mod names;
+mod timeouts;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn no_module_is_forgotten() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("blackbox");
+    let main = fs::read_to_string(here.join("main.rs")).unwrap();
+    let modules: BTreeSet<String> = main
+        .lines()
+        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+        .map(str::to_owned)
+        .collect();
+    let files: BTreeSet<String> = fs::read_dir(here)
+        .unwrap()
+        .filter_map(|file| {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".rs").map(str::to_owned)
+        })
+        .filter(|name| name != "main")
+        .collect();
+    assert_eq!(modules, files);
+}

@@ -1,0 +1,73 @@
+//! Chains of plugins for operators.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use wit_component::StringEncoding;
+use wit_parser::Resolve;
+
+/// A directory that `--plugins` can name.
+pub struct Bundle(TempDir);
+
+impl Bundle {
+    /// A chain that changes nothing, and is ready at once.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::of("[]")
+    }
+
+    /// A chain of these entries, as `plugins:` lists them. The standard plugins lie in the directory, and `breaks.wasm`, which traps
+    /// on a pod with the label `break`.
+    #[must_use]
+    pub fn of(entries: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        for file in fs::read_dir(standard()).unwrap() {
+            let file = file.unwrap().path();
+            let name = file.file_name().unwrap();
+            if name != "chain.yaml" {
+                fs::copy(&file, directory.path().join(name)).unwrap();
+            }
+        }
+        fs::write(directory.path().join("breaks.wasm"), breaks()).unwrap();
+        let manifest =
+            format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: {entries}\n");
+        fs::write(directory.path().join("chain.yaml"), manifest).unwrap();
+        Self(directory)
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// The bundle of the standard plugins, as `cargo xtask plugins` leaves it.
+pub(crate) fn standard() -> PathBuf {
+    let bundle = std::env::var_os("PODLOOM_BUNDLE");
+    let bundle = bundle.expect("PODLOOM_BUNDLE names the bundle that `cargo xtask plugins` made");
+    PathBuf::from(bundle)
+}
+
+/// Assembles the plugin that breaks, from the parts that the fixtures of the sandbox's own tests have, too.
+fn breaks() -> Vec<u8> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let parts = here.join("../host/mutators/tests/fixtures");
+    let part = |name: &str| fs::read_to_string(parts.join(name)).unwrap();
+    let text = format!(
+        "(module\n{}\n{}\n{}\n{}\n{})",
+        part("prelude.wat"),
+        part("default-cabi_realloc.wat"),
+        part("default-describe.wat"),
+        part("default-validate_config.wat"),
+        fs::read_to_string(here.join("blackbox/fixtures/breaks.wat")).unwrap(),
+    );
+    let mut module = wat::parse_str(text).unwrap();
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(here.join("../wit/0.1")).unwrap();
+    let world = resolve.select_world(&[package], Some("mutator")).unwrap();
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .unwrap();
+    module
+}

@@ -1,0 +1,185 @@
+//! Control planes on which Podloom is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use podloom_control_plane::{ControlPlane, Options};
+use serde_json::Value;
+
+use crate::operator::Operator;
+
+/// A control plane, with or without Podloom's CRDs and the rights of its ServiceAccount.
+pub struct Cluster {
+    /// The control plane.
+    pub plane: ControlPlane,
+    operator_kubeconfig: OnceLock<PathBuf>,
+}
+
+/// A request that the API server has answered.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// `create`, `patch`, ...
+    pub verb: String,
+    /// The plural of the object's kind.
+    pub resource: String,
+    /// The object's namespace; empty if there is none.
+    pub namespace: String,
+    /// The object's name; for a `create` it is known if the request was answered well.
+    pub name: String,
+    /// The answer's status.
+    pub status: u64,
+    /// When it arrived, as text that sorts.
+    pub begun: String,
+}
+
+impl Request {
+    /// Whether it changes anything.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The repository.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+impl Cluster {
+    /// The cluster that most tests share, with one operator for all namespaces.
+    pub(crate) fn shared() -> &'static (Arc<Self>, Operator) {
+        // It ends with the process, since a static is never dropped.
+        static SHARED: OnceLock<(Arc<Cluster>, Operator)> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let cluster = Arc::new(Self::installed());
+            let operator = Operator::for_all(&cluster);
+            (cluster, operator)
+        })
+    }
+
+    /// The cluster of those tests that start operators themselves, each for a namespace of its own.
+    #[must_use]
+    pub fn without_operator() -> Arc<Self> {
+        static WITHOUT_OPERATOR: OnceLock<Arc<Cluster>> = OnceLock::new();
+        let cluster = WITHOUT_OPERATOR.get_or_init(|| Arc::new(Self::installed()));
+        Arc::clone(cluster)
+    }
+
+    /// A cluster that has never heard of Podloom.
+    #[must_use]
+    pub fn bare() -> Self {
+        let options = Options {
+            audit: true,
+            ..Options::default()
+        };
+        let plane = ControlPlane::start(&options).unwrap();
+        Self {
+            plane,
+            operator_kubeconfig: OnceLock::new(),
+        }
+    }
+
+    /// A cluster with the CRDs in both sets of groups, and with the rights that `deploy/` gives the operator.
+    #[must_use]
+    pub fn installed() -> Self {
+        let cluster = Self::bare();
+        cluster.install();
+        cluster
+    }
+
+    /// Installs Podloom, but for the operator itself.
+    pub fn install(&self) {
+        for directory in ["crds", "crds/split"] {
+            self.apply(&root().join(directory));
+        }
+        self.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ]);
+        for file in ["base/namespace.yaml", "base/rbac.yaml", "seed/rbac.yaml"] {
+            self.apply(&root().join("deploy").join(file));
+        }
+        // The roles of both sets have one name, since an installation has one of them.
+        let split = std::fs::read_to_string(root().join("deploy/split/rbac.yaml")).unwrap();
+        let renamed = split.replace("podloom-browsers", "podloom-browsers-split");
+        self.apply_text(&renamed);
+    }
+
+    /// Applies a file, or all files of a directory.
+    pub fn apply(&self, path: &Path) {
+        self.kubectl(&[
+            "apply",
+            "--server-side",
+            "--filename",
+            path.to_str().unwrap(),
+        ]);
+    }
+
+    /// Applies manifests.
+    pub fn apply_text(&self, text: &str) {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        self.apply(file.path());
+    }
+
+    /// Runs kubectl as administrator, and returns what it prints.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let mut kubectl: Command = self.plane.kubectl();
+        let output = kubectl.args(arguments).output().unwrap();
+        assert!(
+            output.status.success(),
+            "kubectl {}: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The kubeconfig of the operator's own ServiceAccount.
+    pub fn operator_kubeconfig(&self) -> &Path {
+        self.operator_kubeconfig.get_or_init(|| {
+            self.plane
+                .kubeconfig_for_service_account("podloom-system", "podloom")
+                .unwrap()
+        })
+    }
+
+    /// What the API server noted of an account's requests, those that it has answered.
+    pub fn requests_of(&self, user: &str) -> Vec<Request> {
+        let log = std::fs::read_to_string(self.plane.audit_log()).unwrap_or_default();
+        // The last line may be half written.
+        let entries = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        entries
+            .filter(|entry| entry["user"]["username"] == user)
+            .map(|entry| Request {
+                verb: text(&entry["verb"]),
+                resource: text(&entry["objectRef"]["resource"]),
+                namespace: text(&entry["objectRef"]["namespace"]),
+                name: text(&entry["objectRef"]["name"]),
+                status: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
+                begun: text(&entry["requestReceivedTimestamp"]),
+            })
+            .collect()
+    }
+
+    /// An administrator's client. It belongs to the runtime in which it was made.
+    pub async fn client(&self) -> Client {
+        let kubeconfig = Kubeconfig::read_from(self.plane.kubeconfig()).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options);
+        Client::try_from(config.await.unwrap()).unwrap()
+    }
+}

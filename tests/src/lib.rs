@@ -1,0 +1,41 @@
+//! What the black-box tests are made of: control planes, operators as processes, and clients that watch and remember.
+//!
+//! A test is a function that [`blackbox`] runs in a namespace of its own:
+//!
+//! ```ignore
+//! blackbox("my-test", async |scene| {
+//!     scene.behaviours().await;
+//!     let seen = scene.watch_browsers().await;
+//!     scene.browser("b", "oom-killed").await;
+//!     assert_eq!(seen.until_gone("b").await, [..]);
+//! });
+//! ```
+//!
+//! Nothing here knows the operator from within: it is the binary that `PODLOOM_BLACKBOX_BINARY` names, with the rights that
+//! `deploy/` gives it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "this is all test code: what goes wrong fails the test that asked"
+)]
+
+mod bundle;
+mod cluster;
+mod http;
+mod operator;
+mod process;
+mod rights;
+mod run;
+mod scene;
+mod wait;
+mod watched;
+
+pub use bundle::Bundle;
+pub use cluster::{Cluster, Request};
+pub use operator::Operator;
+pub use process::Signal;
+pub use rights::Account;
+pub use run::{blackbox, blackbox_on};
+pub use scene::Scene;
+pub use wait::{PATIENCE, eventually, within};
+pub use watched::{Change, Watched};

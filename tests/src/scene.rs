@@ -1,0 +1,235 @@
+//! A namespace of one's own, and what a test does in it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use podloom_api::{Browser, BrowserConfig};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::operator::Operator;
+use crate::wait::eventually;
+use crate::watched::Watched;
+
+/// A BrowserConfig whose browser `chrome` has a version for each behaviour that a pod can choose.
+const BEHAVIOURS: &str = include_str!("../blackbox/fixtures/behaviours.yaml");
+
+/// A namespace of one's own.
+pub struct Scene {
+    /// The cluster that it is in.
+    pub cluster: Arc<Cluster>,
+    /// An administrator's client.
+    pub client: Client,
+    /// The namespace's name.
+    pub namespace: String,
+}
+
+impl Scene {
+    pub(crate) async fn new(cluster: Arc<Cluster>, name: &str) -> Self {
+        let client = cluster.client().await;
+        let scene = Self {
+            cluster,
+            client,
+            namespace: name.to_owned(),
+        };
+        scene.make_namespace(json!({})).await;
+        scene
+    }
+
+    /// The same in a namespace besides, with these labels.
+    pub async fn beside(&self, name: &str, labels: Value) -> Self {
+        let scene = Self {
+            cluster: Arc::clone(&self.cluster),
+            client: self.client.clone(),
+            namespace: name.to_owned(),
+        };
+        scene.make_namespace(labels).await;
+        scene
+    }
+
+    async fn make_namespace(&self, labels: Value) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let namespace = json!({ "metadata": { "name": self.namespace, "labels": labels } });
+        let namespace = serde_json::from_value(namespace).unwrap();
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+    }
+
+    /// The Browsers.
+    pub fn browsers(&self) -> Api<Browser> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The BrowserConfigs.
+    pub fn configs(&self) -> Api<BrowserConfig> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The pods.
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Watches the Browsers from now on.
+    pub async fn watch_browsers(&self) -> Watched<Browser> {
+        Watched::new(self.browsers()).await
+    }
+
+    /// Watches the pods from now on.
+    pub async fn watch_pods(&self) -> Watched<Pod> {
+        Watched::new(self.pods()).await
+    }
+
+    /// Starts an operator for this namespace alone, without plugins unless the arguments name some.
+    pub async fn operator(&self, arguments: &[&str]) -> Operator {
+        let operator = self.spawn_operator(arguments);
+        operator.ready().await;
+        operator
+    }
+
+    /// As [`Scene::operator`], without waiting for it.
+    #[must_use]
+    pub fn spawn_operator(&self, arguments: &[&str]) -> Operator {
+        let kubeconfig = self.cluster.operator_kubeconfig();
+        let arguments = [&["--namespace", &self.namespace], arguments].concat();
+        Operator::spawn(&self.cluster, kubeconfig, &arguments)
+    }
+
+    /// Makes a BrowserConfig whose browser `chrome` has a version for each behaviour of pods.
+    pub async fn behaviours(&self) -> BrowserConfig {
+        self.create(self.configs(), yaml(BEHAVIOURS)).await
+    }
+
+    /// Makes a BrowserConfig of a name, of this spec.
+    pub async fn config(&self, name: &str, spec: &str) -> BrowserConfig {
+        let config = json!({ "metadata": { "name": name }, "spec": yaml(spec) });
+        self.create(self.configs(), config).await
+    }
+
+    /// Makes a Browser `chrome` of a version.
+    pub async fn browser(&self, name: &str, version: &str) -> Browser {
+        self.browser_with(name, version, json!({})).await
+    }
+
+    /// Makes a Browser `chrome` of a version, with more metadata.
+    pub async fn browser_with(&self, name: &str, version: &str, metadata: Value) -> Browser {
+        let mut metadata = metadata;
+        metadata["name"] = name.into();
+        let browser = json!({
+            "metadata": metadata,
+            "spec": { "browserName": "chrome", "browserVersion": version },
+        });
+        self.create(self.browsers(), browser).await
+    }
+
+    /// Makes an object.
+    pub async fn create<K>(&self, api: Api<K>, object: Value) -> K
+    where
+        K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+    {
+        // As raw JSON: a typed object would drop what the type does not know.
+        let mut object = object;
+        let what = object.to_string();
+        if let Some(fields) = object.as_object_mut() {
+            let kind = std::any::type_name::<K>()
+                .rsplit("::")
+                .next()
+                .unwrap_or_default();
+            let version = match kind {
+                "Browser" | "BrowserConfig" => "selenosis.io/v1",
+                _ => "v1",
+            };
+            fields.insert("apiVersion".to_owned(), version.into());
+            fields.insert("kind".to_owned(), kind.into());
+        }
+        let object: K = serde_json::from_value(object).unwrap();
+        match api.create(&PostParams::default(), &object).await {
+            Ok(created) => created,
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+
+    /// Changes a Browser by a merge-patch.
+    pub async fn patch_browser(&self, name: &str, patch: Value) -> Browser {
+        let patch = Patch::Merge(patch);
+        let browsers = self.browsers();
+        browsers
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap()
+    }
+
+    /// Deletes a Browser, and does not wait for it.
+    pub async fn delete_browser(&self, name: &str) {
+        let browsers = self.browsers();
+        browsers
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// Whether neither Browsers nor pods are left; waits for it.
+    pub async fn nothing_is_left(&self) {
+        eventually("no Browser and no pod is left", async || {
+            let all = ListParams::default();
+            let browsers = names(self.browsers().list_metadata(&all).await.unwrap().items);
+            let pods = names(self.pods().list_metadata(&all).await.unwrap().items);
+            if browsers.is_empty() && pods.is_empty() {
+                return Ok(());
+            }
+            Err(format!("Browsers {browsers:?}, pods {pods:?}"))
+        })
+        .await;
+    }
+
+    /// Waits until the Events about an object are these, each `Type Reason: note`, in their order.
+    pub async fn events_are(&self, name: &str, expected: &[&str]) {
+        eventually("the Events are as expected", async || {
+            let events = self.events(name).await;
+            (events == expected)
+                .then_some(())
+                .ok_or_else(|| format!("{events:#?}"))
+        })
+        .await;
+    }
+
+    /// The Events about an object, as far as they have arrived.
+    pub async fn events(&self, name: &str) -> Vec<String> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let mut events = api.list(&ListParams::default()).await.unwrap().items;
+        events.retain(|event| {
+            let about = event.regarding.as_ref();
+            // The pod has the same name, and Events of its own.
+            about.is_some_and(|about| {
+                about.name.as_deref() == Some(name) && about.kind.as_deref() != Some("Pod")
+            })
+        });
+        // Events are sent one after the other.
+        events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+        let line = |event: &Event| {
+            format!(
+                "{} {}: {}",
+                event.type_.as_deref().unwrap_or_default(),
+                event.reason.as_deref().unwrap_or_default(),
+                event.note.as_deref().unwrap_or_default()
+            )
+        };
+        events.iter().map(line).collect()
+    }
+}
+
+fn names<K: kube::ResourceExt>(objects: Vec<K>) -> Vec<String> {
+    objects.iter().map(K::name_any).collect()
+}
+
+/// A YAML document as JSON.
+pub(crate) fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
