@@ -1,0 +1,92 @@
+//! Who asked the API server for what, from its audit log.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// The user that this benchmark is.
+const OURSELVES: &str = "admin";
+
+/// An audit log, if there is one.
+pub(crate) struct AuditLog(Option<PathBuf>);
+
+/// A place in the log.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(u64);
+
+/// How often each request was made: `PATCH browsers/status`.
+pub(crate) type Requests = BTreeMap<String, usize>;
+
+impl AuditLog {
+    pub(crate) fn new(path: Option<PathBuf>) -> Self {
+        Self(path)
+    }
+
+    /// Returns the log's end.
+    pub(crate) fn mark(&self) -> Result<Mark> {
+        let length = match &self.0 {
+            Some(path) => path.metadata().map_or(0, |metadata| metadata.len()),
+            None => 0,
+        };
+        Ok(Mark(length))
+    }
+
+    /// Counts the requests of everybody else between two places. Events and Leases are told apart.
+    pub(crate) fn between(&self, from: Mark, to: Mark) -> Result<Option<Requests>> {
+        let Some(path) = &self.0 else {
+            return Ok(None);
+        };
+        let mut file = File::open(path).with_context(|| path.display().to_string())?;
+        file.seek(SeekFrom::Start(from.0))?;
+        let mut requests = Requests::new();
+        let mut read = from.0;
+        let mut reader = BufReader::new(file);
+        let mut line = String::new();
+        while read < to.0 && reader.read_line(&mut line)? > 0 {
+            read += u64::try_from(line.len())?;
+            if let Some(request) = request(&line) {
+                *requests.entry(request).or_default() += 1;
+            }
+            line.clear();
+        }
+        Ok(Some(requests))
+    }
+}
+
+/// The request of one line, unless it is our own.
+fn request(line: &str) -> Option<String> {
+    let event: Value = serde_json::from_str(line).ok()?;
+    if event.pointer("/user/username")?.as_str()? == OURSELVES {
+        return None;
+    }
+    let verb = event.get("verb")?.as_str()?;
+    let object = event.get("objectRef")?;
+    let resource = object.get("resource")?.as_str()?;
+    Some(match object.get("subresource").and_then(Value::as_str) {
+        Some(subresource) => format!("{verb} {resource}/{subresource}"),
+        None => format!("{verb} {resource}"),
+    })
+}
+
+/// Whether a request changes something.
+pub(crate) fn is_write(request: &str) -> bool {
+    ["create", "update", "patch", "delete"]
+        .iter()
+        .any(|verb| request.starts_with(verb))
+}
+
+/// Whether a request is beside the work: Events are told, and the Lease is kept, whatever is done.
+pub(crate) fn is_beside(request: &str) -> bool {
+    request.ends_with(" events") || request.ends_with(" leases")
+}
+
+/// Whether a request only follows what happens.
+pub(crate) fn is_reading(request: &str) -> bool {
+    ["list ", "watch "]
+        .iter()
+        .any(|verb| request.starts_with(verb))
+}

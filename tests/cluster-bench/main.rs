@@ -1,0 +1,114 @@
+//! Measures the operator on a real control plane, against a bare client that makes the same writes.
+//!
+//! The bare client goes first, with nobody else at work; then the operator gets as many Browsers from the same hands.
+//! What is left between the two is what the operator costs.
+
+mod audit;
+mod bare;
+mod browsers;
+mod operator;
+mod process;
+mod report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use podloom_api::SelenosisApi;
+use podloom_control_plane::{ControlPlane, Options};
+
+use crate::audit::AuditLog;
+use crate::browsers::Workplace;
+
+/// Measure the operator on a real control plane, against a bare client that makes the same writes.
+#[derive(Parser)]
+#[command(name = "cluster-bench")]
+struct Arguments {
+    /// How many Browsers are created at once.
+    #[arg(long, default_value_t = 1000)]
+    browsers: usize,
+    /// How many requests are in flight at once: those that create and delete Browsers, the bare client's and the operator's.
+    #[arg(long, default_value_t = 16)]
+    concurrency: usize,
+    /// How long the operator is watched at rest, in seconds.
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
+    /// The operator's binary.
+    #[arg(long, value_name = "FILE")]
+    podloom: PathBuf,
+    /// The chain that all pods go through.
+    #[arg(long, value_name = "DIR")]
+    plugins: PathBuf,
+    /// The API groups that Browsers are served in.
+    #[arg(long, value_name = "GROUPS", default_value = "seed", value_parser = ["seed", "split"])]
+    selenosis_api: String,
+    /// Measure this process, which serves Browsers on the cluster of --kubeconfig already, instead of starting an operator.
+    #[arg(long, value_name = "PID", requires = "kubeconfig")]
+    controller_pid: Option<u32>,
+    /// A cluster that runs already, with CRDs; without it one is started.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// That cluster's audit log; without it requests are not counted there.
+    #[arg(long, value_name = "FILE", requires = "kubeconfig")]
+    audit_log: Option<PathBuf>,
+    /// Also write the figures to this file, as one JSON object.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let api: SelenosisApi = arguments.selenosis_api.parse()?;
+    let (plane, kubeconfig, log) = match &arguments.kubeconfig {
+        Some(path) => (None, path.clone(), arguments.audit_log.clone()),
+        None => {
+            eprintln!("starting a control plane");
+            let plane = ControlPlane::start(&Options {
+                audit: true,
+                ..Options::default()
+            })?;
+            let log = plane.audit_log();
+            operator::install(&plane, api)?;
+            let kubeconfig = plane.kubeconfig();
+            (Some(plane), kubeconfig, Some(log))
+        }
+    };
+    let client = client(&kubeconfig).await?;
+    let workplace = Workplace {
+        client: client.clone(),
+        api,
+        browsers: arguments.browsers,
+        concurrency: arguments.concurrency,
+    };
+    let log = AuditLog::new(log);
+
+    let pod = operator::pod_template(&arguments.podloom, &arguments.plugins, api)?;
+    // An operator that is not ours cannot be told to leave the bare client's Browsers alone.
+    let bare = bare::measure(&workplace, &pod, arguments.controller_pid.is_none()).await?;
+    let operator = operator::attend(&arguments, plane.as_ref(), &kubeconfig).await?;
+    let figures = operator::measure(
+        &workplace,
+        &operator,
+        &log,
+        Duration::from_secs(arguments.rest),
+    )
+    .await;
+    drop(operator);
+    let table = report::table(bare.as_ref(), &figures?, arguments.browsers);
+    report::print(&table);
+    if let Some(path) = &arguments.json {
+        report::write(&table, path)?;
+    }
+    Ok(())
+}
+
+async fn client(kubeconfig: &std::path::Path) -> Result<Client> {
+    let text =
+        Kubeconfig::read_from(kubeconfig).with_context(|| kubeconfig.display().to_string())?;
+    let config = kube::Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}

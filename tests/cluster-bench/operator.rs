@@ -1,0 +1,264 @@
+//! The operator at work, or another controller that serves the same API.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use podloom_api::{Kind, SelenosisApi};
+use podloom_control_plane::ControlPlane;
+
+use crate::Arguments;
+use crate::audit::{AuditLog, Requests};
+use crate::bare::NAME;
+use crate::browsers::{Progress, Workplace};
+use crate::process::{Usage, usage};
+
+/// Where the operator works.
+const NAMESPACE: &str = "bench";
+/// Where its Lease is.
+const HOME: &str = "podloom-system";
+/// How often its memory is looked at.
+const SAMPLE: Duration = Duration::from_millis(100);
+/// How long it may take to start.
+const START: Duration = Duration::from_mins(2);
+
+/// A running controller; one that we started ends with this.
+pub(crate) struct Operator {
+    pub(crate) pid: u32,
+    child: Option<Child>,
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _already_ended = child.kill();
+            let _already_ended = child.wait();
+        }
+    }
+}
+
+/// What was measured of it.
+pub(crate) struct Figures {
+    pub(crate) progress: Progress,
+    /// Once it was ready, and nothing had been asked of it.
+    pub(crate) ready: Usage,
+    /// When all Browsers ran.
+    pub(crate) running: Usage,
+    /// The most memory that it held from then on, in bytes.
+    pub(crate) resident_max: u64,
+    pub(crate) start_requests: Option<Requests>,
+    pub(crate) rest: Rest,
+    pub(crate) deletion: Duration,
+    pub(crate) deletion_requests: Option<Requests>,
+}
+
+/// What it did while nothing happened.
+pub(crate) struct Rest {
+    pub(crate) time: Duration,
+    pub(crate) cpu: Duration,
+    pub(crate) requests: Option<Requests>,
+}
+
+/// Installs CRDs and rights.
+pub(crate) fn install(plane: &ControlPlane, api: SelenosisApi) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crds = match api {
+        SelenosisApi::Seed => root.join("crds"),
+        SelenosisApi::Split => root.join("crds/split"),
+    };
+    let rules = root.join("deploy").join(api.name()).join("rbac.yaml");
+    let base = root.join("deploy/base");
+    apply(plane, "-k", &crds)?;
+    for file in [base.join("namespace.yaml"), base.join("rbac.yaml"), rules] {
+        apply(plane, "-f", &file)?;
+    }
+    Ok(())
+}
+
+fn apply(plane: &ControlPlane, option: &str, path: &Path) -> Result<()> {
+    let done = plane
+        .kubectl()
+        .arg("apply")
+        .arg(option)
+        .arg(path)
+        .stdout(Stdio::null())
+        .status()?;
+    if !done.success() {
+        bail!("kubectl apply {option} {} failed", path.display());
+    }
+    Ok(())
+}
+
+/// The pod that the operator would create for the first Browser, as JSON.
+pub(crate) fn pod_template(podloom: &Path, plugins: &Path, api: SelenosisApi) -> Result<String> {
+    let resource = api.resource(Kind::Browser);
+    let browser = format!(
+        "apiVersion: {}\nkind: {}\nmetadata: {{ name: {NAME} }}\nspec: {{ browserName: chrome, browserVersion: '139.0' }}\n",
+        resource.api_version, resource.kind
+    );
+    let config = include_str!("browserconfig.yaml");
+    let config = config.replace(
+        "selenosis.io/v1",
+        &api.resource(Kind::BrowserConfig).api_version,
+    );
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("browser.yaml");
+    std::fs::write(&file, format!("{browser}---\n{config}"))?;
+    let output = Command::new(podloom)
+        .arg("render")
+        .arg("-f")
+        .arg(&file)
+        .arg("--plugins")
+        .arg(plugins)
+        .args(["-o", "json"])
+        .output()
+        .with_context(|| podloom.display().to_string())?;
+    if !output.status.success() {
+        bail!(
+            "podloom render: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Starts the operator, or takes the controller that is there.
+pub(crate) async fn attend(
+    arguments: &Arguments,
+    plane: Option<&ControlPlane>,
+    kubeconfig: &Path,
+) -> Result<Operator> {
+    if let Some(pid) = arguments.controller_pid {
+        usage(pid)?;
+        return Ok(Operator { pid, child: None });
+    }
+    // With the rights that it has when installed, and no more.
+    let kubeconfig = match plane {
+        Some(plane) => plane.kubeconfig_for_service_account(HOME, "podloom")?,
+        None => kubeconfig.to_owned(),
+    };
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let child = Command::new(&arguments.podloom)
+        .arg("run")
+        .arg("--plugins")
+        .arg(&arguments.plugins)
+        .args(["--selenosis-api", &arguments.selenosis_api])
+        .args(["--lease-namespace", HOME])
+        .args(["--http", &format!("127.0.0.1:{port}")])
+        .args(["--concurrency", &arguments.concurrency.to_string()])
+        .env("KUBECONFIG", &kubeconfig)
+        .spawn()
+        .with_context(|| arguments.podloom.display().to_string())?;
+    let operator = Operator {
+        pid: child.id(),
+        child: Some(child),
+    };
+    until_ready(port).await?;
+    Ok(operator)
+}
+
+/// Asks as a kubelet would.
+async fn until_ready(port: u16) -> Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < START {
+        // Nothing else goes on meanwhile, so that it blocks harms nobody; before it listens, there is an error.
+        if ask(port).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+            return Ok(());
+        }
+        tokio::time::sleep(SAMPLE).await;
+    }
+    bail!("the operator did not become ready in {} s", START.as_secs())
+}
+
+fn ask(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Lets it start, keep and delete all Browsers.
+pub(crate) async fn measure(
+    workplace: &Workplace,
+    operator: &Operator,
+    log: &AuditLog,
+    rest: Duration,
+) -> Result<Figures> {
+    workplace.open(NAMESPACE).await?;
+    // Lets it settle: the first look at everything, the Lease, the status of the configuration.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let ready = usage(operator.pid)?;
+    let sampler = Sampler::start(operator.pid);
+
+    eprintln!("operator: {} Browsers", workplace.browsers);
+    let mark = log.mark()?;
+    let progress = workplace.start_all(NAMESPACE).await?;
+    let running = usage(operator.pid)?;
+    // Events come later, and belong to the start.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let start_requests = log.between(mark, log.mark()?)?;
+
+    eprintln!("operator at rest: {} s", rest.as_secs());
+    let rest = at_rest(operator, log, rest).await?;
+
+    eprintln!("operator: deletion");
+    let mark = log.mark()?;
+    let deletion = workplace.delete_all(NAMESPACE).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let deletion_requests = log.between(mark, log.mark()?)?;
+    Ok(Figures {
+        progress,
+        ready,
+        running,
+        resident_max: sampler.stop(),
+        start_requests,
+        rest,
+        deletion,
+        deletion_requests,
+    })
+}
+
+async fn at_rest(operator: &Operator, log: &AuditLog, time: Duration) -> Result<Rest> {
+    // Events that wait to be sent are no rest yet.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (mark, before) = (log.mark()?, usage(operator.pid)?);
+    tokio::time::sleep(time).await;
+    let after = usage(operator.pid)?;
+    Ok(Rest {
+        time,
+        cpu: after.cpu.saturating_sub(before.cpu),
+        requests: log.between(mark, log.mark()?)?,
+    })
+}
+
+/// Looks at a process's memory until it is stopped.
+struct Sampler {
+    most: Arc<AtomicU64>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Sampler {
+    fn start(pid: u32) -> Self {
+        let most = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&most);
+        let task = tokio::spawn(async move {
+            while let Ok(usage) = usage(pid) {
+                seen.fetch_max(usage.resident, Ordering::Relaxed);
+                tokio::time::sleep(SAMPLE).await;
+            }
+        });
+        Self { most, task }
+    }
+
+    fn stop(self) -> u64 {
+        self.task.abort();
+        self.most.load(Ordering::Relaxed)
+    }
+}

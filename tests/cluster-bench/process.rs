@@ -1,0 +1,52 @@
+//! What a process uses, as the kernel tells it.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// Processor time and memory of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
+    /// Resident now, in bytes.
+    pub(crate) resident: u64,
+    /// Resident at most since its start, in bytes.
+    pub(crate) peak: u64,
+}
+
+/// Ticks of a second in /proc; 100 on every Linux that Rust supports.
+const TICKS: f64 = 100.0;
+
+/// Reads what a process has used so far.
+pub(crate) fn usage(pid: u32) -> Result<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("process {pid} has ended"))?;
+    // The name is in parentheses and may hold anything; utime and stime are the 14th and 15th field.
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let ticks: f64 = after_name
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kilobytes = |key: &str| {
+        status
+            .lines()
+            .find_map(|line| {
+                line.strip_prefix(key)?
+                    .trim()
+                    .strip_suffix(" kB")?
+                    .trim()
+                    .parse::<u64>()
+                    .ok()
+            })
+            .unwrap_or_default()
+    };
+    Ok(Usage {
+        cpu: Duration::from_secs_f64(ticks / TICKS),
+        resident: kilobytes("VmRSS:") * 1024,
+        peak: kilobytes("VmHWM:") * 1024,
+    })
+}

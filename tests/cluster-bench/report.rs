@@ -1,0 +1,190 @@
+//! The figures, as a table for people and as JSON.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use crate::audit::{Requests, is_beside, is_reading, is_write};
+use crate::browsers::Progress;
+use crate::operator::{Figures, Rest};
+
+/// One line.
+pub(crate) struct Line {
+    what: String,
+    key: Option<&'static str>,
+    value: Value,
+    goal: Option<f64>,
+}
+
+/// Lines in the making.
+#[derive(Default)]
+struct Table(Vec<Line>);
+
+impl Table {
+    /// A figure for people alone.
+    fn tell(&mut self, what: &str, value: Value) {
+        self.add(what, None, value, None);
+    }
+
+    /// A figure that the JSON has too.
+    fn figure(&mut self, what: &str, key: &'static str, value: Value) {
+        self.add(what, Some(key), value, None);
+    }
+
+    /// A figure that must not be higher than its goal.
+    fn goal(&mut self, what: &str, key: &'static str, value: Value, goal: f64) {
+        self.add(what, Some(key), value, Some(goal));
+    }
+
+    fn add(&mut self, what: &str, key: Option<&'static str>, value: Value, goal: Option<f64>) {
+        self.0.push(Line {
+            what: what.to_owned(),
+            key,
+            value,
+            goal,
+        });
+    }
+
+    fn requests(&mut self, requests: &Requests, browsers: usize) {
+        for (request, count) in requests {
+            self.tell(&format!("  {request}"), rounded(share(*count, browsers)));
+        }
+    }
+}
+
+/// Makes the table.
+pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize) -> Vec<Line> {
+    let mut table = Table::default();
+    times(&mut table, bare, &figures.progress);
+    if let Some(requests) = &figures.start_requests {
+        start_requests(&mut table, requests, browsers);
+    }
+    resources(&mut table, figures);
+    rest(&mut table, &figures.rest);
+    let deletion = seconds(figures.deletion);
+    table.figure("all deleted and gone, s", "deletion_seconds", deletion);
+    if let Some(requests) = &figures.deletion_requests {
+        table.requests(requests, browsers);
+    }
+    table.0
+}
+
+fn times(table: &mut Table, bare: Option<&Progress>, operator: &Progress) {
+    let created = seconds(operator.last_created);
+    table.tell("operator: all Browser objects created, s", created);
+    let pod = seconds(operator.last_pod);
+    table.figure("operator: last pod created, s", "last_pod_seconds", pod);
+    let running = seconds(operator.last_running);
+    let what = "operator: last Running in status, s";
+    table.figure(what, "last_running_seconds", running);
+    let Some(bare) = bare else {
+        return;
+    };
+    let created = seconds(bare.last_created);
+    table.tell("bare client: all Browser objects created, s", created);
+    let pod = seconds(bare.last_pod);
+    table.tell("bare client: last pod created, s", pod);
+    let what = "bare client: last Running in status, s";
+    table.figure(what, "bare_client_seconds", seconds(bare.last_running));
+    let ratio = operator.last_running.as_secs_f64() / bare.last_running.as_secs_f64();
+    let what = "operator against bare client";
+    table.goal(what, "browsers_vs_bare_client", rounded(ratio), 1.5);
+}
+
+fn start_requests(table: &mut Table, requests: &Requests, browsers: usize) {
+    let work: usize = requests
+        .iter()
+        .filter(|(request, _)| !is_beside(request) && !is_reading(request))
+        .map(|(_, count)| count)
+        .sum();
+    let what = "requests per Browser, creation to Running, Events apart";
+    let work = rounded(share(work, browsers));
+    table.goal(what, "requests_per_browser", work, 4.0);
+    table.requests(requests, browsers);
+}
+
+fn resources(table: &mut Table, figures: &Figures) {
+    let cpu = figures.running.cpu.saturating_sub(figures.ready.cpu);
+    let what = "processor time from creation to Running, s";
+    table.figure(what, "operator_cpu_seconds", seconds(cpu));
+    let what = "memory at most once plugins are compiled, MiB";
+    let resident = mebibytes(figures.resident_max);
+    table.goal(what, "operator_rss_mib", resident, 64.0);
+    let what = "memory at most while plugins were compiled, MiB";
+    table.figure(what, "compile_peak_mib", mebibytes(figures.ready.peak));
+}
+
+fn rest(table: &mut Table, rest: &Rest) {
+    if let Some(requests) = &rest.requests {
+        let writes: usize = requests
+            .iter()
+            .filter(|(request, _)| is_write(request) && !is_beside(request))
+            .map(|(_, count)| count)
+            .sum();
+        let time = rest.time.as_secs();
+        let what = format!("writes in {time} s at rest, the Lease apart");
+        table.goal(&what, "rest_writes", json!(writes), 0.0);
+        for (request, count) in requests {
+            table.tell(&format!("  {request}"), json!(count));
+        }
+    }
+    let what = "processor time at rest, s";
+    table.figure(what, "rest_cpu_seconds", seconds(rest.cpu));
+}
+
+/// Prints the table on standard error, where progress goes too.
+pub(crate) fn print(lines: &[Line]) {
+    eprintln!(
+        "\n{:<58} {:<24} {:>9} {:>12}",
+        "what", "key", "reached", "goal"
+    );
+    for line in lines {
+        let goal = line
+            .goal
+            .map(|goal| format!("at most {goal}"))
+            .unwrap_or_default();
+        let missed = match (line.goal, line.value.as_f64()) {
+            (Some(goal), Some(value)) if value > goal => "  MISSED",
+            _ => "",
+        };
+        let key = line.key.unwrap_or_default();
+        eprintln!(
+            "{:<58} {key:<24} {:>9} {goal:>12}{missed}",
+            line.what,
+            line.value.to_string()
+        );
+    }
+}
+
+/// Writes the figures that have a key.
+pub(crate) fn write(lines: &[Line], path: &Path) -> Result<()> {
+    let object: Map<String, Value> = lines
+        .iter()
+        .filter_map(|line| Some((line.key?.to_owned(), line.value.clone())))
+        .collect();
+    let text = serde_json::to_string_pretty(&object)? + "\n";
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of requests are far below 2^52"
+)]
+fn share(count: usize, browsers: usize) -> f64 {
+    count as f64 / browsers as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn mebibytes(bytes: u64) -> Value {
+    rounded(bytes as f64 / 1_048_576.0)
+}
+
+fn seconds(time: Duration) -> Value {
+    rounded(time.as_secs_f64())
+}
+
+fn rounded(value: f64) -> Value {
+    json!((value * 100.0).round() / 100.0)
+}
