@@ -73,7 +73,7 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
     if world.is_deleted() {
         return plan_deleted(world, timeouts, now);
     }
-    if matches!(world.phase(), Some(Phase::Failed | Phase::Succeeded)) {
+    if world.is_over() {
         return plan_ended(world, timeouts, now);
     }
     if let Some(patch) = missing_metadata(world) {

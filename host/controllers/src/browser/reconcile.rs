@@ -103,7 +103,8 @@ impl BrowserController {
             return Ok(world);
         }
         world.pod = self.memory.created_pod(metadata);
-        if world.pod.is_none() && world.had_pod() {
+        // Only a living session is lost with its pod; for one that goes, a pod that hides is left to garbage collection.
+        if world.pod.is_none() && world.had_pod() && !world.is_over() {
             world.pod = read_pod(&ctx.client, &namespace, &name)
                 .await?
                 .map(Arc::new);

@@ -51,6 +51,11 @@ impl World {
         self.browser.metadata.deletion_timestamp.is_some()
     }
 
+    /// Whether nothing is left to decide but how the Browser goes.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_deleted() || matches!(self.phase(), Some(Phase::Failed | Phase::Succeeded))
+    }
+
     pub(crate) fn has_finalizer(&self) -> bool {
         self.finalizers()
             .iter()
