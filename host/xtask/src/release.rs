@@ -11,6 +11,10 @@ use anyhow::{Context, Result};
 
 use crate::run;
 
+/// Linked statically; and randomness comes from the kernel's call. By default the crate getrandom looks that call up in a shared
+/// library, of which there is none here, and then needs /dev/urandom, which an empty directory does not have.
+const FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
+
 /// Builds the operator for this machine and returns where it is.
 ///
 /// Everybody who needs it builds it here, so that it is compiled once, whoever comes first.
@@ -33,7 +37,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     if is_linux(&triple) {
         // With --target, this reaches what is shipped and neither build scripts nor procedural macros, which cannot be static.
-        cargo.env(flags_variable(&triple), "-C target-feature=+crt-static");
+        cargo.env(flags_variable(&triple), FLAGS);
     }
     eprintln!("building the operator for {triple}; the first time takes minutes");
     run::succeed(&mut cargo).context(

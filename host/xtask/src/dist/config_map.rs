@@ -23,11 +23,17 @@ pub(super) fn applied_bytes(bundle: &Path) -> Result<usize> {
     Ok(total)
 }
 
+/// The bytes in a line of kustomize's base64; a line's end takes two more in JSON.
+const LINE: usize = 70;
+
 /// `"name":"value",` where a text is quoted and anything else is base64.
 fn entry_bytes(name: &str, contents: &[u8]) -> usize {
     let value = match std::str::from_utf8(contents) {
         Ok(text) => serde_json::Value::from(text).to_string().len(),
-        Err(_) => contents.len().div_ceil(3) * 4 + 2,
+        Err(_) => {
+            let base64 = contents.len().div_ceil(3) * 4;
+            base64 + base64.div_ceil(LINE) * 2 + 2
+        }
     };
     name.len() + 4 + value
 }
