@@ -100,6 +100,7 @@ pub async fn run(
     readiness: Readiness,
     stop: CancellationToken,
 ) -> Result<(), ControllerError> {
+    let starting = readiness.await_cache("controllers".to_owned());
     let (events, send_events) =
         Events::new(setup.client.clone(), "podloom", setup.instance.clone());
     let ctx = Arc::new(Context {
@@ -109,7 +110,10 @@ pub async fn run(
         timeouts: setup.timeouts.clone(),
         metrics: setup.metrics.clone(),
     });
-    let (namespaces, watch_namespaces) = namespaces::watch(&ctx, &readiness).await;
+    let (namespaces, watch_namespaces) = tokio::select! {
+        watched = namespaces::watch(&ctx, &readiness) => watched,
+        () = stop.cancelled() => return Ok(()),
+    };
     let scopes = match setup.namespaces.as_slice() {
         [] => vec![None],
         some => some.iter().cloned().map(Some).collect(),
@@ -122,9 +126,9 @@ pub async fn run(
             readiness: readiness.clone(),
             stop: stop.clone(),
         };
-        scope::run(scope, &setup)
+        scope::run(&scope, &setup)
     }));
-    drop(ctx);
+    drop((ctx, starting));
     let mut send_events = std::pin::pin!(send_events);
     tokio::select! {
         _ = controllers => {}

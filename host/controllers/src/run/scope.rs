@@ -6,7 +6,7 @@ mod configs;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::future;
+use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::reflector::Store;
@@ -31,11 +31,11 @@ pub(super) struct Scope {
     pub(super) stop: CancellationToken,
 }
 
-/// Runs both controllers of a scope until they are stopped.
-pub(super) async fn run(scope: Scope, setup: &Setup) {
-    let browsers = browsers::run(&scope, setup);
-    let configs = configs::run(&scope, setup);
-    future::join(browsers, configs).await;
+/// Runs both controllers of a scope until they are stopped. Their caches are awaited from this call on, not from its first poll.
+pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
+    let browsers = browsers::run(scope, setup);
+    let configs = configs::run(scope, setup);
+    future::join(browsers, configs).map(drop)
 }
 
 impl Scope {
@@ -86,9 +86,9 @@ impl Scope {
     }
 }
 
-/// A page of a list is 500 objects, so that starting with many takes little memory.
+/// A page of a list is 100 objects, so that starting with many takes little memory.
 fn watching() -> watcher::Config {
-    watcher::Config::default().page_size(500)
+    watcher::Config::default().page_size(100)
 }
 
 fn drop_managed_fields<K: Resource>(object: &mut K) {
