@@ -1,6 +1,8 @@
 //! Settings of a security context that stand alone, of the pod or of a container: AppArmor, SELinux, Windows' host processes,
 //! and those that only containers have.
 
+use std::borrow::Cow;
+
 use crate::inherit::is_confined;
 use crate::plan::{Plan, at};
 use crate::policy::Policy;
@@ -24,7 +26,7 @@ const BASELINE_CAPABILITIES: [&str; 13] = [
 
 /// A security context.
 pub(crate) struct Place<'p> {
-    pub(crate) context: &'p SecurityContext,
+    pub(crate) context: &'p SecurityContext<'p>,
     /// Whether it may be changed.
     pub(crate) writable: bool,
 }
@@ -170,7 +172,7 @@ fn check_privilege_escalation(policy: &Policy, place: &Place, plan: &mut Plan) {
     }
 }
 
-fn names(capabilities: &[Option<String>], name: &str) -> bool {
+fn names(capabilities: &[Option<Cow<'_, str>>], name: &str) -> bool {
     capabilities
         .iter()
         .any(|capability| capability.as_deref() == Some(name))

@@ -44,7 +44,7 @@ fn holds(exemption: &Exemption, request: &Request, pod: &Pod, spec: &Spec) -> Re
     // An empty name is no name, and the old field counts where the new one is empty: as the API server has it.
     let named = [&spec.service_account_name, &spec.service_account];
     let account = named.into_iter().flatten().find(|name| !name.is_empty());
-    if !accounts.is_empty() && !matches_any(accounts, account.map_or("default", String::as_str)) {
+    if !accounts.is_empty() && !matches_any(accounts, account.map_or("default", |name| name)) {
         return Ok(false);
     }
     has_labels(pod, &exemption.match_labels)

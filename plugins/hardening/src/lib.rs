@@ -25,7 +25,7 @@ use crate::config::{Mode, Profile};
 use crate::context::Place;
 use crate::plan::Plan;
 use crate::policy::Policy;
-use crate::view::{Container, Spec};
+use crate::view::{Container, Spec, View};
 
 /// On the API server's image of a pod that a node runs by itself. The kubelet deletes one that differs from its file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -54,11 +54,16 @@ impl Mutator for Hardening {
         if config.mode == Mode::Off {
             return Ok(());
         }
-        let (spec, mut containers) = view::read(pod, config)?;
+        let text = view::text(pod, config)?;
+        let View {
+            spec,
+            mut containers,
+            metadata,
+        } = view::read(&text)?;
         if exempt::apply(&config.exemptions, request, pod, &spec, &mut containers)? {
             return Ok(());
         }
-        let annotations = pod.keys("/metadata/annotations")?;
+        let annotations = metadata.annotations.0;
         let mirror = annotations.iter().any(|key| key == MIRROR);
         if mirror {
             note("the pod is a mirror of one that its node runs: checked, never changed");

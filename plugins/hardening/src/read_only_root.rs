@@ -18,7 +18,7 @@ pub(crate) fn fill(config: &ReadOnlyRoot, spec: &Spec, containers: &[Container],
     let mut names: Vec<String> = spec
         .volumes
         .iter()
-        .filter_map(|volume| volume.name.clone())
+        .filter_map(|volume| volume.name.as_deref().map(str::to_owned))
         .collect();
     for container in containers
         .iter()
@@ -91,7 +91,7 @@ fn directories<'c>(config: &'c ReadOnlyRoot, container: &Container) -> Vec<(&'c 
 }
 
 /// The paths at which a container mounts volumes, without a slash at the end.
-pub(crate) fn mount_paths(container: &Container) -> impl Iterator<Item = &str> {
+pub(crate) fn mount_paths<'c>(container: &'c Container<'_>) -> impl Iterator<Item = &'c str> {
     let mounts = container.volume_mounts.iter();
     mounts.filter_map(|mount| Some(mount.mount_path.as_deref()?.trim_end_matches('/')))
 }

@@ -1,5 +1,7 @@
 //! What violates the profile and no plugin can mend: the host's namespaces, ports and paths, volumes, sysctls, annotations.
 
+use std::borrow::Cow;
+
 use podloom_plugin_sdk::{Error, Pod, path};
 
 use crate::plan::{Plan, at};
@@ -79,13 +81,13 @@ pub(crate) fn check_pod(policy: &Policy, spec: &Spec, plan: &mut Plan) {
 }
 
 /// The source that makes a volume a forbidden one: a path of the host before others.
-fn forbidden_source<'v>(policy: &Policy, volume: &'v Volume) -> Option<&'v str> {
+fn forbidden_source<'v>(policy: &Policy, volume: &'v Volume<'v>) -> Option<&'v str> {
     let sources = || {
         volume
             .sources
             .iter()
             .filter(|source| source.present)
-            .map(|source| source.field.as_str())
+            .map(|source| &*source.field)
     };
     if let Some(host_path) = sources().find(|source| *source == "hostPath") {
         return Some(host_path);
@@ -139,7 +141,7 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
 /// Checks the annotations that once named profiles.
 pub(crate) fn check_annotations(
     policy: &Policy,
-    keys: &[String],
+    keys: &[Cow<'_, str>],
     containers: &[Container],
     pod: &Pod,
     plan: &mut Plan,

@@ -5,40 +5,87 @@
 mod fields;
 mod read;
 mod security_context;
+mod volume;
+
+use std::borrow::Cow;
 
 use podloom_plugin_sdk::{Error, Pod, json, path};
 
 use self::fields::fields;
 use self::read::{Fields, List, Object, Target};
 pub(crate) use self::security_context::{Options, SecurityContext};
+pub(crate) use self::volume::Volume;
 use crate::config::Config;
 
-const SPEC: &str = "/spec";
 /// What follows a container's path in that of its security context.
 const CONTEXT: &str = "/securityContext";
 
+/// All that is looked at.
+#[derive(Default)]
+pub(crate) struct View<'p> {
+    pub(crate) spec: Spec<'p>,
+    /// The containers of all three lists, in the order in which they start.
+    pub(crate) containers: Vec<Container<'p>>,
+    pub(crate) metadata: Metadata<'p>,
+}
+
+impl<'p> Fields<'p> for View<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
+            "metadata" => Target::Object(Object::Metadata(&mut self.metadata)),
+            "spec" => Target::Object(Object::Spec(&mut self.spec)),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Metadata<'p> {
+    pub(crate) annotations: Keys<'p>,
+}
+
+impl<'p> Fields<'p> for Metadata<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
+            "annotations" => Target::Object(Object::Keys(&mut self.annotations)),
+            _ => Target::Nothing,
+        }
+    }
+}
+
+/// The keys of a map, whose values do not matter.
+#[derive(Default)]
+pub(crate) struct Keys<'p>(pub(crate) Vec<Cow<'p, str>>);
+
+impl<'p> Fields<'p> for Keys<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        self.0.push(key);
+        Target::Nothing
+    }
+}
+
 /// The pod's specification.
 #[derive(Default)]
-pub(crate) struct Spec {
+pub(crate) struct Spec<'p> {
     pub(crate) host_network: Option<bool>,
     pub(crate) host_pid: Option<bool>,
     pub(crate) host_ipc: Option<bool>,
     pub(crate) host_users: Option<bool>,
-    pub(crate) os: Named,
-    pub(crate) node_selector: NodeSelector,
-    pub(crate) service_account_name: Option<String>,
-    pub(crate) service_account: Option<String>,
+    pub(crate) os: Named<'p>,
+    pub(crate) node_selector: NodeSelector<'p>,
+    pub(crate) service_account_name: Option<Cow<'p, str>>,
+    pub(crate) service_account: Option<Cow<'p, str>>,
     pub(crate) automount_service_account_token: Option<bool>,
     pub(crate) enable_service_links: Option<bool>,
     pub(crate) resources: bool,
-    pub(crate) security_context: SecurityContext,
-    pub(crate) volumes: Vec<Volume>,
-    containers: Containers,
+    pub(crate) security_context: SecurityContext<'p>,
+    pub(crate) volumes: Vec<Volume<'p>>,
+    containers: Containers<'p>,
 }
 
-impl Fields for Spec {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Spec<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "hostNetwork" => Target::Flag(&mut self.host_network),
             "hostPID" => Target::Flag(&mut self.host_pid),
             "hostIPC" => Target::Flag(&mut self.host_ipc),
@@ -66,13 +113,13 @@ impl Fields for Spec {
 
 /// Something that has a name: an operating system, a sysctl.
 #[derive(Default)]
-pub(crate) struct Named {
-    pub(crate) name: Option<String>,
+pub(crate) struct Named<'p> {
+    pub(crate) name: Option<Cow<'p, str>>,
 }
 
-impl Fields for Named {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Named<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "name" => Target::Text(&mut self.name),
             _ => Target::Nothing,
         }
@@ -80,13 +127,13 @@ impl Fields for Named {
 }
 
 #[derive(Default)]
-pub(crate) struct NodeSelector {
-    pub(crate) os: Option<String>,
+pub(crate) struct NodeSelector<'p> {
+    pub(crate) os: Option<Cow<'p, str>>,
 }
 
-impl Fields for NodeSelector {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for NodeSelector<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "kubernetes.io/os" => Target::Text(&mut self.os),
             _ => Target::Nothing,
         }
@@ -95,18 +142,18 @@ impl Fields for NodeSelector {
 
 /// A container of any of the three lists.
 #[derive(Default)]
-pub(crate) struct Container {
-    pub(crate) name: Option<String>,
-    pub(crate) image: Option<String>,
-    pub(crate) image_pull_policy: Option<String>,
+pub(crate) struct Container<'p> {
+    pub(crate) name: Option<Cow<'p, str>>,
+    pub(crate) image: Option<Cow<'p, str>>,
+    pub(crate) image_pull_policy: Option<Cow<'p, str>>,
     pub(crate) resources: Resources,
-    pub(crate) security_context: SecurityContext,
+    pub(crate) security_context: SecurityContext<'p>,
     pub(crate) ports: Vec<Port>,
-    pub(crate) volume_mounts: Vec<Mount>,
-    pub(crate) liveness_probe: Handler,
-    pub(crate) readiness_probe: Handler,
-    pub(crate) startup_probe: Handler,
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) volume_mounts: Vec<Mount<'p>>,
+    pub(crate) liveness_probe: Handler<'p>,
+    pub(crate) readiness_probe: Handler<'p>,
+    pub(crate) startup_probe: Handler<'p>,
+    pub(crate) lifecycle: Lifecycle<'p>,
     /// The path of the list that it is in.
     list: &'static str,
     /// Whether it may be changed: ephemeral containers may not.
@@ -115,7 +162,7 @@ pub(crate) struct Container {
     pub(crate) exempt: bool,
 }
 
-impl Container {
+impl Container<'_> {
     /// Its path in the pod.
     pub(crate) fn path(&self) -> &str {
         let path = &self.security_context.path;
@@ -137,9 +184,9 @@ impl Container {
     }
 }
 
-impl Fields for Container {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Container<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "name" => Target::Text(&mut self.name),
             "image" => Target::Text(&mut self.image),
             "imagePullPolicy" => Target::Text(&mut self.image_pull_policy),
@@ -164,9 +211,9 @@ pub(crate) struct Resources {
     pub(crate) requests: bool,
 }
 
-impl Fields for Resources {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Resources {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "limits" => Target::Presence(&mut self.limits),
             "requests" => Target::Presence(&mut self.requests),
             _ => Target::Nothing,
@@ -179,9 +226,9 @@ pub(crate) struct Port {
     pub(crate) host_port: Option<i64>,
 }
 
-impl Fields for Port {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Port {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "hostPort" => Target::Integer(&mut self.host_port),
             _ => Target::Nothing,
         }
@@ -189,13 +236,13 @@ impl Fields for Port {
 }
 
 #[derive(Default)]
-pub(crate) struct Mount {
-    pub(crate) mount_path: Option<String>,
+pub(crate) struct Mount<'p> {
+    pub(crate) mount_path: Option<Cow<'p, str>>,
 }
 
-impl Fields for Mount {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Mount<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "mountPath" => Target::Text(&mut self.mount_path),
             _ => Target::Nothing,
         }
@@ -204,14 +251,14 @@ impl Fields for Mount {
 
 /// A probe or a hook.
 #[derive(Default)]
-pub(crate) struct Handler {
-    pub(crate) http_get: Address,
-    pub(crate) tcp_socket: Address,
+pub(crate) struct Handler<'p> {
+    pub(crate) http_get: Address<'p>,
+    pub(crate) tcp_socket: Address<'p>,
 }
 
-impl Fields for Handler {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Handler<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "httpGet" => Target::Object(Object::Address(&mut self.http_get)),
             "tcpSocket" => Target::Object(Object::Address(&mut self.tcp_socket)),
             _ => Target::Nothing,
@@ -220,13 +267,13 @@ impl Fields for Handler {
 }
 
 #[derive(Default)]
-pub(crate) struct Address {
-    pub(crate) host: Option<String>,
+pub(crate) struct Address<'p> {
+    pub(crate) host: Option<Cow<'p, str>>,
 }
 
-impl Fields for Address {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Address<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "host" => Target::Text(&mut self.host),
             _ => Target::Nothing,
         }
@@ -234,14 +281,14 @@ impl Fields for Address {
 }
 
 #[derive(Default)]
-pub(crate) struct Lifecycle {
-    pub(crate) post_start: Handler,
-    pub(crate) pre_stop: Handler,
+pub(crate) struct Lifecycle<'p> {
+    pub(crate) post_start: Handler<'p>,
+    pub(crate) pre_stop: Handler<'p>,
 }
 
-impl Fields for Lifecycle {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
+impl<'p> Fields<'p> for Lifecycle<'p> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
+        match &*key {
             "postStart" => Target::Object(Object::Handler(&mut self.post_start)),
             "preStop" => Target::Object(Object::Handler(&mut self.pre_stop)),
             _ => Target::Nothing,
@@ -249,85 +296,21 @@ impl Fields for Lifecycle {
     }
 }
 
-/// A volume.
-#[derive(Default)]
-pub(crate) struct Volume {
-    pub(crate) name: Option<String>,
-    pub(crate) projected: Projected,
-    /// Its other sources; one alone in a valid pod. A volume without any becomes an emptyDir.
-    pub(crate) sources: Vec<Source>,
-}
-
-/// A kind of volume, named by its field.
-pub(crate) struct Source {
-    pub(crate) field: String,
-    pub(crate) present: bool,
-}
-
-impl Fields for Volume {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
-            "name" => Target::Text(&mut self.name),
-            "projected" => Target::Object(Object::Projected(&mut self.projected)),
-            _ => {
-                let source = Source {
-                    field: key.to_owned(),
-                    present: false,
-                };
-                self.sources.push(source);
-                match self.sources.last_mut() {
-                    Some(source) => Target::Presence(&mut source.present),
-                    None => Target::Nothing,
-                }
-            }
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Projected {
-    pub(crate) present: bool,
-    pub(crate) sources: Vec<Projection>,
-}
-
-impl Fields for Projected {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
-            "sources" => Target::List(List::Projections(&mut self.sources)),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Projection {
-    pub(crate) service_account_token: bool,
-}
-
-impl Fields for Projection {
-    fn field(&mut self, key: &str) -> Target<'_> {
-        match key {
-            "serviceAccountToken" => Target::Presence(&mut self.service_account_token),
-            _ => Target::Nothing,
-        }
-    }
-}
-
 /// The containers of all three lists.
 #[derive(Default)]
-struct Containers {
+struct Containers<'p> {
     /// Where those that are being read are, and whether they may be changed.
     list: (&'static str, bool),
-    all: Vec<Container>,
+    all: Vec<Container<'p>>,
 }
 
-impl Containers {
-    fn of(&mut self, list: &'static str, writable: bool) -> Target<'_> {
+impl<'p> Containers<'p> {
+    fn of(&mut self, list: &'static str, writable: bool) -> Target<'_, 'p> {
         self.list = (list, writable);
         Target::List(List::Containers(self))
     }
 
-    fn add(&mut self) -> &mut Container {
+    fn add(&mut self) -> &mut Container<'p> {
         let (list, writable) = self.list;
         self.all.push_mut(Container {
             list,
@@ -337,22 +320,23 @@ impl Containers {
     }
 }
 
-/// Reads the specification, and its containers: those of all three lists, in the order in which they start.
-pub(crate) fn read(pod: &Pod, config: &Config) -> Result<(Spec, Vec<Container>), Error> {
-    let mut spec = Spec::default();
-    if let Some(text) = pod.view_json(SPEC, &fields(config))? {
-        json::from_str_seed(&text, Target::Object(Object::Spec(&mut spec))).map_err(|error| {
-            Error::Decode {
-                path: SPEC.to_owned(),
-                message: error.to_string(),
-            }
-        })?;
+/// Asks for what matters with this configuration, in one call.
+pub(crate) fn text(pod: &Pod, config: &Config) -> Result<String, Error> {
+    Ok(pod.view_json("", &fields(config))?.unwrap_or_default())
+}
+
+/// Reads that text, of which the view borrows what needs no unescaping.
+pub(crate) fn read(text: &str) -> Result<View<'_>, Error> {
+    let mut view = View::default();
+    if !text.is_empty() {
+        json::from_str_seed(text, Target::Object(Object::View(&mut view))).map_err(wrong)?;
     }
+    let spec = &mut view.spec;
     spec.security_context.path.push_str("/spec/securityContext");
-    let mut containers = std::mem::take(&mut spec.containers.all);
+    view.containers = std::mem::take(&mut spec.containers.all);
     let mut list = "";
     let mut index = 0;
-    for container in &mut containers {
+    for container in &mut view.containers {
         if container.list != list {
             list = container.list;
             index = 0;
@@ -360,5 +344,18 @@ pub(crate) fn read(pod: &Pod, config: &Config) -> Result<(Spec, Vec<Container>),
         container.security_context.path = container.context_path(index);
         index += 1;
     }
-    Ok((spec, containers))
+    Ok(view)
+}
+
+/// The reader names the place without its first slash.
+fn wrong(error: json::Error) -> Error {
+    let message = error.to_string();
+    let (path, message) = match message.strip_prefix("spec/") {
+        Some(message) => ("/spec", message),
+        None => ("", message.as_str()),
+    };
+    Error::Decode {
+        path: path.to_owned(),
+        message: message.to_owned(),
+    }
 }

@@ -1,4 +1,4 @@
-//! Which fields are looked at, as paths below `/spec`.
+//! Which fields are looked at.
 
 use crate::config::{Config, Report};
 use crate::policy::PROBE_HOSTS;
@@ -6,64 +6,65 @@ use crate::policy::PROBE_HOSTS;
 /// Small objects are named whole, and so are ephemeral containers: most pods have none.
 /// The lists of containers come in the order in which they start.
 const ALWAYS: &[&str] = &[
-    "/hostNetwork",
-    "/hostPID",
-    "/hostIPC",
-    "/hostUsers",
-    "/os",
-    "/nodeSelector/kubernetes.io~1os",
-    "/securityContext",
-    "/volumes",
-    "/initContainers/*/name",
-    "/initContainers/*/securityContext",
-    "/initContainers/*/ports/*/hostPort",
-    "/containers/*/name",
-    "/containers/*/securityContext",
-    "/containers/*/ports/*/hostPort",
-    "/ephemeralContainers",
+    "/metadata/annotations",
+    "/spec/hostNetwork",
+    "/spec/hostPID",
+    "/spec/hostIPC",
+    "/spec/hostUsers",
+    "/spec/os",
+    "/spec/nodeSelector/kubernetes.io~1os",
+    "/spec/securityContext",
+    "/spec/volumes",
+    "/spec/initContainers/*/name",
+    "/spec/initContainers/*/securityContext",
+    "/spec/initContainers/*/ports/*/hostPort",
+    "/spec/containers/*/name",
+    "/spec/containers/*/securityContext",
+    "/spec/containers/*/ports/*/hostPort",
+    "/spec/ephemeralContainers",
 ];
 const HANDLERS: &[&str] = &[
-    "/initContainers/*/livenessProbe/httpGet/host",
-    "/initContainers/*/livenessProbe/tcpSocket/host",
-    "/initContainers/*/readinessProbe/httpGet/host",
-    "/initContainers/*/readinessProbe/tcpSocket/host",
-    "/initContainers/*/startupProbe/httpGet/host",
-    "/initContainers/*/startupProbe/tcpSocket/host",
-    "/initContainers/*/lifecycle/postStart/httpGet/host",
-    "/initContainers/*/lifecycle/postStart/tcpSocket/host",
-    "/initContainers/*/lifecycle/preStop/httpGet/host",
-    "/initContainers/*/lifecycle/preStop/tcpSocket/host",
-    "/containers/*/livenessProbe/httpGet/host",
-    "/containers/*/livenessProbe/tcpSocket/host",
-    "/containers/*/readinessProbe/httpGet/host",
-    "/containers/*/readinessProbe/tcpSocket/host",
-    "/containers/*/startupProbe/httpGet/host",
-    "/containers/*/startupProbe/tcpSocket/host",
-    "/containers/*/lifecycle/postStart/httpGet/host",
-    "/containers/*/lifecycle/postStart/tcpSocket/host",
-    "/containers/*/lifecycle/preStop/httpGet/host",
-    "/containers/*/lifecycle/preStop/tcpSocket/host",
+    "/spec/initContainers/*/livenessProbe/httpGet/host",
+    "/spec/initContainers/*/livenessProbe/tcpSocket/host",
+    "/spec/initContainers/*/readinessProbe/httpGet/host",
+    "/spec/initContainers/*/readinessProbe/tcpSocket/host",
+    "/spec/initContainers/*/startupProbe/httpGet/host",
+    "/spec/initContainers/*/startupProbe/tcpSocket/host",
+    "/spec/initContainers/*/lifecycle/postStart/httpGet/host",
+    "/spec/initContainers/*/lifecycle/postStart/tcpSocket/host",
+    "/spec/initContainers/*/lifecycle/preStop/httpGet/host",
+    "/spec/initContainers/*/lifecycle/preStop/tcpSocket/host",
+    "/spec/containers/*/livenessProbe/httpGet/host",
+    "/spec/containers/*/livenessProbe/tcpSocket/host",
+    "/spec/containers/*/readinessProbe/httpGet/host",
+    "/spec/containers/*/readinessProbe/tcpSocket/host",
+    "/spec/containers/*/startupProbe/httpGet/host",
+    "/spec/containers/*/startupProbe/tcpSocket/host",
+    "/spec/containers/*/lifecycle/postStart/httpGet/host",
+    "/spec/containers/*/lifecycle/postStart/tcpSocket/host",
+    "/spec/containers/*/lifecycle/preStop/httpGet/host",
+    "/spec/containers/*/lifecycle/preStop/tcpSocket/host",
 ];
-const IMAGES: &[&str] = &["/initContainers/*/image", "/containers/*/image"];
+const IMAGES: &[&str] = &["/spec/initContainers/*/image", "/spec/containers/*/image"];
 const PULL_POLICIES: &[&str] = &[
-    "/initContainers/*/imagePullPolicy",
-    "/containers/*/imagePullPolicy",
+    "/spec/initContainers/*/imagePullPolicy",
+    "/spec/containers/*/imagePullPolicy",
 ];
 /// Only whether limits and requests are there counts: none has a resource without a name, so each is shown as an empty object.
 const RESOURCES: &[&str] = &[
-    "/resources",
-    "/initContainers/*/resources/limits/",
-    "/initContainers/*/resources/requests/",
-    "/containers/*/resources/limits/",
-    "/containers/*/resources/requests/",
+    "/spec/resources",
+    "/spec/initContainers/*/resources/limits/",
+    "/spec/initContainers/*/resources/requests/",
+    "/spec/containers/*/resources/limits/",
+    "/spec/containers/*/resources/requests/",
 ];
 const MOUNTS: &[&str] = &[
-    "/initContainers/*/volumeMounts/*/mountPath",
-    "/containers/*/volumeMounts/*/mountPath",
+    "/spec/initContainers/*/volumeMounts/*/mountPath",
+    "/spec/containers/*/volumeMounts/*/mountPath",
 ];
-const ACCOUNTS: &[&str] = &["/serviceAccountName", "/serviceAccount"];
-const TOKEN: &[&str] = &["/automountServiceAccountToken"];
-const SERVICE_LINKS: &[&str] = &["/enableServiceLinks"];
+const ACCOUNTS: &[&str] = &["/spec/serviceAccountName", "/spec/serviceAccount"];
+const TOKEN: &[&str] = &["/spec/automountServiceAccountToken"];
+const SERVICE_LINKS: &[&str] = &["/spec/enableServiceLinks"];
 
 /// Returns the fields that matter with this configuration.
 pub(super) fn fields(config: &Config) -> Vec<&'static str> {

@@ -3,62 +3,67 @@
 //! The types say where the value of each field goes, and one reader puts it there. Code that serde derives for each type would
 //! make the plugin a quarter larger.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::security_context::Capabilities;
+use super::volume::{Projected, Projection};
 use super::{
-    Address, Container, Containers, Handler, Lifecycle, Mount, Named, NodeSelector, Options, Port,
-    Projected, Projection, Resources, SecurityContext, Spec, Volume,
+    Address, Container, Containers, Handler, Keys, Lifecycle, Metadata, Mount, Named, NodeSelector,
+    Options, Port, Resources, SecurityContext, Spec, View, Volume,
 };
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
 /// Where a value goes; its kind says what the value must be. `null` leaves everything as it is.
-pub(crate) enum Target<'t> {
+pub(crate) enum Target<'t, 'p> {
     /// A boolean.
     Flag(&'t mut Option<bool>),
     /// An integer.
     Integer(&'t mut Option<i64>),
     /// A string.
-    Text(&'t mut Option<String>),
+    Text(&'t mut Option<Cow<'p, str>>),
     /// Anything: only whether it is there counts.
     Presence(&'t mut bool),
     /// An object.
-    Object(Object<'t>),
+    Object(Object<'t, 'p>),
     /// A list.
-    List(List<'t>),
+    List(List<'t, 'p>),
     /// Nowhere.
     Nothing,
 }
 
 /// An object of which some fields are of interest.
-pub(crate) trait Fields {
+pub(crate) trait Fields<'p> {
     /// Returns where the value of a field goes.
-    fn field(&mut self, key: &str) -> Target<'_>;
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p>;
 }
 
 /// Any object. A `dyn Fields` would do, but each sandbox looks up a function that is called by pointer when it first is.
-pub(crate) enum Object<'t> {
-    Spec(&'t mut Spec),
-    Named(&'t mut Named),
-    NodeSelector(&'t mut NodeSelector),
-    Container(&'t mut Container),
-    SecurityContext(&'t mut SecurityContext),
-    Options(&'t mut Options),
-    Capabilities(&'t mut Capabilities),
+pub(crate) enum Object<'t, 'p> {
+    View(&'t mut View<'p>),
+    Metadata(&'t mut Metadata<'p>),
+    Keys(&'t mut Keys<'p>),
+    Spec(&'t mut Spec<'p>),
+    Named(&'t mut Named<'p>),
+    NodeSelector(&'t mut NodeSelector<'p>),
+    Container(&'t mut Container<'p>),
+    SecurityContext(&'t mut SecurityContext<'p>),
+    Options(&'t mut Options<'p>),
+    Capabilities(&'t mut Capabilities<'p>),
     Resources(&'t mut Resources),
     Port(&'t mut Port),
-    Mount(&'t mut Mount),
-    Handler(&'t mut Handler),
-    Address(&'t mut Address),
-    Lifecycle(&'t mut Lifecycle),
-    Volume(&'t mut Volume),
+    Mount(&'t mut Mount<'p>),
+    Handler(&'t mut Handler<'p>),
+    Address(&'t mut Address<'p>),
+    Lifecycle(&'t mut Lifecycle<'p>),
+    Volume(&'t mut Volume<'p>),
     Projected(&'t mut Projected),
     Projection(&'t mut Projection),
 }
 
-impl Object<'_> {
+impl<'p> Object<'_, 'p> {
     fn found(&mut self) {
         match self {
             Self::SecurityContext(object) => object.present = true,
@@ -69,8 +74,11 @@ impl Object<'_> {
         }
     }
 
-    fn field(&mut self, key: &str) -> Target<'_> {
+    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
         match self {
+            Self::View(object) => object.field(key),
+            Self::Metadata(object) => object.field(key),
+            Self::Keys(object) => object.field(key),
             Self::Spec(object) => object.field(key),
             Self::Named(object) => object.field(key),
             Self::NodeSelector(object) => object.field(key),
@@ -92,18 +100,18 @@ impl Object<'_> {
 }
 
 /// Any list.
-pub(crate) enum List<'t> {
-    Containers(&'t mut Containers),
-    Volumes(&'t mut Vec<Volume>),
+pub(crate) enum List<'t, 'p> {
+    Containers(&'t mut Containers<'p>),
+    Volumes(&'t mut Vec<Volume<'p>>),
     Ports(&'t mut Vec<Port>),
-    Mounts(&'t mut Vec<Mount>),
+    Mounts(&'t mut Vec<Mount<'p>>),
     Projections(&'t mut Vec<Projection>),
-    Sysctls(&'t mut Vec<Named>),
-    Texts(&'t mut Vec<Option<String>>),
+    Sysctls(&'t mut Vec<Named<'p>>),
+    Texts(&'t mut Vec<Option<Cow<'p, str>>>),
 }
 
-impl List<'_> {
-    fn element(&mut self) -> Target<'_> {
+impl<'p> List<'_, 'p> {
+    fn element(&mut self) -> Target<'_, 'p> {
         match self {
             Self::Containers(list) => Target::Object(Object::Container(list.add())),
             Self::Volumes(list) => Target::Object(Object::Volume(add(list))),
@@ -120,19 +128,18 @@ fn add<T: Default>(list: &mut Vec<T>) -> &mut T {
     list.push_mut(T::default())
 }
 
-impl<'de> DeserializeSeed<'de> for Target<'_> {
+impl<'p> DeserializeSeed<'p> for Target<'_, 'p> {
     type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'p>>(self, deserializer: D) -> Result<(), D::Error> {
         match self {
             Target::Flag(flag) => *flag = Option::deserialize(deserializer)?,
             Target::Integer(integer) => *integer = Option::deserialize(deserializer)?,
-            Target::Text(text) => *text = Option::deserialize(deserializer)?,
             Target::Presence(present) => {
                 *present = Option::<IgnoredAny>::deserialize(deserializer)?.is_some()
             }
-            Target::Object(_) | Target::List(_) => {
-                deserializer.deserialize_option(Compound(self))?
+            Target::Text(_) | Target::Object(_) | Target::List(_) => {
+                deserializer.deserialize_option(Present(self))?
             }
             Target::Nothing => drop(IgnoredAny::deserialize(deserializer)?),
         }
@@ -140,14 +147,15 @@ impl<'de> DeserializeSeed<'de> for Target<'_> {
     }
 }
 
-/// Reads an object or a list.
-struct Compound<'t>(Target<'t>);
+/// Reads a string, an object or a list, unless it is `null`.
+struct Present<'t, 'p>(Target<'t, 'p>);
 
-impl<'de> Visitor<'de> for Compound<'_> {
+impl<'p> Visitor<'p> for Present<'_, 'p> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
+            Target::Text(_) => "a string",
             Target::List(_) => "a list",
             _ => "an object",
         })
@@ -161,14 +169,30 @@ impl<'de> Visitor<'de> for Compound<'_> {
         Ok(())
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn visit_some<D: Deserializer<'p>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.0 {
+            Target::Text(_) => deserializer.deserialize_str(self),
             Target::List(_) => deserializer.deserialize_seq(self),
             _ => deserializer.deserialize_map(self),
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_borrowed_str<E>(self, text: &'p str) -> Result<(), E> {
+        if let Target::Text(target) = self.0 {
+            *target = Some(Cow::Borrowed(text));
+        }
+        Ok(())
+    }
+
+    /// The text has escapes, so it is not in the view as it is.
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        if let Target::Text(target) = self.0 {
+            *target = Some(Cow::Owned(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'p>>(self, mut map: A) -> Result<(), A::Error> {
         if let Target::Object(mut object) = self.0 {
             object.found();
             while let Some(target) = map.next_key_seed(Key(&mut object))? {
@@ -178,7 +202,7 @@ impl<'de> Visitor<'de> for Compound<'_> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'p>>(self, mut elements: A) -> Result<(), A::Error> {
         if let Target::List(mut list) = self.0 {
             while elements.next_element_seed(Element(&mut list))?.is_some() {}
         }
@@ -187,35 +211,39 @@ impl<'de> Visitor<'de> for Compound<'_> {
 }
 
 /// The key of an object's field.
-struct Key<'t, 'o>(&'t mut Object<'o>);
+struct Key<'t, 'o, 'p>(&'t mut Object<'o, 'p>);
 
-impl<'de, 't> DeserializeSeed<'de> for Key<'t, '_> {
-    type Value = Target<'t>;
+impl<'t, 'p> DeserializeSeed<'p> for Key<'t, '_, 'p> {
+    type Value = Target<'t, 'p>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Target<'t>, D::Error> {
+    fn deserialize<D: Deserializer<'p>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'t> Visitor<'_> for Key<'t, '_> {
-    type Value = Target<'t>;
+impl<'t, 'p> Visitor<'p> for Key<'t, '_, 'p> {
+    type Value = Target<'t, 'p>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a field")
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<Target<'t>, E> {
-        Ok(self.0.field(key))
+    fn visit_borrowed_str<E>(self, key: &'p str) -> Result<Self::Value, E> {
+        Ok(self.0.field(Cow::Borrowed(key)))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.0.field(Cow::Owned(key.to_owned())))
     }
 }
 
 /// An element of a list.
-struct Element<'t, 'l>(&'t mut List<'l>);
+struct Element<'t, 'l, 'p>(&'t mut List<'l, 'p>);
 
-impl<'de> DeserializeSeed<'de> for Element<'_, '_> {
+impl<'p> DeserializeSeed<'p> for Element<'_, '_, 'p> {
     type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'p>>(self, deserializer: D) -> Result<(), D::Error> {
         self.0.element().deserialize(deserializer)
     }
 }
