@@ -3,9 +3,19 @@
 //! `cargo xtask test` builds the binary and the plugins, and names them by `PODLOOM_BLACKBOX_BINARY` and `PODLOOM_BUNDLE`.
 //! Without them every test passes by, and says so.
 
+mod adoption;
+mod api_server;
 mod configuration;
+mod interference;
 mod life_cycle;
 mod names;
+mod plugins;
+mod pod_security;
+mod replicas;
+mod rights;
+mod split_groups;
+mod status;
+mod storm;
 mod timeouts;
 
 use std::collections::BTreeSet;

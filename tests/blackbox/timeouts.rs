@@ -39,13 +39,12 @@ fn a_pod_that_does_not_start_in_time_is_given_up() {
                     ),
                 }
                 assert_eq!(pods.uids(version).len(), 1, "{version}");
-                let events = scene.events(version).await;
-                assert!(
-                    events
-                        .iter()
-                        .any(|event| event.starts_with("Warning CreationTimeout: ")),
-                    "{events:?}"
-                );
+                let told = [
+                    "Normal PodCreated: ",
+                    "Warning CreationTimeout: ",
+                    "Normal Deleted: ",
+                ];
+                scene.events_are(version, &told).await;
             }
             scene.nothing_is_left().await;
         },

@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Instant;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use podloom_api::{Kind, SelenosisApi};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
 use crate::operator::Operator;
+use crate::wait::{ASKING, PATIENCE};
 
 /// A control plane, with or without Podloom's CRDs and the rights of its ServiceAccount.
 pub struct Cluster {
@@ -100,13 +104,7 @@ impl Cluster {
         for directory in ["crds", "crds/split"] {
             self.apply(&root().join(directory));
         }
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ]);
+        self.await_kinds();
         for file in ["base/namespace.yaml", "base/rbac.yaml", "seed/rbac.yaml"] {
             self.apply(&root().join("deploy").join(file));
         }
@@ -114,6 +112,20 @@ impl Cluster {
         let split = std::fs::read_to_string(root().join("deploy/split/rbac.yaml")).unwrap();
         let renamed = split.replace("podloom-browsers", "podloom-browsers-split");
         self.apply_text(&renamed);
+    }
+
+    /// Waits until the API server serves what was installed.
+    fn await_kinds(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        let kinds = SelenosisApi::ALL
+            .into_iter()
+            .flat_map(|api| Kind::ALL.map(|kind| format!("{}.{}", kind.plural(), api.group(kind))));
+        for kind in kinds {
+            while let Err(why) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
+                assert!(Instant::now() < deadline, "{kind} is not served: {why}");
+                thread::sleep(ASKING);
+            }
+        }
     }
 
     /// Applies a file, or all files of a directory.
@@ -135,15 +147,19 @@ impl Cluster {
 
     /// Runs kubectl as administrator, and returns what it prints.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
+        match self.try_kubectl(arguments) {
+            Ok(printed) => printed,
+            Err(why) => panic!("kubectl {}: {why}", arguments.join(" ")),
+        }
+    }
+
+    fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
         let mut kubectl: Command = self.plane.kubectl();
         let output = kubectl.args(arguments).output().unwrap();
-        assert!(
-            output.status.success(),
-            "kubectl {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        if output.status.success() {
+            return Ok(String::from_utf8(output.stdout).unwrap());
+        }
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     /// The kubeconfig of the operator's own ServiceAccount.

@@ -27,6 +27,7 @@ mod process;
 mod rights;
 mod run;
 mod scene;
+mod seed;
 mod wait;
 mod watched;
 
@@ -37,5 +38,6 @@ pub use process::Signal;
 pub use rights::Account;
 pub use run::{blackbox, blackbox_on};
 pub use scene::Scene;
+pub use seed::Seed;
 pub use wait::{PATIENCE, eventually, within};
 pub use watched::{Change, Watched};

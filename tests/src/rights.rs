@@ -52,4 +52,32 @@ impl Account {
             user: format!("system:serviceaccount:{namespace}:{account}"),
         }
     }
+
+    /// Adds the right to a Lease in the scene's namespace, as `deploy/` gives it in the operator's own.
+    pub fn may_lead(&self, scene: &Scene) {
+        let (cluster, namespace) = (&scene.cluster, scene.namespace.as_str());
+        let (_, account) = self.user.rsplit_once(':').unwrap();
+        let role = cluster.kubectl(&[
+            "get",
+            "role",
+            "podloom-leader",
+            "--namespace=podloom-system",
+            "--output=json",
+        ]);
+        let role: Value = serde_json::from_str(&role).unwrap();
+        let name = format!("leader-{account}");
+        let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                "metadata": { "name": name, "namespace": namespace }, "rules": role["rules"],
+            },
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                "metadata": { "name": name, "namespace": namespace },
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+                "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+            },
+        ] });
+        cluster.apply_text(&objects.to_string());
+    }
 }

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often is asked what cannot be watched.
-const ASKING: Duration = Duration::from_millis(50);
+pub(crate) const ASKING: Duration = Duration::from_millis(50);
 
 /// Waits for something, and fails if it does not happen in time.
 pub async fn within<T>(what: &str, patience: Duration, work: impl Future<Output = T>) -> T {

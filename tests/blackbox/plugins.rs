@@ -1,0 +1,115 @@
+//! Plugins that deny a pod, and plugins that break on it.
+
+use podloom_api::{Browser, Phase};
+use podloom_tests::{Bundle, Cluster, blackbox, blackbox_on};
+use serde_json::{Value, json};
+
+fn runs(browser: &Browser) -> bool {
+    browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
+}
+
+fn breaks(policy: &str) -> Bundle {
+    Bundle::of(&format!(
+        "\n- {{ name: breaks, file: breaks.wasm, allow: [/metadata/labels], failurePolicy: {policy} }}"
+    ))
+}
+
+fn broken() -> Value {
+    json!({ "labels": { "break": "please" } })
+}
+
+#[test]
+fn a_denied_pod_is_never_made() {
+    blackbox("plugins-deny", async |scene| {
+        scene.behaviours().await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        scene.browser("b", "privileged").await;
+        let story = seen.until_gone("b").await;
+        assert_eq!(story.len(), 2, "{story:?}");
+        assert!(
+            story[0].starts_with("Failed MutationDenied: hardening: the pod does not meet the Pod Security Standard restricted: \
+             /spec/containers/[name=browser]/securityContext/privileged: "),
+            "{story:?}"
+        );
+        assert!(pods.of("b").is_empty());
+        let told = ["Warning MutationDenied: hardening: ", "Normal Deleted: "];
+        scene.events_are("b", &told).await;
+    });
+}
+
+#[test]
+fn a_plugin_that_breaks_keeps_the_pod_from_being_made() {
+    blackbox_on(Cluster::without_operator, "plugins-fail", async |scene| {
+        let bundle = breaks("Fail");
+        let plugins = bundle.path().to_str().unwrap();
+        let operator = scene
+            .operator(&["--plugins", plugins, "--pod-creation-timeout", "6s"])
+            .await;
+        scene.behaviours().await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        scene.browser_with("broken", "running", broken()).await;
+        scene.browser("whole", "running").await;
+        let pending = seen
+            .until_is("broken", "says why it waits", |browser| {
+                let status = serde_json::to_value(&browser.status).unwrap();
+                let conditions = status["conditions"].as_array();
+                conditions.into_iter().flatten().any(|condition| {
+                    condition["type"] == "PodCreated"
+                        && condition["status"] == "False"
+                        && condition["reason"] == "MutationFailed"
+                })
+            })
+            .await;
+        assert_eq!(pending.status.unwrap().phase, Some(Phase::Pending));
+        seen.until_is("whole", "runs", runs).await;
+        let story = seen.until_gone("broken").await;
+        assert_eq!(story.len(), 3, "{story:?}");
+        assert!(
+            story[1].starts_with("Failed MutationFailed: breaks: "),
+            "{story:?}"
+        );
+        assert!(pods.of("broken").is_empty(), "no pod is made unmutated");
+        // The same warning again is counted in the first.
+        let told = ["Warning MutationFailed: breaks: ", "Normal Deleted: "];
+        scene.events_are("broken", &told).await;
+        let trapped = operator.metric("podloom_plugin_traps_total{plugin=\"breaks\"");
+        assert!(trapped >= 2.0, "tried again: {trapped}");
+    });
+}
+
+#[test]
+fn a_plugin_that_may_break_leaves_no_trace() {
+    blackbox_on(Cluster::without_operator, "plugins-ignore", async |scene| {
+        let bundle = breaks("Ignore");
+        let plugins = bundle.path().to_str().unwrap();
+        let _operator = scene.operator(&["--plugins", plugins]).await;
+        scene.behaviours().await;
+        let seen = scene.watch_browsers().await;
+        scene.browser_with("broken", "running", broken()).await;
+        let browser = seen.until_is("broken", "runs", runs).await;
+        let mutations = browser.status.unwrap().mutations.unwrap();
+        assert_eq!(mutations.plugins, []);
+    });
+}
+
+#[test]
+fn a_chain_that_cannot_be_loaded_makes_no_pod() {
+    blackbox_on(Cluster::without_operator, "plugins-none", async |scene| {
+        let bundle = Bundle::of("[{ name: missing, file: missing.wasm, allow: [] }]");
+        let plugins = bundle.path().to_str().unwrap();
+        let operator = scene.spawn_operator(&["--plugins", plugins]);
+        scene.behaviours().await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        scene.browser("b", "running").await;
+        let why = podloom_tests::eventually("it says why it is not ready", async || {
+            let (status, body) = operator.get("/readyz")?;
+            let is_said =
+                status == 503 && body.contains("[-]chain failed") && body.contains("missing.wasm");
+            is_said.then_some(body.clone()).ok_or(body)
+        })
+        .await;
+        assert!(why.contains("chain.yaml"), "{why}");
+        assert!(pods.of("b").is_empty());
+        drop(seen);
+    });
+}

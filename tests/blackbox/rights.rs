@@ -1,0 +1,138 @@
+//! What the operator may do, and what it says if it may not.
+
+use podloom_api::Phase;
+use podloom_tests::{Account, Cluster, Operator, Scene, blackbox, blackbox_on, eventually};
+use serde_json::{Value, json};
+
+async fn one_session(scene: &Scene) {
+    scene.behaviours().await;
+    let seen = scene.watch_browsers().await;
+    scene.browser("b", "running").await;
+    seen.until_is("b", "runs", |browser| {
+        browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
+    })
+    .await;
+    scene.delete_browser("b").await;
+    seen.until_gone("b").await;
+}
+
+fn is_about(rule: &Value, resource: &str) -> bool {
+    let resources = rule["resources"].as_array();
+    resources.into_iter().flatten().any(|name| name == resource)
+}
+
+#[test]
+fn what_deploy_grants_is_enough() {
+    blackbox("rights-deploy", async |scene| {
+        one_session(&scene).await;
+        scene.browser("failing", "oom-killed").await;
+        scene.browser("unconfigured", "no-such-version").await;
+        eventually("all Events are there", async || {
+            let events = scene.events("unconfigured").await;
+            let last = events.last().cloned().unwrap_or_default();
+            last.starts_with("Normal Deleted")
+                .then_some(())
+                .ok_or(format!("{events:?}"))
+        })
+        .await;
+        scene.nothing_is_left().await;
+        let requests = scene
+            .cluster
+            .requests_of("system:serviceaccount:podloom-system:podloom");
+        let own = requests
+            .iter()
+            .filter(|request| request.namespace.is_empty() || request.namespace == scene.namespace);
+        let own: Vec<_> = own.collect();
+        assert!(
+            own.iter().any(|request| request.resource == "events"),
+            "{own:?}"
+        );
+        let refused: Vec<_> = own.iter().filter(|request| request.status == 403).collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+    });
+}
+
+#[test]
+fn a_missing_right_is_told_by_name() {
+    blackbox_on(Cluster::without_operator, "rights-missing", async |scene| {
+        let account = Account::new(&scene, "limited", |rule| {
+            if is_about(rule, "pods") {
+                rule["verbs"] = json!(["get", "list", "watch", "delete"]);
+            }
+            true
+        });
+        let operator = Operator::spawn(
+            &scene.cluster,
+            &account.kubeconfig,
+            &["--namespace", &scene.namespace],
+        );
+        let expected = format!(
+            "{} may not create pods in namespace {}; the operator ",
+            account.user, scene.namespace
+        );
+        eventually("it says which right is missing", async || {
+            let (status, body) = operator.get("/readyz")?;
+            (status == 503 && body.contains(&expected))
+                .then_some(())
+                .ok_or(body)
+        })
+        .await;
+        let told = operator.told(&["ERROR", &expected]);
+        assert_eq!(told.len(), 1, "{told:#?}");
+        // Mended, it begins by itself.
+        Account::new(&scene, "limited", |_| true);
+        operator.ready().await;
+        one_session(&scene).await;
+    });
+}
+
+#[test]
+fn namespaces_need_not_be_readable() {
+    blackbox_on(
+        Cluster::without_operator,
+        "rights-namespaces",
+        async |scene| {
+            let account = Account::new(&scene, "limited", |rule| !is_about(rule, "namespaces"));
+            let operator = Operator::spawn(
+                &scene.cluster,
+                &account.kubeconfig,
+                &["--namespace", &scene.namespace],
+            );
+            operator.ready().await;
+            one_session(&scene).await;
+            let told = operator.told(&["WARN", "namespaces"]);
+            assert_eq!(told.len(), 1, "{told:#?}");
+        },
+    );
+}
+
+#[test]
+fn missing_kinds_are_told_by_name() {
+    blackbox_on(
+        || std::sync::Arc::new(Cluster::bare()),
+        "rights-kinds",
+        async |scene| {
+            let kubeconfig = scene.cluster.plane.kubeconfig();
+            let operator = Operator::spawn(&scene.cluster, &kubeconfig, &[]);
+            eventually("it says which kinds are missing", async || {
+                let (status, body) = operator.get("/readyz")?;
+                let named = [
+                    "browsers.selenosis.io is not served",
+                    "browserconfigs.selenosis.io is not served",
+                ];
+                let is_said = status == 503 && named.iter().all(|name| body.contains(name));
+                is_said.then_some(()).ok_or(body)
+            })
+            .await;
+            assert_eq!(
+                operator
+                    .told(&["ERROR", "browsers.selenosis.io is not served"])
+                    .len(),
+                1
+            );
+            scene.cluster.install();
+            operator.ready().await;
+            one_session(&scene).await;
+        },
+    );
+}

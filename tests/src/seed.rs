@@ -1,0 +1,28 @@
+//! Chance that can be repeated.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// Random numbers; `PODLOOM_BLACKBOX_SEED` repeats those of another run.
+pub struct Seed(u64);
+
+impl Seed {
+    /// Begins anew, and says with what, so that a failed test can be repeated.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let given = std::env::var("PODLOOM_BLACKBOX_SEED").ok();
+        let given = given.and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(name));
+        eprintln!("{name}: PODLOOM_BLACKBOX_SEED={seed}");
+        // xorshift stays at zero for ever.
+        Self(seed.max(1))
+    }
+
+    /// A number from zero up to this, which it is not; zero of zero.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let end = u64::try_from(end).unwrap_or(u64::MAX);
+        usize::try_from(self.0.checked_rem(end).unwrap_or(0)).unwrap_or(0)
+    }
+}
