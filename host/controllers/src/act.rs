@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::error::ReconcileError;
 use crate::mutator::{Note, PodMutator, PodRequest, Refusal};
+use crate::pod::SeenPod;
 use crate::status::difference;
 
 /// How long one write may take. The client itself tries again where the API server asks for it.
@@ -67,9 +68,9 @@ pub(crate) enum Fact<K> {
     /// The object is gone, and all is done.
     Gone,
     /// This pod was created; plugins had something to say.
-    PodCreated(Box<Pod>, Vec<Note>),
+    PodCreated(Box<SeenPod>, Vec<Note>),
     /// There is a pod of that name already.
-    PodExists(Box<Pod>),
+    PodExists(Box<SeenPod>),
     /// The pod is not to be.
     PodRefused(Refusal),
     /// The pod will go, or is gone.
@@ -267,8 +268,8 @@ pub(crate) async fn read_pod(
     client: &Client,
     namespace: &str,
     name: &str,
-) -> Result<Option<Pod>, ReconcileError> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+) -> Result<Option<SeenPod>, ReconcileError> {
+    let pods: Api<SeenPod> = Api::namespaced(client.clone(), namespace);
     match timeout(PATIENCE, pods.get_opt(name)).await {
         Ok(Ok(pod)) => Ok(pod),
         Ok(Err(source)) => Err(ReconcileError::ReadPod {

@@ -12,4 +12,4 @@ mod world;
 
 pub(crate) use memory::Memory;
 pub(crate) use metrics::BrowserMetrics;
-pub(crate) use reconcile::{BrowserController, prune_pod};
+pub(crate) use reconcile::BrowserController;

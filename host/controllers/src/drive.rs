@@ -17,7 +17,7 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, watch_backoff};
 use crate::error::ReconcileError;
 use crate::events::Events;
 use crate::metrics::ControllerMetrics;
@@ -150,7 +150,7 @@ where
     let writer = Writer::new(dyntype);
     let reader = writer.as_reader();
     let stream = watcher(api, config)
-        .default_backoff()
+        .backoff(watch_backoff())
         .modify(prune)
         .reflect(writer)
         .inspect_err(broke);

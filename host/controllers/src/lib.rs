@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod metrics;
 mod mutator;
+mod pod;
 pub mod render;
 mod run;
 mod status;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::Backoff;
+use super::{Backoff, watch_backoff};
 
 #[test]
 fn each_object_waits_longer_up_to_a_limit_and_starts_anew_after_success() {
@@ -19,4 +19,20 @@ fn endless_failures_do_not_overflow() {
     for _ in 0..100 {
         assert!(backoff.failed("a") <= Duration::from_secs(30));
     }
+}
+
+#[test]
+fn a_watch_is_never_blind_for_long() {
+    let waits: Vec<Duration> = watch_backoff().take(100).collect();
+    for (wait, least) in waits.iter().zip([200, 400, 800, 1600, 3200]) {
+        let least = Duration::from_millis(least);
+        assert!(
+            *wait >= least && *wait <= least * 2,
+            "{wait:?}, not {least:?}"
+        );
+    }
+    assert!(
+        waits.iter().all(|wait| *wait <= Duration::from_secs(8)),
+        "{waits:?}"
+    );
 }

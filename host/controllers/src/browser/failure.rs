@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
 use podloom_api::names;
+
+use crate::pod::{SeenContainerStatus, SeenPod};
 
 /// Reasons for waiting that every start goes through.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -18,7 +20,7 @@ pub(crate) struct Cause {
 }
 
 /// Returns what keeps a pending pod from ever starting: a container that ended in an error, or waits for more than its start.
-pub(crate) fn of_pending(pod: &Pod) -> Option<Cause> {
+pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
     let statuses = all_statuses(pod);
     let restarts = restarting_init_containers(pod);
     let terminated = statuses
@@ -47,7 +49,7 @@ pub(crate) fn of_pending(pod: &Pod) -> Option<Cause> {
 }
 
 /// Returns what a pending pod waits for, after it has waited too long.
-pub(crate) fn of_timeout(pod: Option<&Pod>, timeout: Duration) -> Cause {
+pub(crate) fn of_timeout(pod: Option<&SeenPod>, timeout: Duration) -> Cause {
     let mut message = format!(
         "pod creation timeout exceeded after {}",
         go_duration(timeout)
@@ -68,10 +70,9 @@ pub(crate) fn of_timeout(pod: Option<&Pod>, timeout: Duration) -> Cause {
 }
 
 /// Returns why a pod has failed: its own reason, else that of its first container that did.
-pub(crate) fn of_failed(pod: &Pod) -> Cause {
-    let status = pod.status.as_ref();
-    let own = status.and_then(|status| status.reason.clone());
-    let own_message = status.and_then(|status| status.message.clone());
+pub(crate) fn of_failed(pod: &SeenPod) -> Cause {
+    let own = pod.status.reason.clone();
+    let own_message = pod.status.message.clone();
     let failed = all_statuses(pod).into_iter().find_map(|container| {
         let ended = terminated(container).filter(|ended| ended.exit_code != 0)?;
         Some((container, ended))
@@ -111,8 +112,8 @@ pub(crate) enum Exit {
 }
 
 /// Returns how a container ended without which a running session is over.
-pub(crate) fn of_running(pod: &Pod) -> Option<Exit> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
+pub(crate) fn of_running(pod: &SeenPod) -> Option<Exit> {
+    let statuses = pod.status.container_statuses.as_deref()?;
     let mut ended = CRITICAL.iter().filter_map(|name| {
         let container = statuses.iter().find(|container| container.name == *name)?;
         Some((container, terminated(container)?))
@@ -131,18 +132,17 @@ pub(crate) fn of_running(pod: &Pod) -> Option<Exit> {
 }
 
 /// Returns the scheduler's sentence about a pod that no node takes.
-pub(crate) fn unschedulable(pod: &Pod) -> Option<&str> {
-    let conditions = pod.status.as_ref()?.conditions.as_deref()?;
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?
-        .message
-        .as_deref()
+pub(crate) fn unschedulable(pod: &SeenPod) -> Option<&str> {
+    let is_obstacle = |condition: &&PodCondition| {
+        condition.type_ == "PodScheduled" && condition.status == "False"
+    };
+    let obstacle = pod.status.conditions.iter().find(is_obstacle)?;
+    obstacle.message.as_deref()
 }
 
 fn cause_of_exit(
     subject: &str,
-    container: &ContainerStatus,
+    container: &SeenContainerStatus,
     ended: &ContainerStateTerminated,
 ) -> Cause {
     let reason = exit_reason(ended);
@@ -170,40 +170,31 @@ fn exit_reason(ended: &ContainerStateTerminated) -> &str {
 }
 
 /// Init containers first, as they start first.
-fn all_statuses(pod: &Pod) -> Vec<&ContainerStatus> {
-    let Some(status) = pod.status.as_ref() else {
-        return Vec::new();
-    };
-    [&status.init_container_statuses, &status.container_statuses]
-        .into_iter()
-        .flatten()
-        .flatten()
+fn all_statuses(pod: &SeenPod) -> Vec<&SeenContainerStatus> {
+    let started = pod.status.container_statuses.iter().flatten();
+    pod.status
+        .init_container_statuses
+        .iter()
+        .chain(started)
         .collect()
 }
 
 /// Sidecars among the init containers: the kubelet starts them again.
-fn restarting_init_containers(pod: &Pod) -> Vec<&str> {
-    let init = pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.init_containers.as_deref());
-    init.unwrap_or_default()
+fn restarting_init_containers(pod: &SeenPod) -> Vec<&str> {
+    pod.spec
+        .init_containers
         .iter()
         .filter(|container| container.restart_policy.as_deref() == Some("Always"))
         .map(|container| container.name.as_str())
         .collect()
 }
 
-fn state(container: &ContainerStatus) -> Option<&ContainerState> {
-    container.state.as_ref()
+fn terminated(container: &SeenContainerStatus) -> Option<&ContainerStateTerminated> {
+    container.state.as_ref()?.terminated.as_ref()
 }
 
-fn terminated(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
-    state(container)?.terminated.as_ref()
-}
-
-fn waiting(container: &ContainerStatus) -> Option<(&str, Option<&str>)> {
-    let waiting = state(container)?.waiting.as_ref()?;
+fn waiting(container: &SeenContainerStatus) -> Option<(&str, Option<&str>)> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
     Some((waiting.reason.as_deref()?, waiting.message.as_deref()))
 }
 

@@ -9,6 +9,7 @@ use podloom_api::names;
 use super::failure::{self, Cause, Exit};
 use super::world::{World, instant};
 use crate::mutator::Refusal;
+use crate::pod::SeenPod;
 use crate::render::{ConfigRef, ResolveError, render_pod, resolve};
 use crate::run::Timeouts;
 
@@ -143,12 +144,8 @@ fn refused(refusal: &Refusal, until: Timestamp, now: Timestamp) -> Verdict {
     }
 }
 
-fn with_pod(pod: &Pod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    match phase {
+fn with_pod(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    match pod.status.phase.as_deref() {
         Some("Running") => match failure::of_running(pod) {
             None => Verdict::Runs,
             Some(Exit::Well(cause)) => ended(Outcome::Succeeded, cause, names::event::COMPLETED),
@@ -171,7 +168,7 @@ fn with_pod(pod: &Pod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     }
 }
 
-fn pending(pod: &Pod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn pending(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     if let Some(cause) = failure::of_pending(pod) {
         return ended(Outcome::Failed, cause, names::event::POD_FAILED);
     }

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::core::ObjectMeta;
+
+use crate::pod::SeenPod;
 
 /// After this time a cache that does not show a write never will, and what it shows is the truth.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,7 +22,7 @@ struct Entry {
     /// The resourceVersion that our last write of the Browser gave it.
     version: Option<u64>,
     /// The pod that we created.
-    pod: Option<Arc<Pod>>,
+    pod: Option<Arc<SeenPod>>,
     at: Instant,
 }
 
@@ -33,7 +34,7 @@ impl Memory {
     }
 
     /// Returns the pod that we created for a Browser and that the cache may not show yet.
-    pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Arc<Pod>> {
+    pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Arc<SeenPod>> {
         self.with(browser, |entry| entry.pod.clone()).flatten()
     }
 
@@ -43,7 +44,7 @@ impl Memory {
     }
 
     /// Notes that we created a pod for the Browser.
-    pub(crate) fn created(&self, browser: &ObjectMeta, pod: Arc<Pod>) {
+    pub(crate) fn created(&self, browser: &ObjectMeta, pod: Arc<SeenPod>) {
         self.note(browser, |entry| entry.pod = Some(pod));
     }
 

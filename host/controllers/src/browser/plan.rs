@@ -127,10 +127,7 @@ fn missing_metadata(world: &World) -> Option<MetadataPatch> {
 fn notice(world: &World, verdict: &Verdict) -> Option<Notice> {
     match verdict {
         Verdict::Runs if world.phase() != Some(Phase::Running) => {
-            let address = world
-                .pod
-                .as_ref()
-                .and_then(|pod| pod.status.as_ref()?.pod_ip.clone());
+            let address = world.pod.as_ref().and_then(|pod| pod.status.pod_ip.clone());
             let note = match address {
                 Some(address) => format!("the pod runs at {address}"),
                 None => "the pod runs".to_owned(),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::core::{ApiResource, DeserializeGuard, ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
-use podloom_api::{BrowserConfigObject, BrowserObject, Kind, SelenosisApi, names};
+use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Kind, SelenosisApi, names};
 
 use super::memory::Memory;
 use super::plan::{Plan, Then, plan};
@@ -19,6 +19,7 @@ use crate::drive::{Context, Reconcile, jittered};
 use crate::error::ReconcileError;
 use crate::events::Notice;
 use crate::mutator::PodRequest;
+use crate::pod::SeenPod;
 
 /// More steps than any way through the life cycle has.
 const STEPS: usize = 8;
@@ -32,7 +33,7 @@ pub(crate) struct BrowserController {
     pub(crate) api: SelenosisApi,
     pub(crate) resource: ApiResource,
     pub(crate) configs: Store<DeserializeGuard<BrowserConfigObject>>,
-    pub(crate) pods: Store<Pod>,
+    pub(crate) pods: Store<SeenPod>,
     /// None where namespaces may not be read.
     pub(crate) namespaces: Option<Store<PartialObjectMeta<Namespace>>>,
     pub(crate) memory: Memory,
@@ -62,6 +63,7 @@ impl Reconcile for BrowserController {
                 return self.rest(ctx, &world, then, now);
             };
             let fact = self.act(ctx, &world, &action).await?;
+            let notice = notice.filter(|_| is_done(&action, &fact));
             ctx.metrics
                 .browsers
                 .count(&world, &action, notice.as_ref(), now);
@@ -116,7 +118,7 @@ impl BrowserController {
         &self,
         ctx: &Context,
         world: &World,
-        action: &Action<podloom_api::BrowserStatus>,
+        action: &Action<BrowserStatus>,
     ) -> Result<Fact<BrowserObject>, ReconcileError> {
         let actor = Actor {
             client: &ctx.client,
@@ -152,7 +154,7 @@ impl BrowserController {
                 return true;
             }
             Fact::PodCreated(mut pod, _) => {
-                prune_pod(&mut pod);
+                pod.prune();
                 let pod = Arc::new(*pod);
                 self.memory
                     .created(&world.browser.metadata, Arc::clone(&pod));
@@ -160,7 +162,7 @@ impl BrowserController {
                 world.pod = Some(pod);
             }
             Fact::PodExists(mut pod) => {
-                prune_pod(&mut pod);
+                pod.prune();
                 world.pod = Some(Arc::from(pod));
             }
             Fact::PodRefused(refusal) => world.learned.refusal = Some(refusal),
@@ -192,7 +194,7 @@ impl BrowserController {
                 });
             }
         };
-        let is_watched = |pod: &Pod| self.pods.get(&ObjectRef::from(pod)).is_some();
+        let is_watched = |pod: &SeenPod| self.pods.get(&ObjectRef::from(pod)).is_some();
         let unwatched = world.own_pod().is_some_and(|pod| !is_watched(pod));
         Ok(controller::Action::requeue(if unwatched {
             wait.min(UNWATCHED)
@@ -247,54 +249,11 @@ fn notes(fact: &Fact<BrowserObject>) -> Option<Notice> {
     (!said.is_empty()).then(|| Notice::normal(names::event::PLUGIN_NOTE, said.join("; ")))
 }
 
+/// Whether the action came to what it was for: a pod that is refused, or there already, was not created.
+fn is_done(action: &Action<BrowserStatus>, fact: &Fact<BrowserObject>) -> bool {
+    !matches!(action, Action::CreatePod(_)) || matches!(fact, Fact::PodCreated(..))
+}
+
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
-}
-
-/// Drops what no plan looks at, so that a thousand pods fit in little memory.
-pub(crate) fn prune_pod(pod: &mut Pod) {
-    let metadata = &mut pod.metadata;
-    metadata.managed_fields = None;
-    metadata.labels = None;
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.retain(|key, _| key.starts_with(names::annotation::PREFIX));
-    }
-    if let Some(spec) = pod.spec.take() {
-        pod.spec = Some(prune_spec(spec));
-    }
-    if let Some(status) = &mut pod.status {
-        let conditions = status.conditions.take().unwrap_or_default();
-        status.conditions = Some(
-            conditions
-                .into_iter()
-                .filter(|condition| {
-                    condition.type_ == "PodScheduled" && condition.status == "False"
-                })
-                .collect(),
-        );
-        for container in status.container_statuses.iter_mut().flatten() {
-            container.last_state = None;
-            container.volume_mounts = None;
-            container.allocated_resources = None;
-            container.resources = None;
-        }
-    }
-}
-
-/// Names, ports and restart policies are all that a status needs.
-fn prune_spec(spec: PodSpec) -> PodSpec {
-    use k8s_openapi::api::core::v1::Container;
-    let prune = |container: Container| Container {
-        name: container.name,
-        ports: container.ports,
-        restart_policy: container.restart_policy,
-        ..Container::default()
-    };
-    PodSpec {
-        containers: spec.containers.into_iter().map(prune).collect(),
-        init_containers: spec
-            .init_containers
-            .map(|init| init.into_iter().map(prune).collect()),
-        ..PodSpec::default()
-    }
 }

@@ -1,7 +1,7 @@
 //! The status of a Browser, computed from the world.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{self as core, Pod};
+use k8s_openapi::api::core::v1::ContainerPort;
 use podloom_api::{
     BrowserStatus, ContainerStatus, ExposedPort, Mutations, Phase, PluginMutation, names,
 };
@@ -9,12 +9,13 @@ use podloom_api::{
 use super::failure;
 use super::judge::{End, Obstacle, Outcome, Verdict};
 use super::world::World;
+use crate::pod::SeenPod;
 use crate::status::{Fact, Truth, conditions};
 
 /// Returns the status that a verdict amounts to; times stay as they are where nothing changes.
 pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
     let pod = world.own_pod();
-    let pod_status = pod.and_then(|pod| pod.status.as_ref());
+    let pod_status = pod.map(|pod| &pod.status);
     let end = match verdict {
         Verdict::Ended(end) => Some(end),
         _ => None,
@@ -47,7 +48,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
     }
 }
 
-fn phase(pod: Option<&Pod>, verdict: &Verdict) -> Phase {
+fn phase(pod: Option<&SeenPod>, verdict: &Verdict) -> Phase {
     match verdict {
         Verdict::Ended(End {
             outcome: Outcome::Failed,
@@ -64,9 +65,8 @@ fn phase(pod: Option<&Pod>, verdict: &Verdict) -> Phase {
 }
 
 /// Whether the pod's node does not answer.
-fn is_silent(pod: Option<&Pod>) -> bool {
-    let status = pod.and_then(|pod| pod.status.as_ref());
-    status.and_then(|status| status.phase.as_deref()) == Some("Unknown")
+fn is_silent(pod: Option<&SeenPod>) -> bool {
+    pod.and_then(|pod| pod.status.phase.as_deref()) == Some("Unknown")
 }
 
 fn config_resolved(world: &World, verdict: &Verdict) -> Fact {
@@ -160,16 +160,16 @@ fn condition_reason(reason: &str) -> String {
     }
 }
 
-fn container_statuses(pod: &Pod) -> Option<Vec<ContainerStatus>> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice());
+fn container_statuses(pod: &SeenPod) -> Option<Vec<ContainerStatus>> {
+    let statuses = pod.status.container_statuses.as_ref()?;
     let published = statuses.iter().map(|status| ContainerStatus {
         name: status.name.clone(),
         state: status.state.clone(),
         image: Some(status.image.clone()),
         restart_count: status.restart_count,
-        ports: containers
-            .unwrap_or_default()
+        ports: pod
+            .spec
+            .containers
             .iter()
             .find(|container| container.name == status.name)
             .and_then(|container| container.ports.as_ref())
@@ -178,7 +178,7 @@ fn container_statuses(pod: &Pod) -> Option<Vec<ContainerStatus>> {
     Some(published.collect())
 }
 
-fn exposed(port: &core::ContainerPort) -> ExposedPort {
+fn exposed(port: &ContainerPort) -> ExposedPort {
     ExposedPort {
         name: port.name.clone(),
         container_port: port.container_port,
@@ -188,7 +188,7 @@ fn exposed(port: &core::ContainerPort) -> ExposedPort {
 }
 
 /// What the chain left on the pod; unreadable or absent is as if there had been no chain.
-fn mutations(pod: &Pod) -> Option<Mutations> {
+fn mutations(pod: &SeenPod) -> Option<Mutations> {
     let annotations = pod.metadata.annotations.as_ref()?;
     let chain = annotations.get(names::annotation::CHAIN)?;
     let plugins = annotations.get(names::annotation::MUTATIONS)?;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DeserializeGuard;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 
 use crate::mutator::Refusal;
+use crate::pod::SeenPod;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct World {
     /// The BrowserConfigs of its namespace; one that cannot be read serves nothing.
     pub(crate) configs: Vec<Arc<DeserializeGuard<BrowserConfigObject>>>,
     /// The pod of its name; none means that there is none, not that nobody has looked.
-    pub(crate) pod: Option<Arc<Pod>>,
+    pub(crate) pod: Option<Arc<SeenPod>>,
     /// What this pass has learned so far.
     pub(crate) learned: Learned,
 }
@@ -87,12 +87,12 @@ impl World {
     }
 
     /// The pod, if it is this Browser's.
-    pub(crate) fn own_pod(&self) -> Option<&Pod> {
+    pub(crate) fn own_pod(&self) -> Option<&SeenPod> {
         self.pod.as_deref().filter(|pod| self.owns(pod))
     }
 
     /// Whether the pod's controller is this very Browser, and not an earlier one of the same name.
-    pub(crate) fn owns(&self, pod: &Pod) -> bool {
+    pub(crate) fn owns(&self, pod: &SeenPod) -> bool {
         let uid = self.browser.metadata.uid.as_deref();
         let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
         owners

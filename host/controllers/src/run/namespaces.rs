@@ -17,7 +17,7 @@ pub(super) type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
 
 /// Returns the cache once it is filled, and the work that keeps it so.
 ///
-/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs; that is said once.
+/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs.
 pub(super) async fn watch(
     ctx: &Context,
     readiness: &Readiness,
@@ -27,7 +27,8 @@ pub(super) async fn watch(
     if let Err(kube::Error::Api(status)) = &first
         && status.is_forbidden()
     {
-        tracing::warn!(
+        // Whoever looks for missing rights before we start has said it, and we may start again and again.
+        tracing::debug!(
             reason = status.message,
             "namespaces may not be read, so plugins see none of their labels and annotations"
         );

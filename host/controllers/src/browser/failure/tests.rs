@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::{Exit, go_duration, of_running};
+use crate::pod::SeenPod;
 
 #[track_caller]
 fn check_duration(millis: u64, expected: &str) {
@@ -21,7 +21,7 @@ fn durations_are_printed_as_go_does() {
 
 #[track_caller]
 fn check_exit(statuses: &Value, expected: Option<&str>) {
-    let pod: Pod = serde_json::from_value(json!({
+    let pod: SeenPod = serde_json::from_value(json!({
         "metadata": {},
         "status": { "phase": "Running", "containerStatuses": statuses },
     }))

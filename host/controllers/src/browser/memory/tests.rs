@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::core::ObjectMeta;
 
 use super::Memory;
+use crate::pod::SeenPod;
 
 fn browser(uid: &str, version: &str) -> ObjectMeta {
     ObjectMeta {
@@ -29,7 +29,7 @@ fn a_cache_is_behind_until_it_shows_our_write() {
 fn a_created_pod_is_known_until_the_cache_shows_it() {
     let memory = Memory::default();
     let seen = browser("a", "10");
-    memory.created(&seen, Arc::new(Pod::default()));
+    memory.created(&seen, Arc::new(SeenPod::default()));
     assert!(memory.created_pod(&seen).is_some());
     memory.pod_is_cached(&seen);
     assert!(memory.created_pod(&seen).is_none());

@@ -1,7 +1,6 @@
 //! Browsers, woken by themselves, their pods and the BrowserConfigs of their namespace.
 
 use futures::{FutureExt, future};
-use k8s_openapi::api::core::v1::Pod;
 use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::utils::WatchStreamExt;
@@ -11,8 +10,9 @@ use podloom_api::{BrowserObject, Kind, Phase, names};
 
 use super::super::{BROWSER, Setup};
 use super::{Browsers, Configs, Scope, drop_managed_fields, watching};
-use crate::browser::{BrowserController, Memory, prune_pod};
+use crate::browser::{BrowserController, Memory};
 use crate::drive::{Driven, drive, watch};
+use crate::pod::SeenPod;
 
 /// Runs the controller until it is stopped.
 pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
@@ -29,7 +29,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         scope.pods(),
         watching().labels(names::label::BROWSER),
         (),
-        prune_pod,
+        SeenPod::prune,
         scope.broke("Pod"),
     );
     let (configs, config_events) = watch(
@@ -77,7 +77,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
 }
 
 impl Scope {
-    fn pods(&self) -> Api<Pod> {
+    fn pods(&self) -> Api<SeenPod> {
         let client = self.ctx.client.clone();
         match &self.namespace {
             Some(namespace) => Api::namespaced(client, namespace),
