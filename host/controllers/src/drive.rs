@@ -153,7 +153,9 @@ where
         .backoff(watch_backoff())
         .modify(prune)
         .reflect(writer)
-        .inspect_err(broke);
+        .inspect_err(broke)
+        // Told, and waited for here; to the controller an error would mean to hold back all of its other streams too.
+        .filter(|event| future::ready(event.is_ok()));
     (reader, stream)
 }
 

@@ -67,9 +67,11 @@ impl Reconcile for BrowserController {
             ctx.metrics
                 .browsers
                 .count(&world, &action, notice.as_ref(), now);
-            for notice in notice.into_iter().chain(notes(&fact)) {
-                ctx.events
-                    .tell(self.reference(&world.browser.metadata), notice);
+            // A pod that was refused, or there already, was not created.
+            let done = !matches!(fact, Fact::PodRefused(_) | Fact::PodExists(_));
+            for notice in notice.filter(|_| done).into_iter().chain(notes(&fact)) {
+                let about = self.reference(&world.browser.metadata);
+                ctx.events.tell(about, notice);
             }
             let gone = self.learn(&mut world, fact);
             if gone || then != Then::GoOn {

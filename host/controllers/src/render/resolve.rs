@@ -243,7 +243,7 @@ impl fmt::Display for Missing {
                         format!("{browser} ({})", similar::list(versions))
                     }));
                 let hint = did_you_mean(similar);
-                write!(f, "no browser is called {name:?}{hint} there are {known}")
+                write!(f, "no browser is called {name:?}{hint} defined are {known}")
             }
             Self::Version {
                 browser,
@@ -255,7 +255,7 @@ impl fmt::Display for Missing {
                 let hint = did_you_mean(similar);
                 write!(
                     f,
-                    "{browser} has no version {version:?}{hint} there are {known}"
+                    "{browser} has no version {version:?}{hint} defined are {known}"
                 )
             }
         }

@@ -85,7 +85,7 @@ fn a_version_removed_from_a_config_is_gone_at_once() {
     check(
         &[only],
         ("chrome", "139.0"),
-        r#"Browser configuration not found: chrome has no version "139.0", there are 140.0"#,
+        r#"Browser configuration not found: chrome has no version "139.0", defined are 140.0"#,
     );
 }
 
@@ -103,22 +103,22 @@ fn what_is_not_found_is_told_with_what_there_is() {
     check(
         &configs,
         ("opera", "1"),
-        r#"Browser configuration not found: no browser is called "opera", there are chrome (138.0, 139.0), firefox (118.0)"#,
+        r#"Browser configuration not found: no browser is called "opera", defined are chrome (138.0, 139.0), firefox (118.0)"#,
     );
     check(
         &configs,
         ("crome", "139.0"),
-        r#"Browser configuration not found: no browser is called "crome", did you mean "chrome"? there are chrome (138.0, 139.0), firefox (118.0)"#,
+        r#"Browser configuration not found: no browser is called "crome", did you mean "chrome"? defined are chrome (138.0, 139.0), firefox (118.0)"#,
     );
     check(
         &configs,
         ("chrome", "139"),
-        r#"Browser configuration not found: chrome has no version "139", did you mean "139.0"? there are 138.0, 139.0"#,
+        r#"Browser configuration not found: chrome has no version "139", did you mean "139.0"? defined are 138.0, 139.0"#,
     );
     check(
         &configs,
         ("Firefox", "9"),
-        r#"Browser configuration not found: Firefox has no version "9", there are 118.0"#,
+        r#"Browser configuration not found: Firefox has no version "9", defined are 118.0"#,
     );
 }
 
