@@ -1,8 +1,9 @@
 //! Taking over what alcounit/browser-controller left: the same finalizer and labels, and a status without our fields.
 
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use podloom_api::{Browser, Phase};
-use podloom_tests::{Cluster, Scene, blackbox_on};
+use podloom_tests::{Cluster, Scene, Watched, blackbox_on};
 use serde_json::{Value, json};
 
 /// A Browser and its pod as the other controller makes them; the pod is asked to carry these labels.
@@ -61,103 +62,91 @@ fn is_ours(browser: &Browser) -> bool {
     })
 }
 
+/// All that the other controller may leave.
+const LEFT: [&str; 7] = [
+    "running",
+    // Its pod is one that our own watch does not show.
+    "unlabelled",
+    // There is a pod, and the status does not say so yet.
+    "starting",
+    "failed",
+    "leaked",
+    "deleted",
+    // Its pod went while nobody was there.
+    "lost",
+];
+
+fn behaviour(name: &str) -> &'static str {
+    match name {
+        "failed" => "image-pull-backoff",
+        "leaked" => "oom-killed",
+        _ => "running",
+    }
+}
+
+async fn leave_all(scene: &Scene, pods: &Watched<Pod>) {
+    for name in LEFT {
+        let labels = match name {
+            "unlabelled" => json!({}),
+            name => json!({ "selenosis.io/browser": name }),
+        };
+        left_behind(scene, name, behaviour(name), labels).await;
+    }
+    for name in LEFT.into_iter().filter(|name| behaviour(name) == "running") {
+        let pod = pods.until_is(name, "runs", |pod| {
+            let status = pod.status.as_ref();
+            status.is_some_and(|status| status.pod_ip.is_some())
+        });
+        let status = pod.await.status.unwrap();
+        if name != "starting" {
+            let told = json!({
+                "phase": "Running", "podIP": status.pod_ip, "startTime": status.start_time,
+                "containerStatuses": [{ "name": "browser", "image": "example.com/chrome:1", "restartCount": 0 }],
+            });
+            publish(scene, name, told).await;
+        }
+    }
+    let message = "pod container browser failed: ImagePullBackOff - ";
+    let failed = json!({ "phase": "Failed", "reason": "ImagePullBackOff", "message": message });
+    publish(scene, "failed", failed).await;
+    let leaked = json!({ "phase": "Failed", "message": "pod container browser terminated" });
+    publish(scene, "leaked", leaked).await;
+    scene.delete_browser("deleted").await;
+    delete_pod(scene, "lost").await;
+    pods.until_pod_gone("lost").await;
+}
+
+async fn delete_pod(scene: &Scene, name: &str) {
+    let pods = scene.pods();
+    pods.delete(name, &DeleteParams::default()).await.unwrap();
+}
+
 #[test]
 fn sessions_of_another_controller_go_on() {
     blackbox_on(Cluster::without_operator, "adoption", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
-        let labelled = |name: &str| json!({ "selenosis.io/browser": name });
-        left_behind(&scene, "running", "running", labelled("running")).await;
-        // A pod that our own watch does not show.
-        left_behind(&scene, "unlabelled", "running", json!({})).await;
-        left_behind(&scene, "starting", "running", labelled("starting")).await;
-        left_behind(&scene, "failed", "image-pull-backoff", labelled("failed")).await;
-        left_behind(&scene, "leaked", "oom-killed", labelled("leaked")).await;
-        left_behind(&scene, "deleted", "running", labelled("deleted")).await;
-        for name in ["running", "unlabelled", "starting", "deleted"] {
-            let pod = pods.until_is(name, "runs", |pod| {
-                pod.status
-                    .as_ref()
-                    .is_some_and(|status| status.pod_ip.is_some())
-            });
-            let status = pod.await.status.unwrap();
-            if name != "starting" {
-                publish(&scene, name, json!({
-                    "phase": "Running", "podIP": status.pod_ip, "startTime": status.start_time,
-                    "containerStatuses": [{ "name": "browser", "image": "example.com/chrome:1", "restartCount": 0 }],
-                })).await;
-            }
-        }
-        publish(
-            &scene,
-            "failed",
-            json!({
-                "phase": "Failed", "reason": "ImagePullBackOff",
-                "message": "pod container browser failed: ImagePullBackOff - ",
-            }),
-        )
-        .await;
-        publish(
-            &scene,
-            "leaked",
-            json!({ "phase": "Failed", "message": "pod container browser terminated" }),
-        )
-        .await;
-        scene.delete_browser("deleted").await;
-        // One whose pod went while nobody was there.
-        left_behind(&scene, "lost", "running", labelled("lost")).await;
-        publish(
-            &scene,
-            "lost",
-            json!({ "phase": "Running", "podIP": "10.1.2.3" }),
-        )
-        .await;
-        scene
-            .pods()
-            .delete("lost", &Default::default())
-            .await
-            .unwrap();
-        pods.until_pod_gone("lost").await;
-
+        leave_all(&scene, &pods).await;
         let _operator = scene.operator(&[]).await;
         for name in ["running", "unlabelled", "starting"] {
             let browser = seen.until_is(name, "is ours", is_ours).await;
             let pod = scene.pods().get(name).await.unwrap();
             assert_eq!(browser.status.unwrap().pod_uid, pod.metadata.uid, "{name}");
         }
-        for name in ["failed", "leaked", "deleted", "lost"] {
+        for name in ["failed", "leaked", "deleted"] {
             seen.until_gone(name).await;
         }
-        let lost = seen.story("lost");
-        assert_eq!(
-            lost,
-            [
-                "Running",
-                "Failed PodLost: the pod is gone, and a session has one pod only",
-                "gone"
-            ]
-        );
+        let lost = "Failed PodLost: the pod is gone, and a session has one pod only";
+        assert_eq!(seen.until_gone("lost").await, ["Running", lost, "gone"]);
         // A pod that no watch shows is noticed all the same.
-        scene
-            .pods()
-            .delete("unlabelled", &Default::default())
-            .await
-            .unwrap();
+        delete_pod(&scene, "unlabelled").await;
         seen.until_gone("unlabelled").await;
         for name in ["running", "starting"] {
             scene.delete_browser(name).await;
             seen.until_gone(name).await;
         }
         scene.nothing_is_left().await;
-        for name in [
-            "running",
-            "unlabelled",
-            "starting",
-            "failed",
-            "leaked",
-            "deleted",
-            "lost",
-        ] {
+        for name in LEFT {
             assert_eq!(pods.uids(name).len(), 1, "{name}");
         }
     });

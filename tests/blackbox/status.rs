@@ -1,7 +1,8 @@
 //! What the status of a Browser says, the Events about it, and that nothing is written without need.
 
+use kube::api::ListParams;
 use podloom_api::{Browser, Phase};
-use podloom_tests::{Cluster, blackbox, blackbox_on, eventually};
+use podloom_tests::{Cluster, Scene, blackbox, blackbox_on, eventually};
 use serde_json::{Value, json};
 
 fn runs(browser: &Browser) -> bool {
@@ -16,85 +17,74 @@ fn a_status_tells_what_its_pod_does() {
         scene.browser("b", "running").await;
         let browser = seen.until_is("b", "runs", runs).await;
         let pod = scene.pods().get("b").await.unwrap();
-        let pod_status = serde_json::to_value(pod.status.as_ref().unwrap()).unwrap();
-        let status = serde_json::to_value(browser.status.as_ref().unwrap()).unwrap();
-
-        assert_eq!(status["podIP"], pod_status["podIP"]);
-        assert_eq!(status["podUID"], json!(pod.metadata.uid));
-        assert_eq!(status["startTime"], pod_status["startTime"]);
+        let (browser, pod) = (json!(browser), json!(pod));
+        let (status, of_pod) = (&browser["status"], &pod["status"]);
+        assert_eq!(status["podIP"], of_pod["podIP"]);
+        assert_eq!(status["podUID"], pod["metadata"]["uid"]);
+        assert_eq!(status["startTime"], of_pod["startTime"]);
         assert_eq!(
             status["observedGeneration"],
-            json!(browser.metadata.generation)
+            browser["metadata"]["generation"]
         );
-        let containers = status["containerStatuses"].as_array().unwrap();
-        let names: Vec<&Value> = containers
-            .iter()
-            .map(|container| &container["name"])
-            .collect();
-        assert_eq!(names, ["browser", "seleniferous"]);
-        for (container, of_pod) in containers
-            .iter()
-            .zip(pod_status["containerStatuses"].as_array().unwrap())
-        {
-            for field in ["name", "state", "image", "restartCount"] {
-                assert_eq!(container[field], of_pod[field], "{field}");
-            }
-        }
-        assert_eq!(
-            containers[1]["ports"],
-            json!([{ "name": "session", "containerPort": 4445, "protocol": "TCP" }])
-        );
-        let conditions = status["conditions"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|condition| {
-                format!(
-                    "{}={} {}",
-                    text(&condition["type"]),
-                    text(&condition["status"]),
-                    text(&condition["reason"])
-                )
-            });
-        assert_eq!(
-            conditions.collect::<Vec<_>>(),
-            [
-                "ConfigResolved=True Resolved",
-                "PodCreated=True PodCreated",
-                "Ready=True Running"
-            ]
-        );
-
-        // The chain's own account of what it did.
-        let annotations = pod.metadata.annotations.unwrap();
-        let mutations = &status["mutations"];
-        assert_eq!(mutations["chain"], json!(annotations["podloom.dev/chain"]));
-        let plugins: Value = serde_json::from_str(&annotations["podloom.dev/mutations"]).unwrap();
-        assert_eq!(mutations["plugins"], plugins);
-        let names: Vec<&Value> = plugins
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|plugin| &plugin["name"])
-            .collect();
-        assert_eq!(names, ["labels", "sidecar", "hardening"]);
-
+        check_containers(status, of_pod);
+        check_conditions(status);
+        check_mutations(status, &pod);
         // What clients find it by.
-        let labels = browser.metadata.labels.unwrap();
-        let of_pod = pod.metadata.labels.unwrap();
         for (key, value) in [
             ("selenosis.io/browser", "b"),
             ("selenosis.io/browser.name", "chrome"),
             ("selenosis.io/browser.version", "running"),
         ] {
-            assert_eq!(labels[key], value);
-            assert_eq!(of_pod[key], value);
+            assert_eq!(browser["metadata"]["labels"][key], value);
+            assert_eq!(pod["metadata"]["labels"][key], value);
         }
-        assert_eq!(
-            browser.metadata.finalizers.unwrap(),
-            ["browserpod.selenosis.io/finalizer"]
-        );
+        let finalizers = &browser["metadata"]["finalizers"];
+        assert_eq!(*finalizers, json!(["browserpod.selenosis.io/finalizer"]));
     });
+}
+
+fn check_containers(status: &Value, of_pod: &Value) {
+    let containers = status["containerStatuses"].as_array().unwrap();
+    let of_pod = of_pod["containerStatuses"].as_array().unwrap();
+    assert_eq!((containers.len(), of_pod.len()), (2, 2));
+    for (container, of_pod) in containers.iter().zip(of_pod) {
+        for field in ["name", "state", "image", "restartCount"] {
+            assert_eq!(container[field], of_pod[field], "{field}");
+        }
+    }
+    let port = json!({ "name": "session", "containerPort": 4445, "protocol": "TCP" });
+    assert_eq!(containers[1]["ports"], json!([port]));
+}
+
+fn check_conditions(status: &Value) {
+    let conditions = status["conditions"].as_array().unwrap();
+    let told = conditions.iter().map(|condition| {
+        let [type_, status, reason] =
+            ["type", "status", "reason"].map(|field| text(&condition[field]));
+        format!("{type_}={status} {reason}")
+    });
+    let expected = [
+        "ConfigResolved=True Resolved",
+        "PodCreated=True PodCreated",
+        "Ready=True Running",
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+/// The chain's own account of what it did.
+fn check_mutations(status: &Value, pod: &Value) {
+    let annotations = &pod["metadata"]["annotations"];
+    let mutations = &status["mutations"];
+    assert_eq!(mutations["chain"], annotations["podloom.dev/chain"]);
+    let plugins: Value = serde_json::from_str(text(&annotations["podloom.dev/mutations"])).unwrap();
+    assert_eq!(mutations["plugins"], plugins);
+    let names: Vec<&Value> = plugins
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plugin| &plugin["name"])
+        .collect();
+    assert_eq!(names, ["labels", "sidecar", "hardening"]);
 }
 
 fn text(value: &Value) -> &str {
@@ -128,61 +118,45 @@ fn events_tell_a_session_from_its_beginning_to_its_end() {
     });
 }
 
+/// Every object of the scene, and which version of it there is.
+async fn versions(scene: &Scene) -> Vec<(Option<String>, Option<String>)> {
+    let all = ListParams::default();
+    let browsers = scene.browsers().list_metadata(&all).await.unwrap().items;
+    let configs = scene.configs().list_metadata(&all).await.unwrap().items;
+    let pods = scene.pods().list_metadata(&all).await.unwrap().items;
+    let browsers = browsers.into_iter().map(|object| object.metadata);
+    let configs = configs.into_iter().map(|object| object.metadata);
+    let pods = pods.into_iter().map(|object| object.metadata);
+    browsers
+        .chain(configs)
+        .chain(pods)
+        .map(|metadata| (metadata.name, metadata.resource_version))
+        .collect()
+}
+
 #[test]
 fn what_is_as_it_should_be_is_not_written() {
     blackbox_on(Cluster::without_operator, "status-stable", async |scene| {
         let operator = scene.operator(&["--resync", "500ms"]).await;
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
-        let names: Vec<String> = (0..5).map(|number| format!("b{number}")).collect();
-        for name in &names {
-            scene.browser(name, "running").await;
-        }
         scene.browser("waiting", "pending").await;
-        for name in &names {
-            seen.until_is(name, "runs", runs).await;
-        }
         seen.until_is("waiting", "waits", |browser| {
-            browser
-                .status
-                .as_ref()
-                .is_some_and(|status| status.container_statuses.is_some())
+            let status = browser.status.as_ref();
+            status.is_some_and(|status| status.container_statuses.is_some())
         })
         .await;
-        let versions = async || {
-            let browsers = scene
-                .browsers()
-                .list_metadata(&Default::default())
-                .await
-                .unwrap()
-                .items;
-            let configs = scene
-                .configs()
-                .list_metadata(&Default::default())
-                .await
-                .unwrap()
-                .items;
-            let pods = scene
-                .pods()
-                .list_metadata(&Default::default())
-                .await
-                .unwrap()
-                .items;
-            let metadata = browsers
-                .into_iter()
-                .map(|object| object.metadata)
-                .chain(configs.into_iter().map(|object| object.metadata))
-                .chain(pods.into_iter().map(|object| object.metadata));
-            metadata
-                .map(|metadata| (metadata.name, metadata.resource_version))
-                .collect::<Vec<_>>()
-        };
+        for number in 0..5 {
+            let name = format!("b{number}");
+            scene.browser(&name, "running").await;
+            seen.until_is(&name, "runs", runs).await;
+        }
         let passes = |controller: &str| {
             operator.metric(&format!(
                 "podloom_reconcile_total{{controller=\"{controller}\""
             ))
         };
-        let before = versions().await;
+        let before = versions(&scene).await;
         let begun = (passes("browser"), passes("browser-config"));
         eventually("everything was looked at again and again", async || {
             let now = (passes("browser"), passes("browser-config"));
@@ -192,6 +166,6 @@ fn what_is_as_it_should_be_is_not_written() {
                 .ok_or(format!("{now:?} after {begun:?}"))
         })
         .await;
-        assert_eq!(versions().await, before);
+        assert_eq!(versions(&scene).await, before);
     });
 }

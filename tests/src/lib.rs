@@ -39,5 +39,5 @@ pub use rights::Account;
 pub use run::{blackbox, blackbox_on};
 pub use scene::Scene;
 pub use seed::Seed;
-pub use wait::{PATIENCE, eventually, within};
+pub use wait::{PATIENCE, eventually, eventually_within, within};
 pub use watched::{Change, Watched};

@@ -179,8 +179,8 @@ impl Scene {
     pub async fn nothing_is_left(&self) {
         eventually("no Browser and no pod is left", async || {
             let all = ListParams::default();
-            let browsers = names(self.browsers().list_metadata(&all).await.unwrap().items);
-            let pods = names(self.pods().list_metadata(&all).await.unwrap().items);
+            let browsers = names(&self.browsers().list_metadata(&all).await.unwrap().items);
+            let pods = names(&self.pods().list_metadata(&all).await.unwrap().items);
             if browsers.is_empty() && pods.is_empty() {
                 return Ok(());
             }
@@ -234,7 +234,7 @@ impl Scene {
     }
 }
 
-fn names<K: kube::ResourceExt>(objects: Vec<K>) -> Vec<String> {
+fn names<K: kube::ResourceExt>(objects: &[K]) -> Vec<String> {
     objects.iter().map(K::name_any).collect()
 }
 

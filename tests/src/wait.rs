@@ -21,7 +21,16 @@ pub async fn within<T>(what: &str, patience: Duration, work: impl Future<Output 
 /// Asks until there is an answer, and fails with the last excuse if there is none in time.
 ///
 /// For what cannot be watched: probes, logs, processes. Objects are watched.
-pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, String>) -> T {
+pub async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Result<T, String>) -> T {
+    eventually_within(what, PATIENCE, ask).await
+}
+
+/// As [`eventually`], with a patience of one's own.
+pub async fn eventually_within<T>(
+    what: &str,
+    patience: Duration,
+    mut ask: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
     let mut excuse = String::new();
     let asking = async {
         let mut ticks = interval(ASKING);
@@ -34,8 +43,8 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, S
             }
         }
     };
-    match timeout(PATIENCE, asking).await {
+    match timeout(patience, asking).await {
         Ok(answer) => answer,
-        Err(_) => panic!("{what}: not within {} s: {excuse}", PATIENCE.as_secs()),
+        Err(_) => panic!("{what}: not within {} s: {excuse}", patience.as_secs()),
     }
 }
