@@ -27,8 +27,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation.
-    Test,
+    /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, and the operator on a
+    /// real control plane.
+    Test {
+        /// Leave out what needs the control plane.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Build the standard plugins and leave a loadable bundle in target/plugins.
     Plugins,
     /// Show the operator at work on a real control plane, which is started for it.
@@ -62,7 +67,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Test => test::run(),
+        Command::Test { quick: true } => test::run(test::Extent::Quick),
+        Command::Test { quick: false } => test::run(test::Extent::Whole),
         Command::Plugins => plugins::run().map(drop),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench {

@@ -5,10 +5,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{plugins, run};
+use crate::{plugins, release, run};
+
+/// How many black-box tests run at once. They mostly wait, so there may be more than processors.
+const AT_ONCE: &str = "8";
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What needs no control plane.
+    Quick,
+    /// Everything.
+    Whole,
+}
 
 /// Runs all checks in order of their cost, up to the first that fails.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(extent: Extent) -> Result<()> {
     let start = Instant::now();
     step("format", || {
         run::succeed(&mut run::cargo(["fmt", "--all", "--check"]))
@@ -34,6 +46,10 @@ pub(crate) fn run() -> Result<()> {
                 .env("RUSTDOCFLAGS", "-D warnings"),
         )
     })?;
+    if extent == Extent::Whole {
+        let binary = step("release binary", release::binary)?;
+        step("black-box tests", || black_box_tests(&binary, &bundle))?;
+    }
     eprintln!("\n==> all checks passed in {}", seconds(start.elapsed()));
     Ok(())
 }
@@ -41,6 +57,26 @@ pub(crate) fn run() -> Result<()> {
 /// The tests of all crates. With the bundle named, those that need it fail without it instead of passing by.
 fn tests(bundle: &Path) -> Result<()> {
     run::succeed(run::cargo(["test", "--quiet", "--workspace"]).env("PODLOOM_BUNDLE", bundle))
+}
+
+/// The operator as a binary, on a real control plane. Without these names the tests pass by, so that `cargo test` starts none.
+fn black_box_tests(binary: &Path, bundle: &Path) -> Result<()> {
+    let arguments = [
+        "test",
+        "--quiet",
+        "--package",
+        "podloom-tests",
+        "--test",
+        "blackbox",
+        "--",
+        "--test-threads",
+        AT_ONCE,
+    ];
+    run::succeed(
+        run::cargo(arguments)
+            .env("PODLOOM_BLACKBOX_BINARY", binary)
+            .env("PODLOOM_BUNDLE", bundle),
+    )
 }
 
 fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
