@@ -21,7 +21,7 @@ async fn replicas(scene: &Scene) -> [(Operator, Account); 2] {
             "--lease-name",
             "podloom",
             "--lease-duration",
-            "6s",
+            "10s",
         ];
         let operator = Operator::spawn(&scene.cluster, &account.kubeconfig, &arguments);
         (operator, account)
