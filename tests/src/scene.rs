@@ -1,11 +1,12 @@
 //! A namespace of one's own, and what a test does in it.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use podloom_api::{Browser, BrowserConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -129,30 +130,18 @@ impl Scene {
         self.create(self.browsers(), browser).await
     }
 
-    /// Makes an object.
+    /// Makes an object; its kind need not be said.
     pub async fn create<K>(&self, api: Api<K>, object: Value) -> K
     where
-        K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
     {
-        // As raw JSON: a typed object would drop what the type does not know.
         let mut object = object;
-        let what = object.to_string();
-        if let Some(fields) = object.as_object_mut() {
-            let kind = std::any::type_name::<K>()
-                .rsplit("::")
-                .next()
-                .unwrap_or_default();
-            let version = match kind {
-                "Browser" | "BrowserConfig" => "selenosis.io/v1",
-                _ => "v1",
-            };
-            fields.insert("apiVersion".to_owned(), version.into());
-            fields.insert("kind".to_owned(), kind.into());
-        }
-        let object: K = serde_json::from_value(object).unwrap();
-        match api.create(&PostParams::default(), &object).await {
+        object["apiVersion"] = K::api_version(&()).into();
+        object["kind"] = K::kind(&()).into();
+        let typed: K = serde_json::from_value(object.clone()).unwrap();
+        match api.create(&PostParams::default(), &typed).await {
             Ok(created) => created,
-            Err(error) => panic!("{what}: {error}"),
+            Err(error) => panic!("{object}: {error}"),
         }
     }
 
