@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::channel::mpsc;
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
 use kube::core::{ApiResource, DeserializeGuard};
@@ -16,6 +17,7 @@ use kube::runtime::utils::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{Backoff, watch_backoff};
 use crate::error::ReconcileError;
@@ -62,21 +64,28 @@ pub(crate) struct Driven<C: Reconcile> {
     pub(crate) caches: Shared<BoxFuture<'static, ()>>,
 }
 
-/// Runs a controller to its end.
+/// Runs a controller to its end, which `stop` asks for.
 pub(crate) async fn drive<C: Reconcile>(
     controller: Controller<DeserializeGuard<C::Object>>,
     driven: Driven<C>,
+    stop: CancellationToken,
 ) {
     let name = driven.name;
     let caches = driven.caches.clone();
-    let at_work = Arc::new((driven, Backoff::new()));
+    let at_work = Arc::new((driven, Backoff::new(), stop));
     let passes = controller.run(
         |object: Arc<DeserializeGuard<C::Object>>, at_work| async move {
-            let (driven, backoff): &(Driven<C>, _) = &at_work;
+            let (driven, backoff, stop): &(Driven<C>, _, CancellationToken) = &at_work;
+            tokio::select! {
+                biased;
+                () = driven.caches.clone() => {}
+                // The watches that fill them have ended with it, so they would be awaited for ever.
+                () = stop.cancelled() => return Ok(Action::await_change()),
+            }
             driven.pass(&object, backoff).await
         },
         |object, error, at_work| {
-            let (driven, backoff) = &*at_work;
+            let (driven, backoff, _) = &*at_work;
             let wait = backoff.failed(driven.id(&object));
             Action::requeue(jittered(wait).min(error.retry_within()))
         },
@@ -100,7 +109,6 @@ impl<C: Reconcile> Driven<C> {
         object: &DeserializeGuard<C::Object>,
         backoff: &Backoff<Id<C>>,
     ) -> Result<Action, ReconcileError> {
-        self.caches.clone().await;
         let id = self.id(object);
         let begun = Instant::now();
         let result = match &object.0 {
@@ -159,6 +167,26 @@ where
     (reader, stream)
 }
 
+/// Tells whenever a watch has listed everything, as it does anew when it was broken for too long.
+///
+/// What went meanwhile shows in no event. What came shows in one before the cache has it: the pages of a list are told one by one,
+/// and the cache changes with the last. So after each list everything has to be looked at, or both would be missed.
+pub(crate) fn telling_lists<K, E>(
+    events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
+    mut listed: mpsc::Sender<()>,
+) -> impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static
+where
+    K: 'static,
+    E: 'static,
+{
+    events.inspect(move |event| {
+        if matches!(event, Ok(watcher::Event::InitDone)) {
+            // If it is full, this was told already and nobody has looked yet.
+            let _ = listed.try_send(());
+        }
+    })
+}
+
 /// Takes what comes of the passes. Their own errors, and those of watches, were told where they arose.
 async fn drain<K, S>(name: &'static str, passes: S)
 where
@@ -191,3 +219,6 @@ pub(crate) fn jittered(wait: Duration) -> Duration {
     let share = random % 1000;
     wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
 }
+
+#[cfg(test)]
+mod tests;

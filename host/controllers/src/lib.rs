@@ -11,6 +11,8 @@ mod browser_config;
 mod drive;
 mod error;
 mod events;
+#[cfg(test)]
+mod fixtures;
 mod metrics;
 mod mutator;
 mod pod;

@@ -1,5 +1,6 @@
 //! Browsers, woken by themselves, their pods and the BrowserConfigs of their namespace.
 
+use futures::channel::mpsc;
 use futures::{FutureExt, future};
 use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -11,7 +12,7 @@ use podloom_api::{BrowserObject, Kind, Phase, names};
 use super::super::{BROWSER, Setup};
 use super::{Browsers, Configs, Scope, drop_managed_fields, watching};
 use crate::browser::{BrowserController, Memory};
-use crate::drive::{Driven, drive, watch};
+use crate::drive::{Driven, drive, telling_lists, watch};
 use crate::pod::SeenPod;
 
 /// Runs the controller until it is stopped.
@@ -45,17 +46,19 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         scope.filled(&configs, "BrowserConfigs"),
     );
     let counted = scope.ctx.metrics.count_browsers(browsers.clone());
+    let (listed, lists) = mpsc::channel(1);
     let (waiting, of_config) = (browsers.clone(), resource.clone());
-    let controller =
-        Controller::for_stream_with(browser_events.applied_objects(), browsers, resource.clone())
-            .with_config(Config::default().concurrency(setup.concurrency))
-            .owns_stream(pod_events.touched_objects())
-            .watches_stream_with(
-                config_events.touched_objects(),
-                move |config| waiting_for(&waiting, &config, &of_config),
-                config_resource,
-            )
-            .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
+    let browser_events = telling_lists(browser_events, listed.clone()).applied_objects();
+    let controller = Controller::for_stream_with(browser_events, browsers, resource.clone())
+        .with_config(Config::default().concurrency(setup.concurrency))
+        .owns_stream(telling_lists(pod_events, listed).touched_objects())
+        .reconcile_all_on(lists)
+        .watches_stream_with(
+            config_events.touched_objects(),
+            move |config| waiting_for(&waiting, &config, &of_config),
+            config_resource,
+        )
+        .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER,
         resource: resource.clone(),
@@ -70,10 +73,8 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         },
         caches: caches.map(drop).boxed().shared(),
     };
-    async move {
-        let _while_it_runs = counted;
-        drive(controller, driven).await;
-    }
+    // Its Browsers are counted while it runs, and no longer, however it ends.
+    drive(controller, driven, scope.stop.clone()).map(move |()| drop(counted))
 }
 
 impl Scope {

@@ -1,5 +1,6 @@
 //! BrowserConfigs, woken by themselves and those beside them, since the older of two serves what both define.
 
+use futures::channel::mpsc;
 use futures::{FutureExt, StreamExt, future, stream};
 use kube::Resource;
 use kube::core::ApiResource;
@@ -11,7 +12,7 @@ use podloom_api::Kind;
 use super::super::{BROWSER_CONFIG, Setup};
 use super::{Configs, Scope, drop_managed_fields, watching};
 use crate::browser_config::BrowserConfigController;
-use crate::drive::{Driven, drive, watch};
+use crate::drive::{Driven, drive, telling_lists, watch};
 
 /// Runs the controller until it is stopped.
 pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
@@ -25,7 +26,8 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
     );
     let cache = scope.filled(&configs, "BrowserConfigs, of their own controller");
     let (beside, of_event) = (configs.clone(), resource.clone());
-    let wakened = events
+    let (listed, lists) = mpsc::channel(1);
+    let wakened = telling_lists(events, listed)
         .touched_objects()
         .filter_map(|event| future::ready(event.ok()))
         .flat_map(move |config| stream::iter(with_neighbours(&beside, &config, &of_event)));
@@ -34,6 +36,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         Controller::for_stream_with(stream::pending(), configs.clone(), resource.clone())
             .with_config(Config::default().concurrency(setup.concurrency))
             .reconcile_on(wakened)
+            .reconcile_all_on(lists)
             .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER_CONFIG,
@@ -42,7 +45,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         controller: BrowserConfigController { resource, configs },
         caches: cache.boxed().shared(),
     };
-    drive(controller, driven)
+    drive(controller, driven, scope.stop.clone())
 }
 
 /// A BrowserConfig and all others of its namespace.
