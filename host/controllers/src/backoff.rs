@@ -6,16 +6,25 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::runtime::utils::{Backoff as WaitBackoff, ResetTimerBackoff};
+use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
+/// After so long without another failure an object is forgotten: most of them are gone, and nobody tells.
+const FORGET: Duration = Duration::from_mins(5);
 /// The longest that a watch stays broken; twice that with its jitter.
 const LONGEST_BLIND: Duration = Duration::from_secs(4);
 /// After so long without an error, a watch starts anew with the shortest wait.
 const PEACE: Duration = Duration::from_secs(30);
 
 /// Counts the failures of objects in a row: each waits twice as long as the one before, and nobody waits for another.
-pub(crate) struct Backoff<K>(Mutex<HashMap<K, u32>>);
+pub(crate) struct Backoff<K>(Mutex<HashMap<K, Failures>>);
+
+/// The failures of one object in a row.
+struct Failures {
+    count: u32,
+    last: Instant,
+}
 
 impl<K: Eq + Hash> Backoff<K> {
     pub(crate) fn new() -> Self {
@@ -25,9 +34,12 @@ impl<K: Eq + Hash> Backoff<K> {
     /// Notes a failure, and returns how long to wait.
     pub(crate) fn failed(&self, id: K) -> Duration {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = failures.entry(id).or_insert(0);
-        let wait = FIRST.saturating_mul(2_u32.saturating_pow(*count));
-        *count = count.saturating_add(1);
+        failures.retain(|_, failures| failures.last.elapsed() < FORGET);
+        let last = Instant::now();
+        let failures = failures.entry(id).or_insert(Failures { count: 0, last });
+        let wait = FIRST.saturating_mul(2_u32.saturating_pow(failures.count));
+        failures.count = failures.count.saturating_add(1);
+        failures.last = last;
         wait.min(LONGEST)
     }
 

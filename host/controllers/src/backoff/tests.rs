@@ -21,6 +21,18 @@ fn endless_failures_do_not_overflow() {
     }
 }
 
+/// An object that failed and is deleted then succeeds never.
+#[tokio::test(start_paused = true)]
+async fn objects_that_do_not_come_back_are_forgotten() {
+    let backoff = Backoff::new();
+    for number in 0..100 {
+        backoff.failed(number);
+    }
+    tokio::time::advance(Duration::from_mins(6)).await;
+    backoff.failed(0);
+    assert_eq!(backoff.0.lock().unwrap().len(), 1);
+}
+
 #[test]
 fn a_watch_is_never_blind_for_long() {
     let waits: Vec<Duration> = watch_backoff().take(100).collect();
