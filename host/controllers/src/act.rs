@@ -178,10 +178,13 @@ impl Actor<'_> {
                     .map(|pod| Fact::PodExists(Box::new(pod)))
                     .ok_or_else(|| failed(kube::Error::Api(status)))
             }
-            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+            // An admission webhook that does not answer is an internal error, and may be one until the creation timeout.
+            Err(kube::Error::Api(status)) if status.is_forbidden() || status.code == 500 => {
                 Ok(Fact::PodRefused(Refusal::Forbidden(status.message)))
             }
-            Err(kube::Error::Api(status)) if status.is_invalid() || status.code == 400 => {
+            Err(kube::Error::Api(status))
+                if status.is_invalid() || matches!(status.code, 400 | 413) =>
+            {
                 Ok(Fact::PodRefused(Refusal::Invalid(status.message)))
             }
             Err(error) => Err(failed(error)),
@@ -209,7 +212,19 @@ impl Actor<'_> {
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() || status.is_conflict() => {
                 Ok(Fact::PodDeleted)
             }
-            _ if how == Deletion::LastResort => Ok(Fact::PodDeleted),
+            failed if how == Deletion::LastResort => {
+                let error = match &failed {
+                    Ok(Err(error)) => error.to_string(),
+                    _ => "no answer".to_owned(),
+                };
+                tracing::warn!(
+                    namespace = self.namespace(),
+                    name,
+                    error,
+                    "a pod that does not go is given up"
+                );
+                Ok(Fact::PodDeleted)
+            }
             Ok(Err(source)) => Err(ReconcileError::DeletePod {
                 name: name.to_owned(),
                 source: Box::new(source),
@@ -298,3 +313,6 @@ fn preconditioned(uid: Option<String>) -> DeleteParams {
         ..DeleteParams::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::ObjectMeta;
+use podloom_api::{BrowserObject, Kind, SelenosisApi};
+
+use super::{Actor, Fact};
+use crate::fixtures::{Untouched, client, status};
+use crate::mutator::{PodMutator, PodRequest, Refusal};
+
+/// What creating a pod comes to where the API server refuses it so: a refusal, or none, which is an error to be tried again.
+async fn check(code: u16, reason: &str, expected: Option<Refusal>) {
+    let (client, _) = client(code, status(code, reason, "no"));
+    let mutator: Arc<dyn PodMutator> = Arc::new(Untouched);
+    let actor = Actor {
+        client: &client,
+        mutator: &mutator,
+        resource: &SelenosisApi::Seed.resource(Kind::Browser),
+        metadata: &ObjectMeta {
+            name: Some("a".to_owned()),
+            namespace: Some("team".to_owned()),
+            ..ObjectMeta::default()
+        },
+        field_manager: "test",
+    };
+    let done = actor
+        .create_pod::<BrowserObject>(&Pod::default(), PodRequest::default())
+        .await;
+    let refusal = match done {
+        Ok(Fact::PodRefused(refusal)) => Some(refusal),
+        Ok(fact) => panic!("{code} came to {fact:?}"),
+        Err(_) => None,
+    };
+    assert_eq!(refusal, expected, "{code} {reason}");
+}
+
+#[tokio::test]
+async fn a_pod_that_the_api_server_refuses_is_no_error() {
+    let invalid = || Some(Refusal::Invalid("no".to_owned()));
+    let forbidden = || Some(Refusal::Forbidden("no".to_owned()));
+    check(400, "BadRequest", invalid()).await;
+    check(403, "Forbidden", forbidden()).await;
+    check(413, "RequestEntityTooLarge", invalid()).await;
+    check(422, "Invalid", invalid()).await;
+    check(500, "InternalError", forbidden()).await;
+}
+
+#[tokio::test]
+async fn what_is_not_about_the_pod_is_tried_again() {
+    check(401, "Unauthorized", None).await;
+    check(409, "Conflict", None).await;
+}
