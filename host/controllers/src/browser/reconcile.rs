@@ -63,13 +63,13 @@ impl Reconcile for BrowserController {
                 return self.rest(ctx, &world, then, now);
             };
             let fact = self.act(ctx, &world, &action).await?;
-            let notice = notice.filter(|_| is_done(&action, &fact));
-            ctx.metrics
-                .browsers
-                .count(&world, &action, notice.as_ref(), now);
-            // A pod that was refused, or there already, was not created.
-            let done = !matches!(fact, Fact::PodRefused(_) | Fact::PodExists(_));
-            for notice in notice.filter(|_| done).into_iter().chain(notes(&fact)) {
+            let notice = notice.filter(|_| is_done(&fact));
+            if is_done(&fact) {
+                ctx.metrics
+                    .browsers
+                    .count(&world, &action, notice.as_ref(), now);
+            }
+            for notice in notice.into_iter().chain(notes(&fact)) {
                 let about = self.reference(&world.browser.metadata);
                 ctx.events.tell(about, notice);
             }
@@ -83,7 +83,7 @@ impl Reconcile for BrowserController {
 }
 
 impl BrowserController {
-    /// Reads caches, and the API server where a cache cannot tell that a pod is gone.
+    /// Reads caches, and the API server where a cache cannot tell that a pod is gone, or another's is still there.
     async fn observe(
         &self,
         ctx: &Context,
@@ -98,17 +98,22 @@ impl BrowserController {
         let mut world = World {
             api: self.api,
             configs,
-            pod: self.pods.get(&ObjectRef::new(&name).within(&namespace)),
+            pod: self.memory.created_pod(metadata),
             learned: Learned::default(),
             browser: Arc::new(browser.clone()),
         };
-        if world.pod.is_some() {
-            self.memory.pod_is_cached(metadata);
-            return Ok(world);
-        }
-        world.pod = self.memory.created_pod(metadata);
+        let cached = self.pods.get(&ObjectRef::new(&name).within(&namespace));
+        let is_taken = match cached {
+            Some(pod) if world.owns(&pod) => {
+                self.memory.pod_is_cached(metadata);
+                world.pod = Some(pod);
+                return Ok(world);
+            }
+            // A name that was used before: the other's pod may be gone, and the cache not show it yet.
+            other => other.is_some(),
+        };
         // Only a living session is lost with its pod; for one that goes, a pod that hides is left to garbage collection.
-        if world.pod.is_none() && world.had_pod() && !world.is_over() {
+        if world.pod.is_none() && (is_taken || world.had_pod()) && !world.is_over() {
             world.pod = read_pod(&ctx.client, &namespace, &name)
                 .await?
                 .map(Arc::new);
@@ -251,11 +256,15 @@ fn notes(fact: &Fact<BrowserObject>) -> Option<Notice> {
     (!said.is_empty()).then(|| Notice::normal(names::event::PLUGIN_NOTE, said.join("; ")))
 }
 
-/// Whether the action came to what it was for: a pod that is refused, or there already, was not created.
-fn is_done(action: &Action<BrowserStatus>, fact: &Fact<BrowserObject>) -> bool {
-    !matches!(action, Action::CreatePod(_)) || matches!(fact, Fact::PodCreated(..))
+/// Whether there is something to tell: a pod that is refused, or there already, was not created, and nothing was written to a
+/// Browser that is gone.
+fn is_done(fact: &Fact<BrowserObject>) -> bool {
+    !matches!(fact, Fact::Gone | Fact::PodRefused(_) | Fact::PodExists(_))
 }
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use std::sync::Arc;
+
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::Event;
+use podloom_api::{BrowserObject, Kind, SelenosisApi};
+use serde_json::{Value, json};
+
+use super::BrowserController;
+use crate::browser::Memory;
+use crate::fixtures::{client, context, status};
+use crate::pod::SeenPod;
+
+fn browser() -> BrowserObject {
+    serde_json::from_value(json!({
+        "metadata": { "name": "a", "namespace": "team", "uid": "new" },
+        "spec": { "browserName": "chrome", "browserVersion": "1" },
+    }))
+    .unwrap()
+}
+
+/// The pod of the Browser of this UID.
+fn pod_of(owner: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": "a", "namespace": "team", "uid": format!("pod-{owner}"),
+            "ownerReferences": [
+                { "apiVersion": "selenosis.io/v1", "kind": "Browser", "name": "a", "uid": owner, "controller": true },
+            ],
+        },
+    })
+}
+
+/// A controller whose cache shows this pod.
+fn controller(cached: Value) -> BrowserController {
+    let api = SelenosisApi::Seed;
+    let mut pods = Writer::<SeenPod>::new(());
+    pods.apply_watcher_event(&Event::Apply(serde_json::from_value(cached).unwrap()));
+    BrowserController {
+        api,
+        resource: api.resource(Kind::Browser),
+        configs: Writer::new(api.resource(Kind::BrowserConfig)).as_reader(),
+        pods: pods.as_reader(),
+        namespaces: None,
+        memory: Memory::default(),
+    }
+}
+
+/// The UID of the pod that is seen where the cache has one and the API server answers so, and what was asked of it.
+async fn observed(cached: Value, code: u16, answer: Value) -> (Option<String>, Vec<String>) {
+    let (client, requests) = client(code, answer);
+    let world = controller(cached)
+        .observe(&context(client), &browser())
+        .await
+        .unwrap();
+    let uid = world.pod.and_then(|pod| pod.metadata.uid.clone());
+    (uid, requests.made())
+}
+
+const READ: &str = "GET /api/v1/namespaces/team/pods/a";
+
+#[tokio::test]
+async fn its_own_pod_is_taken_from_the_cache() {
+    let (uid, asked) = observed(pod_of("new"), 500, json!({})).await;
+    assert_eq!(uid.as_deref(), Some("pod-new"));
+    assert!(asked.is_empty(), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_pod_of_an_earlier_browser_that_is_gone_takes_no_name() {
+    let gone = status(404, "NotFound", "there is no such pod");
+    let (uid, asked) = observed(pod_of("old"), 404, gone).await;
+    assert_eq!(uid, None);
+    assert_eq!(asked, [READ]);
+}
+
+#[tokio::test]
+async fn a_pod_of_another_that_is_there_is_seen() {
+    let (uid, asked) = observed(pod_of("old"), 200, pod_of("old")).await;
+    assert_eq!(uid.as_deref(), Some("pod-old"));
+    assert_eq!(asked, [READ]);
+}
+
+/// The cache may show the other's pod for longer than it takes us to create ours.
+#[tokio::test]
+async fn a_pod_that_we_created_is_known_though_the_cache_shows_an_older_one() {
+    let (client, requests) = client(500, json!({}));
+    let controller = controller(pod_of("old"));
+    let created: SeenPod = serde_json::from_value(pod_of("new")).unwrap();
+    let browser = browser();
+    controller
+        .memory
+        .created(&browser.metadata, Arc::new(created));
+    for _ in 0..2 {
+        let world = controller
+            .observe(&context(client.clone()), &browser)
+            .await
+            .unwrap();
+        assert!(world.own_pod().is_some());
+    }
+    assert!(requests.made().is_empty(), "{:?}", requests.made());
+}
