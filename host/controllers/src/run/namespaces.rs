@@ -1,5 +1,7 @@
 //! What namespaces say of themselves, for plugins: metadata alone, and only where it may be read.
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
@@ -9,8 +11,13 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
 
+use tokio::time::sleep;
+
 use super::Readiness;
 use crate::drive::{self, Context};
+
+/// When to ask again after no answer.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The cache of namespaces, none where they may not be read.
 pub(super) type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
@@ -23,15 +30,7 @@ pub(super) async fn watch(
     readiness: &Readiness,
 ) -> (Namespaces, BoxFuture<'static, ()>) {
     let api: Api<Namespace> = Api::all(ctx.client.clone());
-    let first = api.list_metadata(&ListParams::default().limit(1)).await;
-    if let Err(kube::Error::Api(status)) = &first
-        && status.is_forbidden()
-    {
-        // Whoever looks for missing rights before we start has said it, and we may start again and again.
-        tracing::debug!(
-            reason = status.message,
-            "namespaces may not be read, so plugins see none of their labels and annotations"
-        );
+    if !may_read(&api).await {
         return (None, future::pending().boxed());
     }
     let awaited = readiness.await_cache("namespaces".to_owned());
@@ -58,4 +57,29 @@ pub(super) async fn watch(
     }
     drop(awaited);
     (Some(store), work)
+}
+
+/// Whether namespaces may be read; an API server that does not answer is asked again, since that is no answer.
+async fn may_read(api: &Api<Namespace>) -> bool {
+    loop {
+        match api.list_metadata(&ListParams::default().limit(1)).await {
+            Ok(_) => return true,
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                // Whoever looks for missing rights before we start has said it, and we may start again and again.
+                tracing::debug!(
+                    reason = status.message,
+                    "namespaces may not be read, so plugins see none of their labels and annotations"
+                );
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(
+                    kind = "Namespace",
+                    error = &error as &dyn std::error::Error,
+                    "could not list, trying again"
+                );
+                sleep(AGAIN).await;
+            }
+        }
+    }
 }
