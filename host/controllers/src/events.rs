@@ -66,10 +66,16 @@ impl Events {
             controller: controller.to_owned(),
             instance,
         };
-        let recorder = Recorder::new(client, reporter);
+        let repeated = Recorder::new(client.clone(), reporter.clone());
         let (sender, mut receiver) = mpsc::channel::<(ObjectReference, Notice)>(QUEUE);
         let work = async move {
             while let Some((about, notice)) = receiver.recv().await {
+                // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
+                // so one that lasts would hold a copy of every session that comes and goes.
+                let recorder = match notice.severity {
+                    Severity::Normal => Recorder::new(client.clone(), reporter.clone()),
+                    Severity::Warning => repeated.clone(),
+                };
                 publish(&recorder, &about, notice).await;
             }
         };
