@@ -72,7 +72,7 @@ pub const RULES: [Rule; 10] = [
     },
     Rule {
         verbs: &["list", "watch", "patch"],
-        why: "reads BrowserConfigs and sets their labels",
+        why: "reads BrowserConfigs and takes an old finalizer off them",
         ..ours(Kind::BrowserConfig, None)
     },
     Rule {
