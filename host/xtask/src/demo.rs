@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             .args(["get", "browsers", "--namespace", NAMESPACE]),
     )?;
     browsers::fail_one(&cluster)?;
-    browsers::delete_all(&cluster, PATIENCE)?;
+    browsers::delete_all(&cluster, &examples, PATIENCE)?;
 
     screen::title("Summary");
     summarize(&sessions, begun.elapsed(), started.elapsed());

@@ -67,7 +67,7 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
         None => without_pod(world, timeouts, now),
         Some(pod) if !world.owns(pod) => taken(world),
         Some(pod) if pod.metadata.deletion_timestamp.is_some() => Verdict::Goes,
-        Some(pod) => with_pod(pod, timeouts, now),
+        Some(pod) => with_pod(world, pod, timeouts, now),
     }
 }
 
@@ -75,12 +75,14 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let created = world.created_at(now);
     let until = later(created, timeouts.pod_creation);
     if let Some(refusal) = &world.learned.refusal {
-        return refused(refusal, until, now);
+        return refused(refusal, timeouts, until, now);
     }
+    // One that is being deleted serves no more, as the statuses of its neighbours say too.
     let readable = world
         .configs
         .iter()
-        .filter_map(|config| config.0.as_ref().ok());
+        .filter_map(|config| config.0.as_ref().ok())
+        .filter(|config| config.metadata.deletion_timestamp.is_none());
     let configs: Vec<ConfigRef<'_>> = readable.map(ConfigRef::from).collect();
     let resolved = match resolve(&configs, &world.browser.spec) {
         Ok(resolved) => resolved,
@@ -113,7 +115,7 @@ fn unresolved(error: &ResolveError, until: Timestamp, now: Timestamp) -> Verdict
     }
 }
 
-fn refused(refusal: &Refusal, until: Timestamp, now: Timestamp) -> Verdict {
+fn refused(refusal: &Refusal, timeouts: &Timeouts, until: Timestamp, now: Timestamp) -> Verdict {
     let message = refusal.message().to_owned();
     match refusal {
         Refusal::Denied(_) => {
@@ -139,12 +141,13 @@ fn refused(refusal: &Refusal, until: Timestamp, now: Timestamp) -> Verdict {
         },
         Refusal::Forbidden(_) => {
             let reason = names::reason::CREATION_TIMEOUT;
-            failed(reason, message, reason)
+            let exceeded = failure::of_timeout(None, timeouts.pod_creation).message;
+            failed(reason, format!("{exceeded}, {message}"), reason)
         }
     }
 }
 
-fn with_pod(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     match pod.status.phase.as_deref() {
         Some("Running") => match failure::of_running(pod) {
             None => Verdict::Runs,
@@ -164,22 +167,36 @@ fn with_pod(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
             failure::of_failed(pod),
             names::event::POD_FAILED,
         ),
-        _ => pending(pod, timeouts, now),
+        _ => pending(world, pod, timeouts, now),
     }
 }
 
-fn pending(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     if let Some(cause) = failure::of_pending(pod) {
         return ended(Outcome::Failed, cause, names::event::POD_FAILED);
     }
-    // From the pod's creation, which follows the Browser's at once unless no operator was there to see it.
-    let begun = instant(pod.metadata.creation_timestamp.as_ref(), now);
-    let until = later(begun, timeouts.pod_creation);
+    let until = creation_deadline(world, pod, timeouts, now);
     if now < until {
         return Verdict::Starts { until };
     }
     let cause = failure::of_timeout(Some(pod), timeouts.pod_creation);
     ended(Outcome::Failed, cause, names::reason::CREATION_TIMEOUT)
+}
+
+/// Counted from the Browser's creation, however late its pod came.
+/// Only a pod that was made after that time, because no operator was there before, gets the time anew.
+fn creation_deadline(
+    world: &World,
+    pod: &SeenPod,
+    timeouts: &Timeouts,
+    now: Timestamp,
+) -> Timestamp {
+    let of_browser = later(world.created_at(now), timeouts.pod_creation);
+    let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
+    if made < of_browser {
+        return of_browser;
+    }
+    later(made, timeouts.pod_creation)
 }
 
 fn lost() -> Verdict {

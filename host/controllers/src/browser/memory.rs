@@ -12,7 +12,10 @@ use kube::core::ObjectMeta;
 use crate::pod::SeenPod;
 
 /// After this time a cache that does not show a write never will, and what it shows is the truth.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// It outlasts a watch that breaks and begins anew a few times.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A pod that its watch does not show for so long may be gone, or hide: the API server knows.
+const POD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The last writes of each Browser, by its UID, until the caches show them.
 #[derive(Default)]
@@ -35,7 +38,11 @@ impl Memory {
 
     /// Returns the pod that we created for a Browser and that the cache may not show yet.
     pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Arc<SeenPod>> {
-        self.with(browser, |entry| entry.pod.clone()).flatten()
+        self.with(browser, |entry| {
+            let is_fresh = entry.at.elapsed() < POD_PATIENCE;
+            entry.pod.clone().filter(|_| is_fresh)
+        })
+        .flatten()
     }
 
     /// Notes that we wrote the Browser, and that it is now like this.

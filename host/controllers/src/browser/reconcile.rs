@@ -52,6 +52,7 @@ impl Reconcile for BrowserController {
             return Ok(controller::Action::requeue(CATCH_UP));
         }
         let mut world = self.observe(ctx, browser).await?;
+        let mut written = None;
         for _ in 0..STEPS {
             let now = Timestamp::now();
             let Plan {
@@ -62,6 +63,14 @@ impl Reconcile for BrowserController {
             let Some(action) = action else {
                 return self.rest(ctx, &world, then, now);
             };
+            if written.as_ref() == Some(&action) {
+                tracing::warn!(
+                    namespace = browser.metadata.namespace,
+                    name = browser.metadata.name,
+                    "the API server drops fields of the status that was written, install our CRDs"
+                );
+                return Ok(controller::Action::requeue(jittered(ctx.timeouts.resync)));
+            }
             let fact = self.act(ctx, &world, &action).await?;
             let notice = notice.filter(|_| is_done(&fact));
             if is_done(&fact) {
@@ -74,6 +83,7 @@ impl Reconcile for BrowserController {
                 ctx.events.tell(about, notice);
             }
             let gone = self.learn(&mut world, fact);
+            written = matches!(action, Action::WriteStatus(_)).then_some(action);
             if gone || then != Then::GoOn {
                 return Ok(controller::Action::await_change());
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -120,16 +121,14 @@ pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
 }
 
 /// Deletes all sessions and waits until they and their pods are gone.
-pub(crate) fn delete_all(cluster: &Cluster, patience: Duration) -> Result<()> {
+pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration) -> Result<()> {
     screen::title("8. Sessions end");
     let begun = Instant::now();
     let wait = format!("--timeout={}s", patience.as_secs());
     run::succeed(cluster.kubectl().args([
         "delete",
-        "browsers",
-        "--all",
-        "--namespace",
-        NAMESPACE,
+        "--filename",
+        &examples.join("browsers.yaml").to_string_lossy(),
         &wait,
     ]))?;
     let pods = run::output(cluster.kubectl().args([
@@ -137,6 +136,8 @@ pub(crate) fn delete_all(cluster: &Cluster, patience: Duration) -> Result<()> {
         "pods",
         "--namespace",
         NAMESPACE,
+        "--selector",
+        "selenosis.io/browser",
         "--output",
         "name",
     ]))?;
