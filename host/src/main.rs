@@ -21,6 +21,11 @@ use clap::Parser;
 use crate::cli::{Arguments, ChainCommand, Command, PluginCommand};
 use crate::refusal::Failure;
 
+/// Compiling plugins takes a lot of memory for a moment; this allocator gives it back. How soon is in `.cargo/config.toml`.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.color.apply();

@@ -1,6 +1,7 @@
 //! The operator, as a binary, on a real control plane: one module per behaviour.
 //!
-//! `cargo xtask test` builds the binary and the plugins, and names them by `PODLOOM_BLACKBOX_BINARY` and `PODLOOM_BUNDLE`.
+//! `cargo xtask test` builds the binary and the plugins, and names them by `PODLOOM_BLACKBOX_BINARY` and `PODLOOM_BUNDLE`,
+//! and the root folder of the image by `PODLOOM_DIST_ROOT`.
 //! Without them every test passes by, and says so.
 
 #![expect(
@@ -9,6 +10,7 @@
 )]
 
 mod adoption;
+mod alone;
 mod api_server;
 mod configuration;
 mod interference;

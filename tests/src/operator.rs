@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+use tempfile::TempDir;
+
 use crate::bundle;
 use crate::cluster::Cluster;
 use crate::http;
@@ -22,6 +24,10 @@ pub(crate) fn binary() -> Option<PathBuf> {
     std::env::var_os("PODLOOM_BLACKBOX_BINARY").map(PathBuf::from)
 }
 
+/// Enters the root folder, as a container would; without being root, in a user namespace of its own.
+const ENTER: &str =
+    r#"[ "$(id -u)" = 0 ] && exec chroot "$@" || exec unshare --map-root-user chroot "$@""#;
+
 /// A running operator; killed when it is dropped.
 ///
 /// Its log lies among those of the control plane, and a failed test shows the end of it.
@@ -32,6 +38,8 @@ pub struct Operator {
     log: PathBuf,
     /// How much of the log others of the same name have written.
     begins: u64,
+    /// All that it sees of the file system, if not everything.
+    root: Option<TempDir>,
 }
 
 impl Operator {
@@ -63,11 +71,45 @@ impl Operator {
         }
         command.extend(arguments.iter().map(|&word| word.to_owned()));
         Self {
-            process: start(&command, kubeconfig, &log),
+            process: start(Command::new(tested()), &command, kubeconfig, &log),
             command,
             kubeconfig: kubeconfig.to_owned(),
             log,
             begins: 0,
+            root: None,
+        }
+    }
+
+    /// Starts one that sees nothing but the root folder of the image, and the kubeconfig in it.
+    ///
+    /// The folder is copied: what one test leaves in it, another would see.
+    #[must_use]
+    pub fn spawn_alone(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        let image = std::env::var_os("PODLOOM_DIST_ROOT");
+        let image = image.expect("PODLOOM_DIST_ROOT names the root that `cargo xtask dist` made");
+        let root = TempDir::new().unwrap();
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(Path::new(&image).join("."))
+            .arg(root.path())
+            .status()
+            .unwrap();
+        assert!(copied.success());
+        fs::copy(kubeconfig, root.path().join("kubeconfig")).unwrap();
+        let mut enter = Command::new("sh");
+        enter.args(["-c", ENTER, "enter"]).arg(root.path());
+        enter.arg("/usr/bin/podloom");
+        let log = cluster.plane.logs_dir().join("operator-alone.log");
+        let mut command = vec!["run".to_owned(), "--no-leader-election".to_owned()];
+        command.extend(arguments.iter().map(|&word| word.to_owned()));
+        let kubeconfig = PathBuf::from("/kubeconfig");
+        Self {
+            process: start(enter, &command, &kubeconfig, &log),
+            command,
+            kubeconfig,
+            log,
+            begins: 0,
+            root: Some(root),
         }
     }
 
@@ -144,9 +186,15 @@ impl Operator {
 
     /// Starts it anew after it was killed or has ended, with the same arguments.
     pub fn start_again(&mut self) {
+        assert!(self.root.is_none(), "one that is alone is started once");
         self.process.kill();
         self.begins = fs::metadata(&self.log).unwrap().len();
-        self.process = start(&self.command, &self.kubeconfig, &self.log);
+        self.process = start(
+            Command::new(tested()),
+            &self.command,
+            &self.kubeconfig,
+            &self.log,
+        );
     }
 
     /// Waits until it has ended.
@@ -197,10 +245,12 @@ impl Drop for Operator {
     }
 }
 
-fn start(command: &[String], kubeconfig: &Path, log: &Path) -> Process {
+fn tested() -> PathBuf {
+    binary().expect("blackbox() lets no test begin without a binary")
+}
+
+fn start(mut process: Command, command: &[String], kubeconfig: &Path, log: &Path) -> Process {
     let log = File::options().create(true).append(true).open(log).unwrap();
-    let binary = binary().expect("blackbox() lets no test begin without a binary");
-    let mut process = Command::new(binary);
     process
         .args(command)
         .args(["--http", "127.0.0.1:0", "--log-format", "json"])

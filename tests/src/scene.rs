@@ -103,6 +103,20 @@ impl Scene {
         Operator::spawn(&self.cluster, kubeconfig, &arguments)
     }
 
+    /// Starts an operator for this namespace that sees nothing of this machine but what the image holds, with the chain in it.
+    pub async fn operator_alone(&self) -> Operator {
+        let arguments = [
+            "--namespace",
+            &self.namespace,
+            "--plugins",
+            "/usr/share/podloom/plugins",
+        ];
+        let kubeconfig = self.cluster.operator_kubeconfig();
+        let operator = Operator::spawn_alone(&self.cluster, kubeconfig, &arguments);
+        operator.ready().await;
+        operator
+    }
+
     /// Makes a BrowserConfig whose browser `chrome` has a version for each behaviour of pods.
     pub async fn behaviours(&self) -> BrowserConfig {
         self.create(self.configs(), yaml(BEHAVIOURS)).await

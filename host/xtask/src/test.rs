@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{plugins, release, run};
+use crate::{dist, plugins, release, run};
 
 /// How many black-box tests run at once. They mostly wait, so there may be more than processors.
 const AT_ONCE: &str = "8";
@@ -47,8 +47,11 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         )
     })?;
     if extent == Extent::Whole {
-        let binary = step("release binary", release::binary)?;
-        step("black-box tests", || black_box_tests(&binary, &bundle))?;
+        let root = step("distribution", || dist::run(None))?;
+        let binary = release::binary()?;
+        step("black-box tests", || {
+            black_box_tests(&binary, &bundle, &root)
+        })?;
     }
     eprintln!("\n==> all checks passed in {}", seconds(start.elapsed()));
     Ok(())
@@ -65,7 +68,7 @@ fn tests(bundle: &Path, extent: Extent) -> Result<()> {
 }
 
 /// The operator as a binary, on a real control plane. Without these names the tests pass by, so that `cargo test` starts none.
-fn black_box_tests(binary: &Path, bundle: &Path) -> Result<()> {
+fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     let arguments = [
         "test",
         "--quiet",
@@ -80,6 +83,7 @@ fn black_box_tests(binary: &Path, bundle: &Path) -> Result<()> {
     run::succeed(
         run::cargo(arguments)
             .env("PODLOOM_BLACKBOX_BINARY", binary)
+            .env("PODLOOM_DIST_ROOT", root)
             .env("PODLOOM_BUNDLE", bundle),
     )
 }
