@@ -24,6 +24,9 @@ pub(crate) struct BrowserConfigController {
 impl Reconcile for BrowserConfigController {
     type Object = BrowserConfigObject;
 
+    const FINALIZER: &'static str = names::finalizer::BROWSER_CONFIG;
+    const FIELD_MANAGER: &'static str = names::field_manager::BROWSER_CONFIG;
+
     async fn reconcile(
         &self,
         ctx: &Context,
@@ -56,7 +59,7 @@ impl BrowserConfigController {
             mutator: &ctx.mutator,
             resource: &self.resource,
             metadata: &config.metadata,
-            field_manager: names::field_manager::BROWSER_CONFIG,
+            field_manager: Self::FIELD_MANAGER,
         };
         match action {
             Action::SetMetadata(patch) => actor.set_metadata(&patch).await,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::channel::mpsc;
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
+use kube::core::error_boundary::InvalidObject;
 use kube::core::{ApiResource, DeserializeGuard};
 use kube::runtime::Controller;
 use kube::runtime::controller::{self, Action};
@@ -19,6 +20,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use crate::act::{Actor, MetadataPatch};
 use crate::backoff::{Backoff, watch_backoff};
 use crate::error::ReconcileError;
 use crate::events::Events;
@@ -45,6 +47,12 @@ pub(crate) trait Reconcile: Send + Sync + 'static {
         + Send
         + Sync
         + 'static;
+
+    /// The finalizer that holds objects of the kind until they are cleaned up.
+    const FINALIZER: &'static str;
+
+    /// Who writes objects of the kind, as managed fields tell it.
+    const FIELD_MANAGER: &'static str;
 
     /// Brings one object a pass forward.
     fn reconcile(
@@ -113,11 +121,7 @@ impl<C: Reconcile> Driven<C> {
         let begun = Instant::now();
         let result = match &object.0 {
             Ok(object) => self.controller.reconcile(&self.ctx, object).await,
-            Err(unreadable) => {
-                // Somebody stored an object that our types cannot hold; it harms no other.
-                tracing::warn!(controller = self.name, object = %id, error = %unreadable.error, "unreadable object left alone");
-                Ok(Action::await_change())
-            }
+            Err(unreadable) => self.leave_alone(&id, unreadable).await,
         };
         let reason = result.as_ref().err().map(ReconcileError::reason);
         self.ctx.metrics.reconciled(self.name, begun, reason);
@@ -135,6 +139,38 @@ impl<C: Reconcile> Driven<C> {
             ),
         }
         result
+    }
+}
+
+impl<C: Reconcile> Driven<C> {
+    /// Somebody stored an object that our types cannot hold: it harms no other, and our finalizer does not hold it.
+    /// What it owns goes with it by garbage collection.
+    async fn leave_alone(
+        &self,
+        id: &Id<C>,
+        unreadable: &InvalidObject,
+    ) -> Result<Action, ReconcileError> {
+        tracing::warn!(controller = self.name, object = %id, error = %unreadable.error, "unreadable object left alone");
+        let metadata = &unreadable.metadata;
+        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+        let is_held = finalizers.iter().any(|name| name == C::FINALIZER);
+        if metadata.deletion_timestamp.is_none() || !is_held {
+            return Ok(Action::await_change());
+        }
+        let rest = finalizers.iter().filter(|name| *name != C::FINALIZER);
+        let patch = MetadataPatch {
+            finalizers: Some(rest.cloned().collect()),
+            ..MetadataPatch::default()
+        };
+        let actor = Actor {
+            client: &self.ctx.client,
+            mutator: &self.ctx.mutator,
+            resource: &self.resource,
+            metadata,
+            field_manager: C::FIELD_MANAGER,
+        };
+        actor.set_metadata::<serde::de::IgnoredAny>(&patch).await?;
+        Ok(Action::await_change())
     }
 }
 

@@ -42,6 +42,9 @@ pub(crate) struct BrowserController {
 impl Reconcile for BrowserController {
     type Object = BrowserObject;
 
+    const FINALIZER: &'static str = names::finalizer::BROWSER;
+    const FIELD_MANAGER: &'static str = names::field_manager::BROWSER;
+
     /// Observes, plans and acts until the plan has no more to do.
     async fn reconcile(
         &self,
@@ -142,7 +145,7 @@ impl BrowserController {
             mutator: &ctx.mutator,
             resource: &self.resource,
             metadata: &world.browser.metadata,
-            field_manager: names::field_manager::BROWSER,
+            field_manager: Self::FIELD_MANAGER,
         };
         match action {
             Action::SetMetadata(patch) => actor.set_metadata(patch).await,

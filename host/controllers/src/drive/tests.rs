@@ -9,12 +9,13 @@ use kube::runtime::Controller;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{BrowserObject, Kind, SelenosisApi};
+use podloom_api::{BrowserObject, Kind, SelenosisApi, names};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, Driven, Reconcile, drive, telling_lists};
+use crate::backoff::Backoff;
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context};
 
@@ -67,6 +68,9 @@ struct NeverReached;
 impl Reconcile for NeverReached {
     type Object = BrowserObject;
 
+    const FINALIZER: &'static str = names::finalizer::BROWSER;
+    const FIELD_MANAGER: &'static str = names::field_manager::BROWSER;
+
     async fn reconcile(&self, _: &Context, _: &BrowserObject) -> Result<Action, ReconcileError> {
         panic!("a pass was made though the caches are not filled");
     }
@@ -108,4 +112,39 @@ async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
     stop.cancel();
     let ended = timeout(Duration::from_secs(1), driving).await;
     assert!(ended.is_ok(), "the stop waits for the caches");
+}
+
+/// How often the API server is asked about an object that our types cannot hold.
+async fn check_unreadable(metadata: &serde_json::Value, expected: &[&str]) {
+    let object: DeserializeGuard<BrowserObject> = serde_json::from_value(json!({
+        "apiVersion": "selenosis.io/v1", "kind": "Browser", "metadata": metadata, "spec": "no spec",
+    }))
+    .unwrap();
+    assert!(object.0.is_err());
+    let (client, requests) = client(200, json!({}));
+    let driven = Driven {
+        name: "browser",
+        resource: SelenosisApi::Seed.resource(Kind::Browser),
+        ctx: Arc::new(context(client)),
+        controller: NeverReached,
+        caches: future::ready(()).boxed().shared(),
+    };
+    let passed = driven.pass(&object, &Backoff::new()).await;
+    assert!(passed.is_ok());
+    assert_eq!(requests.made(), expected);
+}
+
+#[tokio::test]
+async fn an_unreadable_object_is_left_alone_and_not_held() {
+    let name = json!({ "name": "a", "namespace": "team", "uid": "u" });
+    check_unreadable(&name, &[]).await;
+    let mut deleted = name;
+    deleted["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    check_unreadable(&deleted, &[]).await;
+    deleted["finalizers"] = json!(["example.com/billing", "browserpod.selenosis.io/finalizer"]);
+    check_unreadable(
+        &deleted,
+        &["PATCH /apis/selenosis.io/v1/namespaces/team/browsers/a"],
+    )
+    .await;
 }
