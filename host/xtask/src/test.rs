@@ -72,8 +72,8 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     let arguments = [
         "test",
         "--quiet",
-        "--package",
-        "podloom-tests",
+        // Of all crates, though one alone has it: so they keep the features that the other tests were built with.
+        "--workspace",
         "--test",
         "blackbox",
         "--",
