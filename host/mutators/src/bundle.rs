@@ -101,6 +101,7 @@ pub enum BundleError {
 /// A manifest and the files it names, all of one moment.
 #[derive(Clone, Debug)]
 pub struct Bundle {
+    text: Arc<[u8]>,
     pub(crate) manifest: Manifest,
     pub(crate) files: BTreeMap<FileName, Arc<[u8]>>,
 }
@@ -134,12 +135,11 @@ impl Bundle {
         manifest: &str,
         files: impl IntoIterator<Item = (String, Vec<u8>)>,
     ) -> Result<Self, BundleError> {
-        let directory = PathBuf::new();
-        let manifest =
-            Manifest::parse(manifest.as_bytes()).map_err(|problem| BundleError::Manifest {
-                path: directory,
-                problem,
-            })?;
+        let text: Arc<[u8]> = manifest.as_bytes().into();
+        let manifest = Manifest::parse(&text).map_err(|problem| BundleError::Manifest {
+            path: PathBuf::new(),
+            problem,
+        })?;
         let mut given: BTreeMap<String, Arc<[u8]>> = files
             .into_iter()
             .map(|(name, bytes)| (name, bytes.into()))
@@ -160,7 +160,23 @@ impl Bundle {
                 })?;
             files.insert(entry.file.clone(), bytes);
         }
-        Ok(Self { manifest, files })
+        Ok(Self {
+            text,
+            manifest,
+            files,
+        })
+    }
+
+    /// The manifest as it was written.
+    pub fn manifest(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The files that the manifest names, each once, by name.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files
+            .iter()
+            .map(|(name, bytes)| (name.0.as_str(), &**bytes))
     }
 }
 
@@ -195,15 +211,19 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
         path: directory.to_owned(),
         problem,
     };
-    let manifest =
-        Manifest::parse(&text.ok_or(ManifestError::TooLarge).map_err(wrong)?).map_err(wrong)?;
+    let text: Arc<[u8]> = text.ok_or(ManifestError::TooLarge).map_err(wrong)?.into();
+    let manifest = Manifest::parse(&text).map_err(wrong)?;
     let mut files = BTreeMap::new();
     for entry in &manifest.plugins {
         if !files.contains_key(&entry.file) {
             files.insert(entry.file.clone(), read_plugin(root, entry)?);
         }
     }
-    Ok(Bundle { manifest, files })
+    Ok(Bundle {
+        text,
+        manifest,
+        files,
+    })
 }
 
 fn read_plugin(root: &Path, entry: &Entry) -> Result<Arc<[u8]>, BundleError> {

@@ -50,7 +50,7 @@ pub(crate) struct Unpacked {
 }
 
 /// The digest of a file as it is shipped, in hexadecimal.
-pub(crate) fn sha256(shipped: &[u8]) -> String {
+pub fn sha256(shipped: &[u8]) -> String {
     hex(&Sha256::digest(shipped))
 }
 

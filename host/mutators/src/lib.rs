@@ -26,7 +26,7 @@ pub use bundle::{Bundle, BundleError};
 pub use chain::{Chain, ChainError, Mutation, Outcome, PluginRun, Rejected};
 pub use component::{ComponentError, ForeignImport, Form, SERVED};
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
-pub use file::FileError;
+pub use file::{FileError, sha256};
 pub use inspect::{Inspection, inspect};
 pub use limits::CallLimits;
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
