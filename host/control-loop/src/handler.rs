@@ -1,0 +1,74 @@
+//! What is done about an id.
+
+use std::time::Duration;
+
+use crate::{BoxError, Ctx, Id};
+
+/// Makes the world as an object wants it.
+pub trait Handler<I: Id, O>: Send + Sync + 'static {
+    /// Converges if there is an object, cleans up if there is none.
+    ///
+    /// Must be idempotent: it is called again after errors, at every resync, and for hints that turn out to be nothing new. It is
+    /// called for an absent id that it never saw, too.
+    /// The loop calls it once at a time for each id, and for as many ids at once as there are workers.
+    ///
+    /// An error is tried again after a growing pause. What trying again cannot mend, such as an input that was read and found
+    /// wrong, is better told where its author sees it, and [settled](Next::Settled).
+    fn handle(
+        &self,
+        ctx: &Ctx,
+        id: &I,
+        object: Option<O>,
+    ) -> impl Future<Output = Result<Next, BoxError>> + Send;
+}
+
+/// When a handled id is looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At the next hint or resync.
+    Settled,
+    /// After this time, or at the next hint or resync if that comes first.
+    After(Duration),
+}
+
+/// Makes a handler of a closure.
+///
+/// ```
+/// use podloom_control_loop::{Next, handler_fn};
+///
+/// let handler = handler_fn(|_ctx, id: u32, object: Option<String>| async move {
+///     match object {
+///         Some(object) => println!("{id} is {object}"),
+///         None => println!("{id} is gone"),
+///     }
+///     Ok(Next::Settled)
+/// });
+/// # fn is_handler(_: impl podloom_control_loop::Handler<u32, String>) {}
+/// # is_handler(handler);
+/// ```
+pub fn handler_fn<I, O, H, Handled>(handle: H) -> HandlerFn<H>
+where
+    I: Id,
+    H: Fn(Ctx, I, Option<O>) -> Handled + Send + Sync + 'static,
+    Handled: Future<Output = Result<Next, BoxError>> + Send,
+{
+    HandlerFn { handle }
+}
+
+/// What [`handler_fn`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerFn<H> {
+    handle: H,
+}
+
+impl<I, O, H, Handled> Handler<I, O> for HandlerFn<H>
+where
+    I: Id,
+    O: Send + 'static,
+    H: Fn(Ctx, I, Option<O>) -> Handled + Send + Sync + 'static,
+    Handled: Future<Output = Result<Next, BoxError>> + Send,
+{
+    async fn handle(&self, ctx: &Ctx, id: &I, object: Option<O>) -> Result<Next, BoxError> {
+        (self.handle)(ctx.clone(), id.clone(), object).await
+    }
+}

@@ -1,0 +1,41 @@
+//! How long an id waits after it failed.
+
+use std::time::Duration;
+
+/// Longer than any process lives, and short enough that no clock overflows.
+pub(crate) const FAR: Duration = Duration::from_hours(24 * 365 * 30);
+
+/// The finest that timers are; what is shorter would be no pause at all.
+pub(crate) const LEAST: Duration = Duration::from_millis(1);
+
+/// A curve that doubles with each failure up to a cap, of which a random part of up to a fifth is taken off, so that ids that failed
+/// together do not come back together.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    base: Duration,
+    cap: Duration,
+    random: fastrand::Rng,
+}
+
+impl Backoff {
+    pub(crate) fn new(base: Duration, cap: Duration, random: fastrand::Rng) -> Self {
+        let base = base.clamp(LEAST, FAR);
+        Self {
+            base,
+            cap: cap.clamp(LEAST, FAR),
+            random,
+        }
+    }
+
+    /// The least pause between the end of a run that failed and the next.
+    pub(crate) fn base(&self) -> Duration {
+        self.base.min(self.cap)
+    }
+
+    /// The pause after so many failures in a row.
+    pub(crate) fn pause(&mut self, failures: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+        let most = self.base.saturating_mul(doubled).min(self.cap);
+        most.mul_f64(0.8 + 0.2 * self.random.f64()).min(most)
+    }
+}

@@ -1,0 +1,235 @@
+//! Drives the queue: hears the source, keeps the workers busy, and drains them at the end.
+
+mod call;
+mod drain;
+mod feed;
+mod meter;
+mod work;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{self, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::queue::{Backoff, Ended, Fate, Popped, Queue, Reason};
+use crate::{ControlLoop, Handler, Id, Kind, Next, Report, Source, Storage};
+use call::{Failure, causes};
+use feed::{Feed, News};
+use meter::Meter;
+use work::{End, Shared, Step, Work};
+
+/// How many hints may wait for the loop's attention; then the source's stream waits.
+const INBOX: usize = 128;
+
+/// The one task that owns the queue. Workers and feeds are tasks of its own, and end with it.
+pub(crate) struct Driver<I: Id, St, Ha> {
+    shared: Arc<Shared<I, St, Ha>>,
+    queue: Queue<I>,
+    /// The ids that something may have to be cleaned up of: those that were there when last read, and those whose cleaning up
+    /// failed. After each list they are looked at again, listed or not, so a delete that nobody told of is found.
+    known: HashSet<I>,
+    workers: JoinSet<Work>,
+    /// What each worker handles: a task that panicked cannot tell.
+    running: HashMap<task::Id, Popped<I>>,
+    feeds: JoinSet<()>,
+    inbox: mpsc::Receiver<News<I>>,
+    stop: CancellationToken,
+    /// What the gauges show: ids ready, and in flight.
+    shown: (usize, usize),
+}
+
+type Joined = Result<(task::Id, Work), JoinError>;
+
+impl<I, St, Ha> Driver<I, St, Ha>
+where
+    I: Id,
+    St: Storage<I>,
+    Ha: Handler<I, St::Object>,
+{
+    pub(crate) fn start<So: Source<I>>(
+        parts: ControlLoop<I, So, St, Ha>,
+        stop: CancellationToken,
+    ) -> Self {
+        let options = Arc::new(parts.options);
+        let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+        let mut random = fastrand::Rng::with_seed(seed);
+        let backoff = Backoff::new(options.backoff_base, options.backoff_cap, random.fork());
+        let meter = Arc::new(Meter::new(parts.name, parts.recorder));
+        let (outbox, inbox) = mpsc::channel(INBOX);
+        let feed = Feed {
+            source: parts.source,
+            outbox,
+            opened: Notify::new(),
+            meter: Arc::clone(&meter),
+            options: Arc::clone(&options),
+            stopping: stop.clone(),
+        };
+        Self {
+            queue: Queue::new(backoff, options.max_retries),
+            feeds: feed.start(random),
+            shared: Arc::new(Shared {
+                storage: parts.storage,
+                handler: parts.handler,
+                locker: parts.locker,
+                meter,
+                options,
+                stopping: stop.clone(),
+                halt: CancellationToken::new(),
+            }),
+            known: HashSet::new(),
+            workers: JoinSet::new(),
+            running: HashMap::new(),
+            inbox,
+            stop,
+            shown: (0, 0),
+        }
+    }
+
+    pub(crate) async fn run(mut self) -> Report {
+        let stop = self.stop.clone();
+        let mut news = Vec::with_capacity(INBOX);
+        while !stop.is_cancelled() {
+            self.keep_busy();
+            let wake = self.queue.next_wake();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                Some(joined) = self.workers.join_next_with_id() => {
+                    self.joined(joined);
+                }
+                // The feeds end with the loop alone, so there is always somebody to send.
+                _ = self.inbox.recv_many(&mut news, INBOX) => self.hear(&mut news),
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+            }
+        }
+        self.drain().await
+    }
+
+    /// Gives every free worker an id.
+    fn keep_busy(&mut self) {
+        let now = Instant::now();
+        while self.workers.len() < self.shared.options.workers.get()
+            && let Some(popped) = self.queue.pop(now)
+        {
+            self.shared.meter.tell(|recorder, name| {
+                recorder.queue_dequeued(name);
+                recorder.queued_duration(name, popped.waited);
+            });
+            let shared = Arc::clone(&self.shared);
+            let work = shared.work(popped.id.clone(), popped.attempt);
+            let task = self.workers.spawn(work);
+            self.running.insert(task.id(), popped);
+        }
+        self.measure(now);
+    }
+
+    /// Takes what the source says into the queue.
+    fn hear(&mut self, news: &mut Vec<News<I>>) {
+        let now = Instant::now();
+        for news in news.drain(..) {
+            match news {
+                News::Hint(id) => self.queue.push(id, Reason::Hint, now),
+                News::Listed(ids) => {
+                    for id in ids.into_iter().chain(self.known.iter().cloned()) {
+                        self.queue.push(id, Reason::Resync, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes that a run has ended, and returns what it was and how it ended.
+    fn joined(&mut self, joined: Joined) -> Option<(Popped<I>, Work)> {
+        let (task, work) = joined.unwrap_or_else(|error| (error.id(), Work::broken(error)));
+        let popped = self.running.remove(&task)?;
+        self.learn(&popped.id, &work);
+        let ended = match &work.end {
+            End::Done(Next::Settled) => Ended::Settled,
+            End::Done(Next::After(pause)) => Ended::After(*pause),
+            End::Busy(pause) => Ended::Busy(*pause),
+            // Both only in the drain, where the queue is of no more use than to count what is left.
+            End::Unreached => return Some((popped, work)),
+            end if end.is_halted() => return Some((popped, work)),
+            End::Failed(..) => Ended::Failed,
+        };
+        let now = Instant::now();
+        let fate = self.queue.done(&popped.id, ended, now);
+        if let End::Failed(step, failure) = &work.end {
+            self.tell_failure(&popped, *step, failure, fate);
+        }
+        self.measure(now);
+        Some((popped, work))
+    }
+
+    /// Keeps in mind what may have to be cleaned up one day.
+    fn learn(&mut self, id: &I, work: &Work) {
+        match (work.kind, &work.end) {
+            (Some(Kind::Add), _) | (Some(Kind::Delete), End::Failed(..)) => {
+                if !self.known.contains(id) {
+                    self.known.insert(id.clone());
+                }
+            }
+            (Some(Kind::Delete), End::Done(_)) => {
+                self.known.remove(id);
+            }
+            (Some(Kind::Delete), End::Busy(_) | End::Unreached) | (None, _) => {}
+        }
+    }
+
+    fn tell_failure(&self, popped: &Popped<I>, step: Step, failure: &Failure, fate: Fate) {
+        let meter = &self.shared.meter;
+        if matches!(failure, Failure::Panic(_)) {
+            meter.tell(|recorder, name| recorder.panicked(name));
+        }
+        let retry_in = match fate {
+            Fate::Delayed(pause) => Some(pause),
+            Fate::Ready | Fate::Gone | Fate::Dropped => None,
+        };
+        warn!(
+            "loop" = meter.name,
+            id = %popped.id,
+            attempt = popped.attempt,
+            step = step.as_str(),
+            error = causes(failure),
+            retry_in = retry_in.map(tracing::field::debug),
+            "handling an id failed"
+        );
+        if fate == Fate::Dropped {
+            meter.tell(|recorder, name| recorder.dropped(name));
+            info!("loop" = meter.name, id = %popped.id, "dropped an id that failed too often");
+        } else {
+            meter.tell(|recorder, name| recorder.retried(name));
+        }
+    }
+
+    /// Tells the recorder what became ready and what the gauges show.
+    fn measure(&mut self, now: Instant) {
+        self.queue.advance(now);
+        let queued = self.queue.take_became_ready();
+        let shows = (self.queue.ready(), self.workers.len());
+        if queued == 0 && shows == self.shown {
+            return;
+        }
+        self.shown = shows;
+        self.shared.meter.tell(|recorder, name| {
+            if queued > 0 {
+                recorder.queue_queued(name, queued);
+            }
+            recorder.queue_depth(name, shows.0);
+            recorder.in_flight(name, shows.1);
+        });
+    }
+}
+
+impl<I: Id, St, Ha> Drop for Driver<I, St, Ha> {
+    /// A loop that is gone has nothing ready and nothing in flight.
+    fn drop(&mut self) {
+        self.shared.meter.tell(|recorder, name| {
+            recorder.queue_depth(name, 0);
+            recorder.in_flight(name, 0);
+        });
+    }
+}

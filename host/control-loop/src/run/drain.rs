@@ -1,0 +1,61 @@
+//! The end of a loop.
+
+use tokio::time::{Instant, timeout_at};
+use tracing::info;
+
+use super::Driver;
+use super::call::GRACE;
+use crate::queue::FAR;
+use crate::{Handler, Id, Report, Storage};
+
+impl<I, St, Ha> Driver<I, St, Ha>
+where
+    I: Id,
+    St: Storage<I>,
+    Ha: Handler<I, St::Object>,
+{
+    /// Lets running handlers finish, then cancels them, then drops them.
+    pub(super) async fn drain(mut self) -> Report {
+        self.feeds.abort_all();
+        let mut report = Report::default();
+        let patience = self.shared.options.drain_timeout.min(FAR);
+        self.join_until(Instant::now() + patience, &mut report)
+            .await;
+        self.shared.halt.cancel();
+        // The workers themselves drop their handlers after one such time, and give up releasing their locks after another. Who is
+        // not back a while after that sits on its thread and cannot be stopped.
+        self.join_until(Instant::now() + 3 * GRACE, &mut report)
+            .await;
+        self.workers.abort_all();
+        for popped in self.running.values() {
+            report.abandoned.push(popped.id.to_string());
+        }
+        // A feed ends as soon as it is polled; again, unless it sits on its thread.
+        let soon = Instant::now() + GRACE;
+        while let Ok(Some(_)) = timeout_at(soon, self.feeds.join_next()).await {}
+        // For the queue, what was abandoned is running still.
+        report.queued = self.queue.len().saturating_sub(report.abandoned.len());
+        info!(
+            "loop" = self.shared.meter.name,
+            finished = report.finished,
+            abandoned = ?report.abandoned,
+            queued = report.queued,
+            "the loop has stopped"
+        );
+        report
+    }
+
+    /// Waits for workers until the deadline.
+    async fn join_until(&mut self, deadline: Instant, report: &mut Report) {
+        while let Ok(Some(joined)) = timeout_at(deadline, self.workers.join_next_with_id()).await {
+            let Some((popped, work)) = self.joined(joined) else {
+                continue;
+            };
+            if work.end.is_halted() {
+                report.abandoned.push(popped.id.to_string());
+            } else if work.kind.is_some() {
+                report.finished += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! One run of one id: lock, get, handle, release.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinError;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span, warn};
+
+use super::call::{Failure, GRACE, caught, causes, expired, until};
+use super::meter::Meter;
+use crate::recorder::{Kind, Outcome};
+use crate::{Acquired, Ctx, Guard, Handler, Id, Next, ObjectLocker, Options, Storage};
+
+/// What all workers of a loop share.
+pub(super) struct Shared<I, St, Ha> {
+    pub(super) storage: St,
+    pub(super) handler: Ha,
+    pub(super) locker: Arc<dyn ObjectLocker<I>>,
+    pub(super) meter: Arc<Meter>,
+    pub(super) options: Arc<Options>,
+    /// The loop is shutting down.
+    pub(super) stopping: CancellationToken,
+    /// The time to finish is over.
+    pub(super) halt: CancellationToken,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) end: End,
+    /// What the handler was called for, if it was called.
+    pub(super) kind: Option<Kind>,
+}
+
+#[derive(Debug)]
+pub(super) enum End {
+    Done(Next),
+    Failed(Step, Failure),
+    /// Somebody else has the lock.
+    Busy(Option<Duration>),
+    /// The loop was stopped before the handler was reached.
+    Unreached,
+}
+
+impl End {
+    /// The loop did not wait for the end of the handler.
+    pub(super) fn is_halted(&self) -> bool {
+        matches!(self, Self::Failed(_, Failure::Halted))
+    }
+}
+
+/// Where a run failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Acquire,
+    Get,
+    Handle,
+    /// In none of them: what is around them panicked, such as a guard that was dropped.
+    Task,
+}
+
+impl Step {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Get => "get",
+            Self::Handle => "handle",
+            Self::Task => "task",
+        }
+    }
+}
+
+impl Work {
+    /// Nothing came of it: its task ended before it could tell.
+    pub(super) fn broken(error: JoinError) -> Self {
+        let failure = if error.is_panic() {
+            Failure::Panic(error.to_string())
+        } else {
+            Failure::Error(error.into())
+        };
+        Self {
+            end: End::Failed(Step::Task, failure),
+            kind: None,
+        }
+    }
+}
+
+impl<I, St, Ha> Shared<I, St, Ha>
+where
+    I: Id,
+    St: Storage<I>,
+    Ha: Handler<I, St::Object>,
+{
+    pub(super) async fn work(self: Arc<Self>, id: I, attempt: u32) -> Work {
+        let ctx = Ctx {
+            stopping: self.stopping.child_token(),
+            cancel: self.halt.child_token(),
+            attempt,
+            fence: None,
+            span: info_span!("run", "loop" = self.meter.name, %id, attempt),
+        };
+        let span = ctx.span.clone();
+        self.lock(ctx, &id).instrument(span).await
+    }
+
+    /// Handles an id under its lock. The guard outlives everything that it guards, also when this future is dropped.
+    async fn lock(&self, mut ctx: Ctx, id: &I) -> Work {
+        let guard = match self.acquire(&ctx, id).await {
+            Ok(guard) => guard,
+            Err(end) => return Work { end, kind: None },
+        };
+        ctx.fence = guard.fence();
+        let work = self.look(&ctx, id, &guard.lost()).await;
+        self.release(guard, id, &work).await;
+        work
+    }
+
+    async fn acquire(&self, ctx: &Ctx, id: &I) -> Result<Box<dyn Guard>, End> {
+        let limit = expired(self.options.get_timeout);
+        let call = async { until(self.locker.acquire(ctx, id), limit, &ctx.cancel).await };
+        match self.unless_stopping(caught(call)).await? {
+            Ok(Acquired::Held(guard)) => Ok(guard),
+            Ok(Acquired::Busy { retry_after }) => {
+                self.meter
+                    .tell(|recorder, name| recorder.lock_contended(name));
+                Err(End::Busy(retry_after))
+            }
+            Err(failure) => Err(End::Failed(Step::Acquire, failure)),
+        }
+    }
+
+    /// Reads the object and handles it.
+    async fn look(&self, ctx: &Ctx, id: &I, lost: &CancellationToken) -> Work {
+        let object = match self.get(ctx, id, lost).await {
+            Ok(object) if !self.stopping.is_cancelled() => object,
+            Ok(_) => {
+                return Work {
+                    end: End::Unreached,
+                    kind: None,
+                };
+            }
+            Err(end) => return Work { end, kind: None },
+        };
+        let kind = match object {
+            Some(_) => Kind::Add,
+            None => Kind::Delete,
+        };
+        let begun = Instant::now();
+        let handled = self.handle(ctx, id, object, lost).await;
+        self.meter.tell(|recorder, name| {
+            recorder.handle_duration(name, begun.elapsed(), kind, Outcome::of(&handled));
+        });
+        Work {
+            end: handled.map_or_else(|failure| End::Failed(Step::Handle, failure), End::Done),
+            kind: Some(kind),
+        }
+    }
+
+    async fn get(
+        &self,
+        ctx: &Ctx,
+        id: &I,
+        lost: &CancellationToken,
+    ) -> Result<Option<St::Object>, End> {
+        let limit = self.options.get_timeout;
+        let begun = Instant::now();
+        let interrupt = async {
+            tokio::select! {
+                () = lost.cancelled() => Failure::LockLost,
+                failure = expired(limit) => failure,
+            }
+        };
+        let call = async { until(self.storage.get(ctx, id), interrupt, &ctx.cancel).await };
+        let got = self.unless_stopping(caught(call)).await?;
+        self.meter.tell(|recorder, name| {
+            recorder.get_duration(name, begun.elapsed(), Outcome::of(&got));
+        });
+        got.map_err(|failure| End::Failed(Step::Get, failure))
+    }
+
+    async fn handle(
+        &self,
+        ctx: &Ctx,
+        id: &I,
+        object: Option<St::Object>,
+        lost: &CancellationToken,
+    ) -> Result<Next, Failure> {
+        let limit = self.options.handle_timeout;
+        let interrupt = async {
+            tokio::select! {
+                () = lost.cancelled() => Failure::LockLost,
+                () = self.halt.cancelled() => Failure::Halted,
+                failure = expired(limit) => failure,
+            }
+        };
+        let call = async {
+            let handling = self.handler.handle(ctx, id, object);
+            until(handling, interrupt, &ctx.cancel).await
+        };
+        let handled = caught(call).await;
+        // Whoever took the lock meanwhile may have undone what was just done.
+        if lost.is_cancelled() && handled.is_ok() {
+            return Err(Failure::LockLost);
+        }
+        handled
+    }
+
+    /// Gives the lock back. If that fails there is nothing to repeat: the lock expires, or its locker knows.
+    async fn release(&self, guard: Box<dyn Guard>, id: &I, work: &Work) {
+        let cleaned = matches!((&work.end, work.kind), (End::Done(_), Some(Kind::Delete)));
+        let call = async {
+            let released = if cleaned {
+                guard.retire()
+            } else {
+                guard.release()
+            };
+            match timeout(GRACE, released).await {
+                Ok(released) => released.map_err(Failure::Error),
+                Err(_) => Err(Failure::Timeout(GRACE)),
+            }
+        };
+        if let Err(failure) = caught(call).await {
+            let error = causes(&failure);
+            warn!("loop" = self.meter.name, %id, error, "releasing the lock failed");
+        }
+    }
+
+    /// Waits for what comes before the handler: when the loop stops, it is dropped at once.
+    async fn unless_stopping<T>(&self, call: impl Future<Output = T>) -> Result<T, End> {
+        tokio::select! {
+            // A lock that was taken in this very moment must be given back in good order.
+            biased;
+            result = call => Ok(result),
+            () = self.stopping.cancelled() => Err(End::Unreached),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Where the truth is read.
+
+use crate::{BoxError, Ctx, Id};
+
+/// Reads what an id stands for.
+pub trait Storage<I: Id>: Send + Sync + 'static {
+    /// What is read.
+    type Object: Send + 'static;
+
+    /// Reads the object as it is now; `None` if there is none.
+    ///
+    /// It is asked for every id just before it is handled, and its word is final: `None` makes the handler clean up. So "cannot
+    /// tell" is an error, never `None`.
+    fn get(
+        &self,
+        ctx: &Ctx,
+        id: &I,
+    ) -> impl Future<Output = Result<Option<Self::Object>, BoxError>> + Send;
+}
+
+/// Makes a storage of a closure.
+///
+/// ```
+/// use podloom_control_loop::storage_fn;
+///
+/// let storage = storage_fn(|_ctx, id: u32| async move { Ok((id < 10).then(|| format!("object {id}"))) });
+/// # fn is_storage(_: impl podloom_control_loop::Storage<u32, Object = String>) {}
+/// # is_storage(storage);
+/// ```
+pub fn storage_fn<I, O, G, Got>(get: G) -> StorageFn<G>
+where
+    I: Id,
+    O: Send + 'static,
+    G: Fn(Ctx, I) -> Got + Send + Sync + 'static,
+    Got: Future<Output = Result<Option<O>, BoxError>> + Send,
+{
+    StorageFn { get }
+}
+
+/// What [`storage_fn`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct StorageFn<G> {
+    get: G,
+}
+
+impl<I, O, G, Got> Storage<I> for StorageFn<G>
+where
+    I: Id,
+    O: Send + 'static,
+    G: Fn(Ctx, I) -> Got + Send + Sync + 'static,
+    Got: Future<Output = Result<Option<O>, BoxError>> + Send,
+{
+    type Object = O;
+
+    async fn get(&self, ctx: &Ctx, id: &I) -> Result<Option<O>, BoxError> {
+        (self.get)(ctx.clone(), id.clone()).await
+    }
+}
