@@ -17,6 +17,7 @@ struct Room {
 }
 
 const API: &str = "podloom-api";
+const CONTROL_LOOP: &str = "podloom-control-loop";
 const CONTROL_PLANE: &str = "podloom-control-plane";
 const CONTROLLERS: &str = "podloom-controllers";
 const MUTATORS: &str = "podloom-mutators";
@@ -24,12 +25,20 @@ const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
 const WASM: &str = "wasm32-unknown-unknown";
 
-const ROOMS: [Room; 13] = [
+/// What the control loop must never see, whatever its features.
+const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
+
+const ROOMS: [Room; 14] = [
     Room {
         name: API,
         may_use: &[],
         // kube itself is there for its derive; its client and runtime are not.
         never: &["tokio", "kube-client", "kube-runtime", "hyper", "chrono"],
+    },
+    Room {
+        name: CONTROL_LOOP,
+        may_use: &[],
+        never: NO_KUBERNETES,
     },
     Room {
         name: POD_PATH,
@@ -38,17 +47,17 @@ const ROOMS: [Room; 13] = [
     },
     Room {
         name: MUTATORS,
-        may_use: &[POD_PATH],
+        may_use: &[CONTROL_LOOP, POD_PATH],
         never: &["kube", "k8s-openapi", "axum"],
     },
     Room {
         name: CONTROLLERS,
-        may_use: &[API],
+        may_use: &[API, CONTROL_LOOP],
         never: &["wasmtime", "axum"],
     },
     Room {
         name: "podloom",
-        may_use: &[API, CONTROLLERS, MUTATORS, POD_PATH],
+        may_use: &[API, CONTROL_LOOP, CONTROLLERS, MUTATORS, POD_PATH],
         never: &[],
     },
     Room {
@@ -196,6 +205,17 @@ fn every_crate_has_a_row() {
 fn pod_path_uses_serde_json_alone() {
     let direct = tree(POD_PATH, &["--depth", "1"]);
     assert_eq!(direct, BTreeSet::from(["serde_json".to_owned()]));
+}
+
+#[test]
+fn the_control_loop_knows_no_kubernetes_under_any_feature() {
+    let seen = tree(CONTROL_LOOP, &["--all-features"]);
+    assert!(seen.contains("prometheus-client"), "{seen:?}");
+    let forbidden: Vec<&String> = seen
+        .iter()
+        .filter(|seen| is_ours(seen) || NO_KUBERNETES.iter().any(|family| is_of(seen, family)))
+        .collect();
+    assert!(forbidden.is_empty(), "it sees {forbidden:?}");
 }
 
 #[test]
