@@ -11,7 +11,7 @@ use crate::manifest::{Entry, FileName, MANIFEST, Manifest, ManifestError};
 use crate::text;
 
 /// The symbolic link that the kubelet swaps to update a volume in one step.
-const SWAPPED: &str = "..data";
+pub(crate) const SWAPPED: &str = "..data";
 /// A volume that changes again and again while it is read is given up until the next look.
 const ATTEMPTS: usize = 5;
 
@@ -96,6 +96,19 @@ pub enum BundleError {
         /// The directory.
         path: PathBuf,
     },
+}
+
+impl BundleError {
+    /// Whether it may be well in a moment though nobody changes a file: reading failed, not what was read.
+    pub(crate) fn is_of_the_disk(&self) -> bool {
+        matches!(
+            self,
+            Self::Open { .. }
+                | Self::ReadManifest { .. }
+                | Self::ReadFile { .. }
+                | Self::Unstable { .. }
+        )
+    }
 }
 
 /// A manifest and the files it names, all of one moment.
@@ -191,7 +204,9 @@ fn resolve(directory: &Path) -> Result<PathBuf, BundleError> {
     }
     match directory.join(SWAPPED).canonicalize() {
         Ok(root) => Ok(root),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(directory.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            directory.canonicalize().map_err(open)
+        }
         Err(error) => Err(open(error)),
     }
 }

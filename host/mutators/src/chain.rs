@@ -82,6 +82,8 @@ pub struct PluginRun {
     pub notes: Vec<String>,
     /// How long the call took, with making and dropping the sandbox; zero if it was skipped.
     pub duration: Duration,
+    /// How much memory the plugin had at the end of the call, in bytes; zero if it was skipped.
+    pub memory: usize,
 }
 
 /// What came of a plugin's run on a pod that was not rejected.
@@ -278,12 +280,20 @@ fn load_plugin(
             pinned: pinned.0.clone(),
         });
     }
-    let code = match known.get(&found) {
-        Some(code) => Arc::clone(code),
-        None => Arc::new(Code::of(engine, shipped)?),
+    let (code, compiled_in) = match known.get(&found) {
+        Some(code) => (Arc::clone(code), None),
+        None => {
+            let started = Instant::now();
+            let code = Arc::new(Code::of(engine, shipped)?);
+            (code, Some(started.elapsed()))
+        }
     };
     known.insert(found, Arc::clone(&code));
-    Plugin::set_up(engine, entry, code)
+    let plugin = Plugin::set_up(engine, entry, code)?;
+    Ok(Plugin {
+        compiled_in,
+        ..plugin
+    })
 }
 
 /// Commits or rolls back. A denial denies whatever the policy is.
@@ -291,6 +301,7 @@ fn end(plugin: &Plugin, mutated: Mutated) -> Result<(Value, PluginRun), Rejected
     let Mutated {
         transaction,
         notes,
+        memory,
         end,
     } = mutated;
     let refused_writes = transaction.refused_writes();
@@ -329,6 +340,7 @@ fn end(plugin: &Plugin, mutated: Mutated) -> Result<(Value, PluginRun), Rejected
             writes,
             refused_writes,
             notes,
+            memory,
             ..PluginRun::new(plugin, outcome)
         },
     ))
@@ -345,6 +357,7 @@ impl PluginRun {
             refused_writes: 0,
             notes: Vec::new(),
             duration: Duration::ZERO,
+            memory: 0,
         }
     }
 }

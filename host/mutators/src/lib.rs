@@ -2,6 +2,7 @@
 //!
 //! [`Bundle::read`] takes a consistent snapshot of a plugin directory, [`Chain::load`] makes a chain of it on the process's
 //! one [`Engine`], [`Chain::prove`] tries the chain on sample pods, and [`Chain::mutate`] passes a pod through it.
+//! [`Loader`] does so for as long as a process runs, whenever the directory changes.
 //! Every call of a plugin has a fresh sandbox; every write of a plugin is checked against the paths it was granted.
 
 mod bindings;
@@ -12,6 +13,7 @@ mod engine;
 mod file;
 mod inspect;
 mod limits;
+mod loader;
 mod manifest;
 mod matching;
 mod metrics;
@@ -29,6 +31,7 @@ pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256};
 pub use inspect::{Inspection, inspect};
 pub use limits::CallLimits;
+pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, Watch};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
 pub use matching::Dimension;
 pub use metrics::PluginMetrics;

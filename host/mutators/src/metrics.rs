@@ -10,10 +10,14 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::chain::{Chain, Mutation, Outcome, PluginRun, Rejected};
+use crate::loader::Reload;
+use crate::plugin::Plugin;
 use crate::sandbox::Failure;
 
 /// From 10 µs to a tenth of a second, doubling.
 const CALL_BUCKETS: (f64, f64, u16) = (0.000_01, 2.0, 14);
+/// From 10 ms to 40 s, doubling.
+const COMPILE_BUCKETS: (f64, f64, u16) = (0.01, 2.0, 13);
 
 /// Metrics of plugins; cheap to clone, registered once.
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub struct PluginMetrics {
     calls: Family<ByOutcome, Counter>,
     traps: Family<ByReason, Counter>,
     denied_writes: Family<ByPlugin, Counter>,
+    compiling: Family<ByPlugin, Histogram, fn() -> Histogram>,
+    loads: Family<ByOutcome, Counter>,
     info: Family<Info, Gauge>,
 }
 
@@ -56,7 +62,13 @@ impl PluginMetrics {
             let (first, factor, count) = CALL_BUCKETS;
             Histogram::new(exponential_buckets(first, factor, count))
         };
+        let new_slow_histogram: fn() -> Histogram = || {
+            let (first, factor, count) = COMPILE_BUCKETS;
+            Histogram::new(exponential_buckets(first, factor, count))
+        };
         let metrics = Self {
+            compiling: Family::new_with_constructor(new_slow_histogram),
+            loads: Family::default(),
             duration: Family::new_with_constructor(new_histogram),
             calls: Family::default(),
             traps: Family::default(),
@@ -84,6 +96,17 @@ impl PluginMetrics {
             "Writes that a plugin tried and was not granted",
             metrics.denied_writes.clone(),
         );
+        registry.register_with_unit(
+            "plugin_compile",
+            "How long compiling a plugin took",
+            Unit::Seconds,
+            metrics.compiling.clone(),
+        );
+        registry.register(
+            "plugin_loads",
+            "What became of plugins when a chain was loaded",
+            metrics.loads.clone(),
+        );
         registry.register(
             "plugin_info",
             "The plugins that serve",
@@ -105,8 +128,46 @@ impl PluginMetrics {
         }
     }
 
+    /// Counts what became of plugins in an attempt to load a chain, and tells which ones serve.
+    pub fn reloaded(&self, reload: &Reload) {
+        match reload {
+            Reload::Swapped { chain, .. } => {
+                for plugin in chain.plugins() {
+                    self.loaded(plugin);
+                }
+                self.serves(chain);
+            }
+            Reload::Restored { .. } => {}
+            Reload::Refused { error, .. } => {
+                if let Some(plugin) = error.plugin() {
+                    self.counted_load(plugin, "refused");
+                }
+            }
+        }
+    }
+
+    fn loaded(&self, plugin: &Plugin) {
+        let Some(took) = plugin.compiled_in else {
+            return self.counted_load(&plugin.name, "kept");
+        };
+        self.counted_load(&plugin.name, "compiled");
+        let labels = ByPlugin {
+            plugin: plugin.name.clone(),
+        };
+        let histogram = self.compiling.get_or_create(&labels);
+        histogram.observe(took.as_secs_f64());
+    }
+
+    fn counted_load(&self, plugin: &str, outcome: &'static str) {
+        let labels = ByOutcome {
+            plugin: plugin.to_owned(),
+            outcome,
+        };
+        self.loads.get_or_create(&labels).inc();
+    }
+
     /// Tells of the plugins of this chain, and no longer of those before.
-    pub fn serves(&self, chain: &Chain) {
+    fn serves(&self, chain: &Chain) {
         self.info.clear();
         for plugin in chain.plugins() {
             let info = Info {

@@ -5,6 +5,7 @@ mod description;
 mod expansion;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use podloom_pod_path::{Access, Grants, Limits};
 use serde_json::{Map, Value};
@@ -40,6 +41,8 @@ pub struct Plugin {
     pub idempotent: bool,
     /// What one call may use.
     pub limits: CallLimits,
+    /// How long compiling it took; none if an earlier chain had done that.
+    pub compiled_in: Option<Duration>,
     pub(crate) matches: Match,
     pub(crate) config: Value,
     pub(crate) code: Arc<Code>,
@@ -153,6 +156,7 @@ impl Plugin {
             failure_policy: entry.failure_policy,
             idempotent: entry.idempotent,
             limits,
+            compiled_in: None,
             matches: entry.matches.clone(),
             config,
             code,

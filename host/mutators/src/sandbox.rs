@@ -78,6 +78,8 @@ pub(crate) struct Sandbox<'a> {
 pub(crate) struct Mutated {
     pub(crate) transaction: Transaction,
     pub(crate) notes: Vec<String>,
+    /// How much memory the plugin had at the end, in bytes.
+    pub(crate) memory: usize,
     pub(crate) end: End,
 }
 
@@ -135,6 +137,7 @@ impl Sandbox<'_> {
         Mutated {
             transaction,
             notes: guest.speech.notes,
+            memory: guest.usage.memory(),
             end,
         }
     }

@@ -1,5 +1,8 @@
 //! Words of a plugin on their way into messages, logs and annotations.
 
+use std::error::Error;
+use std::iter;
+
 /// One line of at most `max_bytes`: control characters become spaces, what was cut off is marked.
 pub(crate) fn one_line(text: &str, max_bytes: usize) -> String {
     const CUT: &str = "...";
@@ -30,6 +33,13 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
             format!("{} and {}", first.join(", "), last.as_ref())
         }
     }
+}
+
+/// An error with all that caused it: `cannot open the directory: permission denied`.
+pub(crate) fn with_sources(error: &dyn Error) -> String {
+    let causes = iter::successors(Some(error), |&error| error.source());
+    let told: Vec<String> = causes.map(ToString::to_string).collect();
+    told.join(": ")
 }
 
 #[cfg(test)]

@@ -17,6 +17,11 @@ impl Usage {
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, memory: 0 }
     }
+
+    /// What the guest has taken so far; it cannot give any back.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
+    }
 }
 
 /// A refused growth ends the call: a guest that went on after it would only fail in a less telling way.

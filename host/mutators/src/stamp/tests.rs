@@ -22,6 +22,7 @@ fn run(plugin: &str, outcome: Outcome, writes: usize) -> PluginRun {
         refused_writes: 0,
         notes: Vec::new(),
         duration: Duration::ZERO,
+        memory: 0,
     }
 }
 

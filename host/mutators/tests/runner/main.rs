@@ -3,4 +3,6 @@
 mod chains;
 mod files;
 mod hostile;
+mod reload;
 mod support;
+mod volume;

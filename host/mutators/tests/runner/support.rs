@@ -24,7 +24,7 @@ fn fixture_path(name: &str) -> PathBuf {
         .join(format!("{name}.wat"))
 }
 
-fn fixture_text(name: &str) -> String {
+pub(crate) fn fixture_text(name: &str) -> String {
     fs::read_to_string(fixture_path(name)).expect("the fixture is a file")
 }
 

@@ -1,0 +1,90 @@
+use std::time::Duration;
+
+use super::*;
+use crate::engine::EngineOptions;
+use crate::loader::Slot;
+
+const FIRST: Duration = Duration::from_secs(15);
+
+fn builder() -> Builder {
+    let engine = Engine::new(&EngineOptions::default()).expect("the engine starts");
+    let attempts = Attempts {
+        slot: Arc::<Slot>::default(),
+        tell: Arc::new(|_| {}),
+    };
+    Builder::new(engine, attempts, FIRST)
+}
+
+fn empty(comment: &str) -> Result<Bundle, BundleError> {
+    let head = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain";
+    Bundle::from_parts(&format!("{head}\nplugins: [] # {comment}\n"), [])
+}
+
+fn refuse(builder: &Builder, content: &Content) {
+    let error = LoadError::Broken {
+        directory: PathBuf::from("/plugins"),
+        message: "it stood still".to_owned(),
+    };
+    builder.refuse(content.clone(), error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_is_built_again_in_growing_pauses() {
+    let (builder, content) = (builder(), Content::of(&empty("one")));
+    assert!(!builder.is_settled(&content));
+    let mut pause = FIRST;
+    for _ in 0..8 {
+        refuse(&builder, &content);
+        tokio::time::advance(pause - Duration::from_millis(1)).await;
+        assert!(builder.is_settled(&content), "{pause:?} are not over");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!builder.is_settled(&content), "{pause:?} are over");
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    assert_eq!(pause, LONGEST_PAUSE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_new_is_built_at_once_and_begins_anew() {
+    let builder = builder();
+    let (one, two) = (Content::of(&empty("one")), Content::of(&empty("two")));
+    refuse(&builder, &one);
+    refuse(&builder, &one);
+    assert!(!builder.is_settled(&two));
+    refuse(&builder, &two);
+    tokio::time::advance(FIRST).await;
+    assert!(
+        !builder.is_settled(&two),
+        "the pause is the first one again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_serves_is_not_built_again() {
+    let builder = builder();
+    let (bundle, content) = (empty("one").expect("a bundle"), Content::of(&empty("one")));
+    let chain = Chain::load(&builder.engine, &bundle).expect("a chain");
+    builder.swap(content.clone(), chain, Duration::ZERO);
+    assert!(builder.is_settled(&content));
+    refuse(&builder, &Content::of(&empty("two")));
+    assert!(builder.attempts.slot.serving().failed.is_some());
+    assert!(builder.is_settled(&content));
+    assert!(builder.attempts.slot.serving().failed.is_none());
+}
+
+#[test]
+fn content_differs_if_a_file_or_its_name_does() {
+    let content = |file: &str, bytes: &[u8]| {
+        let manifest = format!(
+            "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: [{{ name: a, file: {file} }}]\n"
+        );
+        Content::of(&Bundle::from_parts(
+            &manifest,
+            [(file.to_owned(), bytes.to_vec())],
+        ))
+    };
+    assert_eq!(content("a.wasm", b"1"), content("a.wasm", b"1"));
+    assert_ne!(content("a.wasm", b"1"), content("a.wasm", b"2"));
+    assert_ne!(content("a.wasm", b"1"), content("b.wasm", b"1"));
+    assert_ne!(Content::of(&empty("one")), Content::of(&empty("two")));
+}

@@ -1,0 +1,105 @@
+//! Reads the directory as it is at one moment.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use podloom_control_loop::{BoxError, Ctx, Storage};
+use tokio::task::spawn_blocking;
+
+use super::identity::Directory;
+use super::{Attempts, LoadError};
+use crate::bundle::{Bundle, BundleError, SWAPPED};
+
+/// How long a plain directory has to be left alone before it is read: whoever writes into it needs a moment for all files.
+const QUIET: Duration = Duration::from_millis(250);
+/// A directory that is written to without end is given up until the next look.
+const ATTEMPTS: usize = 20;
+
+/// The storage of the loop.
+pub(super) struct Snapshots {
+    pub(super) attempts: Attempts,
+}
+
+impl Storage<Directory> for Snapshots {
+    /// A bundle, or why what is there is none.
+    type Object = Result<Bundle, BundleError>;
+
+    /// A directory that cannot be read is an error, to be tried again; it is never absent, for the last good chain stays.
+    async fn get(&self, _: &Ctx, id: &Directory) -> Result<Option<Self::Object>, BoxError> {
+        let read = read(id.path()).await?;
+        match read {
+            Err(error) if error.is_of_the_disk() => {
+                let error = Arc::new(LoadError::Unreadable {
+                    directory: id.path().to_owned(),
+                    error,
+                });
+                self.attempts.refused(&error);
+                Err(error.into())
+            }
+            read => Ok(Some(read)),
+        }
+    }
+}
+
+/// Reads a volume that is swapped as a whole at once, and any other directory once it is quiet.
+async fn read(directory: &Path) -> Result<Result<Bundle, BundleError>, BoxError> {
+    for _ in 0..ATTEMPTS {
+        let before = on_disk(directory, |directory| Files::of(&directory)).await?;
+        if let Ok(Files::Swapped) = before {
+            return on_disk(directory, |directory| Bundle::read(&directory)).await;
+        }
+        tokio::time::sleep(QUIET).await;
+        let (read, after) = on_disk(directory, |directory| {
+            (Bundle::read(&directory), Files::of(&directory))
+        })
+        .await?;
+        match (before, after) {
+            (Ok(before), Ok(after)) if before != after => {}
+            _ => return Ok(read),
+        }
+    }
+    Ok(Err(BundleError::Unstable {
+        path: directory.to_owned(),
+    }))
+}
+
+async fn on_disk<T: Send + 'static>(
+    directory: &Path,
+    work: impl FnOnce(PathBuf) -> T + Send + 'static,
+) -> Result<T, BoxError> {
+    let directory = directory.to_owned();
+    Ok(spawn_blocking(move || work(directory)).await?)
+}
+
+/// What can be seen of a directory without reading its files.
+#[derive(PartialEq, Eq)]
+enum Files {
+    /// It is swapped as a whole, so what is read is of one moment.
+    Swapped,
+    /// Each file with its number, size and time of change in nanoseconds.
+    Plain(BTreeMap<OsString, (u64, u64, i128)>),
+}
+
+impl Files {
+    fn of(directory: &Path) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for entry in directory.read_dir()? {
+            let entry = entry?;
+            if entry.file_name() == SWAPPED {
+                return Ok(Self::Swapped);
+            }
+            // What vanishes meanwhile is missed when the two are compared.
+            if let Ok(found) = entry.path().metadata() {
+                let changed =
+                    i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+                files.insert(entry.file_name(), (found.ino(), found.size(), changed));
+            }
+        }
+        Ok(Self::Plain(files))
+    }
+}

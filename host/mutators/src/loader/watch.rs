@@ -1,0 +1,145 @@
+//! Notices that the directory changes.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{ErrorKind, Event, EventKind, RecursiveMode, Watcher};
+use podloom_control_loop::{BoxError, Ctx, Source};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::Watch;
+use super::identity::Directory;
+
+/// The source of the loop. The directory itself is watched, never the files in it: what the kubelet swaps away takes the watch
+/// on a file with it.
+pub(super) struct Directories {
+    directory: Directory,
+    watch: Watch,
+    current: Mutex<Option<Current>>,
+}
+
+/// The watch that is open.
+struct Current {
+    /// What is watched; the path may lead to another directory by now.
+    inode: Option<Inode>,
+    lost: CancellationToken,
+}
+
+/// Device and number of a directory.
+type Inode = (u64, u64);
+
+impl Directories {
+    pub(super) fn new(directory: Directory, watch: Watch) -> Self {
+        Self {
+            directory,
+            watch,
+            current: Mutex::new(None),
+        }
+    }
+
+    /// A directory that was put in the place of the one that is watched is watched from now on.
+    fn leave_what_was_replaced(&self) {
+        let now = inode(self.directory.path());
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(current) = current.as_ref().filter(|current| current.inode != now) {
+            current.lost.cancel();
+        }
+    }
+
+    fn open(&self) -> notify::Result<BoxStream<'static, Result<Directory, BoxError>>> {
+        let path = self.directory.path();
+        let (hints, heard) = mpsc::channel(1);
+        let lost = CancellationToken::new();
+        let (watched, ends) = (path.to_owned(), lost.clone());
+        let mut watcher = notify::recommended_watcher(move |told| {
+            match meaning(&watched, &told) {
+                Meaning::Nothing => {}
+                // One hint that waits is as good as many.
+                Meaning::Changed => drop(hints.try_send(())),
+                Meaning::Lost => ends.cancel(),
+            }
+        })?;
+        let current = Current {
+            inode: inode(path),
+            lost: lost.clone(),
+        };
+        watcher.watch(path, RecursiveMode::NonRecursive)?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(current);
+        let directory = self.directory.clone();
+        // The watch ends with the stream, which owns the watcher.
+        let hints = stream::unfold((heard, watcher), |(mut heard, watcher)| async {
+            heard.recv().await.map(|()| ((), (heard, watcher)))
+        });
+        Ok(hints
+            .map(move |()| Ok(directory.clone()))
+            .take_until(lost.cancelled_owned())
+            .boxed())
+    }
+}
+
+impl Source<Directory> for Directories {
+    async fn list(&self, _: &Ctx) -> Result<Vec<Directory>, BoxError> {
+        self.leave_what_was_replaced();
+        Ok(vec![self.directory.clone()])
+    }
+
+    async fn watch(
+        &self,
+        _: &Ctx,
+    ) -> Result<BoxStream<'static, Result<Directory, BoxError>>, BoxError> {
+        if self.watch == Watch::Scanned {
+            return Ok(stream::pending().boxed());
+        }
+        match self.open() {
+            Ok(hints) => Ok(hints),
+            Err(error) if matches!(error.kind, ErrorKind::PathNotFound) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(
+                    directory = %self.directory, %error,
+                    "the file system does not tell of changes, they are found by the scan alone"
+                );
+                Ok(stream::pending().boxed())
+            }
+        }
+    }
+}
+
+/// What something that the file system told means for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// Somebody reads, perhaps we ourselves.
+    Nothing,
+    /// Have a look.
+    Changed,
+    /// The directory itself is gone or elsewhere: what is told from now on is not about its path.
+    Lost,
+}
+
+fn meaning(directory: &Path, told: &notify::Result<Event>) -> Meaning {
+    let Ok(event) = told else {
+        return Meaning::Changed;
+    };
+    if event.need_rescan() {
+        return Meaning::Changed;
+    }
+    let itself = event.paths.iter().any(|path| path == directory);
+    match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Meaning::Changed,
+        EventKind::Access(_) => Meaning::Nothing,
+        EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if itself => Meaning::Lost,
+        _ => Meaning::Changed,
+    }
+}
+
+fn inode(path: &Path) -> Option<Inode> {
+    let found = path.metadata().ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests;

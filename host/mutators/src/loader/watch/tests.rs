@@ -1,0 +1,79 @@
+use std::path::{Path, PathBuf};
+
+use notify::event::{
+    AccessKind, AccessMode, CreateKind, DataChange, Event, EventKind, Flag, MetadataKind,
+    ModifyKind, RemoveKind, RenameMode,
+};
+
+use super::{Meaning, meaning};
+
+const DIRECTORY: &str = "/plugins";
+
+#[track_caller]
+fn check(kind: EventKind, path: &str, expected: Meaning) {
+    let event = Event::new(kind).add_path(PathBuf::from(path));
+    let found = meaning(Path::new(DIRECTORY), &Ok(event));
+    assert_eq!(found, expected, "{kind:?} of {path}");
+}
+
+#[test]
+fn reading_the_directory_is_no_reason_to_read_it() {
+    let file = "/plugins/chain.yaml";
+    for kind in [
+        AccessKind::Open(AccessMode::Any),
+        AccessKind::Open(AccessMode::Read),
+        AccessKind::Read,
+        AccessKind::Close(AccessMode::Read),
+        AccessKind::Any,
+    ] {
+        check(EventKind::Access(kind), file, Meaning::Nothing);
+        check(EventKind::Access(kind), DIRECTORY, Meaning::Nothing);
+    }
+}
+
+#[test]
+fn what_may_have_changed_a_file_is_a_reason_to_look() {
+    let renamed = |mode| EventKind::Modify(ModifyKind::Name(mode));
+    for kind in [
+        EventKind::Access(AccessKind::Close(AccessMode::Write)),
+        EventKind::Create(CreateKind::File),
+        EventKind::Create(CreateKind::Folder),
+        EventKind::Modify(ModifyKind::Data(DataChange::Any)),
+        EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
+        EventKind::Remove(RemoveKind::File),
+        renamed(RenameMode::From),
+        renamed(RenameMode::To),
+        EventKind::Any,
+        EventKind::Other,
+    ] {
+        check(kind, "/plugins/..data", Meaning::Changed);
+    }
+}
+
+#[test]
+fn a_directory_that_goes_away_is_watched_no_longer() {
+    check(
+        EventKind::Remove(RemoveKind::Folder),
+        DIRECTORY,
+        Meaning::Lost,
+    );
+    check(
+        EventKind::Modify(ModifyKind::Name(RenameMode::From)),
+        DIRECTORY,
+        Meaning::Lost,
+    );
+    check(
+        EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
+        DIRECTORY,
+        Meaning::Changed,
+    );
+}
+
+#[test]
+fn what_was_not_told_is_looked_for() {
+    let overflow = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+    let directory = Path::new(DIRECTORY);
+    assert_eq!(meaning(directory, &Ok(overflow)), Meaning::Changed);
+    let failed = Err(notify::Error::generic("the queue was full"));
+    assert_eq!(meaning(directory, &failed), Meaning::Changed);
+}
