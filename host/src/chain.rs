@@ -1,6 +1,7 @@
 //! `podloom chain`: checks chains before an operator does.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use podloom_mutators::{Chain, MANIFEST, Plugin, manifest_schema};
 use serde_json::Value;
@@ -13,16 +14,22 @@ use crate::{explain, load, output};
 /// Loads and proves a chain, and shows what each plugin may do.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let chain = load::chain(&arguments.directory)?;
-    let failures = chain.prove();
-    if !failures.is_empty() {
-        let directory = arguments.directory.display();
-        let refusals = failures
-            .iter()
-            .map(|failure| Refusal::of_input(format!("{directory}/{MANIFEST}: {failure}")))
-            .collect();
-        return Err(Failure::Refused(refusals));
-    }
+    prove(&arguments.directory, &chain)?;
     output::print(&describe(&chain))
+}
+
+/// Refuses a chain that is not what it says it is.
+pub(crate) fn prove(directory: &Path, chain: &Chain) -> Result<(), Failure> {
+    let failures = chain.prove();
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let directory = directory.display();
+    let refusals = failures
+        .iter()
+        .map(|failure| Refusal::of_input(format!("{directory}/{MANIFEST}: {failure}")))
+        .collect();
+    Err(Failure::Refused(refusals))
 }
 
 /// Prints the JSON Schema of the manifest.

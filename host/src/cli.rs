@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bundle;
 mod duration;
 mod run;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
+pub(crate) use bundle::BundleArguments;
 pub(crate) use run::{LogFormat, RunArguments};
 
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
@@ -64,6 +66,7 @@ pub(crate) enum Command {
     /// Check plugin chains.
     #[command(subcommand)]
     Chain(ChainCommand),
+    Bundle(BundleArguments),
     Crds(CrdsArguments),
 }
 
@@ -229,12 +232,17 @@ impl CrdsArguments {
     }
 }
 
-/// A namespace is a DNS label (RFC 1123).
+/// A namespace is a DNS label.
 fn namespace(text: &str) -> Result<String, &'static str> {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let has_good_ends = !text.starts_with('-') && !text.ends_with('-');
-    if (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && has_good_ends {
+    if is_dns_label(text) {
         return Ok(text.to_owned());
     }
     Err("a namespace is 1 to 63 lower case letters, digits and dashes, and no dash at an end")
+}
+
+/// A DNS label, as RFC 1123 has it.
+fn is_dns_label(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let has_good_ends = !text.starts_with('-') && !text.ends_with('-');
+    (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && has_good_ends
 }

@@ -23,8 +23,22 @@ pub(crate) fn engine() -> Result<Arc<Engine>, Failure> {
 
 /// Reads and compiles the chain of a directory; says which directory if it is broken.
 pub(crate) fn chain(directory: &Path) -> Result<Chain, Failure> {
-    let bundle = Bundle::read(directory).map_err(|error| unreadable(directory, error))?;
-    Chain::load(&engine()?, &bundle)
+    let bundle = bundle(directory)?;
+    compile(&engine()?, directory, &bundle)
+}
+
+/// Reads the bundle of a directory.
+pub(crate) fn bundle(directory: &Path) -> Result<Bundle, Failure> {
+    Bundle::read(directory).map_err(|error| unreadable(directory, error))
+}
+
+/// Compiles the bundle of a directory.
+pub(crate) fn compile(
+    engine: &Arc<Engine>,
+    directory: &Path,
+    bundle: &Bundle,
+) -> Result<Chain, Failure> {
+    Chain::load(engine, bundle)
         .map_err(|error| Failure::refused(format!("{}: {error}", directory.display())))
 }
 

@@ -1,5 +1,6 @@
 //! A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 
+mod bundle;
 mod chain;
 mod cli;
 mod crds;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Plugin(PluginCommand::Test(arguments)) => plugin::test::run(arguments),
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
+        Command::Bundle(arguments) => bundle::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
     };
     match done {

@@ -23,6 +23,8 @@ fn each_broken_bundle_is_explained() {
             POD,
         );
         assert_eq!(rendered.text(), checked.text());
+        let bundled = podloom(&["bundle", &directory]);
+        assert_eq!(bundled.text(), checked.text());
     }
 }
 

@@ -14,6 +14,7 @@ fn help_of_every_command() {
         ("chain", &["chain"]),
         ("chain_check", &["chain", "check"]),
         ("chain_schema", &["chain", "schema"]),
+        ("bundle", &["bundle"]),
         ("crds", &["crds"]),
     ] {
         let ran = podloom(&[command, &["--help"]].concat());

@@ -1,5 +1,6 @@
 //! The command line as a user meets it: what it prints, where, and with which exit code.
 
+mod bundles;
 mod chains;
 mod examples;
 mod help;

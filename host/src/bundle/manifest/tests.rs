@@ -1,0 +1,74 @@
+use super::{Change, Changes, NotInPlace, change};
+
+const NEW: &str = "00000000000000000000000000000000000000000000000000000000000000ff";
+const OLD: &str = "9F86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+fn changes() -> Changes {
+    let packed = |old: &str, name: &str| {
+        let change = Change {
+            name: name.to_owned(),
+            sha256: NEW.to_owned(),
+        };
+        (old.to_owned(), change)
+    };
+    Changes::from([
+        packed("a.wasm", "a.wasm.gz"),
+        packed("named-so.wasm.gz", "named-so.wasm.gz"),
+    ])
+}
+
+/// Both may say OLD and NEW.
+#[track_caller]
+fn check(plugins: &str, expected: &str) {
+    let full = |plugins: &str| {
+        let plugins = plugins.replace("OLD", OLD).replace("NEW", NEW);
+        format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\n{plugins}")
+    };
+    assert_eq!(change(&full(plugins), &changes()), Ok(full(expected)));
+}
+
+#[track_caller]
+fn check_refused(plugins: &str) {
+    assert_eq!(change(plugins, &changes()), Err(NotInPlace));
+}
+
+#[test]
+fn names_and_pins_follow_and_all_else_stays() {
+    check("plugins: []\n", "plugins: []\n");
+    check(
+        "# Größe, and a.wasm in a comment\nplugins:\n- name: a   # first\n  file:   a.wasm # not packed\n  config: {file: a.wasm, sha256: OLD}\n- {name: b, file: b.wasm, sha256: OLD}\n\n# the end",
+        "# Größe, and a.wasm in a comment\nplugins:\n- name: a   # first\n  file:   a.wasm.gz # not packed\n  config: {file: a.wasm, sha256: OLD}\n- {name: b, file: b.wasm, sha256: OLD}\n\n# the end",
+    );
+    check(
+        "plugins:\r\n- sha256: OLD\r\n  file: a.wasm\r\n  name: a\r\n",
+        "plugins:\r\n- sha256: NEW\r\n  file: a.wasm.gz\r\n  name: a\r\n",
+    );
+    check(
+        "plugins: [{name: a, file: a.wasm, sha256: 'sha256:OLD'}, {name: b, file: \"a.wasm\"}]",
+        "plugins: [{name: a, file: a.wasm.gz, sha256: sha256:NEW}, {name: b, file: a.wasm.gz}]",
+    );
+    check(
+        "plugins:\n- {name: a, file: named-so.wasm.gz, sha256: OLD}\n",
+        "plugins:\n- {name: a, file: named-so.wasm.gz, sha256: NEW}\n",
+    );
+}
+
+#[test]
+fn anchors_follow_where_they_can() {
+    check(
+        "plugins:\n- {name: a, file: &file a.wasm}\n- {name: b, file: *file, config: {note: x}}\n",
+        "plugins:\n- {name: a, file: &file a.wasm.gz}\n- {name: b, file: a.wasm.gz, config: {note: x}}\n",
+    );
+    check(
+        "plugins:\n- &a {name: a, file: a.wasm, sha256: OLD}\n- {<<: *a, name: b}\n",
+        "plugins:\n- &a {name: a, file: a.wasm.gz, sha256: NEW}\n- {<<: *a, name: b}\n",
+    );
+}
+
+#[test]
+fn what_would_change_something_else_is_refused() {
+    check_refused(
+        "plugins:\n- {name: a, file: &file a.wasm}\n- {name: b, file: b.wasm, config: {path: *file}}\n",
+    );
+    check_refused("plugins:\n- name: a\n  file: >-\n    a.wasm\n  config: {}\n");
+}
