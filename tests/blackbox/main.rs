@@ -13,6 +13,7 @@ mod adoption;
 mod alone;
 mod api_server;
 mod configuration;
+mod installs;
 mod interference;
 mod life_cycle;
 mod names;

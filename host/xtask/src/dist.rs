@@ -1,10 +1,9 @@
 //! `cargo xtask dist`: what an image holds and what installs it, made without a container engine.
 
-mod config_map;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -21,6 +20,13 @@ const BINARY: &str = "root/usr/bin/podloom";
 const PASSWD: &str = "podloom:x:65532:65532:Podloom:/:/sbin/nologin\n";
 const GROUP: &str = "podloom:x:65532:\n";
 
+/// The chain as a ConfigMap, in the copy of deploy/.
+const CONFIG_MAP: &str = "podloom-plugins.yaml";
+
+/// `kubectl apply` keeps the whole object in an annotation, and annotations can hold no more. As YAML the object is longer than
+/// as the JSON that is kept.
+const MAX_APPLIED: u64 = 262_144;
+
 /// What the copy of deploy/ installs: the chain comes with it.
 const KUSTOMIZATION: &str = "\
 # Podloom with its chain of plugins in a ConfigMap: kubectl apply -k on this directory.
@@ -28,8 +34,9 @@ apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
 - seed # or split
+- podloom-plugins.yaml # made by podloom bundle
 components:
-- plugins # without it the chain is the one inside the image
+- plugins/config-map # without it the chain is the one inside the image
 # images:
 # - name: ghcr.io/podloom/podloom
 #   newName: registry.example.com/podloom
@@ -56,7 +63,7 @@ pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
     let next = out.with_extension("next");
     remove(&next)?;
     make_root(&next.join("root"), &binary, &bundle)?;
-    make_manifests(&next, &bundle)?;
+    make_manifests(&next, &binary, &bundle)?;
     remove(&out)?;
     fs::rename(&next, &out).with_context(|| out.display().to_string())?;
     report(&out)?;
@@ -102,13 +109,20 @@ fn make_root(root: &Path, binary: &Path, bundle: &Path) -> Result<()> {
 }
 
 /// The manifests with the chain of plugins.
-fn make_manifests(out: &Path, bundle: &Path) -> Result<()> {
+fn make_manifests(out: &Path, binary: &Path, bundle: &Path) -> Result<()> {
     let deploy = out.join("deploy");
     copy_tree(&run::root().join("deploy"), &deploy)?;
     copy_tree(&run::root().join("crds"), &out.join("crds"))?;
-    copy_tree(bundle, &deploy.join("plugins"))?;
     fs::remove_file(deploy.join("Dockerfile"))?;
-    write(&deploy.join("kustomization.yaml"), KUSTOMIZATION)
+    write(&deploy.join("kustomization.yaml"), KUSTOMIZATION)?;
+    let config_map = deploy.join(CONFIG_MAP);
+    let mut podloom = Command::new(binary);
+    podloom.arg("bundle").arg(bundle).arg("--output");
+    run::succeed(podloom.arg(&config_map))?;
+    if config_map.metadata()?.len() > MAX_APPLIED {
+        bail!("the chain is too large for kubectl apply without --server-side");
+    }
+    set_mode(&config_map, 0o644)
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {
@@ -156,7 +170,7 @@ fn make_parent(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tells what is shipped, and whether the chain fits where it is going.
+/// Tells what is shipped.
 fn report(out: &Path) -> Result<()> {
     let root = out.join("root");
     for file in files(&root)? {
@@ -168,15 +182,7 @@ fn report(out: &Path) -> Result<()> {
             .collect();
         eprintln!("{:>10}  {digest}  /{}", bytes.len(), name.display());
     }
-    let applied = config_map::applied_bytes(&root.join(BUNDLE))?;
-    eprintln!(
-        "chain as a ConfigMap: {applied} bytes of the {} that kubectl apply can hold",
-        config_map::MAX_APPLIED
-    );
     eprintln!("kubectl apply -k {}", out.join("deploy").display());
-    if applied > config_map::MAX_APPLIED {
-        bail!("the chain is too large for kubectl apply");
-    }
     Ok(())
 }
 

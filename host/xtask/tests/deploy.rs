@@ -1,6 +1,5 @@
 //! The install manifests agree with the rest of the repository.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,29 +13,53 @@ fn read(path: &str) -> String {
     text
 }
 
-/// The entries of a list of scalars that follows a key, as our kustomizations write them.
-fn list(text: &str, key: &str) -> Vec<String> {
-    text.lines()
-        .map(str::trim)
-        .skip_while(|line| *line != key)
-        .skip(1)
-        .map_while(|line| line.strip_prefix("- "))
-        .map(str::to_owned)
-        .collect()
+/// The ways in which a chain of plugins gets into the operator: the directories of deploy/plugins.
+fn carriers() -> Vec<String> {
+    let carriers = fs::read_dir(root().join("deploy/plugins")).expect("there are some");
+    let mut names: Vec<String> = carriers
+        .filter_map(|carrier| carrier.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    assert!(names.len() > 1, "{names:?}");
+    names
 }
 
 #[test]
-fn the_config_map_holds_the_chain_and_every_plugin_of_it() {
-    let listed = list(&read("deploy/plugins/kustomization.yaml"), "files:");
-    let chain = read("plugins/chain.yaml");
-    let mut wanted: BTreeSet<String> = chain
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("file: "))
-        .map(str::to_owned)
-        .collect();
-    assert!(!wanted.is_empty(), "the chain names no plugin");
-    wanted.insert("chain.yaml".to_owned());
-    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), wanted);
+fn every_carrier_says_what_reloads_and_mounts_read_only() {
+    let guide = read("deploy/README.md");
+    for name in carriers() {
+        let path = format!("deploy/plugins/{name}/kustomization.yaml");
+        let text = read(&path);
+        for wanted in [
+            "# What reloads: ",
+            "kind: Component\n",
+            "mountPath: /usr/share/podloom/plugins\n              readOnly: true\n",
+        ] {
+            assert!(text.contains(wanted), "{path} lacks {wanted}");
+        }
+        assert!(
+            !text.contains("subPath:"),
+            "{path}: such a mount never changes"
+        );
+        let row = format!("| `plugins/{name}` |");
+        assert!(guide.contains(&row), "deploy/README.md lacks {row}");
+    }
+}
+
+#[test]
+fn what_podloom_bundle_makes_is_what_is_mounted() {
+    let arguments = read("host/src/cli/bundle.rs");
+    for default in ["podloom-plugins", "podloom-system"] {
+        let wanted = format!("default_value = \"{default}\"");
+        assert!(arguments.contains(&wanted), "bundle lacks {wanted}");
+    }
+    let mounted = "            configMap:\n              name: podloom-plugins\n";
+    assert!(read("deploy/plugins/config-map/kustomization.yaml").contains(mounted));
+    let projected = read("deploy/plugins/config-maps/kustomization.yaml");
+    for name in ["podloom-plugins", "podloom-plugins-2"] {
+        let wanted = format!("              - configMap:\n                  name: {name}\n");
+        assert!(projected.contains(&wanted), "{wanted}");
+    }
 }
 
 #[test]
@@ -58,7 +81,7 @@ fn every_part_names_the_directory_of_plugins_alike() {
             format!("args: [run, --plugins, {directory}]\n"),
         ),
         (
-            "deploy/plugins/kustomization.yaml",
+            "deploy/plugins/config-map/kustomization.yaml",
             format!("mountPath: {directory}\n"),
         ),
         (

@@ -1,0 +1,183 @@
+//! The manifests of `deploy/`, and how a chain of plugins gets into an installation, on a real API server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use podloom_tests::{Cluster, Scene, blackbox_on};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PLUGINS: &str = "/usr/share/podloom/plugins";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// An overlay as a user writes it, beside copies of what it names.
+fn overlay(base: &str, component: Option<&str>) -> TempDir {
+    let directory = TempDir::new().unwrap();
+    for name in ["deploy", "crds"] {
+        copy(&root().join(name), &directory.path().join(name));
+    }
+    let component = component.map(|name| format!("../deploy/plugins/{name}"));
+    let text = format!(
+        "resources: [../{base}]\ncomponents: [{}]\n",
+        component.unwrap_or_default()
+    );
+    let overlay = directory.path().join("overlay");
+    fs::create_dir(&overlay).unwrap();
+    fs::write(overlay.join("kustomization.yaml"), text).unwrap();
+    directory
+}
+
+/// What the API server would make of an overlay, if it says nothing against it.
+fn dry_run(scene: &Scene, overlay: &TempDir) -> Vec<Value> {
+    let directory = overlay.path().join("overlay");
+    let mut kubectl = scene.cluster.plane.kubectl();
+    let output = kubectl
+        .args([
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--output=json",
+            "--kustomize",
+        ])
+        .arg(directory)
+        .output()
+        .unwrap();
+    // Warnings come from Pod Security admission, and of fields that the API server does not know.
+    let list: Value = serde_json::from_str(&quiet(output)).unwrap();
+    list["items"].as_array().cloned().unwrap()
+}
+
+/// What a program printed that had nothing to complain of.
+#[track_caller]
+fn quiet(output: Output) -> String {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && complaint.is_empty(),
+        "{complaint}"
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Where the operator's plugins come from: the volume, as its kind and the rest.
+fn volume(objects: &[Value]) -> Option<Value> {
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
+    let deployment: Deployment = serde_json::from_value(deployment.cloned().unwrap()).unwrap();
+    let pod = deployment.spec.unwrap().template.spec.unwrap();
+    let mounts = pod.containers.into_iter().next().unwrap().volume_mounts;
+    let mounts = mounts.unwrap_or_default();
+    let mount = mounts.iter().find(|mount| mount.mount_path == PLUGINS)?;
+    assert_eq!(mount.read_only, Some(true));
+    assert_eq!(mount.sub_path, None);
+    let volumes = pod.volumes.unwrap_or_default();
+    let volume = volumes.iter().find(|volume| volume.name == mount.name);
+    Some(serde_json::to_value(volume.unwrap()).unwrap())
+}
+
+#[test]
+fn everything_in_deploy_is_accepted() {
+    blackbox_on(
+        Cluster::without_operator,
+        "installs-deploy",
+        async |scene| {
+            for base in ["deploy", "deploy/seed", "deploy/split"] {
+                assert_eq!(
+                    volume(&dry_run(&scene, &overlay(base, None))),
+                    None,
+                    "{base}"
+                );
+            }
+            let kinds = BTreeMap::from([
+                ("claim", "persistentVolumeClaim"),
+                ("config-map", "configMap"),
+                ("config-maps", "projected"),
+                ("image", "image"),
+            ]);
+            let carriers = fs::read_dir(root().join("deploy/plugins")).unwrap();
+            let carriers = carriers.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut carriers: Vec<String> = carriers.collect();
+            carriers.sort();
+            assert_eq!(carriers, kinds.keys().copied().collect::<Vec<_>>());
+            for (carrier, kind) in kinds {
+                let volume = volume(&dry_run(&scene, &overlay("deploy", Some(carrier))));
+                let volume = volume.unwrap();
+                assert!(volume[kind].is_object(), "{carrier}: {volume}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_bundle_goes_through_a_config_map_unchanged() {
+    blackbox_on(
+        Cluster::without_operator,
+        "installs-bundle",
+        async |scene| {
+            let bundle = PathBuf::from(std::env::var_os("PODLOOM_BUNDLE").unwrap());
+            let made = TempDir::new().unwrap();
+            let file = made.path().join("made.yaml");
+            let mut podloom = Command::new(std::env::var_os("PODLOOM_BLACKBOX_BINARY").unwrap());
+            let output = podloom
+                .arg("bundle")
+                .arg(&bundle)
+                .args(["--namespace", &scene.namespace, "--output"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            // Applied by the client, which keeps a copy in an annotation.
+            let file = file.to_str().unwrap();
+            scene.cluster.kubectl(&["apply", "--filename", file]);
+            let maps: Api<ConfigMap> = Api::namespaced(scene.client.clone(), &scene.namespace);
+            let map = maps.get("podloom-plugins").await.unwrap();
+            let mut held: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+            held.extend(
+                map.data
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, text)| (name, text.into())),
+            );
+            held.extend(
+                map.binary_data
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, bytes)| (name, bytes.0)),
+            );
+            let files = fs::read_dir(&bundle).unwrap().map(|entry| entry.unwrap());
+            let files: BTreeMap<String, Vec<u8>> = files
+                .map(|file| {
+                    let name = file.file_name().into_string().unwrap();
+                    (name, fs::read(file.path()).unwrap())
+                })
+                .collect();
+            assert_eq!(
+                held.keys().collect::<Vec<_>>(),
+                files.keys().collect::<Vec<_>>()
+            );
+            assert!(held == files, "contents differ");
+            // Applied again, nothing changes.
+            let again = scene.cluster.kubectl(&["apply", "--filename", file]);
+            assert_eq!(again, "configmap/podloom-plugins unchanged\n");
+        },
+    );
+}
