@@ -11,7 +11,7 @@ use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use bundle::BundleArguments;
-pub(crate) use run::{LogFormat, RunArguments};
+pub(crate) use run::{LogFormat, OwnPodArguments, RunArguments};
 
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]

@@ -1,6 +1,5 @@
 //! `podloom run`: the operator.
 
-mod chain;
 mod checks;
 mod connections;
 mod leader;
@@ -9,6 +8,7 @@ mod metrics;
 mod mutator;
 mod preflight;
 mod process;
+mod reload;
 mod server;
 mod state;
 mod tasks;

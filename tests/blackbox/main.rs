@@ -19,6 +19,7 @@ mod life_cycle;
 mod names;
 mod plugins;
 mod pod_security;
+mod reload;
 mod replicas;
 mod rights;
 mod split_groups;

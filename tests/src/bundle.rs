@@ -1,6 +1,7 @@
 //! Chains of plugins for operators.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -9,6 +10,43 @@ use wit_parser::Resolve;
 
 /// A directory that `--plugins` can name.
 pub struct Bundle(TempDir);
+
+/// A bundle that is mounted as a volume: swapped as a whole by the kubelet.
+pub struct MountedBundle(TempDir);
+
+impl MountedBundle {
+    /// A volume with the bundle [`Bundle::of`] these entries.
+    #[must_use]
+    pub fn of(entries: &str) -> Self {
+        let mounted = Self(TempDir::new().unwrap());
+        mounted.update(entries);
+        mounted
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Swaps in the bundle of other entries, in the steps of the kubelet's atomic writer.
+    pub fn update(&self, entries: &str) {
+        let at = |name: &str| self.path().join(name);
+        let old = fs::read_link(at("..data")).ok();
+        let new = TempDir::with_prefix_in("..", self.path()).unwrap().keep();
+        fill(&new, entries);
+        symlink(new.file_name().unwrap(), at("..data_tmp")).unwrap();
+        fs::rename(at("..data_tmp"), at("..data")).unwrap();
+        for file in fs::read_dir(&new).unwrap() {
+            let name = file.unwrap().file_name();
+            // It is there already, unless this is the first time.
+            let _exists = symlink(Path::new("..data").join(&name), self.path().join(&name));
+        }
+        if let Some(old) = old {
+            fs::remove_dir_all(self.path().join(old)).unwrap();
+        }
+    }
+}
 
 impl Bundle {
     /// A chain that changes nothing, and is ready at once.
@@ -22,17 +60,7 @@ impl Bundle {
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();
-        for file in fs::read_dir(standard()).unwrap() {
-            let file = file.unwrap().path();
-            let name = file.file_name().unwrap();
-            if name != "chain.yaml" {
-                fs::copy(&file, directory.path().join(name)).unwrap();
-            }
-        }
-        fs::write(directory.path().join("breaks.wasm"), breaks()).unwrap();
-        let manifest =
-            format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: {entries}\n");
-        fs::write(directory.path().join("chain.yaml"), manifest).unwrap();
+        fill(directory.path(), entries);
         Self(directory)
     }
 
@@ -41,6 +69,20 @@ impl Bundle {
     pub fn path(&self) -> &Path {
         self.0.path()
     }
+}
+
+fn fill(directory: &Path, entries: &str) {
+    for file in fs::read_dir(standard()).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_name().unwrap();
+        if name != "chain.yaml" {
+            fs::copy(&file, directory.join(name)).unwrap();
+        }
+    }
+    fs::write(directory.join("breaks.wasm"), breaks()).unwrap();
+    let manifest =
+        format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: {entries}\n");
+    fs::write(directory.join("chain.yaml"), manifest).unwrap();
 }
 
 /// The bundle of the standard plugins, as `cargo xtask plugins` leaves it.

@@ -31,7 +31,7 @@ mod seed;
 mod wait;
 mod watched;
 
-pub use bundle::Bundle;
+pub use bundle::{Bundle, MountedBundle};
 pub use cluster::{Cluster, Request};
 pub use operator::Operator;
 pub use process::Signal;

@@ -212,15 +212,25 @@ impl Scene {
         .await;
     }
 
-    /// The Events about an object, as far as they have arrived.
+    /// The Events about a Browser, as far as they have arrived.
     pub async fn events(&self, name: &str) -> Vec<String> {
+        // The pod has the same name, and Events of its own.
+        self.events_about(name, |kind| kind != "Pod").await
+    }
+
+    /// The Events about a pod, as far as they have arrived.
+    pub async fn events_about_pod(&self, name: &str) -> Vec<String> {
+        self.events_about(name, |kind| kind == "Pod").await
+    }
+
+    async fn events_about(&self, name: &str, is_kind: impl Fn(&str) -> bool) -> Vec<String> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut events = api.list(&ListParams::default()).await.unwrap().items;
         events.retain(|event| {
             let about = event.regarding.as_ref();
-            // The pod has the same name, and Events of its own.
             about.is_some_and(|about| {
-                about.name.as_deref() == Some(name) && about.kind.as_deref() != Some("Pod")
+                about.name.as_deref() == Some(name)
+                    && is_kind(about.kind.as_deref().unwrap_or_default())
             })
         });
         // Events are sent one after the other.

@@ -108,8 +108,12 @@ pub mod reason {
     pub const COMPLETED: &str = "Completed";
 }
 
-/// Reasons of Events on a Browser; those that are also reasons of its status are in [`reason`].
+/// Reasons of Events; those that are also reasons of a status are in [`reason`].
 pub mod event {
+    /// On the operator's own pod: another chain of plugins serves.
+    pub const CHAIN_RELOADED: &str = "ChainReloaded";
+    /// On the operator's own pod: what is in the directory of the plugins now is refused.
+    pub const CHAIN_REFUSED: &str = "ChainRefused";
     /// The pod was created.
     pub const POD_CREATED: &str = "PodCreated";
     /// The pod runs.

@@ -13,28 +13,34 @@ use tokio::time::timeout;
 const QUEUE: usize = 4096;
 /// How long one Event may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Whom Events name as the controller.
+const REPORTER: &str = "podloom";
 /// The API server refuses longer notes.
 const NOTE_MAX: usize = 1024;
 
 /// Something to tell about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Notice {
-    pub(crate) severity: Severity,
+pub struct Notice {
+    /// How bad it is.
+    pub severity: Severity,
     /// One word, from `names::event` or `names::reason`.
-    pub(crate) reason: &'static str,
+    pub reason: &'static str,
     /// A sentence for people, without secrets.
-    pub(crate) note: String,
+    pub note: String,
 }
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Severity {
+pub enum Severity {
+    /// As it should be.
     Normal,
+    /// Somebody should look.
     Warning,
 }
 
 impl Notice {
-    pub(crate) fn normal(reason: &'static str, note: impl Into<String>) -> Self {
+    /// Returns a notice of something that is as it should be.
+    pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
             severity: Severity::Normal,
             reason,
@@ -42,7 +48,8 @@ impl Notice {
         }
     }
 
-    pub(crate) fn warning(reason: &'static str, note: impl Into<String>) -> Self {
+    /// Returns a notice of something that somebody should look at.
+    pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
             reason,
@@ -53,17 +60,19 @@ impl Notice {
 
 /// Where notices are handed in.
 #[derive(Clone)]
-pub(crate) struct Events(mpsc::Sender<(ObjectReference, Notice)>);
+pub struct Events(mpsc::Sender<(ObjectReference, Notice)>);
 
 impl Events {
     /// Returns the queue, and the work that empties it until the queue is dropped.
-    pub(crate) fn new(
+    ///
+    /// The Events name the instance as their reporter, and the action as what was being done.
+    pub fn new(
         client: Client,
-        controller: &str,
         instance: Option<String>,
+        action: &'static str,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let reporter = Reporter {
-            controller: controller.to_owned(),
+            controller: REPORTER.to_owned(),
             instance,
         };
         let repeated = Recorder::new(client.clone(), reporter.clone());
@@ -76,31 +85,34 @@ impl Events {
                     Severity::Normal => Recorder::new(client.clone(), reporter.clone()),
                     Severity::Warning => repeated.clone(),
                 };
-                publish(&recorder, &about, notice).await;
+                publish(&recorder, &about, event(notice, action)).await;
             }
         };
         (Self(sender), work)
     }
 
     /// Hands a notice in; a full queue drops it.
-    pub(crate) fn tell(&self, about: ObjectReference, notice: Notice) {
+    pub fn tell(&self, about: ObjectReference, notice: Notice) {
         if let Err(error) = self.0.try_send((about, notice)) {
             tracing::debug!(%error, "event dropped");
         }
     }
 }
 
-async fn publish(recorder: &Recorder, about: &ObjectReference, notice: Notice) {
-    let event = Event {
+fn event(notice: Notice, action: &str) -> Event {
+    Event {
         type_: match notice.severity {
             Severity::Normal => EventType::Normal,
             Severity::Warning => EventType::Warning,
         },
         reason: notice.reason.to_owned(),
         note: Some(cut(notice.note)),
-        action: "Reconcile".to_owned(),
+        action: action.to_owned(),
         secondary: None,
-    };
+    }
+}
+
+async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) {
     match timeout(PATIENCE, recorder.publish(&event, about)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(reason = event.reason, %error, "event refused"),

@@ -52,7 +52,7 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
 }
 
 pub(crate) fn context(client: Client) -> Context {
-    let (events, _unsent) = Events::new(client.clone(), "podloom", None);
+    let (events, _unsent) = Events::new(client.clone(), None, "Reconcile");
     Context {
         client,
         mutator: Arc::new(Untouched),

@@ -20,6 +20,7 @@ pub mod render;
 mod run;
 mod status;
 
+pub use events::{Events, Notice, Severity};
 pub use metrics::ControllerMetrics;
 pub use mutator::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
 pub use run::{ControllerError, Readiness, Setup, Timeouts, run};

@@ -102,7 +102,7 @@ pub async fn run(
 ) -> Result<(), ControllerError> {
     let starting = readiness.await_cache("controllers".to_owned());
     let (events, send_events) =
-        Events::new(setup.client.clone(), "podloom", setup.instance.clone());
+        Events::new(setup.client.clone(), setup.instance.clone(), "Reconcile");
     let ctx = Arc::new(Context {
         client: setup.client.clone(),
         mutator: Arc::clone(&setup.mutator),

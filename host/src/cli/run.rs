@@ -25,9 +25,15 @@ use super::{duration, namespace};
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// The directory of the plugin chain: chain.yaml and the plugins.
+    /// The directory of the plugin chain: chain.yaml and the plugins. When it changes, the chain is loaded anew: a good one serves
+    /// the next pods, and of a bad one the log, /readyz and /plugins tell while the last good one goes on.
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
+
+    /// How often to read that directory though no change was noticed; on file systems that tell of none, this is how soon a
+    /// change serves.
+    #[arg(long, value_name = "TIME", env = "PODLOOM_PLUGINS_SCAN", default_value = "15s", value_parser = duration::parse_positive)]
+    pub(crate) plugins_scan: Duration,
 
     /// Create pods as they are rendered while no chain is loaded, instead of none.
     #[arg(long, env = "PODLOOM_ALLOW_EMPTY_CHAIN", value_parser = FalseyValueParser::new())]
@@ -76,6 +82,9 @@ pub(crate) struct RunArguments {
     pub(crate) election: ElectionArguments,
 
     #[command(flatten)]
+    pub(crate) own_pod: OwnPodArguments,
+
+    #[command(flatten)]
     pub(crate) lives: LifeArguments,
 }
 
@@ -103,10 +112,23 @@ pub(crate) struct ElectionArguments {
     /// How long the others wait for a leader that is not heard of, 3s at least; it renews its Lease in a third of that.
     #[arg(long, value_name = "TIME", env = "PODLOOM_LEASE_DURATION", default_value = "15s", value_parser = lease_duration)]
     pub(crate) lease_duration: Duration,
+}
 
+/// Who we are, as the downward API tells it.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Our own pod (set by the install manifests)")]
+pub(crate) struct OwnPodArguments {
     /// The name of our own pod, for Events and the Lease; a container that is restarted in it goes on at once.
     #[arg(long, value_name = "NAME", env = "PODLOOM_POD_NAME")]
     pub(crate) pod_name: Option<String>,
+
+    /// The namespace of our own pod; without it, that of our service account.
+    #[arg(long, value_name = "NS", env = "PODLOOM_POD_NAMESPACE", value_parser = namespace)]
+    pub(crate) pod_namespace: Option<String>,
+
+    /// The UID of our own pod: with it, kubectl describe shows the Events about the chain of plugins.
+    #[arg(long, value_name = "UID", env = "PODLOOM_POD_UID")]
+    pub(crate) pod_uid: Option<String>,
 }
 
 /// How long things may take in the life of a Browser.

@@ -65,7 +65,8 @@ fn running(state: &State) -> Result<String, String> {
 
 fn chain(state: &State) -> Result<String, String> {
     let serving = state.slot.serving();
-    let error = serving.error.as_ref().map(|error| error.message.as_str());
+    let failed = serving.failed.as_ref();
+    let error = failed.map(|failed| failed.error.to_string());
     match (&serving.chain, error, state.without_chain) {
         (Some(chain), None, _) => Ok(chain.digest().to_owned()),
         (Some(chain), Some(error), _) => Ok(format!(
@@ -77,7 +78,7 @@ fn chain(state: &State) -> Result<String, String> {
             Some(error) => format!("none, pods are created as they are rendered: {error}"),
         }),
         (None, None, WithoutChain::Refuse) => Err("it is being compiled".to_owned()),
-        (None, Some(error), WithoutChain::Refuse) => Err(error.to_owned()),
+        (None, Some(error), WithoutChain::Refuse) => Err(error),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use podloom_mutators::{Chain, PluginMetrics};
+use podloom_mutators::{PluginMetrics, Reload};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -43,29 +43,25 @@ impl ChainMetrics {
         );
         registry.register_with_unit(
             "compile_peak",
-            "The most memory that the process had in use when the chain had been loaded",
+            "The most memory that the process had in use when the chain that serves had been loaded",
             Unit::Bytes,
             metrics.compile_peak.clone(),
         );
         metrics
     }
 
-    pub(super) fn loaded(&self, chain: &Chain, peak: Option<i64>) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        self.last_success
-            .set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-        self.compile_peak.set(peak.unwrap_or_default());
-        self.plugins.serves(chain);
-        self.count("success");
-    }
-
-    pub(super) fn refused(&self) {
-        self.count("refused");
-    }
-
-    fn count(&self, outcome: &'static str) {
+    /// Counts an attempt. The peak is the most memory that was in use so far, in bytes.
+    pub(super) fn reloaded(&self, reload: &Reload, peak: Option<i64>) {
+        let outcome = reload.as_str();
         self.reloads.get_or_create(&ByOutcome { outcome }).inc();
+        self.plugins.reloaded(reload);
+        if let Reload::Swapped { .. } = reload {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            self.last_success
+                .set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+            self.compile_peak.set(peak.unwrap_or_default());
+        }
     }
 }

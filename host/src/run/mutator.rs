@@ -6,10 +6,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_controllers::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
-use podloom_mutators::{Chain, Mutation, PluginMetrics, Rejected, Request};
+use podloom_mutators::{Chain, Mutation, PluginMetrics, Rejected, Request, Serving, Slot};
 use serde_json::Value;
-
-use super::chain::Slot;
 
 /// Passes pods through the chain that serves.
 pub(super) struct ChainMutator {
@@ -40,9 +38,7 @@ impl PodMutator for ChainMutator {
                     pod,
                     notes: Vec::new(),
                 }),
-                (None, WithoutChain::Refuse) => Err(no_chain(
-                    serving.error.as_ref().map(|error| error.message.as_str()),
-                )),
+                (None, WithoutChain::Refuse) => Err(no_chain(&serving)),
             }
         }
         .boxed()
@@ -66,11 +62,12 @@ impl ChainMutator {
     }
 }
 
-fn no_chain(error: Option<&str>) -> Refusal {
-    Refusal::Broken(format!(
-        "no plugin chain is loaded: {}",
-        error.unwrap_or("it is being compiled")
-    ))
+fn no_chain(serving: &Serving) -> Refusal {
+    let reason = match &serving.failed {
+        Some(failed) => failed.error.to_string(),
+        None => "it is being compiled".to_owned(),
+    };
+    Refusal::Broken(format!("no plugin chain is loaded: {reason}"))
 }
 
 fn to_chain(request: PodRequest) -> Request {

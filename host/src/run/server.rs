@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State as Shared};
@@ -11,6 +11,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use jiff::Timestamp;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -92,17 +93,24 @@ async fn plugins(Shared(app): Shared<App>) -> Response {
             })
         })
         .collect();
-    let error = serving
-        .error
-        .as_ref()
-        .map(|error| json!({ "at": error.at.to_string(), "message": error.message }));
+    let error = serving.failed.as_ref().map(|failed| {
+        json!({
+            "at": timestamp(failed.at),
+            "reason": failed.error.reason(),
+            "message": failed.error.to_string(),
+        })
+    });
     let body = json!({
         "chain": serving.chain.as_ref().map(|chain| chain.digest()),
         "plugins": plugins,
-        "lastReload": serving.since.map(|since| since.to_string()),
+        "lastReload": serving.since.map(timestamp),
         "lastError": error,
     });
     ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
+}
+
+fn timestamp(time: SystemTime) -> Option<String> {
+    Some(Timestamp::try_from(time).ok()?.to_string())
 }
 
 async fn log(Shared(app): Shared<App>, peer: ConnectInfo<SocketAddr>) -> Response {

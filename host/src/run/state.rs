@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use podloom_controllers::Readiness;
+use podloom_mutators::Slot;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::chain::Slot;
 use super::mutator::WithoutChain;
 
 /// The state of the process; one, shared by all tasks.
@@ -56,7 +56,7 @@ impl State {
     /// Nothing is known and nothing was done yet.
     pub(super) fn new(without_chain: WithoutChain, leader: Gauge, stop: CancellationToken) -> Self {
         Self {
-            slot: Arc::new(Slot::new()),
+            slot: Arc::default(),
             without_chain,
             access: watch::Sender::new(Access::Unknown),
             role: watch::Sender::new(Role::Undecided),

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::wiring::{self, Operator};
+use super::wiring::{self, Loading, Operator};
 use super::{connections, server};
 use crate::cli::RunArguments;
 use crate::log::Filter;
@@ -26,7 +26,7 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         http = %listener.local_addr().unwrap_or(arguments.http),
         "starting"
     );
-    let operator = wiring::operator(arguments, stop.clone()).await?;
+    let (operator, loading) = wiring::operator(arguments, stop.clone()).await?;
     // Probes are answered until all else has ended.
     let served = CancellationToken::new();
     let app = server::App {
@@ -40,7 +40,7 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         serving.await;
         ("the HTTP server", Ok(()))
     });
-    tasks.spawn(async move { ("the operator", operate(operator).await) });
+    tasks.spawn(async move { ("the operator", operate(operator, loading).await) });
     tokio::select! {
         ended = tasks.join_next() => return Err(unexpected(ended)),
         name = signals.next() => {
@@ -68,20 +68,31 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     Ok(())
 }
 
-/// Loads the chain, looks at the cluster, and works while elected.
-async fn operate(operator: Operator) -> Result<()> {
+/// Loads the chain whenever it changes, looks at the cluster, and works while elected.
+async fn operate(operator: Operator, loading: Loading) -> Result<()> {
     let stopped = operator.state.stop.clone();
-    let ready = async {
-        tokio::join!(
-            operator.load_chain(),
-            operator.preflight.pass(&operator.state)
-        );
+    let working = async {
+        let ready = async {
+            tokio::join!(
+                operator.first_chain(),
+                operator.preflight.pass(&operator.state)
+            );
+        };
+        tokio::select! {
+            () = ready => operator.work().await,
+            () = stopped.cancelled() => Ok(()),
+        }
     };
+    tokio::pin!(working);
     tokio::select! {
-        () = ready => {}
-        () = stopped.cancelled() => return Ok(()),
+        worked = &mut working => worked,
+        () = loading => {
+            if !stopped.is_cancelled() {
+                bail!("nobody loads the chain any more");
+            }
+            working.await
+        }
     }
-    operator.work().await
 }
 
 /// No task ends before it is told to.

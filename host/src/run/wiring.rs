@@ -3,27 +3,30 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Config};
-use podloom_controllers::{ControllerMetrics, Setup, Timeouts};
-use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, PluginMetrics};
+use podloom_control_loop::LoopMetrics;
+use podloom_controllers::{ControllerMetrics, Events, Setup, Timeouts};
+use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use super::chain;
 use super::leader;
 use super::lease::Candidate;
 use super::metrics::ChainMetrics;
 use super::mutator::{ChainMutator, WithoutChain};
 use super::preflight::{LeaseName, Preflight};
-use super::process::{self as own, ProcessMetrics};
+use super::process::ProcessMetrics;
+use super::reload::Reloads;
 use super::state::{Role, State};
-use crate::cli::RunArguments;
+use crate::cli::{OwnPodArguments, RunArguments};
 
 /// How many plugins run at once. A call takes a fraction of a millisecond, and each slot keeps memory.
 const PERMITS: usize = 4;
@@ -37,15 +40,17 @@ pub(super) struct Operator {
     pub(super) preflight: Preflight,
     setup: Setup,
     candidate: Option<Candidate>,
-    chain_metrics: ChainMetrics,
-    directory: Option<PathBuf>,
+    has_plugins: bool,
 }
 
-/// Makes the operator; it does nothing yet.
+/// Loads the chain, now and whenever its directory changes, until a stop is asked for.
+pub(super) type Loading = BoxFuture<'static, ()>;
+
+/// Makes the operator and what loads its chain; neither does anything yet.
 pub(super) async fn operator(
     arguments: &RunArguments,
     stop: CancellationToken,
-) -> Result<Operator> {
+) -> Result<(Operator, Loading)> {
     let client = client().await?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
@@ -75,9 +80,11 @@ pub(super) async fn operator(
         timeouts: timeouts(arguments),
         mutator: Arc::new(mutator),
         metrics: controller_metrics,
-        instance: arguments.election.pod_name.clone().or_else(host_name),
+        instance: arguments.own_pod.pod_name.clone().or_else(host_name),
     };
-    Ok(Operator {
+    let recorder = Arc::new(LoopMetrics::register(ours));
+    let loading = loading(arguments, &setup, &state, chain_metrics, recorder)?;
+    let operator = Operator {
         preflight: Preflight {
             client,
             api: arguments.api(),
@@ -91,45 +98,17 @@ pub(super) async fn operator(
         registry: Arc::new(registry),
         setup,
         candidate,
-        chain_metrics,
-        directory: arguments.plugins.clone(),
-    })
+        has_plugins: arguments.plugins.is_some(),
+    };
+    Ok((operator, loading))
 }
 
 impl Operator {
-    /// Loads the chain, and tells what came of it.
-    pub(super) async fn load_chain(&self) {
-        let Some(directory) = self.directory.clone() else {
-            tracing::warn!("there is no plugin chain, pods are created as they are rendered");
-            return;
-        };
-        let shown = directory.display().to_string();
-        let begun = std::time::Instant::now();
-        let loaded = tokio::task::spawn_blocking(move || chain::load(&engine()?, &directory)).await;
-        match loaded.unwrap_or_else(|error| Err(format!("loading the chain broke: {error}"))) {
-            Ok(chain) => {
-                let plugins: Vec<&str> = chain
-                    .plugins()
-                    .iter()
-                    .map(|plugin| plugin.name.as_str())
-                    .collect();
-                let mebibytes = |bytes: Option<i64>| bytes.unwrap_or_default() >> 20;
-                tracing::info!(
-                    chain = chain.digest(),
-                    ?plugins,
-                    took = ?begun.elapsed(),
-                    compile_peak_mib = mebibytes(own::peak()),
-                    memory_mib = mebibytes(own::now()),
-                    "chain loaded"
-                );
-                self.chain_metrics.loaded(&chain, own::peak());
-                self.state.slot.swap(Arc::new(chain));
-            }
-            Err(error) => {
-                self.chain_metrics.refused();
-                tracing::error!(directory = shown, error, "the plugin chain is refused");
-                self.state.slot.refuse(error);
-            }
+    /// Waits until it is known whether the directory holds a good chain. Work begins without one, too: sessions end and are told
+    /// why their pods wait.
+    pub(super) async fn first_chain(&self) {
+        if self.has_plugins {
+            self.state.slot.attempted().await;
         }
     }
 
@@ -154,6 +133,38 @@ impl Operator {
     }
 }
 
+fn loading(
+    arguments: &RunArguments,
+    setup: &Setup,
+    state: &State,
+    metrics: ChainMetrics,
+    recorder: Arc<LoopMetrics>,
+) -> Result<Loading> {
+    let stop = state.stop.clone();
+    let Some(directory) = arguments.plugins.clone() else {
+        tracing::warn!("there is no plugin chain, pods are created as they are rendered");
+        return Ok(stop.cancelled_owned().boxed());
+    };
+    let (queue, events) = Events::new(setup.client.clone(), setup.instance.clone(), "ReloadChain");
+    let reloads = Reloads {
+        metrics,
+        events: own_pod(&arguments.own_pod).map(|pod| (queue, pod)),
+    };
+    let loader = Loader {
+        directory,
+        engine: engine()?,
+        slot: Arc::clone(&state.slot),
+        watch: Watch::Notified,
+        scan_interval: arguments.plugins_scan,
+        tell: Arc::new(move |reload| reloads.tell(reload)),
+        recorder,
+    };
+    let loading = async move {
+        tokio::join!(loader.run(stop), events);
+    };
+    Ok(loading.boxed())
+}
+
 async fn client() -> Result<Client> {
     let config = Config::infer().await.context(
         "no cluster to work for: KUBECONFIG names none that can be read, and this is no pod of a cluster",
@@ -165,12 +176,12 @@ async fn client() -> Result<Client> {
     Ok(client)
 }
 
-fn engine() -> Result<Arc<Engine>, String> {
+fn engine() -> Result<Arc<Engine>> {
     let options = EngineOptions {
         permits: NonZeroUsize::new(PERMITS.min(processors())),
         instances: InstanceAllocation::Pooled,
     };
-    Engine::new(&options).map_err(|error| error.to_string())
+    Engine::new(&options).context("cannot start the WebAssembly engine")
 }
 
 fn processors() -> usize {
@@ -190,7 +201,7 @@ fn candidate(arguments: &RunArguments, client: &Client) -> Option<Candidate> {
         client.clone(),
         &namespace,
         &election.lease_name,
-        election.pod_name.clone().unwrap_or_else(identity),
+        arguments.own_pod.pod_name.clone().unwrap_or_else(identity),
         election.lease_duration,
     ))
 }
@@ -204,6 +215,23 @@ fn timeouts(arguments: &RunArguments) -> Timeouts {
         config_grace: lives.config_grace,
         resync: lives.resync,
     }
+}
+
+/// Our own pod, for Events about it; none if we were not told its name.
+fn own_pod(arguments: &OwnPodArguments) -> Option<ObjectReference> {
+    Some(ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        name: Some(arguments.pod_name.clone()?),
+        namespace: Some(
+            arguments
+                .pod_namespace
+                .clone()
+                .unwrap_or_else(own_namespace),
+        ),
+        uid: arguments.pod_uid.clone(),
+        ..ObjectReference::default()
+    })
 }
 
 fn own_namespace() -> String {

@@ -1,5 +1,8 @@
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use podloom_controllers::Refusal;
-use podloom_mutators::{Failure, Rejected};
+use podloom_mutators::{FailedReload, Failure, LoadError, Rejected, Serving};
 
 use super::{no_chain, refusal};
 
@@ -33,12 +36,27 @@ fn what_the_chain_rejects_is_denied_or_broken() {
 
 #[test]
 fn without_a_chain_the_reason_is_told() {
+    let told = |serving: &Serving| match no_chain(serving) {
+        Refusal::Broken(reason) => reason,
+        other => panic!("{other:?}"),
+    };
+    let error = LoadError::Broken {
+        directory: "/plugins".into(),
+        message: "out of threads".to_owned(),
+    };
+    let refused = Serving {
+        failed: Some(FailedReload {
+            at: SystemTime::UNIX_EPOCH,
+            error: Arc::new(error),
+        }),
+        ..Serving::default()
+    };
     assert_eq!(
-        no_chain(Some("plugins: no such directory")),
-        Refusal::Broken("no plugin chain is loaded: plugins: no such directory".to_owned())
+        told(&refused),
+        "no plugin chain is loaded: /plugins: building the chain broke: out of threads"
     );
     assert_eq!(
-        no_chain(None),
-        Refusal::Broken("no plugin chain is loaded: it is being compiled".to_owned())
+        told(&Serving::default()),
+        "no plugin chain is loaded: it is being compiled"
     );
 }

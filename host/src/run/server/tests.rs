@@ -5,7 +5,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use http::{Request, StatusCode, header};
-use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, InstanceAllocation};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, InstanceAllocation, LoadError};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +91,7 @@ async fn alive_from_the_start_and_ready_when_all_checks_pass() {
     assert_eq!(get(&router, "/healthz").await.body, "ok\n");
     insta::assert_snapshot!("at_start", readyz(&router, 503).await);
 
-    state.slot.refuse("plugins: no such directory".to_owned());
+    state.slot.refuse(&broken("no such directory"));
     let missing = "browsers.selenosis.io is not served".to_owned();
     state.access.send_replace(Access::Lacking(vec![missing]));
     insta::assert_snapshot!("lacking", readyz(&router, 503).await);
@@ -102,7 +102,7 @@ async fn alive_from_the_start_and_ready_when_all_checks_pass() {
     assert_eq!(state.leader.get(), 0);
     insta::assert_snapshot!("following", readyz(&router, 200).await);
 
-    state.slot.refuse("chain.yaml:3:1: broken".to_owned());
+    state.slot.refuse(&broken("out of threads"));
     state.take(Role::Leader);
     assert_eq!(state.leader.get(), 1);
     insta::assert_snapshot!("last_good_chain", readyz(&router, 200).await);
@@ -110,6 +110,13 @@ async fn alive_from_the_start_and_ready_when_all_checks_pass() {
     state.stop.cancel();
     insta::assert_snapshot!("stopping", readyz(&router, 503).await);
     assert_eq!(get(&router, "/healthz").await.status, StatusCode::OK);
+}
+
+fn broken(message: &str) -> Arc<LoadError> {
+    Arc::new(LoadError::Broken {
+        directory: "/plugins".into(),
+        message: message.to_owned(),
+    })
 }
 
 async fn readyz(router: &Router, status: u16) -> String {
@@ -143,10 +150,13 @@ async fn plugins_tell_what_serves_and_why_nothing_newer_does() {
 
     let chain = empty_chain();
     state.slot.swap(Arc::clone(&chain));
-    state.slot.refuse("broken".to_owned());
+    assert!(!state.slot.refuse(&broken("out of threads")));
+    assert!(state.slot.refuse(&broken("out of threads")), "it is known");
     let serving = plugins().await;
     assert_eq!(serving["chain"], chain.digest());
-    assert_eq!(serving["lastError"]["message"], "broken");
+    let error = &serving["lastError"];
+    assert_eq!(error["message"], broken("out of threads").to_string());
+    assert_eq!(error["reason"], "broken");
     for time in [&serving["lastReload"], &serving["lastError"]["at"]] {
         let time = time.as_str().expect("a time");
         time.parse::<jiff::Timestamp>().expect("RFC 3339");

@@ -1,0 +1,87 @@
+//! What is told of each attempt to load a chain: in the log, the metrics, and an Event on our own pod.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use podloom_api::names::event;
+use podloom_controllers::{Events, Notice};
+use podloom_mutators::{Chain, LoadError, Reload};
+
+use super::metrics::ChainMetrics;
+use super::process as own;
+
+/// Whom an attempt is told.
+pub(super) struct Reloads {
+    pub(super) metrics: ChainMetrics,
+    /// Our own pod, if we know it.
+    pub(super) events: Option<(Events, ObjectReference)>,
+}
+
+impl Reloads {
+    /// Tells what came of an attempt.
+    pub(super) fn tell(&self, reload: &Reload) {
+        self.metrics.reloaded(reload, own::peak());
+        match reload {
+            Reload::Swapped { chain, took } => {
+                let mebibytes = |bytes: Option<i64>| bytes.unwrap_or_default() >> 20;
+                tracing::info!(
+                    chain = chain.digest(),
+                    plugins = ?names(chain, |_| true),
+                    compiled = ?names(chain, |plugin| plugin.compiled_in.is_some()),
+                    ?took,
+                    compile_peak_mib = mebibytes(own::peak()),
+                    memory_mib = mebibytes(own::now()),
+                    "chain loaded"
+                );
+                self.publish(Notice::normal(event::CHAIN_RELOADED, loaded(chain)));
+            }
+            Reload::Restored { chain } => {
+                tracing::info!(
+                    chain = chain.digest(),
+                    "the directory holds again the chain that serves"
+                );
+                self.publish(Notice::normal(event::CHAIN_RELOADED, loaded(chain)));
+            }
+            Reload::Refused {
+                error,
+                repeated: false,
+            } => {
+                tracing::error!(
+                    outcome = error.reason(), %error,
+                    "the plugin chain is refused, the last good one goes on if there was one"
+                );
+                self.publish(Notice::warning(event::CHAIN_REFUSED, refused(error)));
+            }
+            Reload::Refused { error, .. } => {
+                tracing::debug!(outcome = error.reason(), %error, "the plugin chain is refused again");
+            }
+        }
+    }
+
+    fn publish(&self, notice: Notice) {
+        if let Some((events, pod)) = &self.events {
+            events.tell(pod.clone(), notice);
+        }
+    }
+}
+
+fn names(chain: &Chain, which: impl Fn(&podloom_mutators::Plugin) -> bool) -> Vec<&str> {
+    let plugins = chain.plugins().iter().filter(|plugin| which(plugin));
+    plugins.map(|plugin| plugin.name.as_str()).collect()
+}
+
+fn loaded(chain: &Chain) -> String {
+    let plugins = chain
+        .plugins()
+        .iter()
+        .map(|plugin| format!("{} {}", plugin.name, plugin.description.version));
+    let plugins: Vec<String> = plugins.collect();
+    let plugins = if plugins.is_empty() {
+        "no plugins".to_owned()
+    } else {
+        plugins.join(", ")
+    };
+    format!("chain {} serves: {plugins}", chain.digest())
+}
+
+fn refused(error: &LoadError) -> String {
+    format!("what is in the plugin directory now does not serve: {error}")
+}

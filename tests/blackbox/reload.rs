@@ -1,0 +1,166 @@
+//! The bundle of plugins changes under a running operator.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use podloom_tests::{Cluster, MountedBundle, Operator, Scene, blackbox_on, eventually};
+use serde_json::Value;
+
+/// How soon a changed bundle serves.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A chain that writes this team into a label.
+fn team(name: &str) -> String {
+    format!(
+        "\n- {{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels], config: {{ labels: [{{ key: team, value: {name} }}] }} }}"
+    )
+}
+
+const MISSING: &str = "\n- { name: labels, file: missing.wasm }";
+
+async fn start(scene: &Scene, bundle: &MountedBundle) -> Operator {
+    let plugins = bundle.path().to_str().unwrap();
+    let namespace = scene.namespace.as_str();
+    scene
+        .operator(&[
+            "--plugins",
+            plugins,
+            "--pod-name",
+            "the-operator",
+            "--pod-namespace",
+            namespace,
+            "--pod-uid",
+            "f3b0a1de-0c1c-4c87-8f0c-94c5c8c2a3d7",
+        ])
+        .await
+}
+
+/// Makes a Browser and returns its pod.
+async fn pod_of_new(scene: &Scene, name: &str) -> Pod {
+    let pods = scene.watch_pods().await;
+    scene.browser(name, "running").await;
+    pods.until_is(name, "is there", |_| true).await
+}
+
+fn team_of(pod: &Pod) -> Option<&str> {
+    pod.labels().get("team").map(String::as_str)
+}
+
+fn plugins(operator: &Operator) -> Value {
+    serde_json::from_str(&operator.get("/plugins").unwrap().1).unwrap()
+}
+
+#[test]
+fn a_changed_bundle_changes_new_browsers_and_leaves_running_ones() {
+    blackbox_on(Cluster::without_operator, "reload-swap", async |scene| {
+        let bundle = MountedBundle::of(&team("one"));
+        let operator = start(&scene, &bundle).await;
+        scene.behaviours().await;
+        assert_eq!(team_of(&pod_of_new(&scene, "before").await), Some("one"));
+        let running = scene.pods().get("before").await.unwrap();
+        // The second swap is the one that a watch on a file would miss.
+        for name in ["two", "three"] {
+            let served = plugins(&operator)["chain"].clone();
+            bundle.update(&team(name));
+            let swapped = Instant::now();
+            eventually("another chain serves", async || {
+                let now = plugins(&operator)["chain"].clone();
+                (now != served).then_some(()).ok_or_else(|| now.to_string())
+            })
+            .await;
+            assert!(swapped.elapsed() < SOON, "{:?}", swapped.elapsed());
+            let pod = pod_of_new(&scene, &format!("after-{name}")).await;
+            assert_eq!(team_of(&pod), Some(name));
+        }
+        let still = scene.pods().get("before").await.unwrap();
+        assert_eq!(
+            (still.uid(), team_of(&still)),
+            (running.uid(), Some("one")),
+            "what runs is not touched"
+        );
+        let reloads = operator.metric("podloom_chain_reloads_total{outcome=\"success\"}");
+        assert_eq!(reloads, 3.0);
+        // The code is the same, and only the configuration differs.
+        let kept =
+            operator.metric("podloom_plugin_loads_total{plugin=\"labels\",outcome=\"kept\"}");
+        assert_eq!(kept, 2.0);
+    });
+}
+
+#[test]
+fn a_broken_bundle_is_told_everywhere_and_the_last_good_chain_goes_on() {
+    blackbox_on(Cluster::without_operator, "reload-broken", async |scene| {
+        let bundle = MountedBundle::of(&team("one"));
+        let operator = start(&scene, &bundle).await;
+        scene.behaviours().await;
+        bundle.update(MISSING);
+        let error = eventually("the error is told", async || {
+            let plugins = plugins(&operator);
+            let error = plugins["lastError"].clone();
+            (!error.is_null())
+                .then_some(error)
+                .ok_or_else(|| plugins.to_string())
+        })
+        .await;
+        assert_eq!(error["reason"], "invalid_bundle");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("missing.wasm"), "{message}");
+        let (status, ready) = operator.get("/readyz").unwrap();
+        assert!(status == 200 && ready.contains("missing.wasm"), "{ready}");
+        let refused = "podloom_chain_reloads_total{outcome=\"invalid_bundle\"}";
+        assert_eq!(operator.metric(refused), 1.0);
+        let told = operator.told(&["the plugin chain is refused", "missing.wasm"]);
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert_eq!(team_of(&pod_of_new(&scene, "during").await), Some("one"));
+
+        bundle.update(&team("two"));
+        eventually("the error is forgotten", async || {
+            let plugins = plugins(&operator);
+            plugins["lastError"]
+                .is_null()
+                .then_some(())
+                .ok_or_else(|| plugins.to_string())
+        })
+        .await;
+        assert_eq!(team_of(&pod_of_new(&scene, "after").await), Some("two"));
+        eventually("there are Events on the operator's own pod", async || {
+            let events = scene.events_about_pod("the-operator").await;
+            let told = [
+                "Normal ChainReloaded: chain ",
+                "Warning ChainRefused: ",
+                "Normal ChainReloaded: chain ",
+            ];
+            let is_told = events.len() == told.len()
+                && events
+                    .iter()
+                    .zip(told)
+                    .all(|(event, start)| event.starts_with(start));
+            is_told.then_some(()).ok_or_else(|| format!("{events:#?}"))
+        })
+        .await;
+    });
+}
+
+#[test]
+fn an_operator_that_begins_with_a_broken_bundle_is_ready_when_it_is_mended() {
+    blackbox_on(Cluster::without_operator, "reload-mended", async |scene| {
+        let bundle = MountedBundle::of(MISSING);
+        let plugins = bundle.path().to_str().unwrap();
+        let operator = scene.spawn_operator(&["--plugins", plugins]);
+        scene.behaviours().await;
+        let pods = scene.watch_pods().await;
+        scene.browser("b", "running").await;
+        eventually("it is not ready and says why", async || {
+            let (status, body) = operator.get("/readyz")?;
+            let is_said = status == 503 && body.contains("missing.wasm");
+            is_said.then_some(()).ok_or(body)
+        })
+        .await;
+        assert!(pods.of("b").is_empty());
+        bundle.update(&team("one"));
+        operator.ready().await;
+        let pod = pods.until_is("b", "is there", |_| true).await;
+        assert_eq!(team_of(&pod), Some("one"));
+    });
+}
