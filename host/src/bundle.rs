@@ -13,7 +13,8 @@ use anyhow::Context;
 use podloom_mutators::{Bundle, Chain, Engine};
 use serde_json::Value;
 
-use self::config_map::MAX_BYTES;
+pub(crate) use self::config_map::MAX_BYTES;
+pub(crate) use self::pack::gzip;
 use crate::cli::BundleArguments;
 use crate::refusal::Failure;
 use crate::{chain, load, output};

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod duration;
+mod plugin;
 mod run;
 
 use std::path::PathBuf;
@@ -11,6 +12,9 @@ use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use bundle::BundleArguments;
+pub(crate) use plugin::{
+    BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
+};
 pub(crate) use run::{LogFormat, OwnPodArguments, RunArguments};
 
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
@@ -60,7 +64,7 @@ impl Color {
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Render(RenderArguments),
-    /// Look at a plugin, or try it on a pod.
+    /// Write plugins, look at them, try them on pods.
     #[command(subcommand)]
     Plugin(PluginCommand),
     /// Check plugin chains.
@@ -125,71 +129,6 @@ pub(crate) enum Format {
     Yaml,
     /// One object, or a List of several.
     Json,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PluginCommand {
-    Inspect(InspectArguments),
-    Test(TestArguments),
-}
-
-/// Show what a plugin is: name, version, contract, what it needs, its configuration's schema.
-///
-/// What a plugin needs may depend on its configuration: give it with --config.
-#[derive(Args, Debug)]
-#[command(after_long_help = "\
-Examples:
-  podloom plugin inspect target/plugins/labels.wasm.gz
-  podloom plugin inspect my-plugin.wasm --config config.yaml
-  podloom plugin inspect my-plugin.wasm -o json | jq .configSchema")]
-pub(crate) struct InspectArguments {
-    /// The plugin: .wasm or .wasm.gz.
-    pub(crate) file: PathBuf,
-
-    /// Its configuration, YAML or JSON.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-
-    /// How to print; text is for people.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) output: InspectFormat,
-}
-
-/// How a plugin's description is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InspectFormat {
-    /// A table.
-    Text,
-    /// An object, with the schema as it is.
-    Json,
-}
-
-/// Try a plugin on a pod: what it writes, whether twice the same, how long it takes.
-///
-/// The plugin gets exactly what it says it needs, so a write that it did not ask for is refused here too.
-/// It runs on the pod again to see that it is deterministic, and on its own result to see that it is idempotent.
-/// A plugin that is not, or that denies the pod, ends the command with exit code 1.
-#[derive(Args, Debug)]
-#[command(after_long_help = "\
-Examples:
-  podloom plugin test my-plugin.wasm --pod pod.yaml
-  podloom plugin test target/plugins/labels.wasm.gz --pod pod.yaml --config config.yaml
-  podloom render -f browsers.yaml | podloom plugin test my-plugin.wasm --pod -")]
-pub(crate) struct TestArguments {
-    /// The plugin: .wasm or .wasm.gz.
-    pub(crate) file: PathBuf,
-
-    /// A file with pods, or workloads with a pod template; - reads standard input.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) pod: String,
-
-    /// The plugin's configuration, YAML or JSON.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-
-    /// The namespace of pods that name none.
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
 }
 
 #[derive(Debug, Subcommand)]

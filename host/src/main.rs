@@ -40,6 +40,8 @@ fn main() -> ExitCode {
             run::run(arguments, log)
         }
         Command::Render(arguments) => render::run(arguments),
+        Command::Plugin(PluginCommand::New(arguments)) => plugin::new::run(arguments),
+        Command::Plugin(PluginCommand::Build(arguments)) => plugin::build::run(arguments),
         Command::Plugin(PluginCommand::Inspect(arguments)) => plugin::inspect::run(arguments),
         Command::Plugin(PluginCommand::Test(arguments)) => plugin::test::run(arguments),
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),

@@ -13,7 +13,7 @@ use crate::output;
 
 /// What the API server lets a ConfigMap hold: all values together, decoded.
 /// Such an object stays below the 1.5 MiB that etcd takes by default, since binary data is not encoded there.
-pub(super) const MAX_BYTES: usize = 1_048_576;
+pub(crate) const MAX_BYTES: usize = 1_048_576;
 
 /// What the API server lets an object have in annotations.
 pub(super) const MAX_ANNOTATIONS: usize = 262_144;

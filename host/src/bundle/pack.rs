@@ -79,7 +79,7 @@ fn pack_file(name: &str, bytes: &[u8], is_pinned: bool) -> anyhow::Result<File> 
 }
 
 /// Neither name nor time goes into the file, so the same bytes become the same bytes.
-fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+pub(crate) fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     let options = zopfli::Options::default();
     zopfli::compress(options, zopfli::Format::Gzip, bytes, &mut packed)?;

@@ -16,6 +16,7 @@ fn run(plugin: &str, outcome: Outcome, writes: Vec<Write>, notes: &[&str]) -> Pl
         refused_writes: 0,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
         duration: Duration::ZERO,
+        memory: 0,
     }
 }
 

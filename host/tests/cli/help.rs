@@ -9,6 +9,8 @@ fn help_of_every_command() {
         ("run", &["run"]),
         ("render", &["render"]),
         ("plugin", &["plugin"]),
+        ("plugin_new", &["plugin", "new"]),
+        ("plugin_build", &["plugin", "build"]),
         ("plugin_inspect", &["plugin", "inspect"]),
         ("plugin_test", &["plugin", "test"]),
         ("chain", &["chain"]),

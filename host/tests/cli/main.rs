@@ -5,6 +5,7 @@ mod chains;
 mod examples;
 mod help;
 mod output;
+mod plugins;
 mod refused;
 mod rendered;
 

@@ -28,7 +28,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 14] = [
+const ROOMS: [Room; 15] = [
     Room {
         name: API,
         may_use: &[],
@@ -77,6 +77,12 @@ const ROOMS: [Room; 14] = [
     },
     Room {
         name: "podloom-plugin-hardening",
+        may_use: &[SDK, POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        // What `podloom plugin new` writes.
+        name: "podloom-plugin-template",
         may_use: &[SDK, POD_PATH],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },

@@ -1,0 +1,150 @@
+//! `podloom plugin build`: from a crate to a plugin in a bundle.
+
+mod cargo;
+mod target;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use podloom_mutators::{Inspection, MANIFEST, inspect};
+use serde_json::Value;
+
+use crate::bundle::{MAX_BYTES, gzip};
+use crate::chain::{paths, size};
+use crate::cli::BuildArguments;
+use crate::manifest::{self, Depth};
+use crate::output::{QUIET, TITLE, WARNING, paint};
+use crate::refusal::Failure;
+use crate::{load, output};
+
+/// What plugins are compiled for.
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Where the bundle lies in a crate that `podloom plugin new` has made.
+const BUNDLE: &str = "bundle";
+
+/// Twice what a plugin of some hundred lines needs: more is most often a setting that is missing.
+const LARGE_BYTES: usize = 96 << 10;
+
+/// Builds the plugin and puts it into its bundle.
+pub(crate) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
+    let directory = &arguments.directory;
+    let bundle = arguments.output.clone().unwrap_or_else(|| {
+        // As people would write it.
+        let directory = directory.strip_prefix(".").unwrap_or(directory);
+        directory.join(BUNDLE)
+    });
+    cargo::check(directory)?;
+    target::ensure(directory)?;
+    let module = cargo::build(directory)?;
+    let shipped = gzip(&module).context("could not compress the plugin")?;
+    // As it is shipped, so that what is too large to be loaded is told now.
+    let found = inspect(&*load::engine()?, &shipped, None).map_err(|error| {
+        Failure::refused(format!("{}: what was built {error}", directory.display()))
+    })?;
+    let name = format!("{}.wasm.gz", found.description.name);
+    replace(&bundle, &name, &shipped)?;
+    output::print(&describe(&bundle, &name, &found))?;
+    output::tell(&advice(&bundle, &name, &found));
+    Ok(())
+}
+
+/// Whoever reads the bundle meanwhile sees the old file or the new one, never a part.
+fn replace(bundle: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    let place = bundle.join(name);
+    let next = bundle.join(format!(".{name}.next"));
+    fs::create_dir_all(bundle).with_context(|| bundle.display().to_string())?;
+    fs::write(&next, bytes).with_context(|| next.display().to_string())?;
+    fs::rename(&next, &place).with_context(|| place.display().to_string())
+}
+
+fn describe(bundle: &Path, name: &str, found: &Inspection) -> String {
+    let about = &found.description;
+    let title = format!("{} {}", about.name, about.version);
+    let mut text = format!(
+        "{}  {}\n",
+        paint(TITLE, &title),
+        paint(QUIET, &about.summary)
+    );
+    let mut row = |name: &str, value: &str| {
+        let _infallible = writeln!(text, "   {name:<14} {value}");
+    };
+    let share = (found.shipped_bytes * 100).div_ceil(MAX_BYTES);
+    row("file", &bundle.join(name).display().to_string());
+    row("sha256", &found.sha256);
+    row("Wasm", &size(found.wasm_bytes));
+    row(
+        "as shipped",
+        &format!(
+            "{}, {share} % of what a ConfigMap holds",
+            size(found.shipped_bytes)
+        ),
+    );
+    row("contract", &found.contract);
+    row("imports", &paths(&found.imports));
+    text
+}
+
+/// What is left to do, if anything.
+fn advice(bundle: &Path, name: &str, found: &Inspection) -> String {
+    let mut advice = String::new();
+    let mut add = |words: &str| {
+        let _infallible = writeln!(advice, "{} {words}", paint(WARNING, "note:"));
+    };
+    if found.shipped_bytes > MAX_BYTES {
+        add(
+            "no ConfigMap can hold this plugin; a volume can: an image, or a PersistentVolumeClaim",
+        );
+    }
+    if found.shipped_bytes > LARGE_BYTES {
+        add(
+            "this is large. Make sure that Cargo.toml has under [profile.release]: opt-level = 2, lto = true, \
+             codegen-units = 1, panic = \"abort\", strip = true; and avoid #[serde(flatten)], untagged enums, floats and \
+             Debug output, which bring much code with them",
+        );
+    }
+    let manifest = bundle.join(MANIFEST);
+    match listed(&manifest) {
+        Some(files) if files.iter().any(|file| file == name) => {}
+        listed => {
+            let is = if listed.is_some() {
+                "does not list"
+            } else {
+                "is not there, and has to list"
+            };
+            let plugin = &found.description.name;
+            add(&format!(
+                "{} {is} {name}; `podloom plugin inspect` tells what to allow:\n{}- name: {plugin}\n  file: {name}\n  allow: [...]",
+                manifest.display(),
+                if listed.is_some() {
+                    ""
+                } else {
+                    "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n"
+                },
+            ));
+        }
+    }
+    advice
+}
+
+/// The plugin files that a manifest lists; none if there is no manifest. What is wrong with it `podloom chain check` tells.
+fn listed(manifest: &Path) -> Option<Vec<String>> {
+    if !manifest.is_file() {
+        return None;
+    }
+    let documents = manifest::read_values(&manifest.display().to_string(), Depth::Flat);
+    let files = documents.unwrap_or_default().into_iter().flat_map(|chain| {
+        let plugins = chain.get("plugins").and_then(Value::as_array);
+        let files = plugins
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.get("file"));
+        files
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    });
+    Some(files.collect())
+}

@@ -1,0 +1,166 @@
+//! What people read of a plugin that was tried.
+
+use std::fmt::Write;
+
+use podloom_mutators::{Chain, Plugin};
+
+use super::golden::Golden;
+use super::trial::{CALLS, Trial, covers};
+use super::{Outcome, Tried};
+use crate::chain::size;
+use crate::explain;
+use crate::output::{ERROR, QUIET, TITLE, WARNING, paint};
+
+/// All about every pod of a file.
+pub(super) fn file(chain: &Chain, tried: &Tried) -> String {
+    let mut text = String::new();
+    for pod in &tried.pods {
+        match &pod.outcome {
+            Outcome::Ran(trial) => {
+                let _infallible = writeln!(text, "{}", paint(TITLE, &pod.title));
+                for plugin in chain.plugins() {
+                    text.push_str(&about(plugin, trial));
+                }
+            }
+            Outcome::Denied(reason) => {
+                let denied = paint(WARNING, &format!("denied: {reason}"));
+                let _infallible = writeln!(text, "{}\n  {denied}", paint(TITLE, &pod.title));
+            }
+            Outcome::Failed => {}
+        }
+    }
+    if let Some((path, golden)) = &tried.golden {
+        let _infallible = writeln!(text, "{path}: {}", verdict(golden));
+        text.push_str(lines(golden));
+    }
+    text
+}
+
+/// A line about a case, and what differs.
+pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
+    let outcome = if tried.refusals.is_empty() {
+        "ok  ".to_owned()
+    } else {
+        paint(ERROR, "FAIL")
+    };
+    let name = format!("{name:width$}");
+    let mut text = format!("{outcome} {}", paint(TITLE, &name));
+    let mut separator = "  ";
+    for pod in &tried.pods {
+        let did = match &pod.outcome {
+            Outcome::Ran(trial) => format!(
+                "{}, {} us, {}",
+                explain::count(trial.run.writes.len(), "write"),
+                trial.median.as_micros(),
+                size(trial.run.memory)
+            ),
+            Outcome::Denied(_) => "denied".to_owned(),
+            Outcome::Failed => "rejected".to_owned(),
+        };
+        let _infallible = write!(text, "{separator}{did}");
+        separator = "; ";
+    }
+    if let Some((_, golden)) = &tried.golden {
+        let _infallible = write!(text, "  {}", paint(QUIET, verdict(golden)));
+    }
+    text.push('\n');
+    if let Some((_, golden)) = &tried.golden {
+        text.push_str(lines(golden));
+    }
+    text
+}
+
+fn verdict(golden: &Golden) -> &'static str {
+    match golden {
+        Golden::Same => "golden file holds",
+        Golden::Written => "golden file written",
+        Golden::Missing => "no golden file",
+        Golden::Differs(_) => "differs from its golden file (- golden, + now)",
+    }
+}
+
+fn lines(golden: &Golden) -> &str {
+    match golden {
+        Golden::Differs(lines) => lines,
+        _ => "",
+    }
+}
+
+/// What the plugin did with one pod, and what it promises.
+fn about(plugin: &Plugin, trial: &Trial) -> String {
+    let mut text = explain::plugin(&trial.run);
+    let mut row = |name: &str, value: &str| {
+        let _infallible = writeln!(text, "    {name:<14} {value}");
+    };
+    let yes_or_no = |holds: bool| {
+        if holds {
+            "yes".to_owned()
+        } else {
+            paint(ERROR, "no")
+        }
+    };
+    row("deterministic", &yes_or_no(trial.is_deterministic));
+    if plugin.idempotent {
+        row("idempotent", &yes_or_no(trial.is_idempotent()));
+    } else {
+        let is = if trial.is_idempotent() {
+            "here, yes"
+        } else {
+            "no"
+        };
+        row("idempotent", &format!("{is}; it need not be"));
+    }
+    row(
+        "time per call",
+        &format!("{} us (median of {CALLS})", trial.median.as_micros()),
+    );
+    row(
+        "memory",
+        &format!(
+            "{} at the end of a call, of {}",
+            size(trial.run.memory),
+            size(plugin.limits.memory)
+        ),
+    );
+    row(
+        "may write",
+        &rights(plugin, trial).join(&format!("\n    {:<14} ", "")),
+    );
+    text
+}
+
+/// Paths that the plugin asks for, beside those that it is granted, and how often each was used.
+fn rights(plugin: &Plugin, trial: &Trial) -> Vec<String> {
+    let asked = &plugin.description.writes;
+    let granting = |path: &str| plugin.allow.iter().find(|grant| covers(grant, path));
+    let used = |path: &str| {
+        let writes = trial.run.writes.iter();
+        writes.filter(|write| covers(path, &write.path)).count()
+    };
+    let mut rows: Vec<[String; 3]> = asked
+        .iter()
+        .map(|path| {
+            let grant = granting(path).cloned().unwrap_or_default();
+            [path.clone(), grant, used(path).to_string()]
+        })
+        .collect();
+    for grant in &plugin.allow {
+        if !asked.iter().any(|path| covers(grant, path)) {
+            let unused = format!("{}, and not asked for", used(grant));
+            rows.push(["-".to_owned(), grant.clone(), unused]);
+        }
+    }
+    if rows.is_empty() {
+        return vec!["nothing".to_owned()];
+    }
+    let heads = ["asked", "granted", "written"].map(str::to_owned);
+    rows.insert(0, heads);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let (first, second) = (width(0), width(1));
+    rows.iter()
+        .map(|[asked, granted, written]| format!("{asked:first$}  {granted:second$}  {written}"))
+        .collect()
+}

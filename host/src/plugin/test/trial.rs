@@ -1,0 +1,121 @@
+//! One pod, run through the plugin as often as it takes to know it.
+
+use std::time::Duration;
+
+use podloom_mutators::{Chain, Mutation, Plugin, PluginRun, Rejected};
+use podloom_pod_path::Grants;
+use serde_json::Value;
+
+use crate::explain;
+use crate::render::pod::Subject;
+
+/// How often a call is timed; odd, so that one of them is the median.
+pub(super) const CALLS: usize = 21;
+
+/// What was seen of a plugin on one pod.
+pub(super) struct Trial {
+    pub(super) pod: Value,
+    pub(super) run: PluginRun,
+    pub(super) is_deterministic: bool,
+    /// What a second run over its own result wrote, or why that was rejected.
+    pub(super) again: Result<Vec<String>, String>,
+    pub(super) median: Duration,
+}
+
+/// Runs a chain of one plugin on a pod.
+pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Rejected> {
+    let call = |pod: &Value| chain.mutate(pod.clone(), &subject.request);
+    let first = call(&subject.pod)?;
+    let mut is_deterministic = true;
+    let mut times = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let next = call(&subject.pod);
+        is_deterministic &= next.as_ref().is_ok_and(|next| next.pod == first.pod);
+        let runs = next.iter().flat_map(|next| &next.runs);
+        times.extend(runs.map(|run| run.duration));
+    }
+    times.sort_unstable();
+    let again = call(&first.pod)
+        .map(|again| {
+            let writes = again.runs.into_iter().flat_map(|run| run.writes);
+            writes.map(|write| write.path).collect()
+        })
+        .map_err(|rejected| rejected.to_string());
+    let Mutation { pod, runs } = first;
+    let run = runs
+        .into_iter()
+        .next()
+        .ok_or(Rejected::NotAPod("the chain of one plugin ran none"))?;
+    Ok(Trial {
+        pod,
+        run,
+        is_deterministic,
+        again,
+        median: times.get(times.len() / 2).copied().unwrap_or_default(),
+    })
+}
+
+impl Trial {
+    pub(super) fn is_idempotent(&self) -> bool {
+        self.again.as_ref().is_ok_and(Vec::is_empty)
+    }
+
+    /// What every plugin promises, unless its chain says otherwise.
+    pub(super) fn broken_promises(&self, plugin: &Plugin, subject: &Subject) -> Vec<String> {
+        let mut broken = Vec::new();
+        if !self.is_deterministic {
+            broken.push(
+                "the plugin is not deterministic: equal pods became different pods".to_owned(),
+            );
+        }
+        match &self.again {
+            Ok(paths) if paths.is_empty() || !plugin.idempotent => {}
+            Ok(paths) => broken.push(format!(
+                "the plugin is not idempotent: over its own result it writes {}",
+                paths.join(", ")
+            )),
+            Err(reason) => broken.push(format!("over its own result: {reason}")),
+        }
+        // A label that the workload's selector matches is refused to a plugin that did ask for it.
+        if self.run.refused_writes > 0 && subject.request.selector.is_empty() {
+            broken.push(format!(
+                "the plugin tried {} that it is not granted, nor asks for in its `writes`",
+                explain::count(self.run.refused_writes, "write")
+            ));
+        }
+        let asked = &plugin.description.writes;
+        let beyond: Vec<&str> = self
+            .run
+            .writes
+            .iter()
+            .map(|write| write.path.as_str())
+            .filter(|path| !asked.iter().any(|asked| covers(asked, path)))
+            .collect();
+        if !beyond.is_empty() {
+            broken.push(format!(
+                "the plugin writes what it does not ask for in its `writes`: {}",
+                beyond.join(", ")
+            ));
+        }
+        broken
+    }
+}
+
+/// Whether a grant lets something pass: a write, or what another grant would.
+pub(super) fn covers(grant: &str, path: &str) -> bool {
+    match (Grants::parse(&[grant]), granted(path)) {
+        (Ok(grant), Some(path)) => grant.covers(&path).is_ok(),
+        _ => false,
+    }
+}
+
+/// A path as grants have it: they name no position in a list.
+fn granted(path: &str) -> Option<Grants> {
+    let is_position = |segment: &str| segment.parse::<usize>().is_ok();
+    let any = path
+        .split('/')
+        .map(|segment| if is_position(segment) { "*" } else { segment });
+    let any = any.collect::<Vec<_>>().join("/");
+    let parsed = Grants::parse(&[path]).or_else(|_| Grants::parse(&[any]));
+    parsed.ok()
+}

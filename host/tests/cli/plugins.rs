@@ -1,0 +1,439 @@
+//! The loop of a plugin's author: a new crate, what is built of it, what it is tried on.
+//!
+//! That the new crate builds and its plugin runs is a black-box test: it takes a minute, and a control plane.
+#![expect(
+    clippy::unwrap_used,
+    reason = "what the tests share fails as the tests themselves do"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::{Ran, bundle, podloom_in, root};
+
+const TEMPLATE: &str = "podloom-plugin-template";
+
+fn podloom(directory: &TempDir, arguments: &[&str]) -> Ran {
+    podloom_in(directory.path(), arguments, "")
+}
+
+/// All files below a directory with what they say.
+fn files(directory: &Path) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap();
+                let text = fs::read_to_string(&path).unwrap();
+                files.insert(name.to_str().unwrap().to_owned(), text);
+            }
+        }
+    }
+    files
+}
+
+fn write(directory: &TempDir, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn a_new_plugin_is_the_template_with_another_name() {
+    let mut expected = BTreeMap::new();
+    for (name, text) in files(&root().join("plugin-sdk/template")) {
+        let name = match name.as_str() {
+            // The template's own, as a member of our workspace.
+            "Cargo.toml" => continue,
+            "crate.toml" => "Cargo.toml",
+            "cargo-config.toml" => ".cargo/config.toml",
+            "gitignore" => ".gitignore",
+            name => name,
+        };
+        let version = format!("podloom-plugin-sdk = \"{}\"", env!("CARGO_PKG_VERSION"));
+        let text = text.replace("podloom-plugin-sdk = SDK", &version);
+        expected.insert(name.to_owned(), text.replace(TEMPLATE, "tides"));
+    }
+    let directory = TempDir::new().unwrap();
+    let ran = podloom(&directory, &["plugin", "new", "tides"]);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    insta::assert_snapshot!("new", ran.text());
+    assert_eq!(files(&directory.path().join("tides")), expected);
+}
+
+#[test]
+fn a_new_plugin_can_have_the_sdk_of_a_checkout() {
+    let directory = TempDir::new().unwrap();
+    let sdk = root().join("plugin-sdk");
+    let arguments = ["plugin", "new", "tides", "deep/down", "--sdk"];
+    let arguments = [&arguments[..], &[sdk.to_str().unwrap()]].concat();
+    let ran = podloom(&directory, &arguments);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let manifest = &files(&directory.path().join("deep/down"))["Cargo.toml"];
+    let sdk = sdk.canonicalize().unwrap();
+    let line = format!("podloom-plugin-sdk = {{ path = \"{}\" }}\n", sdk.display());
+    assert!(manifest.contains(&line), "{manifest}");
+}
+
+#[track_caller]
+fn refused(directory: &TempDir, arguments: &[&str], code: i32, expected: &str) {
+    let before = files(directory.path());
+    let ran = podloom(directory, arguments);
+    assert_eq!(ran.code, code, "{}", ran.text());
+    assert!(ran.stderr.contains(expected), "{}", ran.text());
+    assert_eq!(files(directory.path()), before);
+}
+
+#[test]
+fn names_that_cannot_be_are_refused() {
+    let directory = TempDir::new().unwrap();
+    for name in [
+        "Tides",
+        "tides_",
+        "-tides",
+        "tides-",
+        "7tides",
+        "",
+        "a.b",
+        &"a".repeat(64),
+    ] {
+        refused(
+            &directory,
+            &["plugin", "new", "--", name],
+            2,
+            "a plugin's name is",
+        );
+    }
+    for name in ["test", "match", "std", "serde", "podloom-plugin-sdk"] {
+        let expected = format!("{name} means something else to Rust; `{name}-plugin` would do");
+        refused(&directory, &["plugin", "new", name], 2, &expected);
+    }
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let directory = TempDir::new().unwrap();
+    write(&directory, &[("tides/notes.txt", ""), ("file", "")]);
+    let new = ["plugin", "new", "tides"];
+    refused(&directory, &new, 1, "tides: the directory is not empty");
+    let new = ["plugin", "new", "tides", "file"];
+    refused(&directory, &new, 1, "file: this is a file");
+    write(&directory, &[("fresh/.git/HEAD", "")]);
+    let ran = podloom(&directory, &["plugin", "new", "tides", "fresh"]);
+    assert_eq!(
+        ran.code,
+        0,
+        "a repository without files is empty: {}",
+        ran.text()
+    );
+}
+
+#[test]
+fn an_sdk_that_is_none_is_refused() {
+    let directory = TempDir::new().unwrap();
+    write(
+        &directory,
+        &[("other/Cargo.toml", "[package]\nname = \"other\"\n")],
+    );
+    let new = ["plugin", "new", "tides", "--sdk"];
+    for (sdk, expected) in [
+        ("gone", "--sdk gone: no Cargo.toml is there"),
+        (
+            "other",
+            "--sdk other: another crate is there; name the directory plugin-sdk",
+        ),
+    ] {
+        refused(&directory, &[&new[..], &[sdk]].concat(), 1, expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_built_is_told() {
+    let directory = TempDir::new().unwrap();
+    let expected = "gone/Cargo.toml: no such file; name the directory of a plugin's crate";
+    refused(&directory, &["plugin", "build", "gone"], 1, expected);
+    // From here on Rust has to know the target, and it does where the standard plugins are built.
+    if bundle().is_none() {
+        return;
+    }
+    let check = |name: &str, library: &str, text: &str, expected: &str| {
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n{library}"
+        );
+        let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", text)];
+        let directory = TempDir::new().unwrap();
+        write(&directory, &files);
+        let ran = podloom(&directory, &["plugin", "build"]);
+        assert_eq!(ran.code, 1, "{}", ran.text());
+        assert!(ran.stderr.contains(expected), "{}", ran.text());
+        assert!(!directory.path().join("bundle").exists(), "{}", ran.text());
+    };
+    let dynamic = "[lib]\ncrate-type = [\"cdylib\"]\n";
+    check(
+        "broken",
+        dynamic,
+        "fn",
+        ".: cargo could not build it (exit status: 101)",
+    );
+    check(
+        "plain",
+        "",
+        "",
+        "Cargo.toml: this crate makes no plugin; its Cargo.toml needs\n    [lib]",
+    );
+    check("empty", dynamic, "", ".: what was built ");
+}
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {containers: [{name: a, image: example.com/a:1}]}\n";
+
+/// The standard plugin `labels` in a bundle of its own, a pod, and a case.
+fn tried() -> Option<TempDir> {
+    let standard = bundle()?;
+    let directory = TempDir::new().unwrap();
+    let chain = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n\
+        - name: team\n  file: labels.wasm.gz\n  sha256: 0000000000000000000000000000000000000000000000000000000000000000\n  \
+        allow: [/metadata/labels, /metadata/annotations]\n  match: {kinds: [Browser]}\n  \
+        config: {labels: [{key: team, value: web}]}\n\
+        - {name: other, file: other.wasm}\n\
+        - {name: twice, file: other.wasm}\n";
+    write(
+        &directory,
+        &[
+            ("bundle/chain.yaml", chain),
+            ("pod.yaml", POD),
+            ("cases/plain.pod.yaml", POD),
+            (
+                "cases/own.pod.yaml",
+                &POD.replace("name: shop", "name: shop, labels: {team: sea}"),
+            ),
+            ("cases/none.pod.yaml", POD),
+            (
+                "cases/none.config.yaml",
+                "labels: [{key: team, value: $(namespace/labels/team), onMissing: deny}]\n",
+            ),
+        ],
+    );
+    let file = directory.path().join("bundle/labels.wasm.gz");
+    fs::copy(standard.join("labels.wasm.gz"), file).unwrap();
+    Some(directory)
+}
+
+const TEST: [&str; 3] = ["plugin", "test", "bundle/labels.wasm.gz"];
+
+/// Without what differs from run to run.
+fn steady(text: &str) -> String {
+    text.lines()
+        .map(|line| {
+            let words = line.split(' ').collect::<Vec<_>>();
+            let after = |at: usize| words.get(at + 1).map(|word| word.trim_end_matches(','));
+            let is_time = |at: usize| matches!(after(at), Some("us" | "KiB" | "MiB"));
+            let words = words.iter().enumerate();
+            let words = words.map(|(at, word)| if is_time(at) { "N" } else { word });
+            words.collect::<Vec<_>>().join(" ") + "\n"
+        })
+        .collect()
+}
+
+#[track_caller]
+fn check_test(directory: &TempDir, arguments: &[&str], code: i32, expected: &[&str]) {
+    let ran = podloom(directory, &[&TEST[..], arguments].concat());
+    assert_eq!(ran.code, code, "{}", ran.text());
+    for expected in expected {
+        assert!(ran.text().contains(expected), "{expected}: {}", ran.text());
+    }
+}
+
+#[test]
+fn a_plugin_is_tried_with_the_rights_of_its_chain() {
+    let Some(directory) = tried() else { return };
+    let arguments = [&TEST[..], &["--chain", "bundle", "--pod", "pod.yaml"]].concat();
+    let ran = podloom(&directory, &arguments);
+    insta::assert_snapshot!("rights_of_a_chain", steady(&ran.text()));
+    // The pin of another file, and a `match` that leaves Pods out, do not keep it from being tried.
+    assert_eq!(ran.code, 0, "{}", ran.text());
+}
+
+#[test]
+fn a_plugin_is_tried_with_other_rights() {
+    let Some(directory) = tried() else { return };
+    write(
+        &directory,
+        &[("config.yaml", "labels: [{key: a, value: b}]\n")],
+    );
+    let with = |allow: &'static str| {
+        [
+            "--pod",
+            "pod.yaml",
+            "--config",
+            "config.yaml",
+            "--allow",
+            allow,
+        ]
+    };
+    check_test(
+        &directory,
+        &with("/metadata/labels"),
+        0,
+        &["/metadata/labels/a  /metadata/labels  1\n"],
+    );
+    let needs = "the plugin needs to write /metadata/labels/a, but `allow` gives it /spec; add /metadata/labels/a";
+    check_test(&directory, &with("/spec"), 1, &[needs]);
+    check_test(
+        &directory,
+        &with("spec"),
+        1,
+        &["the plugin has a wrong path in `allow`"],
+    );
+}
+
+#[test]
+fn the_entry_of_a_chain_is_found() {
+    let Some(directory) = tried() else { return };
+    let pod = ["--pod", "pod.yaml", "--chain"];
+    let check = |arguments: &[&str], code: i32, expected: &str| {
+        check_test(
+            &directory,
+            &[&pod[..], arguments].concat(),
+            code,
+            &[expected],
+        );
+    };
+    check(
+        &["bundle/chain.yaml", "--entry", "team"],
+        0,
+        "+ /metadata/labels/team: web",
+    );
+    check(
+        &["bundle", "--entry", "sea"],
+        1,
+        "bundle/chain.yaml: no plugin sea; it lists team, other, twice",
+    );
+    check(&["gone.yaml"], 1, "gone.yaml: no such file");
+    write(
+        &directory,
+        &[(
+            "wrong.yaml",
+            "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugin: []\n",
+        )],
+    );
+    check(&["wrong.yaml"], 1, "wrong.yaml: chain.yaml:3:1: ");
+    let other = directory.path().join("bundle/other.wasm");
+    fs::copy(directory.path().join("bundle/labels.wasm.gz"), other).unwrap();
+    let arguments = [
+        "plugin",
+        "test",
+        "bundle/other.wasm",
+        "--pod",
+        "pod.yaml",
+        "--chain",
+        "bundle",
+    ];
+    let ran = podloom(&directory, &arguments);
+    let expected = "lists several: plugin with the file other.wasm; say which with --entry NAME";
+    assert_eq!(ran.code, 2, "{}", ran.text());
+    assert!(ran.stderr.contains(expected), "{}", ran.text());
+}
+
+#[test]
+fn golden_files_hold_what_has_to_come_out() {
+    let Some(directory) = tried() else { return };
+    let cases = ["--chain", "bundle", "--cases", "cases"];
+    let missing =
+        "error: cases/plain.golden.yaml: no such file; --update writes what comes out into it\n";
+    check_test(&directory, &cases, 1, &["FAIL plain  1 write", missing]);
+    let update = [&cases[..], &["--update"]].concat();
+    check_test(
+        &directory,
+        &update,
+        0,
+        &["ok   none   denied  golden file written\n"],
+    );
+    check_test(
+        &directory,
+        &cases,
+        0,
+        &["ok   own    0 writes", "golden file holds"],
+    );
+    let golden = files(&directory.path().join("cases"));
+    let all = ["none", "own", "plain"].map(|name| {
+        let name = format!("{name}.golden.yaml");
+        format!("--- {name}\n{}", golden[&name])
+    });
+    insta::assert_snapshot!("golden_files", all.concat());
+    let other = golden["plain.golden.yaml"].replace("team: web", "team: sea");
+    write(&directory, &[("cases/plain.golden.yaml", &other)]);
+    let differs = "    -     team: sea\n    +     team: web\n";
+    let is_not = "error: cases/plain.golden.yaml: this is not what comes out; if it ought to be, --update writes it anew\n";
+    check_test(&directory, &cases, 1, &[differs, is_not, "ok   own"]);
+    let golden = [
+        "--golden",
+        "cases/own.golden.yaml",
+        "--chain",
+        "bundle",
+        "--pod",
+    ];
+    let one = |pod: &'static str| [&golden[..], &[pod]].concat();
+    check_test(
+        &directory,
+        &one("cases/own.pod.yaml"),
+        0,
+        &["cases/own.golden.yaml: golden file holds"],
+    );
+    check_test(
+        &directory,
+        &one("pod.yaml"),
+        1,
+        &["-     team: sea\n", "deterministic  yes"],
+    );
+}
+
+#[test]
+fn cases_that_make_no_sense_are_told() {
+    let Some(directory) = tried() else { return };
+    let cases = |directory: &'static str| ["--chain", "bundle", "--cases", directory];
+    write(
+        &directory,
+        &[
+            ("lost/a.golden.yaml", ""),
+            ("bad/a.pod.yaml", "kind: ["),
+            ("bad/b.pod.yaml", POD),
+        ],
+    );
+    let lost = "error: lost/a.golden.yaml belongs to no case: a.pod.yaml is not there\n";
+    check_test(&directory, &cases("lost"), 1, &[lost, "lost holds no case"]);
+    check_test(
+        &directory,
+        &cases("gone"),
+        1,
+        &["error: gone: no such directory\n"],
+    );
+    // One that cannot be read does not keep the others from being tried.
+    check_test(
+        &directory,
+        &cases("bad"),
+        1,
+        &["FAIL a\n", "FAIL b  1 write", "error: bad/a.pod.yaml:"],
+    );
+    let pod = ["--pod", "pod.yaml"];
+    let check = |arguments: &[&str], expected: &str| {
+        check_test(&directory, &[&pod[..], arguments].concat(), 2, &[expected]);
+    };
+    check(
+        &["--update"],
+        "--update writes golden files: name one with --golden",
+    );
+    check(&["--cases", "cases"], "cannot be used with");
+    check(
+        &["--allow", "/spec", "--chain", "bundle"],
+        "cannot be used with",
+    );
+}
