@@ -94,6 +94,28 @@ fn every_part_names_the_directory_of_plugins_alike() {
 }
 
 #[test]
+fn the_operator_knows_every_variable_that_it_is_given() {
+    let known = read("host/src/cli/run.rs");
+    for file in [
+        "deploy/base/deployment.yaml",
+        "deploy/split/kustomization.yaml",
+    ] {
+        let given = read(file);
+        let given = given
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- name: "));
+        let given: Vec<&str> = given.filter(|name| name.starts_with("PODLOOM_")).collect();
+        assert!(!given.is_empty(), "{file}");
+        for name in given {
+            assert!(
+                known.contains(&format!("env = \"{name}\"")),
+                "{file}: {name}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_deployment_has_no_limit_on_cpu() {
     let deployment = read("deploy/base/deployment.yaml");
     let (_, limits) = deployment

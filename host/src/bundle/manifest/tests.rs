@@ -54,6 +54,22 @@ fn names_and_pins_follow_and_all_else_stays() {
 }
 
 #[test]
+fn whatever_stands_before_is_counted_in_bytes() {
+    for before in [
+        "\u{feff}",
+        "---\n",
+        "# \u{1f9f5}\u{1f9f5}\n--- # begins\n",
+        "%YAML 1.2\n---\n",
+    ] {
+        let text = |file: &str| {
+            format!("{before}# \u{1f9f5}\nplugins: [{{name: a, file: {file}}}]\n...\n")
+        };
+        let changed = change(&text("a.wasm"), &changes());
+        assert_eq!(changed, Ok(text("a.wasm.gz")), "{before:?}");
+    }
+}
+
+#[test]
 fn anchors_follow_where_they_can() {
     check(
         "plugins:\n- {name: a, file: &file a.wasm}\n- {name: b, file: *file, config: {note: x}}\n",
