@@ -212,7 +212,8 @@ impl<I: Id> Queue<I> {
                 (pause, Delay::Backoff { since: now })
             }
         };
-        let pause = pause.min(FAR);
+        // No pause at all would keep a worker spinning.
+        let pause = pause.clamp(LEAST, FAR);
         self.delay(id.clone(), now + pause, by);
         self.advance(now);
         Fate::Delayed(pause)

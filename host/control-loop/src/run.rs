@@ -8,6 +8,7 @@ mod work;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{self, JoinError, JoinSet};
@@ -17,13 +18,17 @@ use tracing::{info, warn};
 
 use crate::queue::{Backoff, Ended, Fate, Popped, Queue, Reason};
 use crate::{ControlLoop, Handler, Id, Kind, Next, Report, Source, Storage};
-use call::{Failure, causes};
+use call::{Failure, GRACE, causes};
 use feed::{Feed, News};
 use meter::Meter;
 use work::{End, Shared, Step, Work};
 
 /// How many hints may wait for the loop's attention; then the source's stream waits.
 const INBOX: usize = 128;
+
+/// A worker that is told to stop drops its handler after one grace, and gives up releasing the lock after another. Who is not back
+/// a while later sits on its thread and cannot be stopped.
+const PATIENCE: Duration = GRACE.saturating_mul(3);
 
 /// The one task that owns the queue. Workers and feeds are tasks of its own, and end with it.
 pub(crate) struct Driver<I: Id, St, Ha> {
@@ -38,6 +43,8 @@ pub(crate) struct Driver<I: Id, St, Ha> {
     feeds: JoinSet<()>,
     inbox: mpsc::Receiver<News<I>>,
     stop: CancellationToken,
+    /// How long to wait for tasks that were cancelled before they are taken for stuck.
+    patience: Duration,
     /// What the gauges show: ids ready, and in flight.
     shown: (usize, usize),
 }
@@ -85,6 +92,7 @@ where
             running: HashMap::new(),
             inbox,
             stop,
+            patience: PATIENCE,
             shown: (0, 0),
         }
     }

@@ -359,5 +359,5 @@ fn no_duration_is_too_long_or_too_short() {
     assert!(backoff.pause(u32::MAX) > Duration::ZERO);
     let mut rig = running();
     rig.done(Ended::After(Duration::ZERO));
-    assert_eq!(rig.seen(), Seen::Ready);
+    assert_eq!(rig.seen(), Seen::Delayed(1));
 }

@@ -76,9 +76,10 @@ pub(super) async fn until<T>(
 ) -> Result<T, Failure> {
     pin!(call);
     let failure = tokio::select! {
+        // A call that returns because it was interrupted did not do its work.
         biased;
-        result = &mut call => return result.map_err(Failure::Error),
         failure = interrupt => failure,
+        result = &mut call => return result.map_err(Failure::Error),
     };
     cancel.cancel();
     let grace = match failure {

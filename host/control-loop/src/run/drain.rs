@@ -4,7 +4,6 @@ use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
 use super::Driver;
-use super::call::GRACE;
 use crate::queue::FAR;
 use crate::{Handler, Id, Report, Storage};
 
@@ -18,21 +17,17 @@ where
     pub(super) async fn drain(mut self) -> Report {
         self.feeds.abort_all();
         let mut report = Report::default();
-        let patience = self.shared.options.drain_timeout.min(FAR);
-        self.join_until(Instant::now() + patience, &mut report)
-            .await;
+        let drained = Instant::now() + self.shared.options.drain_timeout.min(FAR);
+        self.join_until(drained, &mut report).await;
         self.shared.halt.cancel();
-        // The workers themselves drop their handlers after one such time, and give up releasing their locks after another. Who is
-        // not back a while after that sits on its thread and cannot be stopped.
-        self.join_until(Instant::now() + 3 * GRACE, &mut report)
-            .await;
+        let stuck = Instant::now() + self.patience;
+        self.join_until(stuck, &mut report).await;
         self.workers.abort_all();
-        for popped in self.running.values() {
-            report.abandoned.push(popped.id.to_string());
-        }
-        // A feed ends as soon as it is polled; again, unless it sits on its thread.
-        let soon = Instant::now() + GRACE;
-        while let Ok(Some(_)) = timeout_at(soon, self.feeds.join_next()).await {}
+        let left = self.running.values().map(|popped| popped.id.to_string());
+        report.abandoned.extend(left);
+        // A feed ends when it is polled next, unless it sits on its thread too.
+        let stuck = Instant::now() + self.patience;
+        while let Ok(Some(_)) = timeout_at(stuck, self.feeds.join_next()).await {}
         // For the queue, what was abandoned is running still.
         report.queued = self.queue.len().saturating_sub(report.abandoned.len());
         info!(
@@ -59,3 +54,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

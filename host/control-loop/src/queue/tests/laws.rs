@@ -20,7 +20,7 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let reason = prop_oneof![Just(Reason::Hint), Just(Reason::Resync)];
-    let pause = (0_u64..400).prop_map(Duration::from_millis);
+    let pause = (1_u64..400).prop_map(Duration::from_millis);
     let ended = prop_oneof![
         Just(Ended::Settled),
         pause.clone().prop_map(Ended::After),
@@ -39,6 +39,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// The tables in the plainest words: one line for each id that is not absent.
 #[derive(Default)]
 struct Model {
+    max_retries: Option<u32>,
     lines: Vec<Line>,
     ready: Vec<u8>,
 }
@@ -139,7 +140,8 @@ impl Model {
     }
 
     /// `fate` is what the queue says; of it the model takes the random pause, after looking at it.
-    fn done(&mut self, id: u8, ended: Ended, fate: Fate, max: Option<u32>, now: Instant) {
+    fn done(&mut self, id: u8, ended: Ended, fate: Fate, now: Instant) {
+        let max = self.max_retries;
         self.advance(now);
         let line = self.line(id).expect("it runs");
         let dirty = line.is == Is::RunningDirty;
@@ -192,7 +194,6 @@ impl Model {
 struct Pair {
     queue: Queue<u8>,
     model: Model,
-    max_retries: Option<u32>,
     now: Instant,
     running: Vec<u8>,
     /// Ids that a hint came for since they were last taken.
@@ -207,8 +208,10 @@ impl Pair {
         let backoff = Backoff::new(BASE, CAP, fastrand::Rng::with_seed(11));
         Self {
             queue: Queue::new(backoff, max_retries),
-            model: Model::default(),
-            max_retries,
+            model: Model {
+                max_retries,
+                ..Model::default()
+            },
             now: Instant::now(),
             running: Vec::new(),
             owed: HashSet::new(),
@@ -218,8 +221,8 @@ impl Pair {
         }
     }
 
-    fn apply(&mut self, op: Op) {
-        match op {
+    fn apply(&mut self, op: &Op) {
+        match *op {
             Op::Push(id, reason) => {
                 self.queue.push(id, reason, self.now);
                 self.model.push(id, reason, self.now);
@@ -261,7 +264,7 @@ impl Pair {
         }
         let id = self.running.remove(which);
         let fate = self.queue.done(&id, ended, self.now);
-        self.model.done(id, ended, fate, self.max_retries, self.now);
+        self.model.done(id, ended, fate, self.now);
         let dropped = matches!(fate, Fate::Gone | Fate::Dropped);
         assert!(!dropped || !self.owed.contains(&id), "a hint is lost");
     }
@@ -342,7 +345,7 @@ proptest! {
         limited in any::<bool>(),
     ) {
         let mut pair = Pair::new(limited.then_some(2));
-        for op in ops {
+        for op in &ops {
             pair.apply(op);
         }
         pair.settle();

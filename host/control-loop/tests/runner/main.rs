@@ -1,0 +1,13 @@
+//! What a loop does, from outside, under a clock that stands still while anybody works.
+
+mod feed;
+mod isolation;
+mod known;
+mod lock;
+#[cfg(feature = "prometheus")]
+mod metrics;
+mod once;
+mod retry;
+mod stop;
+mod stress;
+mod support;

@@ -1,0 +1,115 @@
+//! Each id is handled once, and by one.
+
+use std::num::NonZeroUsize;
+
+use podloom_control_loop::{Measurement, Next};
+use tokio::time::sleep;
+
+use crate::support::{World, eventually, looking_at, ms, secs, settled, start};
+
+async fn check_a_hundred(workers: usize) {
+    let world = World::new(0..100);
+    let mut control_loop = looking_at(&world, |_, _| async move {
+        sleep(ms(10)).await;
+        settled()
+    });
+    control_loop.options.workers = NonZeroUsize::new(workers).expect("some");
+    let running = start(control_loop);
+    eventually("all were handled", || world.calls().len() >= 100).await;
+    sleep(secs(60)).await;
+    assert_eq!(running.stop().await.queued, 0);
+
+    let log = world.log().clone();
+    assert_eq!(log.most_running, workers);
+    let mut gets = log.gets.clone();
+    gets.sort_unstable();
+    assert!(gets.into_iter().eq(0..100), "fetched {:?}", log.gets);
+    let mut handled: Vec<u32> = log.calls.iter().map(|call| call.id).collect();
+    handled.sort_unstable();
+    assert!(handled.into_iter().eq(0..100), "{:?}", log.calls);
+    assert!(log.calls.iter().all(|call| call.present));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_worker_fetches_and_handles_each_of_a_hundred_listed_ids_once() {
+    check_a_hundred(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_workers_fetch_and_handle_each_of_a_hundred_listed_ids_once() {
+    check_a_hundred(4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_thirty_hints_the_twenty_in_storage_are_added_and_the_others_deleted() {
+    let world = World::new([]);
+    world.store(0..20);
+    let running = start(looking_at(&world, |_, _| async move { settled() }));
+    (0..30).for_each(|id| world.hint(id));
+    eventually("all were handled", || world.calls().len() >= 30).await;
+    sleep(secs(60)).await;
+    running.stop().await;
+
+    let mut calls = world.calls();
+    calls.sort_unstable();
+    let handled: Vec<(u32, bool)> = calls.iter().map(|call| (call.id, call.present)).collect();
+    let expected: Vec<(u32, bool)> = (0..30).map(|id| (id, id < 20)).collect();
+    assert_eq!(handled, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_hints_while_the_worker_is_busy_elsewhere_are_one_run() {
+    let world = World::new([0, 1]);
+    world.list([0]);
+    let mut control_loop = looking_at(&world, |_, _| async move {
+        sleep(secs(1)).await;
+        settled()
+    });
+    control_loop.options.workers = NonZeroUsize::MIN;
+    let running = start(control_loop);
+    eventually("the worker is busy", || !world.calls().is_empty()).await;
+    for _ in 0..5 {
+        world.hint(1);
+        sleep(ms(10)).await;
+    }
+    sleep(secs(60)).await;
+    running.stop().await;
+    assert_eq!(world.times(1), [secs(1)]);
+    // Entries are counted, not hints.
+    let entries = |one: &Measurement| matches!(one, Measurement::QueueQueued(1));
+    assert_eq!(world.count(entries), 2);
+    let taken = |one: &Measurement| *one == Measurement::QueueDequeued;
+    assert_eq!(world.count(taken), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_during_a_run_are_followed_by_one_more_that_reads_the_newest_state() {
+    let world = World::new([1]);
+    let running = start(looking_at(&world, |_, _| async move {
+        sleep(secs(1)).await;
+        settled()
+    }));
+    eventually("it runs", || !world.calls().is_empty()).await;
+    world.store([]);
+    world.hint(1);
+    world.hint(1);
+    sleep(secs(60)).await;
+    running.stop().await;
+    let calls = world.calls();
+    let seen: Vec<bool> = calls.iter().map(|call| call.present).collect();
+    assert_eq!(seen, [true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_two_seconds_it_runs_again_and_a_hint_brings_that_forward() {
+    let world = World::new([1]);
+    let running = start(looking_at(&world, |_, _| async move {
+        Ok(Next::After(secs(2)))
+    }));
+    sleep(ms(4500)).await;
+    assert_eq!(world.times(1), [secs(0), secs(2), secs(4)]);
+    world.hint(1);
+    sleep(ms(2600)).await;
+    assert_eq!(running.stop().await.queued, 1);
+    assert_eq!(world.times(1)[3..], [ms(4500), ms(6500)]);
+}
