@@ -54,6 +54,15 @@ impl Shipment {
     }
 }
 
+/// A ConfigMap to be written.
+#[derive(Debug)]
+struct Made {
+    name: String,
+    /// What counts for the limit.
+    bytes: usize,
+    object: Value,
+}
+
 /// Reads, proves, packs and prints.
 pub(crate) fn run(arguments: &BundleArguments) -> Result<(), Failure> {
     let directory = arguments.directory.as_path();
@@ -66,11 +75,11 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), Failure> {
         chain = load_again(&engine, &shipment)?;
     }
     output::tell(&report::files(&shipment, chain.digest()));
-    let objects = objects(arguments, &shipment)?;
-    let texts = objects.iter().map(config_map::yaml);
+    let made = make(arguments, &shipment)?;
+    let texts = made.iter().map(|made| config_map::yaml(&made.object));
     let text = texts.collect::<anyhow::Result<Vec<_>>>()?.join("---\n");
     write(&arguments.output, &text)?;
-    output::tell(&report::what_to_do(&shipment, &objects, &arguments.output));
+    output::tell(&report::what_to_do(&shipment, &made, &arguments.output));
     Ok(())
 }
 
@@ -84,32 +93,32 @@ fn load_again(engine: &Arc<Engine>, shipment: &Shipment) -> anyhow::Result<Chain
 }
 
 /// One ConfigMap, or several if there may be several.
-fn objects(arguments: &BundleArguments, shipment: &Shipment) -> Result<Vec<Value>, Failure> {
-    let refused = |what: String| {
-        let directory = arguments.directory.display();
-        Failure::refused(format!("{directory}: {what}"))
-    };
-    let maps = config_map::distribute(shipment).map_err(|file| {
-        let (name, bytes) = (&file.name, file.bytes.len());
-        refused(format!(
-            "{name} alone has {bytes} bytes, and a ConfigMap holds {MAX_BYTES}; carry the directory in an image volume or a \
-             persistent volume"
+fn make(arguments: &BundleArguments, shipment: &Shipment) -> Result<Vec<Made>, Failure> {
+    let too_large = |what: &str, bytes: usize, remedy: &str| {
+        Failure::refused(format!(
+            "{}: {what} has {bytes} bytes, and a ConfigMap holds {MAX_BYTES}; {remedy}carry the directory in an image volume or \
+             a persistent volume",
+            arguments.directory.display()
         ))
-    })?;
+    };
+    let maps = config_map::distribute(shipment)
+        .map_err(|file| too_large(&format!("{} alone", file.name), file.bytes.len(), ""))?;
     if maps.len() > 1 && !arguments.split {
-        let bytes = shipment.bytes();
-        return Err(refused(format!(
-            "the bundle has {bytes} bytes, and a ConfigMap holds {MAX_BYTES}; make {} ConfigMaps of it with --split, or carry the directory \
-             in an image volume or a persistent volume",
-            maps.len()
-        )));
+        let remedy = format!("make {} ConfigMaps of it with --split, or ", maps.len());
+        return Err(too_large("the bundle", shipment.bytes(), &remedy));
     }
-    let (name, namespace) = (&arguments.name, &arguments.namespace);
-    let objects = (1..).zip(&maps).map(|(number, files)| match number {
-        1 => config_map::object(name, namespace, files),
-        _ => config_map::object(&format!("{name}-{number}"), namespace, files),
+    let made = (1..).zip(&maps).map(|(number, files)| {
+        let name = match number {
+            1 => arguments.name.clone(),
+            _ => format!("{}-{number}", arguments.name),
+        };
+        Ok(Made {
+            bytes: files.iter().map(|file| file.bytes.len()).sum(),
+            object: config_map::object(&name, &arguments.namespace, files)?,
+            name,
+        })
     });
-    Ok(objects.collect::<anyhow::Result<_>>()?)
+    Ok(made.collect::<anyhow::Result<_>>()?)
 }
 
 fn write(output: &Path, text: &str) -> Result<(), Failure> {

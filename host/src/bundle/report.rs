@@ -3,10 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::config_map::{MAX_ANNOTATIONS, MAX_BYTES, annotation_bytes};
-use super::{File, Shipment};
+use super::{File, Made, Shipment};
 use crate::explain::count;
 use crate::output::{QUIET, TITLE, WARNING, paint};
 
@@ -45,12 +43,12 @@ fn was(file: &File) -> String {
 }
 
 /// What comes next.
-pub(super) fn what_to_do(shipment: &Shipment, objects: &[Value], output: &Path) -> String {
+pub(super) fn what_to_do(shipment: &Shipment, made: &[Made], output: &Path) -> String {
     let mut text = String::new();
-    if objects.len() > 1 {
-        text.push_str(&of_several(shipment, objects));
+    if made.len() > 1 {
+        text.push_str(&of_several(shipment, made));
     }
-    let largest = objects.iter().map(annotation_bytes).max();
+    let largest = made.iter().map(|made| annotation_bytes(&made.object)).max();
     let largest = largest.unwrap_or_default();
     if largest > MAX_ANNOTATIONS {
         let _infallible = writeln!(
@@ -65,15 +63,14 @@ pub(super) fn what_to_do(shipment: &Shipment, objects: &[Value], output: &Path) 
 }
 
 /// Several objects never change at once.
-fn of_several(shipment: &Shipment, objects: &[Value]) -> String {
-    let names = objects
+fn of_several(shipment: &Shipment, made: &[Made]) -> String {
+    let maps = made
         .iter()
-        .filter_map(|object| object.pointer("/metadata/name")?.as_str());
-    let names: Vec<&str> = names.collect();
+        .map(|made| format!("{} with {} bytes", made.name, made.bytes));
     let mut text = format!(
-        "{}: {}; one projected volume puts them together\n",
-        count(objects.len(), "ConfigMap"),
-        names.join(", ")
+        "{} for one projected volume: {}\n",
+        count(made.len(), "ConfigMap"),
+        maps.collect::<Vec<_>>().join(", ")
     );
     let unpinned = shipment.plugins.iter().filter(|file| !file.is_pinned);
     let unpinned: Vec<&str> = unpinned.map(|file| file.name.as_str()).collect();

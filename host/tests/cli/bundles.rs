@@ -234,7 +234,7 @@ fn what_a_config_map_cannot_hold_is_refused_or_split() {
     ];
     assert_eq!(format!("{held:?}"), format!("{expected:?}"));
     for told in [
-        "2 ConfigMaps: podloom-plugins, podloom-plugins-2; one projected volume puts them together\n",
+        "2 ConfigMaps for one projected volume: podloom-plugins with ",
         "it is refused if each of these plugins has its sha256 in chain.yaml: p0.wasm.gz, p1.wasm.gz, p2.wasm.gz\n",
         "  kubectl apply --server-side -f -\n",
     ] {
