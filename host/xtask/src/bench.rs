@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ struct Figure {
 enum Goal {
     AtMost(f64),
     AtLeast(f64),
+    /// Neither: it is told.
+    Told,
 }
 
 impl Figure {
@@ -27,11 +30,12 @@ impl Figure {
         match self.goal {
             Goal::AtMost(most) => self.reached <= most,
             Goal::AtLeast(least) => self.reached >= least,
+            Goal::Told => true,
         }
     }
 }
 
-/// Runs both benchmarks in one go, so that their ratios are of one machine in one mood.
+/// Runs all benchmarks in one go, so that their ratios are of one machine in one mood.
 pub(crate) fn run(json: Option<&Path>) -> Result<()> {
     let bundle = plugins::run_unlimited()?;
     for (package, bench) in [
@@ -47,7 +51,8 @@ pub(crate) fn run(json: Option<&Path>) -> Result<()> {
         .target_directory
         .join("criterion")
         .into_std_path_buf();
-    let figures = figures(&criterion, &bundle)?;
+    let mut figures = figures(&criterion, &bundle)?;
+    figures.extend(reloads(&bundle)?);
     print(&figures);
     if let Some(path) = json {
         let object: serde_json::Map<String, Value> = figures
@@ -84,6 +89,70 @@ fn figures(criterion: &Path, bundle: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
+/// What the benchmark of hot reload prints, which has no use for criterion: a reload changes what it measures.
+const RELOADS: [(&str, &str, Goal); 8] = [
+    (
+        "reload_seconds",
+        "one of three plugins changed, until the chain serves, s",
+        Goal::AtMost(1.0),
+    ),
+    (
+        "reload_all_seconds",
+        "all three changed, until the chain serves, s",
+        Goal::Told,
+    ),
+    (
+        "reload_call_p50",
+        "a call during 1,000 reloads against none: p50",
+        Goal::Told,
+    ),
+    (
+        "reload_call_p99",
+        "a call during 1,000 reloads against none: p99",
+        Goal::Told,
+    ),
+    (
+        "reload_call_p99_added_ms",
+        "added to a call's p99 by reloads, ms",
+        Goal::Told,
+    ),
+    (
+        "reload_failed_calls",
+        "failed calls during 1,000 reloads",
+        Goal::AtMost(0.0),
+    ),
+    (
+        "reload_memory_mib",
+        "memory more after 1,000 reloads than after 100, MiB",
+        Goal::AtMost(8.0),
+    ),
+    (
+        "reload_descriptors",
+        "file descriptors more after 1,000 reloads",
+        Goal::AtMost(0.0),
+    ),
+];
+
+fn reloads(bundle: &Path) -> Result<Vec<Figure>> {
+    let mut bench = run::cargo(["bench", "--quiet", "--package", "podloom-mutators"]);
+    bench
+        .args(["--bench", "reload"])
+        .env("PODLOOM_BUNDLE", bundle);
+    let printed = run::output(bench.stderr(Stdio::inherit()))?;
+    let printed: Value = serde_json::from_str(&printed).context("the benchmark prints JSON")?;
+    let figure = |(key, what, goal)| {
+        let reached = printed.get(key).and_then(Value::as_f64);
+        let reached = reached.with_context(|| format!("the benchmark told no {key}"))?;
+        Ok(Figure {
+            key,
+            what,
+            reached: (reached * 1000.0).round() / 1000.0,
+            goal,
+        })
+    };
+    RELOADS.into_iter().map(figure).collect()
+}
+
 /// The median time of a benchmark in nanoseconds, as criterion left it.
 fn median(criterion: &Path, id: &str) -> Result<f64> {
     let path = criterion
@@ -117,17 +186,18 @@ fn round(ratio: f64) -> f64 {
 
 fn print(figures: &[Figure]) {
     eprintln!(
-        "\n{:<54} {:<17} {:>9} {:>16}",
+        "\n{:<56} {:<24} {:>9} {:>16}",
         "what", "key", "reached", "goal"
     );
     for figure in figures {
         let goal = match figure.goal {
             Goal::AtMost(most) => format!("at most {most}"),
             Goal::AtLeast(least) => format!("at least {least}"),
+            Goal::Told => "told".to_owned(),
         };
         let verdict = if figure.holds() { "" } else { "  MISSED" };
         eprintln!(
-            "{:<54} {:<17} {:>9} {goal:>16}{verdict}",
+            "{:<56} {:<24} {:>9} {goal:>16}{verdict}",
             figure.what, figure.key, figure.reached
         );
     }
