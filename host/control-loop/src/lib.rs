@@ -1,5 +1,4 @@
-//! A feedback loop over anything that has ids.
-
+#![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
 mod context;

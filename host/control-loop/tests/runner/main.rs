@@ -1,5 +1,6 @@
 //! What a loop does, from outside, under a clock that stands still while anybody works.
 
+mod examples;
 mod feed;
 mod isolation;
 mod known;
