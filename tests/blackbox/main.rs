@@ -26,6 +26,7 @@ mod split_groups;
 mod status;
 mod storm;
 mod timeouts;
+mod tutorial;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -20,7 +20,8 @@ use crate::wait::eventually;
 const TOLD_LINES: usize = 60;
 
 /// The binary under test.
-pub(crate) fn binary() -> Option<PathBuf> {
+#[must_use]
+pub fn binary() -> Option<PathBuf> {
     std::env::var_os("PODLOOM_BLACKBOX_BINARY").map(PathBuf::from)
 }
 

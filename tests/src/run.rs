@@ -29,13 +29,23 @@ pub fn blackbox(name: &str, test: impl AsyncFnOnce(Scene)) {
 
 /// Runs a test on a cluster that has no operator unless the test starts one.
 pub fn blackbox_on(cluster: fn() -> Arc<Cluster>, name: &str, test: impl AsyncFnOnce(Scene)) {
+    blackbox_within(DEADLINE, cluster, name, test);
+}
+
+/// As [`blackbox_on`], with another deadline.
+pub fn blackbox_within(
+    deadline: Duration,
+    cluster: fn() -> Arc<Cluster>,
+    name: &str,
+    test: impl AsyncFnOnce(Scene),
+) {
     if !is_asked_for(name) {
         return;
     }
     let cluster = cluster();
     run(async {
         let scene = Scene::new(cluster, name).await;
-        within(name, DEADLINE, test(scene)).await;
+        within(name, deadline, test(scene)).await;
     });
 }
 
