@@ -63,11 +63,11 @@ fn report(failure: &Failure) {
     let mut stderr = anstream::stderr().lock();
     let label = output::paint(output::ERROR, "error:");
     match failure {
-        Failure::Refused(refusals) => {
+        Failure::Refused(refusals) | Failure::Found(refusals) => {
             for refusal in refusals {
                 let _unheard = writeln!(stderr, "{label} {refusal}");
             }
-            if refusals.len() > 1 {
+            if refusals.len() > 1 && matches!(failure, Failure::Refused(_)) {
                 let _unheard = writeln!(stderr, "{} problems, so nothing was done", refusals.len());
             }
         }

@@ -93,6 +93,9 @@ pub(crate) enum Failure {
     /// The input was refused: everything that is wrong with it.
     #[error("the input was refused")]
     Refused(Vec<Refusal>),
+    /// What was asked has been done, and this was found to be wrong.
+    #[error("something is wrong")]
+    Found(Vec<Refusal>),
     /// The command line makes no sense in a way that its parser cannot see.
     #[error("{0}")]
     Usage(String),
@@ -110,7 +113,7 @@ impl Failure {
     /// The exit code: 1 for refused input, 2 for usage, 3 for the rest.
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::Refused(_) => 1,
+            Self::Refused(_) | Self::Found(_) => 1,
             Self::Usage(_) => 2,
             Self::Broken(_) => 3,
         }

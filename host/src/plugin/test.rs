@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), Failure> {
     if refusals.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Refused(refusals))
+        Err(Failure::Found(refusals))
     }
 }
 
