@@ -20,7 +20,7 @@ pub struct Options {
     /// How many ids are handled at once; 4 by default.
     pub workers: NonZeroUsize,
     /// From the end of a list to the next, give or take a tenth; 30 seconds by default. None lists once for each time that the watch
-    /// was opened.
+    /// was opened, and at the start in any case.
     pub resync_interval: Option<Duration>,
     /// The pause after a first failure, which doubles with each in a row; half a second by default.
     pub backoff_base: Duration,

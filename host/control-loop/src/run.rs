@@ -108,8 +108,8 @@ where
                 Some(joined) = self.workers.join_next_with_id() => {
                     self.joined(joined);
                 }
-                // The feeds end with the loop alone, so there is always somebody to send.
-                _ = self.inbox.recv_many(&mut news, INBOX) => self.hear(&mut news),
+                // None are received only if the feeds are gone; that must not keep the loop spinning.
+                1.. = self.inbox.recv_many(&mut news, INBOX) => self.hear(&mut news),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }

@@ -96,3 +96,6 @@ pub(super) async fn expired(limit: Duration) -> Failure {
     sleep(limit).await;
     Failure::Timeout(limit)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod feed;
 mod isolation;
 mod known;
 mod lock;
+mod log;
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod once;
