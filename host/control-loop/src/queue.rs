@@ -87,7 +87,7 @@ struct Entry {
 enum State {
     Ready { since: Instant },
     Running { dirty: bool },
-    Delayed { ticket: Ticket, by: Delay },
+    Delayed(Ticket, Delay),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,24 +130,22 @@ impl<I: Id> Queue<I> {
             (State::Running { .. }, Reason::Hint) => {
                 entry.state = State::Running { dirty: true };
             }
-            (State::Delayed { ticket, by }, _) => match (by, reason) {
-                (Delay::After, _) => {
-                    entry.state = State::Ready { since: now };
+            (State::Delayed(ticket, Delay::After), _) => {
+                entry.state = State::Ready { since: now };
+                self.delayed.remove(&ticket);
+                self.join(id);
+            }
+            (State::Delayed(ticket, by @ Delay::Backoff { since }), Reason::Hint) => {
+                let earliest = now.max(since + self.backoff.base());
+                if earliest < ticket.0 {
                     self.delayed.remove(&ticket);
-                    self.join(id);
-                }
-                (Delay::Backoff { since }, Reason::Hint) => {
-                    let earliest = now.max(since + self.backoff.base());
-                    if earliest < ticket.0 {
-                        self.delayed.remove(&ticket);
-                        self.delay(id, earliest, by);
-                    }
-                    // What is due at once must not wait for the next call.
+                    self.delay(id, earliest, by);
                     self.advance(now);
                 }
-                (Delay::Backoff { .. }, Reason::Resync) | (Delay::Busy, _) => {}
-            },
-            (State::Ready { .. }, _) | (State::Running { .. }, Reason::Resync) => {}
+            }
+            (State::Ready { .. } | State::Delayed(_, Delay::Busy), _)
+            | (State::Running { .. } | State::Delayed(_, Delay::Backoff { .. }), Reason::Resync) => {
+            }
         }
     }
 
@@ -215,7 +213,6 @@ impl<I: Id> Queue<I> {
         // No pause at all would keep a worker spinning.
         let pause = pause.clamp(LEAST, FAR);
         self.delay(id.clone(), now + pause, by);
-        self.advance(now);
         Fate::Delayed(pause)
     }
 
@@ -262,7 +259,7 @@ impl<I: Id> Queue<I> {
         self.tickets += 1;
         let ticket = (due, self.tickets);
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.state = State::Delayed { ticket, by };
+            entry.state = State::Delayed(ticket, by);
             self.delayed.insert(ticket, id);
         }
     }

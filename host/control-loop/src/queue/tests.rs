@@ -67,9 +67,7 @@ impl Rig {
             Some(State::Ready { .. }) => Seen::Ready,
             Some(State::Running { dirty: false }) => Seen::Running,
             Some(State::Running { dirty: true }) => Seen::RunningDirty,
-            Some(State::Delayed { ticket, .. }) => {
-                Seen::Delayed((ticket.0 - self.start).as_millis())
-            }
+            Some(State::Delayed(ticket, _)) => Seen::Delayed((ticket.0 - self.start).as_millis()),
         }
     }
 
@@ -192,6 +190,13 @@ fn what_is_delayed_is_ready_when_due() {
     let due = rig.queue.next_wake().expect("it waits");
     rig.now = due;
     assert_eq!(rig.pop().attempt, 6);
+}
+
+#[test]
+fn what_was_due_has_waited_since_whenever_it_was_looked_at() {
+    let mut rig = delayed_by_after();
+    rig.now += Duration::from_millis(2500);
+    assert_eq!(rig.pop().waited, Duration::from_millis(500));
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn is(entry: &Entry) -> String {
         State::Ready { .. } => Is::Ready,
         State::Running { dirty: false } => Is::Running,
         State::Running { dirty: true } => Is::RunningDirty,
-        State::Delayed { ticket, by } => match by {
+        State::Delayed(ticket, by) => match by {
             Delay::After => Is::After(ticket.0),
             Delay::Backoff { since } => Is::Backoff(ticket.0, since),
             Delay::Busy => Is::Busy(ticket.0),
