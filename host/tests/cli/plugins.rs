@@ -293,6 +293,9 @@ fn a_plugin_is_tried_with_other_rights() {
         1,
         &["the plugin has a wrong path in `allow`"],
     );
+    let loose = [&with("/metadata/labels")[..], &["--not-idempotent"]].concat();
+    let expected = "idempotent     here, yes; it need not be\n";
+    check_test(&directory, &loose, 0, &[expected]);
 }
 
 #[test]
