@@ -52,10 +52,11 @@ impl Directories {
     }
 
     fn open(&self) -> notify::Result<BoxStream<'static, Result<Directory, BoxError>>> {
-        let path = self.directory.path();
+        // What is told names absolute paths, and is compared with this one.
+        let path = &std::path::absolute(self.directory.path())?;
         let (hints, heard) = mpsc::channel(1);
         let lost = CancellationToken::new();
-        let (watched, ends) = (path.to_owned(), lost.clone());
+        let (watched, ends) = (path.clone(), lost.clone());
         let mut watcher = notify::recommended_watcher(move |told| {
             match meaning(&watched, &told) {
                 Meaning::Nothing => {}

@@ -1,7 +1,7 @@
 //! Hot reload: a directory changes under a loader, in all the ways in which directories change.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -312,6 +312,32 @@ fn a_directory_that_is_removed_and_made_again_is_followed() {
     loading.waits_until_it_serves("three");
     write(&directory, &bundle("four"));
     loading.waits_until_it_serves("four");
+}
+
+#[test]
+fn a_directory_that_is_named_from_here_is_followed_without_a_scan() {
+    let above = TempDir::new().expect("a directory");
+    let directory = from_here(above.path()).join("plugins");
+    let make = |word: &str| {
+        fs::create_dir(&directory).expect("the directory");
+        write(&directory, &bundle(word));
+    };
+    make("one");
+    let loading = Loading::watching(&directory);
+    loading.waits_until_it_serves("one");
+    fs::remove_dir_all(&directory).expect("the directory");
+    make("two");
+    loading.waits_until_it_serves("two");
+    write(&directory, &bundle("three"));
+    loading.waits_until_it_serves("three");
+}
+
+/// The same directory, named from the current one.
+fn from_here(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().expect("a current directory");
+    let up = here.components().skip(1).map(|_| "..");
+    let down = path.components().skip(1);
+    up.collect::<PathBuf>().join(down.collect::<PathBuf>())
 }
 
 #[test]
