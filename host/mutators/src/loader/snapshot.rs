@@ -58,14 +58,22 @@ async fn read(directory: &Path) -> Result<Result<Bundle, BundleError>, BoxError>
             (Bundle::read(&directory), Files::of(&directory))
         })
         .await?;
-        match (before, after) {
-            (Ok(before), Ok(after)) if before != after => {}
-            _ => return Ok(read),
+        if is_quiet(&before, &after) {
+            return Ok(read);
         }
     }
     Ok(Err(BundleError::Unstable {
         path: directory.to_owned(),
     }))
+}
+
+/// Whether nobody wrote between two looks. A directory that came meanwhile may hold the half of what is to be in it.
+fn is_quiet(before: &io::Result<Files>, after: &io::Result<Files>) -> bool {
+    match (before, after) {
+        (Ok(before), Ok(after)) => before == after,
+        (Err(_), Err(_)) => true,
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+    }
 }
 
 async fn on_disk<T: Send + 'static>(
@@ -103,3 +111,6 @@ impl Files {
         Ok(Self::Plain(files))
     }
 }
+
+#[cfg(test)]
+mod tests;

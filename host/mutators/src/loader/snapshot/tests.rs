@@ -1,0 +1,49 @@
+use std::fs;
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// A directory with one file of this content, that was written at the beginning of time.
+fn holding(content: &str) -> TempDir {
+    let directory = TempDir::new().expect("a directory");
+    let file = fs::File::create(directory.path().join("chain.yaml")).expect("a file");
+    fs::write(directory.path().join("chain.yaml"), content).expect("its content");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
+    directory
+}
+
+/// Looks, lets something happen, and looks again.
+#[track_caller]
+fn check(happens: impl FnOnce(&Path), expected: bool) {
+    let directory = holding("one");
+    let before = Files::of(directory.path());
+    happens(directory.path());
+    assert_eq!(is_quiet(&before, &Files::of(directory.path())), expected);
+}
+
+#[test]
+fn a_directory_is_quiet_if_no_file_came_went_or_changed() {
+    let manifest = |path: &Path| path.join("chain.yaml");
+    check(|_| {}, true);
+    check(|path| fs::write(manifest(path), "two").expect("new"), false);
+    check(|path| fs::remove_file(manifest(path)).expect("gone"), false);
+    check(
+        |path| fs::write(path.join("a.wasm"), "").expect("one more"),
+        false,
+    );
+    check(
+        |path| fs::rename(manifest(path), path.join("b")).expect("renamed"),
+        false,
+    );
+}
+
+#[test]
+fn a_directory_that_came_or_went_is_looked_at_again() {
+    let found = || Files::of(holding("one").path());
+    let missing = || Files::of(Path::new("/nowhere/at/all"));
+    assert!(is_quiet(&missing(), &missing()));
+    assert!(!is_quiet(&missing(), &found()));
+    assert!(!is_quiet(&found(), &missing()));
+}
