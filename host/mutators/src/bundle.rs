@@ -90,8 +90,11 @@ pub enum BundleError {
         /// Where the manifest says so.
         line: u64,
     },
-    /// The volume was swapped during each attempt.
-    #[error("the plugin directory {} changed {ATTEMPTS} times while it was read", .path.display())]
+    /// It changed during each attempt.
+    #[error(
+        "the plugin directory {} changed each time it was read; leave it alone for a moment",
+        .path.display()
+    )]
     Unstable {
         /// The directory.
         path: PathBuf,
