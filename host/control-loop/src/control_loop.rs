@@ -54,7 +54,7 @@ pub struct ControlLoop<I, So, St, Ha> {
 /// What became of the work when a loop was stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many handlers were running then and ended by themselves, well or not.
+    /// How many handlers were running then and ended in time, well or not.
     pub finished: usize,
     /// The ids whose handlers had to be cancelled when the drain was over.
     pub abandoned: Vec<String>,

@@ -34,23 +34,30 @@ async fn a_handler_that_needs_two_seconds_gets_them() {
 #[tokio::test(start_paused = true)]
 async fn a_stuck_handler_is_cancelled_at_the_deadline_dropped_and_reported() {
     for obeys in [true, false] {
-        let world = World::new([1]);
-        let running = start(looking_at(&world, move |ctx, _| async move {
+        let world = World::new([1, 2]);
+        let mut control_loop = looking_at(&world, move |ctx, id| async move {
+            if id == 2 {
+                return Ok(Next::After(secs(3600)));
+            }
             if obeys {
                 ctx.cancel.cancelled().await;
                 return settled();
             }
             future::pending().await
-        }));
+        });
+        control_loop.options.max_retries = Some(0);
+        let running = start(control_loop);
         sleep(secs(1)).await;
         let report = running.stop().await;
         let expected = Report {
             abandoned: vec!["1".into()],
+            queued: 1,
             ..Report::default()
         };
         assert_eq!(report, expected);
         assert_eq!(world.now(), if obeys { secs(31) } else { secs(36) });
         assert!(world.log().running.is_empty());
+        assert_eq!(world.count(|one| *one == Measurement::Dropped), 0);
     }
 }
 
