@@ -28,8 +28,10 @@ use super::reload::Reloads;
 use super::state::{Role, State};
 use crate::cli::{OwnPodArguments, RunArguments};
 
-/// How many plugins run at once. A call takes a fraction of a millisecond, and each slot keeps memory.
-const PERMITS: usize = 4;
+/// How many plugins run at once, at most. A call takes a fraction of a millisecond, and each slot keeps memory.
+const MAX_PERMITS: usize = 4;
+/// A plugin that is proved before it serves takes one, perhaps for seconds. Pods must not wait for it, on one processor neither.
+const MIN_PERMITS: usize = 2;
 
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -178,10 +180,14 @@ async fn client() -> Result<Client> {
 
 fn engine() -> Result<Arc<Engine>> {
     let options = EngineOptions {
-        permits: NonZeroUsize::new(PERMITS.min(processors())),
+        permits: NonZeroUsize::new(permits(processors())),
         instances: InstanceAllocation::Pooled,
     };
     Engine::new(&options).context("cannot start the WebAssembly engine")
+}
+
+fn permits(processors: usize) -> usize {
+    processors.clamp(MIN_PERMITS, MAX_PERMITS)
 }
 
 fn processors() -> usize {
@@ -253,3 +259,6 @@ fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
+
+#[cfg(test)]
+mod tests;
