@@ -1,8 +1,8 @@
 //! The chain: an immutable list of plugins through which a pod passes, each inside a transaction.
 
 mod digest;
+mod load;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use podloom_pod_path::{Transaction, Write};
 use serde_json::Value;
 
-use crate::bundle::Bundle;
 use crate::engine::Engine;
-use crate::manifest::{Entry, FailurePolicy, MANIFEST};
+use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::matching::Dimension;
-use crate::plugin::{Code, Plugin, PluginError};
+use crate::plugin::{Plugin, PluginError};
 use crate::request::Request;
 use crate::sandbox::{End, Failure, Mutated};
 use crate::stamp;
+
+pub(crate) use self::load::Until;
 
 /// Why a bundle did not become a chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -139,54 +140,10 @@ pub enum Rejected {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
     Matching,
-    Every,
+    Every(Until),
 }
 
 impl Chain {
-    /// Checks and compiles every plugin of a bundle. Proves nothing of what they do: see [`Self::prove`].
-    ///
-    /// # Errors
-    /// If any plugin cannot run here as the manifest asks.
-    pub fn load(engine: &Arc<Engine>, bundle: &Bundle) -> Result<Self, ChainError> {
-        Self::load_with(engine, bundle, BTreeMap::new())
-    }
-
-    /// As [`Self::load`], without compiling again what an earlier chain of the same engine has compiled.
-    ///
-    /// # Errors
-    /// If any plugin cannot run here as the manifest asks.
-    pub fn load_after(earlier: &Self, bundle: &Bundle) -> Result<Self, ChainError> {
-        let known = earlier
-            .plugins
-            .iter()
-            .map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
-        Self::load_with(&earlier.engine, bundle, known.collect())
-    }
-
-    fn load_with(
-        engine: &Arc<Engine>,
-        bundle: &Bundle,
-        mut known: BTreeMap<String, Arc<Code>>,
-    ) -> Result<Self, ChainError> {
-        let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
-        for entry in &bundle.manifest.plugins {
-            let plugin =
-                load_plugin(engine, bundle, entry, &mut known).map_err(|problem| ChainError {
-                    plugin: entry.name.value.0.clone(),
-                    file: entry.file.0.clone(),
-                    line: entry.line(),
-                    problem: Box::new(problem),
-                })?;
-            plugins.push(plugin);
-        }
-        let digest = digest::of(&plugins);
-        Ok(Self {
-            engine: Arc::clone(engine),
-            plugins,
-            digest,
-        })
-    }
-
     /// The plugins in their order.
     pub fn plugins(&self) -> &[Plugin] {
         &self.plugins
@@ -234,7 +191,13 @@ impl Chain {
     ) -> Result<(Value, PluginRun), Rejected> {
         let excluded = match selection {
             Selection::Matching => plugin.matches.excludes(request, |key| label(&pod, key)),
-            Selection::Every => None,
+            Selection::Every(until) if until.is_over() => {
+                return Err(Rejected::Failed {
+                    plugin: plugin.name.clone(),
+                    failure: Failure::NoTimeLeft,
+                });
+            }
+            Selection::Every(_) => None,
         };
         if let Some(dimension) = excluded {
             tracing::debug!(
@@ -260,40 +223,6 @@ impl Chain {
         log(&run);
         Ok((pod, run))
     }
-}
-
-fn load_plugin(
-    engine: &Engine,
-    bundle: &Bundle,
-    entry: &Entry,
-    known: &mut BTreeMap<String, Arc<Code>>,
-) -> Result<Plugin, PluginError> {
-    let shipped = bundle
-        .files
-        .get(&entry.file)
-        .map(|bytes| &**bytes)
-        .unwrap_or_default();
-    let found = crate::file::sha256(shipped);
-    if let Some(pinned) = entry.sha256.as_ref().filter(|pinned| pinned.0 != found) {
-        return Err(PluginError::Pin {
-            found,
-            pinned: pinned.0.clone(),
-        });
-    }
-    let (code, compiled_in) = match known.get(&found) {
-        Some(code) => (Arc::clone(code), None),
-        None => {
-            let started = Instant::now();
-            let code = Arc::new(Code::of(engine, shipped)?);
-            (code, Some(started.elapsed()))
-        }
-    };
-    known.insert(found, Arc::clone(&code));
-    let plugin = Plugin::set_up(engine, entry, code)?;
-    Ok(Plugin {
-        compiled_in,
-        ..plugin
-    })
 }
 
 /// Commits or rolls back. A denial denies whatever the policy is.

@@ -35,8 +35,8 @@ pub use self::slot::{FailedReload, Serving, Slot};
 const NAME: &str = "plugins";
 /// A directory that cannot be read is tried again after this, and then in growing pauses up to the scan's interval.
 const BACKOFF_BASE: Duration = Duration::from_millis(500);
-/// Twenty plugins compile in seconds; a build that takes longer than this is given up.
-const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
+/// A build ends by itself when its time is over, but not before what it compiles at that moment; then comes this.
+const BUILD_GRACE: Duration = Duration::from_secs(60);
 
 /// Loads the chain of a directory, and again whenever the directory changes.
 pub struct Loader {
@@ -50,6 +50,8 @@ pub struct Loader {
     pub watch: Watch,
     /// How often the directory is read though no change was noticed.
     pub scan_interval: Duration,
+    /// How long building and proving a chain may take.
+    pub build_timeout: Duration,
     /// Told of every attempt, after the slot holds what came of it.
     pub tell: Arc<dyn Fn(&Reload) + Send + Sync>,
     /// The loop's metrics.
@@ -194,13 +196,18 @@ impl Loader {
         let storage = Snapshots {
             attempts: attempts.clone(),
         };
-        let handler = Builder::new(self.engine, attempts, self.scan_interval);
+        let handler = Builder::new(
+            self.engine,
+            attempts,
+            self.scan_interval,
+            self.build_timeout,
+        );
         let options = Options {
             workers: NonZeroUsize::MIN,
             resync_interval: Some(self.scan_interval),
             backoff_base: BACKOFF_BASE.min(self.scan_interval),
             backoff_cap: self.scan_interval,
-            handle_timeout: BUILD_TIMEOUT,
+            handle_timeout: self.build_timeout.saturating_add(BUILD_GRACE),
             ..Options::default()
         };
         let control = ControlLoop {

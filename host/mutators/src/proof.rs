@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, Outcome, PluginRun, Rejected, Selection};
+use crate::chain::{Chain, Outcome, PluginRun, Rejected, Selection, Until};
 use crate::plugin::Plugin;
 use crate::request::Request;
+use crate::sandbox::Failure;
 
 /// Pods as people write them: the least there can be, one with everything that plugins look at, and one that breaks rules.
 const SAMPLES: [(&str, &str); 3] = [
@@ -72,6 +73,11 @@ impl Chain {
     /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well; what shows on several
     /// sample pods is told once.
     pub fn prove(&self) -> Vec<ProofFailure> {
+        self.prove_until(Until::DONE)
+    }
+
+    /// As [`Self::prove`], in bounded time; what was not tried in it is a failure.
+    pub(crate) fn prove_until(&self, until: Until) -> Vec<ProofFailure> {
         let mut failures: Vec<ProofFailure> = Vec::new();
         for (sample, text) in SAMPLES {
             let pod: Value =
@@ -79,17 +85,21 @@ impl Chain {
             for plugin in &self.plugins {
                 let name = Some(plugin.name.clone());
                 if failures.iter().all(|failure| failure.plugin != name) {
-                    let run = |pod: Value| self.run_alone(plugin, pod);
+                    let run = |pod: Value| self.run_alone(plugin, pod, until);
                     let problem = try_pod(&pod, run, plugin.idempotent, |paths| {
                         ProofProblem::NotIdempotent { paths }
                     });
                     failures.extend(problem.map(|problem| failed(name, sample, problem)));
                 }
+                // One that was not tried is enough to tell.
+                if until.is_over() && !failures.is_empty() {
+                    return failures;
+                }
             }
             // What a plugin does wrong alone it does wrong in the chain too.
             if failures.is_empty() {
                 let idempotent = self.plugins.iter().all(|plugin| plugin.idempotent);
-                let run = |pod: Value| self.run_all(pod);
+                let run = |pod: Value| self.run_all(pod, until);
                 let problem = try_pod(&pod, run, idempotent, |paths| ProofProblem::Undoing {
                     paths,
                 });
@@ -99,8 +109,8 @@ impl Chain {
         failures
     }
 
-    fn run_alone(&self, plugin: &Plugin, pod: Value) -> Run {
-        let (pod, run) = self.run(plugin, pod, &Arc::new(request()), Selection::Every)?;
+    fn run_alone(&self, plugin: &Plugin, pod: Value, until: Until) -> Run {
+        let (pod, run) = self.run(plugin, pod, &Arc::new(request()), Selection::Every(until))?;
         stop_at_failure(&run)?;
         Ok((
             pod,
@@ -108,8 +118,8 @@ impl Chain {
         ))
     }
 
-    fn run_all(&self, pod: Value) -> Run {
-        let mutation = self.mutate_selected(pod, &request(), Selection::Every)?;
+    fn run_all(&self, pod: Value, until: Until) -> Run {
+        let mutation = self.mutate_selected(pod, &request(), Selection::Every(until))?;
         mutation.runs.iter().try_for_each(stop_at_failure)?;
         let by_plugin = |run: &PluginRun| -> Vec<String> {
             run.writes
@@ -173,6 +183,10 @@ fn try_pod(
     match run(result) {
         Ok((_, paths)) if paths.is_empty() => None,
         Ok((_, paths)) => Some(not_idempotent(paths)),
+        Err(Rejected::Failed {
+            failure: Failure::NoTimeLeft,
+            ..
+        }) => Some(ProofProblem::Failed(Failure::NoTimeLeft.to_string())),
         Err(rejected) => Some(ProofProblem::RejectsOwnResult(rejected.to_string())),
     }
 }

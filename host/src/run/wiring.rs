@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::process;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
@@ -32,6 +33,9 @@ use crate::cli::{OwnPodArguments, RunArguments};
 const MAX_PERMITS: usize = 4;
 /// A plugin that is proved before it serves takes one, perhaps for seconds. Pods must not wait for it, on one processor neither.
 const MIN_PERMITS: usize = 2;
+
+/// Twenty plugins compile in seconds, and are proved in a fraction of one.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
 
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -158,6 +162,7 @@ fn loading(
         slot: Arc::clone(&state.slot),
         watch: Watch::Notified,
         scan_interval: arguments.plugins_scan,
+        build_timeout: BUILD_TIMEOUT,
         tell: Arc::new(move |reload| reloads.tell(reload)),
         recorder,
     };

@@ -82,6 +82,7 @@ impl Stand {
             slot: Arc::clone(&slot),
             watch: Watch::Notified,
             scan_interval: Duration::from_secs(15),
+            build_timeout: PATIENCE,
             tell: Arc::new(|_| {}),
             recorder: Arc::new(NoRecorder),
         };

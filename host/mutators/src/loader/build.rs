@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::identity::{Content, Directory};
 use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError};
-use crate::chain::Chain;
+use crate::chain::{Chain, Until};
 use crate::engine::Engine;
 
 /// What was refused is built again now and then, for a machine that stood still makes plugins miss their time; in doubling
@@ -23,6 +23,7 @@ pub(super) struct Builder {
     engine: Arc<Engine>,
     attempts: Attempts,
     first_pause: Duration,
+    timeout: Duration,
     seen: Mutex<Seen>,
 }
 
@@ -42,11 +43,17 @@ struct Refused {
 }
 
 impl Builder {
-    pub(super) fn new(engine: Arc<Engine>, attempts: Attempts, first_pause: Duration) -> Self {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        attempts: Attempts,
+        first_pause: Duration,
+        timeout: Duration,
+    ) -> Self {
         Self {
             engine,
             attempts,
             first_pause,
+            timeout,
             seen: Mutex::default(),
         }
     }
@@ -109,7 +116,9 @@ impl Handler<Directory, Result<Bundle, BundleError>> for Builder {
         let started = Instant::now();
         let (engine, directory) = (Arc::clone(&self.engine), id.path().to_owned());
         let serving = self.attempts.slot.serving().chain.clone();
-        let building = spawn_blocking(move || build(&engine, serving.as_deref(), &directory, read));
+        let until = Until::after(self.timeout);
+        let building =
+            spawn_blocking(move || build(&engine, serving.as_deref(), &directory, read, until));
         let built = tokio::select! {
             built = building => built,
             // A chain that is half built has nothing to finish.
@@ -124,27 +133,25 @@ impl Handler<Directory, Result<Bundle, BundleError>> for Builder {
     }
 }
 
-/// Everything that is asked of a chain before it serves; blocks for as long as that takes.
+/// Everything that is asked of a chain before it serves; blocks for as long as that takes, and not much longer than it may.
 fn build(
     engine: &Arc<Engine>,
     serving: Option<&Chain>,
     directory: &Path,
     read: Result<Bundle, BundleError>,
+    until: Until,
 ) -> Result<Chain, LoadError> {
     let directory = || PathBuf::from(directory);
     let bundle = read.map_err(|error| LoadError::Bundle {
         directory: directory(),
         error,
     })?;
-    let chain = match serving {
-        Some(serving) => Chain::load_after(serving, &bundle),
-        None => Chain::load(engine, &bundle),
-    };
+    let chain = Chain::load_until(engine, serving, &bundle, until);
     let chain = chain.map_err(|error| LoadError::Chain {
         directory: directory(),
         error,
     })?;
-    let failures = chain.prove();
+    let failures = chain.prove_until(until);
     if failures.is_empty() {
         return Ok(chain);
     }

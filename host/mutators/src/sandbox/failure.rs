@@ -37,10 +37,15 @@ pub enum Failure {
     /// It broke the rules of the contract: text that is not UTF-8, memory that is not its own.
     #[error("it passed something that is not of the contract: {0}")]
     BrokeContract(String),
+    /// It was not called: the time for building its chain was over.
+    #[error(
+        "it was not tried, since building the chain takes too long; lower `limits.timeout` of slow plugins"
+    )]
+    NoTimeLeft,
 }
 
 impl Failure {
-    /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap` or `contract`.
+    /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap`, `contract` or `no_time`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Reported(_) => "reported",
@@ -50,6 +55,7 @@ impl Failure {
             Self::OverLimit(_) => "limit",
             Self::Trapped(_) => "trap",
             Self::BrokeContract(_) => "contract",
+            Self::NoTimeLeft => "no_time",
         }
     }
 

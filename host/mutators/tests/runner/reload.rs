@@ -30,6 +30,10 @@ struct Loading {
 
 impl Loading {
     fn of(path: &Path, watch: Watch, scan_interval: Duration) -> Self {
+        Self::within(PATIENCE, path, watch, scan_interval)
+    }
+
+    fn within(build_timeout: Duration, path: &Path, watch: Watch, scan_interval: Duration) -> Self {
         let (slot, told, stop) = (
             Arc::<Slot>::default(),
             Arc::default(),
@@ -42,6 +46,7 @@ impl Loading {
             slot: Arc::clone(&slot),
             watch,
             scan_interval,
+            build_timeout,
             tell: Arc::new(move |reload| {
                 list.lock()
                     .expect("no test panics in it")
@@ -518,6 +523,32 @@ fn a_plugin_may_say_that_it_is_not_idempotent() {
     let loading = Loading::watching(bundle.path());
     assert_eq!(loading.error(), None);
     loading.tells(&["success"]);
+}
+
+#[test]
+fn a_chain_that_takes_too_long_is_given_up_and_told() {
+    let volume = Volume::new(&bundle("one"));
+    let timeout = PATIENCE / 6;
+    let loading = Loading::within(timeout, volume.path(), Watch::Notified, SELDOM);
+    loading.waits_until_it_serves("one");
+    // Each of them takes a second, twice, which makes four times the patience of this test.
+    let slow = |number| format!("{{ name: slow-{number}, file: slow.wasm }}");
+    let slow: Vec<String> = (0..60).map(slow).collect();
+    volume.update(
+        &Files::from([
+            (
+                "chain.yaml".to_owned(),
+                manifest(&format!("[{}]", slow.join(", "))),
+            ),
+            ("slow.wasm".to_owned(), plugin("endless-loop")),
+        ]),
+        |_| {},
+    );
+    loading.waits_until_it_refuses("ran longer than its limit of 1 s");
+    loading.tells(&["success", "unproven"]);
+    assert_eq!(loading.serves().as_deref(), Ok("\"one\""));
+    volume.update(&bundle("two"), |_| {});
+    loading.waits_until_it_serves("two");
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Loading {
             slot: Arc::clone(&slot),
             watch: Watch::Notified,
             scan_interval: PATIENCE,
+            build_timeout: PATIENCE,
             tell: Arc::new(move |reload| {
                 let chain = match reload {
                     Reload::Swapped { chain, .. } => Arc::downgrade(chain),

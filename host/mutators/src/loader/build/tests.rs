@@ -12,7 +12,7 @@ fn builder() -> Builder {
         slot: Arc::<Slot>::default(),
         tell: Arc::new(|_| {}),
     };
-    Builder::new(engine, attempts, FIRST)
+    Builder::new(engine, attempts, FIRST, FIRST)
 }
 
 fn empty(comment: &str) -> Result<Bundle, BundleError> {

@@ -1,0 +1,130 @@
+//! Makes a chain of a bundle.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Chain, ChainError, digest};
+use crate::bundle::Bundle;
+use crate::engine::Engine;
+use crate::manifest::Entry;
+use crate::plugin::{Code, Plugin, PluginError};
+use crate::sandbox::Failure;
+
+/// When to give up building a chain. Each call is bounded, and yet a chain of many slow plugins would take hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Until(Option<Instant>);
+
+impl Until {
+    /// Somebody waits for it, and can give up by himself.
+    pub(crate) const DONE: Self = Self(None);
+
+    pub(crate) fn after(time: Duration) -> Self {
+        Self(Instant::now().checked_add(time))
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        self.0.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+impl Chain {
+    /// Checks and compiles every plugin of a bundle. Proves nothing of what they do: see [`Self::prove`].
+    ///
+    /// # Errors
+    /// If any plugin cannot run here as the manifest asks.
+    pub fn load(engine: &Arc<Engine>, bundle: &Bundle) -> Result<Self, ChainError> {
+        Self::load_with(engine, bundle, BTreeMap::new(), Until::DONE)
+    }
+
+    /// As [`Self::load`], without compiling again what an earlier chain of the same engine has compiled.
+    ///
+    /// # Errors
+    /// If any plugin cannot run here as the manifest asks.
+    pub fn load_after(earlier: &Self, bundle: &Bundle) -> Result<Self, ChainError> {
+        Self::load_with(&earlier.engine, bundle, earlier.codes(), Until::DONE)
+    }
+
+    /// As [`Self::load_after`] if there is an earlier chain, in bounded time.
+    pub(crate) fn load_until(
+        engine: &Arc<Engine>,
+        earlier: Option<&Self>,
+        bundle: &Bundle,
+        until: Until,
+    ) -> Result<Self, ChainError> {
+        let known = earlier.map(Self::codes).unwrap_or_default();
+        Self::load_with(engine, bundle, known, until)
+    }
+
+    /// What it has compiled, by the digests of the files.
+    fn codes(&self) -> BTreeMap<String, Arc<Code>> {
+        let codes = self
+            .plugins
+            .iter()
+            .map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
+        codes.collect()
+    }
+
+    fn load_with(
+        engine: &Arc<Engine>,
+        bundle: &Bundle,
+        mut known: BTreeMap<String, Arc<Code>>,
+        until: Until,
+    ) -> Result<Self, ChainError> {
+        let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
+        for entry in &bundle.manifest.plugins {
+            let loaded = if until.is_over() {
+                Err(PluginError::Describe(Failure::NoTimeLeft))
+            } else {
+                load_plugin(engine, bundle, entry, &mut known)
+            };
+            let plugin = loaded.map_err(|problem| ChainError {
+                plugin: entry.name.value.0.clone(),
+                file: entry.file.0.clone(),
+                line: entry.line(),
+                problem: Box::new(problem),
+            })?;
+            plugins.push(plugin);
+        }
+        let digest = digest::of(&plugins);
+        Ok(Self {
+            engine: Arc::clone(engine),
+            plugins,
+            digest,
+        })
+    }
+}
+
+fn load_plugin(
+    engine: &Engine,
+    bundle: &Bundle,
+    entry: &Entry,
+    known: &mut BTreeMap<String, Arc<Code>>,
+) -> Result<Plugin, PluginError> {
+    let shipped = bundle
+        .files
+        .get(&entry.file)
+        .map(|bytes| &**bytes)
+        .unwrap_or_default();
+    let found = crate::file::sha256(shipped);
+    if let Some(pinned) = entry.sha256.as_ref().filter(|pinned| pinned.0 != found) {
+        return Err(PluginError::Pin {
+            found,
+            pinned: pinned.0.clone(),
+        });
+    }
+    let (code, compiled_in) = match known.get(&found) {
+        Some(code) => (Arc::clone(code), None),
+        None => {
+            let started = Instant::now();
+            let code = Arc::new(Code::of(engine, shipped)?);
+            (code, Some(started.elapsed()))
+        }
+    };
+    known.insert(found, Arc::clone(&code));
+    let plugin = Plugin::set_up(engine, entry, code)?;
+    Ok(Plugin {
+        compiled_in,
+        ..plugin
+    })
+}
