@@ -169,6 +169,23 @@ async fn a_lost_lock_cancels_the_handler_and_drops_it_before_the_lock_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_done_while_the_lock_was_lost_counts_as_failed() {
+    let world = World::new([1]);
+    let watched = Watched::default();
+    let lost = watched.lost.clone();
+    let mut control_loop = looking_at(&world, move |_, _| {
+        lost.cancel();
+        future::ready(settled())
+    });
+    control_loop.options.max_retries = Some(0);
+    control_loop.locker = locker(&world, &watched);
+    let running = start(control_loop);
+    sleep(secs(60)).await;
+    running.stop().await;
+    assert_eq!(world.count(|one| *one == Measurement::Dropped), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_guard_is_retired_after_a_clean_delete_alone_and_its_fence_is_told() {
     for (present, works, end) in [
         (true, true, "released"),

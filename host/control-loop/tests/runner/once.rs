@@ -113,3 +113,34 @@ async fn after_two_seconds_it_runs_again_and_a_hint_brings_that_forward() {
     assert_eq!(running.stop().await.queued, 1);
     assert_eq!(world.times(1)[3..], [ms(4500), ms(6500)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_due_while_the_workers_are_busy_is_counted_as_ready() {
+    let world = World::new([1, 2]);
+    let mut control_loop = looking_at(&world, |_, id| async move {
+        if id == 1 {
+            return Ok(Next::After(secs(1)));
+        }
+        sleep(secs(10)).await;
+        settled()
+    });
+    control_loop.options.workers = NonZeroUsize::MIN;
+    let running = start(control_loop);
+    let depth = || {
+        let log = world.log();
+        let told = log.measured.iter().rev().find_map(|one| match one {
+            Measurement::QueueDepth(ids) => Some(*ids),
+            _ => None,
+        });
+        told.expect("the depth was told")
+    };
+    sleep(ms(500)).await;
+    assert_eq!(depth(), 0);
+    sleep(secs(1)).await;
+    assert_eq!(depth(), 1);
+    sleep(secs(10)).await;
+    assert_eq!(depth(), 0);
+    running.stop().await;
+    let waited = |one: &Measurement| *one == Measurement::QueuedDuration(secs(9));
+    assert_eq!(world.count(waited), 1);
+}

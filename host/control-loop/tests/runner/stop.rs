@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt, future, stream};
 use podloom_control_loop::{BoxError, Measurement, Next, Report, storage_fn, watched_source_fn};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     World, control_loop, eventually, failed, handler, looking_at, ms, secs, settled, source, start,
@@ -84,6 +85,27 @@ async fn what_did_not_reach_its_handler_ends_at_once_and_is_queued() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_read_when_the_loop_stops_is_not_handled() {
+    let world = World::new([1]);
+    let stop = CancellationToken::new();
+    let stops = stop.clone();
+    let storage = storage_fn(move |_, id: u32| {
+        stops.cancel();
+        future::ready(Ok(Some(id)))
+    });
+    let handler = handler(&world, |_, _| async { settled() });
+    let report = control_loop(&world, source(&world), storage, handler)
+        .run(stop)
+        .await;
+    let expected = Report {
+        queued: 1,
+        ..Report::default()
+    };
+    assert_eq!(report, expected);
+    assert!(world.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_waits_fails_or_became_dirty_is_queued_too() {
     let world = World::new(0..6);
     let mut control_loop = looking_at(&world, |_, id| async move {
@@ -148,10 +170,11 @@ async fn the_source_is_dropped_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_is_dropped_leaves_nothing_behind() {
-    let world = World::new(0..4);
+    let world = World::new(0..7);
     let running = start(looking_at(&world, |_, _| future::pending()));
     sleep(secs(1)).await;
     assert_eq!(world.log().running.len(), 4);
+    assert_eq!(world.count(|one| *one == Measurement::QueueDepth(3)), 1);
     running.drop().await;
     eventually("its tasks are gone", || world.log().running.is_empty()).await;
     // The world is held by this test, and by what is left of the loop.
@@ -170,7 +193,7 @@ async fn a_loop_that_is_dropped_leaves_nothing_behind() {
 async fn a_loop_that_was_stopped_before_it_began_does_nothing() {
     let world = World::new([1]);
     let control_loop = looking_at(&world, |_, _| async { settled() });
-    let stop = tokio_util::sync::CancellationToken::new();
+    let stop = CancellationToken::new();
     stop.cancel();
     assert_eq!(control_loop.run(stop).await, Report::default());
     assert!(world.log().gets.is_empty());
