@@ -25,7 +25,7 @@ pub(super) struct Directories {
 
 /// The watch that is open.
 struct Current {
-    /// What is watched; the path may lead to another directory by now.
+    /// What is watched; the path may lead to another directory by now. None if nothing could be watched.
     inode: Option<Inode>,
     lost: CancellationToken,
 }
@@ -42,13 +42,28 @@ impl Directories {
         }
     }
 
-    /// A directory that was put in the place of the one that is watched is watched from now on.
+    /// A directory that was put in the place of the one that is watched is watched from now on; so is one that could not be
+    /// watched, as soon as it can.
     fn leave_what_was_replaced(&self) {
-        let now = inode(self.directory.path());
+        let path = self.directory.path();
+        let now = inode(path);
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(current) = current.as_ref().filter(|current| current.inode != now) {
+        if let Some(current) = current.as_ref().filter(|current| current.inode != now)
+            // Tried here, for the loop would warn of each try.
+            && (current.inode.is_some() || can_watch(path))
+        {
             current.lost.cancel();
         }
+    }
+
+    /// Hears nothing, until the directory can be watched or never.
+    fn hear_nothing(&self) -> BoxStream<'static, Result<Directory, BoxError>> {
+        let lost = CancellationToken::new();
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Current {
+            inode: None,
+            lost: lost.clone(),
+        });
+        stream::pending().take_until(lost.cancelled_owned()).boxed()
     }
 
     fn open(&self) -> notify::Result<BoxStream<'static, Result<Directory, BoxError>>> {
@@ -104,7 +119,7 @@ impl Source<Directory> for Directories {
                     directory = %self.directory, %error,
                     "the file system does not tell of changes, they are found by the scan alone"
                 );
-                Ok(stream::pending().boxed())
+                Ok(self.hear_nothing())
             }
         }
     }
@@ -135,6 +150,13 @@ fn meaning(directory: &Path, told: &notify::Result<Event>) -> Meaning {
         EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if itself => Meaning::Lost,
         _ => Meaning::Changed,
     }
+}
+
+fn can_watch(path: &Path) -> bool {
+    let watcher = notify::recommended_watcher(|_: notify::Result<Event>| {});
+    watcher
+        .and_then(|mut watcher| watcher.watch(path, RecursiveMode::NonRecursive))
+        .is_ok()
 }
 
 fn inode(path: &Path) -> Option<Inode> {

@@ -5,7 +5,11 @@ use notify::event::{
     ModifyKind, RemoveKind, RenameMode,
 };
 
-use super::{Meaning, meaning};
+use futures::{FutureExt, StreamExt};
+use podloom_control_loop::{Ctx, Source};
+use tempfile::TempDir;
+
+use super::{Directories, Directory, Meaning, Watch, meaning};
 
 const DIRECTORY: &str = "/plugins";
 
@@ -76,4 +80,32 @@ fn what_was_not_told_is_looked_for() {
     assert_eq!(meaning(directory, &Ok(overflow)), Meaning::Changed);
     let failed = Err(notify::Error::generic("the queue was full"));
     assert_eq!(meaning(directory, &failed), Meaning::Changed);
+}
+
+#[tokio::test]
+async fn a_directory_that_could_not_be_watched_is_watched_as_soon_as_it_can() {
+    let above = TempDir::new().expect("a directory");
+    let path = above.path().join("plugins");
+    std::os::unix::fs::symlink(&path, &path).expect("a link to itself");
+    let (source, ctx) = (
+        Directories::new(Directory::new(&path), Watch::Notified),
+        Ctx::default(),
+    );
+    let mut silent = source
+        .watch(&ctx)
+        .await
+        .expect("no error to be told again and again");
+    source.list(&ctx).await.expect("the directory");
+    assert!(silent.next().now_or_never().is_none(), "it is left alone");
+
+    std::fs::remove_file(&path).expect("the link");
+    std::fs::create_dir(&path).expect("a directory");
+    source.list(&ctx).await.expect("the directory");
+    let end = silent.next().now_or_never();
+    assert!(matches!(end, Some(None)), "it ends, to be opened anew");
+    let mut hints = source.watch(&ctx).await.expect("a watch");
+    source.list(&ctx).await.expect("the directory");
+    std::fs::write(path.join("chain.yaml"), "").expect("a file");
+    let hint = hints.next().await.expect("it goes on");
+    assert_eq!(hint.expect("a hint").path(), path);
 }
