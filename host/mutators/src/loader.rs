@@ -5,6 +5,7 @@
 //! Whatever goes wrong, the last good chain keeps serving.
 
 mod build;
+mod disk;
 mod identity;
 mod slot;
 mod snapshot;
@@ -19,6 +20,7 @@ use podloom_control_loop::{ControlLoop, Options, Recorder};
 use tokio_util::sync::CancellationToken;
 
 use self::build::Builder;
+use self::disk::Disk;
 use self::identity::Directory;
 use self::snapshot::Snapshots;
 use self::watch::Directories;
@@ -192,8 +194,10 @@ impl Loader {
             slot: Arc::clone(&self.slot),
             tell: self.tell,
         };
-        let source = Directories::new(directory, self.watch);
+        let disk = Disk::default();
+        let source = Directories::new(directory, self.watch, disk.clone());
         let storage = Snapshots {
+            disk,
             attempts: attempts.clone(),
         };
         let handler = Builder::new(

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use podloom_control_loop::{BoxError, Ctx, Storage};
-use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::disk::Disk;
 use super::identity::Directory;
 use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError, SWAPPED};
@@ -19,9 +20,12 @@ use crate::bundle::{Bundle, BundleError, SWAPPED};
 const QUIET: Duration = Duration::from_millis(250);
 /// A directory that is written to without end is given up until the next look.
 const ATTEMPTS: usize = 20;
+/// A disk that takes longer does not answer. It is told here, so before the loop itself gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The storage of the loop.
 pub(super) struct Snapshots {
+    pub(super) disk: Disk,
     pub(super) attempts: Attempts,
 }
 
@@ -31,7 +35,10 @@ impl Storage<Directory> for Snapshots {
 
     /// A directory that cannot be read is an error, to be tried again; it is never absent, for the last good chain stays.
     async fn get(&self, _: &Ctx, id: &Directory) -> Result<Option<Self::Object>, BoxError> {
-        let read = read(id.path()).await?;
+        let read = match timeout(PATIENCE, read(&self.disk, id.path())).await {
+            Ok(read) => read?,
+            Err(_) => Err(silent(id.path())),
+        };
         match read {
             Err(error) if error.is_of_the_disk() => {
                 let error = Arc::new(LoadError::Unreadable {
@@ -46,18 +53,26 @@ impl Storage<Directory> for Snapshots {
     }
 }
 
+fn silent(directory: &Path) -> BundleError {
+    let why = "the disk does not answer";
+    BundleError::Open {
+        path: directory.to_owned(),
+        source: io::Error::new(io::ErrorKind::TimedOut, why),
+    }
+}
+
 /// Reads a volume that is swapped as a whole at once, and any other directory once it is quiet.
-async fn read(directory: &Path) -> Result<Result<Bundle, BundleError>, BoxError> {
+async fn read(disk: &Disk, directory: &Path) -> Result<Result<Bundle, BundleError>, BoxError> {
     for _ in 0..ATTEMPTS {
-        let before = on_disk(directory, |directory| Files::of(&directory)).await?;
+        let path = directory.to_owned();
+        let before = disk.look(move || Files::of(&path)).await?;
+        let path = directory.to_owned();
         if let Ok(Files::Swapped) = before {
-            return on_disk(directory, |directory| Bundle::read(&directory)).await;
+            return disk.look(move || Bundle::read(&path)).await;
         }
         tokio::time::sleep(QUIET).await;
-        let (read, after) = on_disk(directory, |directory| {
-            (Bundle::read(&directory), Files::of(&directory))
-        })
-        .await?;
+        let look = move || (Bundle::read(&path), Files::of(&path));
+        let (read, after) = disk.look(look).await?;
         if is_quiet(&before, &after) {
             return Ok(read);
         }
@@ -74,14 +89,6 @@ fn is_quiet(before: &io::Result<Files>, after: &io::Result<Files>) -> bool {
         (Err(_), Err(_)) => true,
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
     }
-}
-
-async fn on_disk<T: Send + 'static>(
-    directory: &Path,
-    work: impl FnOnce(PathBuf) -> T + Send + 'static,
-) -> Result<T, BoxError> {
-    let directory = directory.to_owned();
-    Ok(spawn_blocking(move || work(directory)).await?)
 }
 
 /// What can be seen of a directory without reading its files.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Watch;
+use super::disk::Disk;
 use super::identity::Directory;
 
 /// The source of the loop. The directory itself is watched, never the files in it: what the kubelet swaps away takes the watch
@@ -20,10 +21,12 @@ use super::identity::Directory;
 pub(super) struct Directories {
     directory: Directory,
     watch: Watch,
+    disk: Disk,
     current: Mutex<Option<Current>>,
 }
 
 /// The watch that is open.
+#[derive(Clone)]
 struct Current {
     /// What is watched; the path may lead to another directory by now. None if nothing could be watched.
     inode: Option<Inode>,
@@ -34,73 +37,83 @@ struct Current {
 type Inode = (u64, u64);
 
 impl Directories {
-    pub(super) fn new(directory: Directory, watch: Watch) -> Self {
+    pub(super) fn new(directory: Directory, watch: Watch, disk: Disk) -> Self {
         Self {
             directory,
             watch,
+            disk,
             current: Mutex::new(None),
         }
     }
 
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A directory that was put in the place of the one that is watched is watched from now on; so is one that could not be
     /// watched, as soon as it can.
-    fn leave_what_was_replaced(&self) {
-        let path = self.directory.path();
-        let now = inode(path);
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(current) = current.as_ref().filter(|current| current.inode != now)
+    async fn leave_what_was_replaced(&self) -> Result<(), BoxError> {
+        let Some(current) = self.current().clone() else {
+            return Ok(());
+        };
+        let (directory, watched) = (self.directory.clone(), current.inode);
+        let is_replaced = move || {
             // Tried here, for the loop would warn of each try.
-            && (current.inode.is_some() || can_watch(path))
-        {
+            inode(directory.path()) != watched && (watched.is_some() || can_watch(directory.path()))
+        };
+        if self.disk.look(is_replaced).await? {
             current.lost.cancel();
         }
+        Ok(())
     }
 
     /// Hears nothing, until the directory can be watched or never.
     fn hear_nothing(&self) -> BoxStream<'static, Result<Directory, BoxError>> {
         let lost = CancellationToken::new();
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Current {
+        *self.current() = Some(Current {
             inode: None,
             lost: lost.clone(),
         });
         stream::pending().take_until(lost.cancelled_owned()).boxed()
     }
+}
 
-    fn open(&self) -> notify::Result<BoxStream<'static, Result<Directory, BoxError>>> {
-        // What is told names absolute paths, and is compared with this one.
-        let path = &std::path::absolute(self.directory.path())?;
-        let (hints, heard) = mpsc::channel(1);
-        let lost = CancellationToken::new();
-        let (watched, ends) = (path.clone(), lost.clone());
-        let mut watcher = notify::recommended_watcher(move |told| {
-            match meaning(&watched, &told) {
-                Meaning::Nothing => {}
-                // One hint that waits is as good as many.
-                Meaning::Changed => drop(hints.try_send(())),
-                Meaning::Lost => ends.cancel(),
-            }
-        })?;
-        let current = Current {
-            inode: inode(path),
-            lost: lost.clone(),
-        };
-        watcher.watch(path, RecursiveMode::NonRecursive)?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(current);
-        let directory = self.directory.clone();
-        // The watch ends with the stream, which owns the watcher.
-        let hints = stream::unfold((heard, watcher), |(mut heard, watcher)| async {
-            heard.recv().await.map(|()| ((), (heard, watcher)))
-        });
-        Ok(hints
-            .map(move |()| Ok(directory.clone()))
-            .take_until(lost.cancelled_owned())
-            .boxed())
-    }
+/// What is heard of a directory from now on.
+type Heard = (Current, BoxStream<'static, Result<Directory, BoxError>>);
+
+fn open(directory: &Directory) -> notify::Result<Heard> {
+    // What is told names absolute paths, and is compared with this one.
+    let path = &std::path::absolute(directory.path())?;
+    let (hints, heard) = mpsc::channel(1);
+    let lost = CancellationToken::new();
+    let (watched, ends) = (path.clone(), lost.clone());
+    let mut watcher = notify::recommended_watcher(move |told| {
+        match meaning(&watched, &told) {
+            Meaning::Nothing => {}
+            // One hint that waits is as good as many.
+            Meaning::Changed => drop(hints.try_send(())),
+            Meaning::Lost => ends.cancel(),
+        }
+    })?;
+    let current = Current {
+        inode: inode(path),
+        lost: lost.clone(),
+    };
+    watcher.watch(path, RecursiveMode::NonRecursive)?;
+    let directory = directory.clone();
+    // The watch ends with the stream, which owns the watcher.
+    let hints = stream::unfold((heard, watcher), |(mut heard, watcher)| async {
+        heard.recv().await.map(|()| ((), (heard, watcher)))
+    });
+    let hints = hints
+        .map(move |()| Ok(directory.clone()))
+        .take_until(lost.cancelled_owned());
+    Ok((current, hints.boxed()))
 }
 
 impl Source<Directory> for Directories {
     async fn list(&self, _: &Ctx) -> Result<Vec<Directory>, BoxError> {
-        self.leave_what_was_replaced();
+        self.leave_what_was_replaced().await?;
         Ok(vec![self.directory.clone()])
     }
 
@@ -111,8 +124,12 @@ impl Source<Directory> for Directories {
         if self.watch == Watch::Scanned {
             return Ok(stream::pending().boxed());
         }
-        match self.open() {
-            Ok(hints) => Ok(hints),
+        let directory = self.directory.clone();
+        match self.disk.look(move || open(&directory)).await? {
+            Ok((current, hints)) => {
+                *self.current() = Some(current);
+                Ok(hints)
+            }
             Err(error) if matches!(error.kind, ErrorKind::PathNotFound) => Err(error.into()),
             Err(error) => {
                 tracing::warn!(

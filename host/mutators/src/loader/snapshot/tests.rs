@@ -4,6 +4,8 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 use super::*;
+use crate::loader::Slot;
+use crate::loader::disk::tests::hang;
 
 /// A directory with one file of this content, that was written at the beginning of time.
 fn holding(content: &str) -> TempDir {
@@ -46,4 +48,31 @@ fn a_directory_that_came_or_went_is_looked_at_again() {
     assert!(is_quiet(&missing(), &missing()));
     assert!(!is_quiet(&missing(), &found()));
     assert!(!is_quiet(&found(), &missing()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_does_not_answer_is_told() {
+    let (slot, disk) = (Arc::<Slot>::default(), Disk::default());
+    let attempts = Attempts {
+        slot: Arc::clone(&slot),
+        tell: Arc::new(|_| {}),
+    };
+    let storage = Snapshots {
+        disk: disk.clone(),
+        attempts,
+    };
+    let _hangs = hang(&disk).await;
+    let got = storage
+        .get(&Ctx::default(), &Directory::new(Path::new("/plugins")))
+        .await;
+    assert!(got.is_err(), "it is tried again");
+    let told = slot
+        .serving()
+        .failed
+        .as_ref()
+        .map(|failed| failed.error.to_string());
+    assert_eq!(
+        told.as_deref(),
+        Some("cannot open the plugin directory /plugins: the disk does not answer")
+    );
 }
