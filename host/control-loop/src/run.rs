@@ -119,6 +119,8 @@ where
     /// Gives every free worker an id.
     fn keep_busy(&mut self) {
         let now = Instant::now();
+        // Also when nobody is free: a wake-up that lies in the past would keep the loop spinning.
+        self.queue.advance(now);
         while self.workers.len() < self.shared.options.workers.get()
             && let Some(popped) = self.queue.pop(now)
         {
@@ -131,7 +133,7 @@ where
             let task = self.workers.spawn(work);
             self.running.insert(task.id(), popped);
         }
-        self.measure(now);
+        self.measure();
     }
 
     /// Takes what the source says into the queue.
@@ -163,12 +165,11 @@ where
             end if end.is_halted() => return Some((popped, work)),
             End::Failed(..) => Ended::Failed,
         };
-        let now = Instant::now();
-        let fate = self.queue.done(&popped.id, ended, now);
+        let fate = self.queue.done(&popped.id, ended, Instant::now());
         if let End::Failed(step, failure) = &work.end {
             self.tell_failure(&popped, *step, failure, fate);
         }
-        self.measure(now);
+        self.measure();
         Some((popped, work))
     }
 
@@ -214,8 +215,7 @@ where
     }
 
     /// Tells the recorder what became ready and what the gauges show.
-    fn measure(&mut self, now: Instant) {
-        self.queue.advance(now);
+    fn measure(&mut self) {
         let queued = self.queue.take_became_ready();
         let shows = (self.queue.ready(), self.workers.len());
         if queued == 0 && shows == self.shown {
