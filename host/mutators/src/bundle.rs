@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::limits::{MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
+use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
 use crate::manifest::{Entry, FileName, MANIFEST, Manifest, ManifestError};
 use crate::text;
 
@@ -84,6 +84,20 @@ pub enum BundleError {
     )]
     TooLarge {
         /// The plugin.
+        plugin: String,
+        /// Its file.
+        file: String,
+        /// Where the manifest says so.
+        line: u64,
+    },
+    /// The plugins' files together are too large.
+    #[error(
+        "{MANIFEST}:{line}: with the file {file} of plugin {plugin} the bundle is larger than {}; compress its plugins, or \
+         leave some out",
+        show_bytes(BUNDLE_BYTES)
+    )]
+    TooLargeInAll {
+        /// The first plugin that is too much.
         plugin: String,
         /// Its file.
         file: String,
@@ -231,11 +245,21 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
     };
     let text: Arc<[u8]> = text.ok_or(ManifestError::TooLarge).map_err(wrong)?.into();
     let manifest = Manifest::parse(&text).map_err(wrong)?;
-    let mut files = BTreeMap::new();
+    let (mut files, mut bytes) = (BTreeMap::new(), 0_usize);
     for entry in &manifest.plugins {
-        if !files.contains_key(&entry.file) {
-            files.insert(entry.file.clone(), read_plugin(root, entry)?);
+        if files.contains_key(&entry.file) {
+            continue;
         }
+        let file = read_plugin(root, entry)?;
+        bytes += file.len();
+        if bytes > BUNDLE_BYTES {
+            return Err(BundleError::TooLargeInAll {
+                plugin: entry.name.value.0.clone(),
+                file: entry.file.0.clone(),
+                line: entry.line(),
+            });
+        }
+        files.insert(entry.file.clone(), file);
     }
     Ok(Bundle {
         text,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// A plugin file as shipped; a `ConfigMap` holds 1 MiB in all, a volume may hold more.
 pub(crate) const SHIPPED_BYTES: usize = 4 << 20;
+/// All plugin files of a bundle together. It is read as a whole, and must not fill the operator's own container.
+pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 /// A plugin after inflating: what the compiler is handed.
 pub(crate) const INFLATED_BYTES: usize = 16 << 20;
 /// The manifest; a `ConfigMap` could not hold a longer one.

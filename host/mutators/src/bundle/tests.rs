@@ -5,6 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::Bundle;
+use crate::limits::{BUNDLE_BYTES, SHIPPED_BYTES};
 
 const MANIFEST: &str =
     "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n- name: a\n  file: a.wasm\n";
@@ -131,5 +132,32 @@ fn a_dangling_link_is_an_error_of_the_moment() {
     assert_eq!(
         content(&Bundle::read(volume.path()).expect("a bundle")),
         "one"
+    );
+}
+
+#[test]
+fn files_that_are_too_large_together_are_refused() {
+    let count = BUNDLE_BYTES / SHIPPED_BYTES;
+    let entries = |count: usize| -> String {
+        let entry = |number| format!("- name: p{number}\n  file: p{number}.wasm\n");
+        let entries: String = (0..count).map(entry).collect();
+        MANIFEST.replace("- name: a\n  file: a.wasm\n", &entries)
+    };
+    let directory = directory(&[("chain.yaml", &entries(count)), ("zeros", "")]);
+    let zeros = fs::File::options()
+        .write(true)
+        .open(directory.path().join("zeros"));
+    let size = u64::try_from(SHIPPED_BYTES).expect("it is small");
+    zeros.and_then(|zeros| zeros.set_len(size)).expect("zeros");
+    for number in 0..=count {
+        symlink("zeros", directory.path().join(format!("p{number}.wasm"))).expect("a link");
+    }
+    let read = Bundle::read(directory.path()).expect("as much as there may be");
+    assert_eq!(read.files().count(), count);
+    fs::write(directory.path().join("chain.yaml"), entries(count + 1)).expect("one more");
+    check_error(
+        directory.path(),
+        "chain.yaml:36: with the file p16.wasm of plugin p16 the bundle is larger than 64 MiB; compress its plugins, or leave \
+         some out",
     );
 }
