@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::identity::{Content, Directory};
+use super::snapshot::Found;
 use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError};
 use crate::chain::{Chain, Until};
@@ -98,18 +99,17 @@ impl Builder {
     }
 }
 
-impl Handler<Directory, Result<Bundle, BundleError>> for Builder {
+impl Handler<Directory, Found> for Builder {
     async fn handle(
         &self,
         ctx: &Ctx,
         id: &Directory,
-        object: Option<Result<Bundle, BundleError>>,
+        object: Option<Found>,
     ) -> Result<Next, BoxError> {
         // The storage never calls the directory absent.
-        let Some(read) = object else {
+        let Some(Found { content, bundle }) = object else {
             return Ok(Next::Settled);
         };
-        let content = Content::of(&read);
         if self.is_settled(&content) {
             return Ok(Next::Settled);
         }
@@ -118,7 +118,7 @@ impl Handler<Directory, Result<Bundle, BundleError>> for Builder {
         let serving = self.attempts.slot.serving().chain.clone();
         let until = Until::after(self.timeout);
         let building =
-            spawn_blocking(move || build(&engine, serving.as_deref(), &directory, read, until));
+            spawn_blocking(move || build(&engine, serving.as_deref(), &directory, bundle, until));
         let built = tokio::select! {
             built = building => built,
             // A chain that is half built has nothing to finish.

@@ -12,7 +12,7 @@ use podloom_control_loop::{BoxError, Ctx, Storage};
 use tokio::time::timeout;
 
 use super::disk::Disk;
-use super::identity::Directory;
+use super::identity::{Content, Directory};
 use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError, SWAPPED};
 
@@ -29,17 +29,40 @@ pub(super) struct Snapshots {
     pub(super) attempts: Attempts,
 }
 
+/// What is in the directory.
+pub(super) struct Found {
+    pub(super) content: Content,
+    /// A bundle, or why it is none.
+    pub(super) bundle: Result<Bundle, BundleError>,
+}
+
+impl From<Result<Bundle, BundleError>> for Found {
+    fn from(bundle: Result<Bundle, BundleError>) -> Self {
+        Self {
+            content: Content::of(&bundle),
+            bundle,
+        }
+    }
+}
+
+impl Found {
+    /// Reads, and digests what was read; both take their time if it is much.
+    fn at(directory: &Path) -> Self {
+        Bundle::read(directory).into()
+    }
+}
+
 impl Storage<Directory> for Snapshots {
-    /// A bundle, or why what is there is none.
-    type Object = Result<Bundle, BundleError>;
+    type Object = Found;
 
     /// A directory that cannot be read is an error, to be tried again; it is never absent, for the last good chain stays.
     async fn get(&self, _: &Ctx, id: &Directory) -> Result<Option<Self::Object>, BoxError> {
-        let read = match timeout(PATIENCE, read(&self.disk, id.path())).await {
-            Ok(read) => read?,
-            Err(_) => Err(silent(id.path())),
+        let found = match timeout(PATIENCE, read(&self.disk, id.path())).await {
+            Ok(found) => found?,
+            Err(_) => Err(silent(id.path())).into(),
         };
-        match read {
+        let Found { content, bundle } = found;
+        match bundle {
             Err(error) if error.is_of_the_disk() => {
                 let error = Arc::new(LoadError::Unreadable {
                     directory: id.path().to_owned(),
@@ -48,7 +71,7 @@ impl Storage<Directory> for Snapshots {
                 self.attempts.refused(&error);
                 Err(error.into())
             }
-            read => Ok(Some(read)),
+            bundle => Ok(Some(Found { content, bundle })),
         }
     }
 }
@@ -62,24 +85,25 @@ fn silent(directory: &Path) -> BundleError {
 }
 
 /// Reads a volume that is swapped as a whole at once, and any other directory once it is quiet.
-async fn read(disk: &Disk, directory: &Path) -> Result<Result<Bundle, BundleError>, BoxError> {
+async fn read(disk: &Disk, directory: &Path) -> Result<Found, BoxError> {
     for _ in 0..ATTEMPTS {
         let path = directory.to_owned();
         let before = disk.look(move || Files::of(&path)).await?;
         let path = directory.to_owned();
         if let Ok(Files::Swapped) = before {
-            return disk.look(move || Bundle::read(&path)).await;
+            return disk.look(move || Found::at(&path)).await;
         }
         tokio::time::sleep(QUIET).await;
-        let look = move || (Bundle::read(&path), Files::of(&path));
-        let (read, after) = disk.look(look).await?;
+        let look = move || (Found::at(&path), Files::of(&path));
+        let (found, after) = disk.look(look).await?;
         if is_quiet(&before, &after) {
-            return Ok(read);
+            return Ok(found);
         }
     }
-    Ok(Err(BundleError::Unstable {
+    let unstable = BundleError::Unstable {
         path: directory.to_owned(),
-    }))
+    };
+    Ok(Err(unstable).into())
 }
 
 /// Whether nobody wrote between two looks. A directory that came meanwhile may hold the half of what is to be in it.
