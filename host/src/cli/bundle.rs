@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{is_dns_label, namespace};
+use super::namespace;
 
 /// Make a ConfigMap of a plugin directory, for kubectl.
 ///
@@ -56,9 +56,16 @@ Examples:
 /// Room for the number of a ConfigMap of several.
 const LONGEST_NAME: usize = 253 - "-999".len();
 
-/// The name of a ConfigMap: DNS labels with dots between them.
+/// The name of a ConfigMap: parts with dots between them, each like a DNS label, but of any length.
 fn config_map_name(text: &str) -> Result<String, &'static str> {
-    if text.len() <= LONGEST_NAME && text.split('.').all(is_dns_label) {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(is_inner)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    if text.len() <= LONGEST_NAME && text.split('.').all(is_part) {
         return Ok(text.to_owned());
     }
     Err(
