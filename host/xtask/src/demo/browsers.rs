@@ -77,9 +77,8 @@ pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec
 
 /// Asks for a browser that there is not, and shows what becomes of it: the operator says why, and takes it away.
 pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
-    screen::title("7. What a mistake looks like");
-    let mut apply = cluster.kubectl();
-    feed(apply.args(["apply", "-f", "-"]), UNSERVED)?;
+    screen::title("8. What a mistake looks like");
+    apply(cluster, UNSERVED)?;
     let begun = Instant::now();
     let mut told = String::new();
     while begun.elapsed() < Duration::from_secs(20) {
@@ -122,7 +121,7 @@ pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
 
 /// Deletes all sessions and waits until they and their pods are gone.
 pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration) -> Result<()> {
-    screen::title("8. Sessions end");
+    screen::title("9. Sessions end");
     let begun = Instant::now();
     let wait = format!("--timeout={}s", patience.as_secs());
     run::succeed(cluster.kubectl().args([
@@ -189,6 +188,16 @@ fn text(object: &Value, pointer: &str) -> String {
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned()
+}
+
+/// Applies a manifest.
+pub(crate) fn apply(cluster: &Cluster, manifest: &str) -> Result<()> {
+    feed(cluster.kubectl().args(["apply", "-f", "-"]), manifest)
+}
+
+/// Deletes what a manifest names, and waits until it is gone.
+pub(crate) fn delete(cluster: &Cluster, manifest: &str) -> Result<()> {
+    feed(cluster.kubectl().args(["delete", "-f", "-"]), manifest)
 }
 
 /// Runs a program with something to read.

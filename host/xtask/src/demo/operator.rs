@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::screen;
-use crate::run;
 
 /// How long it may take to be ready: the plugins are compiled meanwhile.
 const START: Duration = Duration::from_mins(1);
@@ -27,24 +27,16 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// Starts it with a copy of the bundle, so that changing a plugin does not change the build.
-    pub(crate) fn start(binary: &Path, bundle: &Path, kubeconfig: &Path) -> Result<Self> {
-        let target = run::workspace()?.target_directory.into_std_path_buf();
-        let directory = target.join("demo");
-        let plugins = directory.join("plugins");
-        fs::create_dir_all(&plugins).with_context(|| plugins.display().to_string())?;
-        for entry in fs::read_dir(bundle)? {
-            let entry = entry?;
-            fs::copy(entry.path(), plugins.join(entry.file_name()))?;
-        }
-        let log = directory.join("operator.log");
+    /// Starts it with the plugins of a directory, and waits until it is ready.
+    pub(crate) fn start(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
+        let log = plugins.with_file_name("operator.log");
         let output = File::create(&log).with_context(|| log.display().to_string())?;
         // Somebody else could take the port in between; then the operator says so.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let child = Command::new(binary)
             .arg("run")
             .arg("--plugins")
-            .arg(&plugins)
+            .arg(plugins)
             .args(["--http", &address.to_string()])
             .env("KUBECONFIG", kubeconfig)
             .stderr(output)
@@ -89,6 +81,13 @@ impl Operator {
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
+    }
+
+    /// What it says of the plugins that serve.
+    pub(crate) fn plugins(&self) -> Result<Value> {
+        let answer = self.ask("/plugins")?;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        serde_json::from_str(body).with_context(|| answer.clone())
     }
 
     /// Fails if it has ended.

@@ -1,0 +1,87 @@
+//! The directory of the plugins, as a volume that the kubelet swaps as a whole.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Where the manifest lists the labels that the labels plugin writes.
+const LABELS: &str = "    labels:\n";
+/// One label more.
+const MORE: &str = "    labels:\n    - key: shown-by\n      value: hot-reload\n";
+
+/// A mounted bundle of plugins.
+pub(crate) struct Volume {
+    mount: PathBuf,
+    bundle: PathBuf,
+}
+
+impl Volume {
+    /// Mounts a copy of the bundle, so that changing a plugin does not change the build.
+    pub(crate) fn mount(bundle: &Path, mount: PathBuf) -> Result<Self> {
+        if mount.exists() {
+            fs::remove_dir_all(&mount).with_context(|| mount.display().to_string())?;
+        }
+        fs::create_dir_all(&mount).with_context(|| mount.display().to_string())?;
+        let volume = Self {
+            mount,
+            bundle: bundle.to_owned(),
+        };
+        volume.swap("1", |_| Ok(()))?;
+        Ok(volume)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.mount
+    }
+
+    /// The labels plugin writes one label more from now on.
+    pub(crate) fn add_label(&self) -> Result<()> {
+        self.swap("2", |files| {
+            let path = files.join("chain.yaml");
+            let text = fs::read_to_string(&path)?;
+            if !text.contains(LABELS) {
+                bail!("{} lists no labels", path.display());
+            }
+            Ok(fs::write(path, text.replacen(LABELS, MORE, 1))?)
+        })
+    }
+
+    /// Half of a plugin's file is missing from now on.
+    pub(crate) fn truncate_plugin(&self) -> Result<()> {
+        self.swap("3", |files| {
+            let path = files.join("hardening.wasm.gz");
+            let bytes = fs::read(&path)?;
+            let half = bytes.get(..bytes.len() / 2).unwrap_or_default();
+            Ok(fs::write(path, half)?)
+        })
+    }
+
+    /// In the order of the kubelet: the new files beside the old ones, then one rename, then the old ones go.
+    fn swap(&self, version: &str, change: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        let current = self.mount.join("..data");
+        let old = fs::read_link(&current).ok();
+        let name = format!("..{version}");
+        let new = self.mount.join(&name);
+        fs::create_dir(&new)?;
+        let files: Vec<_> = fs::read_dir(&self.bundle)?.collect::<Result<_, _>>()?;
+        for file in &files {
+            fs::copy(file.path(), new.join(file.file_name()))?;
+        }
+        change(&new)?;
+        let next = self.mount.join("..data_tmp");
+        symlink(&name, &next)?;
+        fs::rename(&next, &current)?;
+        for file in &files {
+            let link = self.mount.join(file.file_name());
+            if !link.is_symlink() {
+                symlink(Path::new("..data").join(file.file_name()), link)?;
+            }
+        }
+        if let Some(old) = old {
+            fs::remove_dir_all(self.mount.join(old))?;
+        }
+        Ok(())
+    }
+}
