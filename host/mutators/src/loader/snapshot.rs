@@ -127,11 +127,12 @@ enum Files {
 impl Files {
     fn of(directory: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
+        // One that leads nowhere is passed over when the bundle is read, too.
+        if directory.join(SWAPPED).exists() {
+            return Ok(Self::Swapped);
+        }
         for entry in directory.read_dir()? {
             let entry = entry?;
-            if entry.file_name() == SWAPPED {
-                return Ok(Self::Swapped);
-            }
             // What vanishes meanwhile is missed when the two are compared.
             if let Ok(found) = entry.path().metadata() {
                 let changed =

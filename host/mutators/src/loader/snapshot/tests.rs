@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::time::SystemTime;
 
 use tempfile::TempDir;
@@ -48,6 +49,17 @@ fn a_directory_that_came_or_went_is_looked_at_again() {
     assert!(is_quiet(&missing(), &missing()));
     assert!(!is_quiet(&missing(), &found()));
     assert!(!is_quiet(&found(), &missing()));
+}
+
+#[test]
+fn a_volume_is_one_whose_link_leads_somewhere() {
+    let is_swapped = |target: &str| {
+        let directory = holding("one");
+        symlink(target, directory.path().join(SWAPPED)).expect("a link");
+        matches!(Files::of(directory.path()), Ok(Files::Swapped))
+    };
+    assert!(is_swapped("."));
+    assert!(!is_swapped("nowhere"), "it has to be quiet, as any other");
 }
 
 #[tokio::test(start_paused = true)]
