@@ -15,6 +15,9 @@ pub(crate) const SWAPPED: &str = "..data";
 /// A volume that changes again and again while it is read is given up until the next look.
 const ATTEMPTS: usize = 5;
 
+/// How reading fails where a directory or a device has a file's name.
+const NOT_A_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
+
 /// Why a directory is not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
@@ -118,13 +121,13 @@ pub enum BundleError {
 impl BundleError {
     /// Whether it may be well in a moment though nobody changes a file: reading failed, not what was read.
     pub(crate) fn is_of_the_disk(&self) -> bool {
-        matches!(
-            self,
-            Self::Open { .. }
-                | Self::ReadManifest { .. }
-                | Self::ReadFile { .. }
-                | Self::Unstable { .. }
-        )
+        match self {
+            Self::Open { .. } | Self::Unstable { .. } => true,
+            Self::ReadManifest { source, .. } | Self::ReadFile { source, .. } => {
+                source.kind() != NOT_A_FILE
+            }
+            _ => false,
+        }
     }
 }
 
@@ -295,7 +298,7 @@ fn read_plugin(root: &Path, entry: &Entry) -> Result<Arc<[u8]>, BundleError> {
 /// Reads a regular file of at most `cap` bytes; `None` if it is larger, whatever the directory said of its size.
 fn read_capped(path: &Path, cap: usize) -> io::Result<Option<Vec<u8>>> {
     if !path.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
+        return Err(io::Error::new(NOT_A_FILE, "not a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?

@@ -35,8 +35,6 @@ pub use self::slot::{FailedReload, Serving, Slot};
 
 /// The loop's name in metrics and logs.
 const NAME: &str = "plugins";
-/// A directory that cannot be read is tried again after this, and then in growing pauses up to the scan's interval.
-const BACKOFF_BASE: Duration = Duration::from_millis(500);
 /// A build ends by itself when its time is over, but not before what it compiles at that moment; then comes this.
 const BUILD_GRACE: Duration = Duration::from_secs(60);
 
@@ -196,10 +194,7 @@ impl Loader {
         };
         let disk = Disk::default();
         let source = Directories::new(directory, self.watch, disk.clone());
-        let storage = Snapshots {
-            disk,
-            attempts: attempts.clone(),
-        };
+        let storage = Snapshots { disk };
         let handler = Builder::new(
             self.engine,
             attempts,
@@ -209,7 +204,6 @@ impl Loader {
         let options = Options {
             workers: NonZeroUsize::MIN,
             resync_interval: Some(self.scan_interval),
-            backoff_base: BACKOFF_BASE.min(self.scan_interval),
             backoff_cap: self.scan_interval,
             handle_timeout: self.build_timeout.saturating_add(BUILD_GRACE),
             ..Options::default()
@@ -224,7 +218,6 @@ impl Loader {
 }
 
 /// Where the outcome of an attempt goes: into the slot, then to whoever wants to know.
-#[derive(Clone)]
 struct Attempts {
     slot: Arc<Slot>,
     tell: Arc<dyn Fn(&Reload) + Send + Sync>,

@@ -1,5 +1,7 @@
 //! What plugins do, counted.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -29,6 +31,8 @@ pub struct PluginMetrics {
     compiling: Family<ByPlugin, Histogram, fn() -> Histogram>,
     loads: Family<ByOutcome, Counter>,
     info: Family<Info, Gauge>,
+    /// What `info` holds.
+    told: Arc<Mutex<BTreeSet<Info>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -48,7 +52,7 @@ struct ByReason {
     reason: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct Info {
     plugin: String,
     version: String,
@@ -74,6 +78,7 @@ impl PluginMetrics {
             traps: Family::default(),
             denied_writes: Family::default(),
             info: Family::default(),
+            told: Arc::default(),
         };
         registry.register_with_unit(
             "plugin_call_duration",
@@ -168,15 +173,21 @@ impl PluginMetrics {
 
     /// Tells of the plugins of this chain, and no longer of those before.
     fn serves(&self, chain: &Chain) {
-        self.info.clear();
-        for plugin in chain.plugins() {
-            let info = Info {
-                plugin: plugin.name.clone(),
-                version: plugin.description.version.clone(),
-                sha256: plugin.sha256.clone(),
-            };
-            self.info.get_or_create(&info).set(1);
+        let plugins = chain.plugins().iter().map(|plugin| Info {
+            plugin: plugin.name.clone(),
+            version: plugin.description.version.clone(),
+            sha256: plugin.sha256.clone(),
+        });
+        let serving: BTreeSet<Info> = plugins.collect();
+        for info in &serving {
+            self.info.get_or_create(info).set(1);
         }
+        // Those that went go last, so that nobody who looks in between finds none.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for info in told.difference(&serving) {
+            self.info.remove(info);
+        }
+        *told = serving;
     }
 
     fn ran(&self, run: &PluginRun) {

@@ -19,6 +19,9 @@ use crate::engine::Engine;
 /// pauses up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
+/// When to look again for a directory that is not there.
+const ABSENT_PAUSE: Duration = Duration::from_secs(1);
+
 /// The handler of the loop.
 pub(super) struct Builder {
     engine: Arc<Engine>,
@@ -72,6 +75,19 @@ impl Builder {
         refused.is_some_and(|refused| refused.content == *content && Instant::now() < refused.again)
     }
 
+    /// Tells that the directory cannot be read, and when to look again. To find that it is not there costs next to nothing.
+    fn unreadable(&self, id: &Directory, error: BundleError) -> Next {
+        let pause = match error {
+            BundleError::Open { .. } => ABSENT_PAUSE.min(self.first_pause),
+            _ => self.first_pause,
+        };
+        self.attempts.refused(&Arc::new(LoadError::Unreadable {
+            directory: id.path().to_owned(),
+            error,
+        }));
+        Next::After(pause)
+    }
+
     fn swap(&self, content: Content, chain: Chain, took: Duration) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen {
             serving: Some(content),
@@ -109,6 +125,10 @@ impl Handler<Directory, Found> for Builder {
         // The storage never calls the directory absent.
         let Some(Found { content, bundle }) = object else {
             return Ok(Next::Settled);
+        };
+        let bundle = match bundle {
+            Err(error) if error.is_of_the_disk() => return Ok(self.unreadable(id, error)),
+            bundle => bundle,
         };
         if self.is_settled(&content) {
             return Ok(Next::Settled);

@@ -1,11 +1,10 @@
 //! Reads the directory as it is at one moment.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use podloom_control_loop::{BoxError, Ctx, Storage};
@@ -13,8 +12,8 @@ use tokio::time::timeout;
 
 use super::disk::Disk;
 use super::identity::{Content, Directory};
-use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError, SWAPPED};
+use crate::manifest::MANIFEST;
 
 /// How long a plain directory has to be left alone before it is read: whoever writes into it needs a moment for all files.
 const QUIET: Duration = Duration::from_millis(250);
@@ -26,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The storage of the loop.
 pub(super) struct Snapshots {
     pub(super) disk: Disk,
-    pub(super) attempts: Attempts,
 }
 
 /// What is in the directory.
@@ -55,24 +53,15 @@ impl Found {
 impl Storage<Directory> for Snapshots {
     type Object = Found;
 
-    /// A directory that cannot be read is an error, to be tried again; it is never absent, for the last good chain stays.
+    /// The directory is never absent, for the last good chain stays. That it cannot be read is something found, too: the
+    /// handler tells it once, where the loop would warn at each attempt.
     async fn get(&self, _: &Ctx, id: &Directory) -> Result<Option<Self::Object>, BoxError> {
-        let found = match timeout(PATIENCE, read(&self.disk, id.path())).await {
-            Ok(found) => found?,
-            Err(_) => Err(silent(id.path())).into(),
-        };
-        let Found { content, bundle } = found;
-        match bundle {
-            Err(error) if error.is_of_the_disk() => {
-                let error = Arc::new(LoadError::Unreadable {
-                    directory: id.path().to_owned(),
-                    error,
-                });
-                self.attempts.refused(&error);
-                Err(error.into())
-            }
-            bundle => Ok(Some(Found { content, bundle })),
-        }
+        Ok(Some(
+            match timeout(PATIENCE, read(&self.disk, id.path())).await {
+                Ok(found) => found?,
+                Err(_) => Err(silent(id.path())).into(),
+            },
+        ))
     }
 }
 
@@ -120,7 +109,7 @@ fn is_quiet(before: &io::Result<Files>, after: &io::Result<Files>) -> bool {
 enum Files {
     /// It is swapped as a whole, so what is read is of one moment.
     Swapped,
-    /// Each file with its number, size and time of change in nanoseconds.
+    /// Each file that can be of the bundle, with its number, size and time of change in nanoseconds.
     Plain(BTreeMap<OsString, (u64, u64, i128)>),
 }
 
@@ -133,6 +122,10 @@ impl Files {
         }
         for entry in directory.read_dir()? {
             let entry = entry?;
+            // A log that somebody keeps there, or an editor's copy, may change as it likes.
+            if !is_of_a_bundle(&entry.file_name()) {
+                continue;
+            }
             // What vanishes meanwhile is missed when the two are compared.
             if let Ok(found) = entry.path().metadata() {
                 let changed =
@@ -142,6 +135,11 @@ impl Files {
         }
         Ok(Self::Plain(files))
     }
+}
+
+fn is_of_a_bundle(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name == MANIFEST.as_bytes() || name.ends_with(b".wasm") || name.ends_with(b".wasm.gz")
 }
 
 #[cfg(test)]

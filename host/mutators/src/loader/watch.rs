@@ -1,5 +1,6 @@
 //! Notices that the directory changes.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -130,7 +131,8 @@ impl Source<Directory> for Directories {
                 *self.current() = Some(current);
                 Ok(hints)
             }
-            Err(error) if matches!(error.kind, ErrorKind::PathNotFound) => Err(error.into()),
+            // That it is not there the handler tells.
+            Err(error) if is_absent(&error) => Ok(self.hear_nothing()),
             Err(error) => {
                 tracing::warn!(
                     directory = %self.directory, %error,
@@ -166,6 +168,14 @@ fn meaning(directory: &Path, told: &notify::Result<Event>) -> Meaning {
         EventKind::Access(_) => Meaning::Nothing,
         EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if itself => Meaning::Lost,
         _ => Meaning::Changed,
+    }
+}
+
+fn is_absent(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(error) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
     }
 }
 

@@ -1,3 +1,4 @@
+use std::io;
 use std::time::Duration;
 
 use super::*;
@@ -57,6 +58,28 @@ async fn what_is_new_is_built_at_once_and_begins_anew() {
         !builder.is_settled(&two),
         "the pause is the first one again"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_cannot_be_read_is_told_and_looked_for_soon() {
+    let builder = builder();
+    let after = async |error: io::Error| {
+        let error = BundleError::Open {
+            path: PathBuf::from("/plugins"),
+            source: error,
+        };
+        let found = Found::from(Err(error));
+        let directory = Directory::new(Path::new("/plugins"));
+        let ctx = Ctx::default();
+        let next = builder.handle(&ctx, &directory, Some(found));
+        next.await.expect("it is no failure of the loop")
+    };
+    let missing = || io::Error::from(io::ErrorKind::NotFound);
+    assert_eq!(after(missing()).await, Next::After(ABSENT_PAUSE));
+    let told = |slot: &Slot| slot.serving().failed.as_ref().map(|failed| failed.at);
+    let first = told(&builder.attempts.slot).expect("it is told");
+    assert_eq!(after(missing()).await, Next::After(ABSENT_PAUSE));
+    assert_eq!(told(&builder.attempts.slot), Some(first), "once");
 }
 
 #[tokio::test(start_paused = true)]

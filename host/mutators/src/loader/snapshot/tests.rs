@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 use super::*;
-use crate::loader::Slot;
 use crate::loader::disk::tests::hang;
 
 /// A directory with one file of this content, that was written at the beginning of time.
@@ -62,29 +61,25 @@ fn a_volume_is_one_whose_link_leads_somewhere() {
     assert!(!is_swapped("nowhere"), "it has to be quiet, as any other");
 }
 
+#[test]
+fn what_is_of_no_bundle_may_change_as_it_likes() {
+    for name in ["operator.log", ".chain.yaml.swp", "chain.yaml~", "README"] {
+        check(|path| fs::write(path.join(name), "").expect("a file"), true);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_does_not_answer_is_told() {
-    let (slot, disk) = (Arc::<Slot>::default(), Disk::default());
-    let attempts = Attempts {
-        slot: Arc::clone(&slot),
-        tell: Arc::new(|_| {}),
-    };
-    let storage = Snapshots {
-        disk: disk.clone(),
-        attempts,
-    };
+    let disk = Disk::default();
+    let storage = Snapshots { disk: disk.clone() };
     let _hangs = hang(&disk).await;
-    let got = storage
-        .get(&Ctx::default(), &Directory::new(Path::new("/plugins")))
-        .await;
-    assert!(got.is_err(), "it is tried again");
-    let told = slot
-        .serving()
-        .failed
-        .as_ref()
-        .map(|failed| failed.error.to_string());
+    let directory = Directory::new(Path::new("/plugins"));
+    let found = storage.get(&Ctx::default(), &directory).await;
+    let found = found.expect("something").expect("it is never absent");
+    let error = found.bundle.expect_err("no bundle");
+    assert!(error.is_of_the_disk());
     assert_eq!(
-        told.as_deref(),
-        Some("cannot open the plugin directory /plugins: the disk does not answer")
+        crate::text::with_sources(&error),
+        "cannot open the plugin directory /plugins: the disk does not answer"
     );
 }
