@@ -28,11 +28,13 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut lines = (1..).zip(page.lines());
     while let Some((number, line)) = lines.next() {
-        let Some(tag) = line.strip_prefix("```") else {
+        let Some(tag) = line.trim_start().strip_prefix("```") else {
             continue;
         };
         let block = lines.by_ref().map(|(_, line)| line);
-        let block: Vec<&str> = block.take_while(|line| *line != "```").collect();
+        let block: Vec<&str> = block
+            .take_while(|line| line.trim_start() != "```")
+            .collect();
         match tag {
             "sh" => blocks.push((number, block.join("\n"))),
             // What a command prints, for people.
