@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,15 @@ pub(crate) fn engine() -> Result<Arc<Engine>, Failure> {
     let options = EngineOptions {
         instances: InstanceAllocation::OnDemand,
         ..EngineOptions::default()
+    };
+    Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
+}
+
+/// An engine that makes room as the operator's does, so that calls take as long as there; for one call at a time.
+pub(crate) fn engine_of_an_operator() -> Result<Arc<Engine>, Failure> {
+    let options = EngineOptions {
+        permits: Some(NonZeroUsize::MIN),
+        instances: InstanceAllocation::Pooled,
     };
     Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
 }

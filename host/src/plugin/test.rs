@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(message.to_owned()));
     }
     let mut bench = Bench {
-        engine: load::engine()?,
+        engine: load::engine_of_an_operator()?,
         name: arguments.file.display().to_string(),
         file: load::file(&arguments.file)?,
         rights: rights(arguments)?,
