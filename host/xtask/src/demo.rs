@@ -151,6 +151,14 @@ impl Cluster {
             }
         }
     }
+
+    /// Gets the pods of all sessions, in the way that further flags say.
+    fn get_pods(&self) -> Command {
+        let mut kubectl = self.kubectl();
+        kubectl.args(["get", "pods", "--namespace", NAMESPACE]);
+        kubectl.args(["--selector", "selenosis.io/browser"]);
+        kubectl
+    }
 }
 
 /// The same chain offline: what it writes is what the operator's pods got.

@@ -130,16 +130,7 @@ pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration)
         &examples.join("browsers.yaml").to_string_lossy(),
         &wait,
     ]))?;
-    let pods = run::output(cluster.kubectl().args([
-        "get",
-        "pods",
-        "--namespace",
-        NAMESPACE,
-        "--selector",
-        "selenosis.io/browser",
-        "--output",
-        "name",
-    ]))?;
+    let pods = run::output(cluster.get_pods().args(["--output", "name"]))?;
     if !pods.trim().is_empty() {
         bail!("pods are left over: {pods}");
     }

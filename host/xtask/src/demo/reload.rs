@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::operator::Operator;
 use super::volume::Volume;
-use super::{Cluster, NAMESPACE, browsers, screen};
+use super::{Cluster, browsers, screen};
 use crate::run;
 
 /// How long a changed bundle may take to serve.
@@ -41,16 +41,7 @@ pub(crate) fn show(cluster: &Cluster, operator: &Operator, volume: &Volume) -> R
     );
     browsers::apply(cluster, NEXT)?;
     browsers::until_running(cluster, PATIENCE)?;
-    run::succeed(cluster.kubectl().args([
-        "get",
-        "pods",
-        "--namespace",
-        NAMESPACE,
-        "--selector",
-        "selenosis.io/browser",
-        "--label-columns",
-        LABEL,
-    ]))?;
+    run::succeed(cluster.get_pods().args(["--label-columns", LABEL]))?;
     let now = pods(cluster)?;
     if !running.iter().all(|pod| now.contains(pod)) {
         bail!("running pods were changed: {running:?} became {now:?}");
@@ -99,16 +90,7 @@ fn until<T>(operator: &Operator, seen: impl Fn(&Value) -> Option<T>) -> Result<T
 
 /// Each session's pod: name, UID and what is in it.
 fn pods(cluster: &Cluster) -> Result<Vec<(String, String, Value)>> {
-    let output = run::output(cluster.kubectl().args([
-        "get",
-        "pods",
-        "--namespace",
-        NAMESPACE,
-        "--selector",
-        "selenosis.io/browser",
-        "--output",
-        "json",
-    ]))?;
+    let output = run::output(cluster.get_pods().args(["--output", "json"]))?;
     let list: Value = serde_json::from_str(&output)?;
     let items = list.get("items").and_then(Value::as_array);
     let text = |pod: &Value, field: &str| {
