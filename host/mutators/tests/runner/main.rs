@@ -1,5 +1,6 @@
 //! The mutators through their public face: hostile plugins, chains, bundles. Needs no Wasm target.
 
+mod broken;
 mod chains;
 mod files;
 mod hostile;
