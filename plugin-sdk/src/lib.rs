@@ -84,7 +84,7 @@ pub mod prelude {
 /// It should also be idempotent: a second run on its own result writes nothing. The host proves both before it uses a plugin.
 pub trait Mutator {
     /// The configuration, parsed from the `config` of the plugin's entry in `chain.yaml`. [`NoConfig`] if there is none.
-    type Config: serde::de::DeserializeOwned;
+    type Config: serde::de::DeserializeOwned + 'static;
 
     /// The plugin's name, a DNS label (lower case letters, digits and `-`, at most 63).
     const NAME: &str;
@@ -104,6 +104,14 @@ pub trait Mutator {
     fn validate(config: &Self::Config) -> Vec<String> {
         let _ = config;
         Vec::new()
+    }
+
+    /// Derives from the configuration what every pod needs: texts put together, templates taken apart. By default nothing.
+    ///
+    /// Called once on a valid configuration, before any pod: the host keeps the memory as it is then, and begins each call with it.
+    /// What is derived has its place in the configuration's type, in fields that serde and the schema skip.
+    fn prepare(config: &mut Self::Config) {
+        let _ = config;
     }
 
     /// Mutates the pod. Nothing that was written is kept unless it returns `Ok`.
@@ -188,6 +196,12 @@ macro_rules! __mutator {
         const _: () = {
             struct Component;
 
+            impl $crate::__private::Preparation for Component {
+                fn prepare() {
+                    $crate::__private::prepare::<$plugin>();
+                }
+            }
+
             impl $crate::__private::Guest for Component {
                 fn describe() -> $crate::__private::Description {
                     $crate::__private::describe::<$plugin>($schema)
@@ -226,7 +240,8 @@ pub mod __private {
     pub use crate::wasm::bindings::exports::podloom::mutator::plugin::{
         Description, Guest, Rejection as GuestRejection,
     };
+    pub use crate::wasm::bindings::exports::podloom::mutator::preparation::Guest as Preparation;
     pub use crate::wasm::bindings::podloom::mutator::pods::Pod as PodHandle;
     pub use crate::wasm::bindings::{self, export_plugin};
-    pub use crate::wasm::{describe, mutate, validate_config};
+    pub use crate::wasm::{describe, mutate, prepare, validate_config};
 }

@@ -127,7 +127,7 @@ pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
 #[must_use]
 #[track_caller]
 pub fn run<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) -> Run {
-    let config = match configure::<M>(config) {
+    let mut config = match configure::<M>(config) {
         Ok(config) => config,
         Err(errors) => fail(&format!(
             "the configuration is invalid: {}",
@@ -140,6 +140,7 @@ pub fn run<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) -> Ru
             "the plugin's needs are no valid grants: {message}"
         )),
     };
+    M::prepare(&mut config);
     let request = Request {
         inner: native::Request {
             kind: submitted.kind.clone(),

@@ -1,5 +1,6 @@
 //! Inside the sandbox: the imports of the contract, and what the exports call.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::mem::ManuallyDrop;
 
@@ -10,7 +11,7 @@ use crate::{Error, Level, Mutator, Pod, Rejection};
 pub mod bindings {
     wit_bindgen::generate!({
         path: "wit",
-        world: "mutator",
+        world: "prepared-mutator",
         pub_export_macro: true,
         export_macro_name: "export_plugin",
         default_bindings_module: "podloom_plugin_sdk::__private::bindings",
@@ -130,6 +131,34 @@ fn config<M: Mutator>() -> Result<M::Config, String> {
     crate::json::from_str(&host::config()).map_err(|error| format!("configuration: {error}"))
 }
 
+/// Where [`prepare`] has left the configuration of this module's one plugin; null as long as it has not run.
+struct Prepared(Cell<*const ()>);
+
+// SAFETY: a plugin has one thread; the contract is linked without shared memory.
+unsafe impl Sync for Prepared {}
+
+static PREPARED: Prepared = Prepared(Cell::new(std::ptr::null()));
+
+/// The configuration, ready for pods. It ends with the instance, so taking it apart would be for nothing.
+fn prepared<M: Mutator>() -> Result<&'static M::Config, String> {
+    let known = PREPARED.0.get().cast::<M::Config>();
+    // SAFETY: it is null or was left here below. `mutator!` exports its functions for one type, and does not link twice.
+    if let Some(config) = unsafe { known.as_ref() } {
+        return Ok(config);
+    }
+    report_panics();
+    let mut config = config::<M>()?;
+    M::prepare(&mut config);
+    let config = Box::leak(Box::new(config));
+    PREPARED.0.set((&raw const *config).cast());
+    Ok(config)
+}
+
+/// The export `prepare`: the host keeps the memory as it is afterwards. What is wrong with a configuration is told elsewhere.
+pub fn prepare<M: Mutator>() {
+    let _ = prepared::<M>();
+}
+
 /// The export `describe`. A configuration that does not parse needs nothing: `validate-config` tells what is wrong with it.
 pub fn describe<M: Mutator>(schema: &str) -> plugin::Description {
     report_panics();
@@ -170,9 +199,7 @@ pub fn validate_config<M: Mutator>() -> Result<(), Vec<String>> {
 ///
 /// What the plugin returned, or `failed` if its configuration does not parse.
 pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
-    report_panics();
-    // The instance ends with this call, so taking the configuration apart would be for nothing.
-    let config = ManuallyDrop::new(config::<M>().map_err(plugin::Rejection::Failed)?);
+    let config = prepared::<M>().map_err(plugin::Rejection::Failed)?;
     // SAFETY: the handle is the borrowed one, valid until this export returns; the copy does not outlive it and, never being
     // dropped, does not give it back a second time.
     let handle = unsafe { pods::Pod::from_handle(pod.handle()) };
@@ -180,7 +207,7 @@ pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
         handle: Handle(ManuallyDrop::new(handle)),
     };
     let request = crate::Request { inner: Request };
-    M::mutate(&config, &request, &pod).map_err(|rejection| match rejection {
+    M::mutate(config, &request, &pod).map_err(|rejection| match rejection {
         Rejection::Denied(message) => plugin::Rejection::Denied(message),
         Rejection::Failed(message) => plugin::Rejection::Failed(message),
     })

@@ -144,7 +144,7 @@ fn module(
     }
     let module = wasmtime::Module::new(&engine.wasm, wasm)
         .map_err(|error| ComponentError::Compile(show(&error)))?;
-    Ok(Module::link(&module, &names.plugin))
+    Ok(Module::link(&module, &names.plugin, &names.preparation))
 }
 
 /// Whether the component that was made of a module passes strings as UTF-8 in the module's memory, and nothing else is special

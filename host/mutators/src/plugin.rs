@@ -111,6 +111,9 @@ pub enum PluginError {
     /// Its configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// It could not make itself ready for pods.
+    #[error("could not prepare itself: {0}")]
+    Prepare(Failure),
 }
 
 impl Code {
@@ -146,6 +149,7 @@ impl Plugin {
         let read = entry.read.clone().unwrap_or_else(|| vec![String::new()]);
         let access = grant(&description, &entry.allow, &read)?;
         config::check(sandbox, &config, description.config_schema.as_ref())?;
+        sandbox.prepare().map_err(PluginError::Prepare)?;
         Ok(Self {
             name,
             file: entry.file.0.clone(),

@@ -10,7 +10,7 @@ mod services;
 mod usage;
 mod views;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use podloom_pod_path::Transaction;
 use wasmtime::Store;
@@ -18,6 +18,7 @@ use wasmtime::Store;
 pub(crate) use self::component::{Component, add_to_linker};
 pub use self::failure::Failure;
 pub(crate) use self::module::Module;
+use self::module::Prepared;
 use self::usage::{Speech, Usage};
 use self::views::Views;
 use crate::bindings::{Description, Rejection};
@@ -35,6 +36,8 @@ pub(crate) struct Setting {
     /// Its configuration as JSON text.
     pub(crate) config: String,
     pub(crate) limits: CallLimits,
+    /// What each call begins with, once the plugin has made it ready.
+    prepared: OnceLock<Prepared>,
     views: Views,
 }
 
@@ -44,6 +47,7 @@ impl Setting {
             name,
             config,
             limits,
+            prepared: OnceLock::new(),
             views: Views::default(),
         }
     }
@@ -112,6 +116,30 @@ impl Sandbox<'_> {
         }
         .map(|verdict| verdict.err().unwrap_or_default())
         .map_err(|error| self.failure(&error, &store.data().speech))
+    }
+
+    /// Lets the plugin make ready what every later call begins with, if it can. Its configuration must be valid.
+    ///
+    /// A component does it in each call: its memories are its own.
+    pub(crate) fn prepare(self) -> Result<(), Failure> {
+        let Code::Module(module) = &self.compiled.code else {
+            return Ok(());
+        };
+        let _permit = self.engine.permit();
+        let mut store = self.store(Arc::default(), None);
+        let fresh = module.fresh_memory(&mut store);
+        let mut store = self.store(Arc::default(), None);
+        let prepared = match fresh {
+            Ok(Some(fresh)) => module.prepare(&mut store, &fresh),
+            Ok(None) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        let prepared = prepared.map_err(|error| self.failure(&error, &store.data().speech))?;
+        if let Some(prepared) = prepared {
+            // Whoever was here before has kept the same.
+            let _ = self.setting.prepared.set(prepared);
+        }
+        Ok(())
     }
 
     /// Hands the plugin a pod.

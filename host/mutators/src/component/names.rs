@@ -8,6 +8,7 @@ use crate::text::one_line;
 /// The package of the contract.
 pub(super) const PACKAGE: &str = "podloom:mutator";
 const PLUGIN: &str = "plugin";
+const PREPARATION: &str = "preparation";
 /// The section in which a toolchain describes a core module's world to the component encoder.
 const METADATA: &str = "component-type";
 /// In core modules that use the standard names of the component model's 32-bit build target.
@@ -24,6 +25,8 @@ pub(super) struct Names {
     pub(super) contract: String,
     /// The exported interface, as a component names it.
     pub(super) plugin: String,
+    /// As it would be named, the interface that not every plugin exports.
+    pub(super) preparation: String,
     /// What it imports; interfaces, each once.
     pub(super) imports: Vec<String>,
 }
@@ -83,6 +86,7 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
         },
         contract: version.to_owned(),
         plugin: format!("{PACKAGE}/{PLUGIN}@{version}"),
+        preparation: format!("{PACKAGE}/{PREPARATION}@{version}"),
         imports: found.imports,
     })
 }

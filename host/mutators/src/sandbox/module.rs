@@ -6,10 +6,16 @@
 
 mod abi;
 mod imports;
+mod prepared;
 
-use wasmtime::{Extern, Instance, InstancePre, Linker, Memory, ModuleExport, Store, WasmParams};
+use std::sync::Arc;
+
+use wasmtime::{
+    Extern, Instance, InstancePre, Linker, Memory, ModuleExport, Store, WasmParams, WasmResults,
+};
 
 use self::abi::{Reader, Realloc, broken, unexpected_case};
+pub(super) use self::prepared::Prepared;
 use super::{Failure, Guest};
 use crate::bindings::{Description, Rejection};
 use crate::component::contract;
@@ -33,6 +39,8 @@ pub(crate) struct Module {
     describe: ModuleExport,
     validate_config: ModuleExport,
     mutate: ModuleExport,
+    /// The interface `preparation` is not every plugin's.
+    prepare: Option<ModuleExport>,
 }
 
 /// The host's state of one call that only core modules need.
@@ -44,9 +52,9 @@ pub(crate) struct State {
 }
 
 impl Module {
-    /// Links a module that exports the interface `plugin`; none if it needs more than the contract's functions by the plain
+    /// Links a module that exports the interface `plugin` and perhaps `preparation`; none if it needs more than the contract's functions by the plain
     /// rules, or other types of them. Making a component of it then helps, or tells what is wrong.
-    pub(crate) fn link(module: &wasmtime::Module, plugin: &str) -> Option<Self> {
+    pub(crate) fn link(module: &wasmtime::Module, plugin: &str, preparation: &str) -> Option<Self> {
         if module
             .exports()
             .any(|export| UNUSUAL.contains(&export.name()))
@@ -67,6 +75,7 @@ impl Module {
             describe: export("describe")?,
             validate_config: export("validate-config")?,
             mutate: export("mutate")?,
+            prepare: module.get_export_index(&format!("{preparation}#prepare")),
         })
     }
 
@@ -116,6 +125,32 @@ impl Module {
         })
     }
 
+    /// The memory of a fresh instance; none if the plugin makes nothing ready in it.
+    pub(crate) fn fresh_memory(
+        &self,
+        store: &mut Store<Guest>,
+    ) -> wasmtime::Result<Option<Vec<u8>>> {
+        if self.prepare.is_none() {
+            return Ok(None);
+        }
+        let instance = self.instance.instantiate(&mut *store)?;
+        let memory = get(&instance, store, &self.memory, Extern::into_memory)?;
+        Ok(Some(memory.data(&*store).to_vec()))
+    }
+
+    /// What the plugin makes ready in its memory; none if keeping it would not pay.
+    pub(crate) fn prepare(
+        &self,
+        store: &mut Store<Guest>,
+        fresh: &[u8],
+    ) -> wasmtime::Result<Option<Prepared>> {
+        let Some(prepare) = &self.prepare else {
+            return Ok(None);
+        };
+        let (memory, ()) = self.start(store, prepare, ())?;
+        Ok(Prepared::of(fresh, memory.data(&*store)))
+    }
+
     /// A fresh instance, one call, which returns where its result is.
     ///
     /// `cabi_post_...` is for freeing what was returned; the instance ends here, so it is left out.
@@ -126,6 +161,17 @@ impl Module {
         params: P,
         lift: impl FnOnce(&mut Reader<'_>, u32) -> Result<R, Failure>,
     ) -> wasmtime::Result<R> {
+        let (memory, address) = self.start(store, export, params)?;
+        Ok(lift(&mut Reader::new(memory.data(&*store)), address)?)
+    }
+
+    /// A fresh instance, made ready if that was kept, and one call.
+    fn start<P: WasmParams, R: WasmResults>(
+        &self,
+        store: &mut Store<Guest>,
+        export: &ModuleExport,
+        params: P,
+    ) -> wasmtime::Result<(Memory, R)> {
         let instance = self.instance.instantiate(&mut *store)?;
         let memory = get(&instance, store, &self.memory, Extern::into_memory)?;
         let realloc = get(&instance, store, &self.realloc, Extern::into_func)?;
@@ -136,12 +182,16 @@ impl Module {
             realloc: Some(realloc),
             lends_pod: store.data().pod.is_some(),
         });
-        let address = function.call(&mut *store, params)?;
+        let setting = Arc::clone(&store.data().setting);
+        if let Some(prepared) = setting.prepared.get() {
+            prepared.restore(memory, store)?;
+        }
+        let result = function.call(&mut *store, params)?;
         let state = store.data_mut().module.as_mut();
         if state.is_some_and(|state| state.lends_pod) {
             return Err(broken("borrow handles still remain at the end of the call").into());
         }
-        Ok(lift(&mut Reader::new(memory.data(&*store)), address)?)
+        Ok((memory, result))
     }
 }
 

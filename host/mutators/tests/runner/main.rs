@@ -4,6 +4,7 @@ mod broken;
 mod chains;
 mod files;
 mod hostile;
+mod prepared;
 mod reload;
 mod support;
 mod volume;

@@ -46,8 +46,10 @@ pub(crate) fn assemble(text: &str) -> Vec<u8> {
     let wasm = wat::parse_str(&text).expect("the fixture is WebAssembly text");
     if text.contains("(component") {
         wasm
+    } else if text.contains("/preparation@") {
+        with_metadata(wasm, "prepared-mutator", StringEncoding::UTF8)
     } else {
-        with_metadata(wasm)
+        with_metadata(wasm, "mutator", StringEncoding::UTF8)
     }
 }
 
@@ -62,24 +64,20 @@ fn complete(text: &str) -> String {
     module
 }
 
-fn with_metadata(module: Vec<u8>) -> Vec<u8> {
-    with_encoding(module, StringEncoding::UTF8)
-}
-
 /// A fixture whose metadata says that its strings are UTF-16, which they are not.
 pub(crate) fn in_utf16(name: &str) -> Vec<u8> {
     let text = complete(&fixture_text(name));
     let module = wat::parse_str(&text).expect("the fixture is WebAssembly text");
-    with_encoding(module, StringEncoding::UTF16)
+    with_metadata(module, "mutator", StringEncoding::UTF16)
 }
 
-fn with_encoding(mut module: Vec<u8>, encoding: StringEncoding) -> Vec<u8> {
+fn with_metadata(mut module: Vec<u8>, world: &str, encoding: StringEncoding) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve
         .push_path(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.1"))
         .expect("the contract");
     let world = resolve
-        .select_world(&[package], Some("mutator"))
+        .select_world(&[package], Some(world))
         .expect("the world");
     wit_component::embed_component_metadata(&mut module, &resolve, world, encoding)
         .expect("metadata");

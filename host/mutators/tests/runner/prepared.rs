@@ -1,0 +1,80 @@
+//! Plugins that make something ready once: it is there in each call, and nothing else is.
+
+use podloom_mutators::Chain;
+use serde_json::json;
+
+use crate::support::{
+    assemble, check_host_is_unharmed, componentized, fixture_text, load, mutate, plugin,
+};
+
+fn load_one(wasm: &[u8]) -> Result<Chain, String> {
+    let plugins = "\n- name: prepared\n  file: prepared.wasm\n  allow: [/metadata/labels]\n  limits: { timeout: 50ms }";
+    load(plugins, &[("prepared.wasm", wasm)])
+}
+
+/// The fixture, with this in place of what it does to get ready.
+fn preparing_by(body: &str) -> Vec<u8> {
+    let text = fixture_text("prepared");
+    let (start, rest) = text
+        .split_once("  (i32.store16")
+        .expect("the preparation's first line");
+    let (_, end) = rest
+        .split_once("(i32.const 3)))")
+        .expect("the preparation's last line");
+    assemble(&format!("{start}{body}){end}"))
+}
+
+/// What the plugin finds is the same in each call.
+#[track_caller]
+fn check(wasm: &[u8], expected: &str) {
+    let chain = load_one(wasm).expect("the chain loads");
+    for _ in 0..3 {
+        let mutation = mutate(&chain).expect("the pod passes");
+        let labels = &mutation.pod["metadata"]["labels"];
+        assert_eq!(*labels, json!({ "app": "web", "prepared": expected }));
+    }
+}
+
+#[track_caller]
+fn check_refused(body: &str, expected: &str) {
+    let error = load_one(&preparing_by(body)).expect_err("a refusal");
+    let expected = format!("(prepared.wasm) could not prepare itself: {expected}");
+    assert!(error.ends_with(&expected), "{error}");
+    check_host_is_unharmed();
+}
+
+#[test]
+fn each_call_begins_with_what_was_prepared() {
+    check(&plugin("prepared"), "ok-31");
+}
+
+#[test]
+fn components_do_without() {
+    check(&componentized(&plugin("prepared")), "no-01");
+}
+
+#[test]
+fn too_much_is_not_kept() {
+    let fill = "(drop (memory.grow (i32.const 17))) (memory.fill (i32.const 65536) (i32.const 1) (i32.const 0x110000))";
+    check(&preparing_by(fill), "no-01");
+}
+
+#[test]
+fn whatever_goes_wrong_refuses_the_plugin() {
+    check_refused(
+        "(unreachable)",
+        "it crashed: wasm unreachable instruction executed",
+    );
+    check_refused(
+        "(loop $again (br $again))",
+        "it ran longer than its limit of 50 ms",
+    );
+    check_refused(
+        "(drop (memory.grow (i32.const 300)))",
+        "it needs more memory than its limit of 16 MiB",
+    );
+    check_refused(
+        "(drop (call $get (i32.const 1) (i32.const 1024)))",
+        "it passed something that is not of the contract: unknown handle index 1",
+    );
+}
