@@ -69,6 +69,10 @@ pub struct Config {
 
     /// Choose what beyond the profile is reported as a note. Nothing of it is changed or refused. Default: nothing.
     pub report: Vec<Report>,
+
+    /// The fields of a pod that matter.
+    #[serde(skip)]
+    pub(crate) fields: Vec<&'static str>,
 }
 
 /// What happens to a pod that does not meet the profile.

@@ -50,6 +50,10 @@ impl Mutator for Hardening {
         validate::validate(config)
     }
 
+    fn prepare(config: &mut Config) {
+        config.fields = view::fields(config);
+    }
+
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
         if config.mode == Mode::Off {
             return Ok(());

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use podloom_plugin_sdk::{Error, Pod, json, path};
 
-use self::fields::fields;
+pub(crate) use self::fields::fields;
 use self::read::{Fields, List, Object, Target};
 pub(crate) use self::security_context::{Options, SecurityContext};
 pub(crate) use self::volume::Volume;
@@ -322,7 +322,7 @@ impl<'p> Containers<'p> {
 
 /// Asks for what matters with this configuration, in one call.
 pub(crate) fn text(pod: &Pod, config: &Config) -> Result<String, Error> {
-    Ok(pod.view_json("", &fields(config))?.unwrap_or_default())
+    Ok(pod.view_json("", &config.fields)?.unwrap_or_default())
 }
 
 /// Reads that text, of which the view borrows what needs no unescaping.

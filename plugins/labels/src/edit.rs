@@ -40,7 +40,7 @@ impl<'p> Edit<'p> {
         let mut removed = false;
         for rule in rules {
             match rule.mode {
-                Mode::Remove => removed |= self.remove(place, &rule.key)?,
+                Mode::Remove => removed |= self.remove(place, rule)?,
                 Mode::AddIfAbsent => {
                     let own = self.own.get(place, &rule.key);
                     self.write(place, rule, own)?;
@@ -70,7 +70,7 @@ impl<'p> Edit<'p> {
                 continue;
             };
             match self.own.get(place, key) {
-                None => self.set(place, key, &value)?,
+                None => self.set(place, key, &keys::path(place, key), &value)?,
                 Some(own) => note_conflict(place, key, &own, &value),
             }
         }
@@ -114,7 +114,7 @@ impl<'p> Edit<'p> {
             }
         };
         match own {
-            None => self.set(place, &rule.key, &value),
+            None => self.set(place, &rule.key, &rule.path, &value),
             Some(own) => {
                 note_conflict(place, &rule.key, &own, &value);
                 Ok(())
@@ -122,21 +122,18 @@ impl<'p> Edit<'p> {
         }
     }
 
-    fn set(&mut self, place: Place, key: &str, value: &str) -> Result<(), Rejection> {
-        match self
-            .pod
-            .set_json(&keys::path(place, key), &json::quote(value))
-        {
+    fn set(&mut self, place: Place, key: &str, path: &str, value: &str) -> Result<(), Rejection> {
+        match self.pod.set_json(path, &json::quote(value)) {
             Err(error) => skip_if_forbidden(place, key, error)?,
             Ok(()) => self.annotated |= place == Place::Annotation,
         }
         Ok(())
     }
 
-    fn remove(&self, place: Place, key: &str) -> Result<bool, Rejection> {
-        match self.pod.remove(&keys::path(place, key)) {
+    fn remove(&self, place: Place, rule: &Rule) -> Result<bool, Rejection> {
+        match self.pod.remove(&rule.path) {
             Err(error) => {
-                skip_if_forbidden(place, key, error)?;
+                skip_if_forbidden(place, &rule.key, error)?;
                 Ok(false)
             }
             Ok(removed) => Ok(removed),

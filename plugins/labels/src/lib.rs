@@ -37,6 +37,9 @@ pub struct Config {
     /// find their pods by, such as `pod-template-hash`. Name each key in full.
     #[serde(default)]
     pub allow_protected: Vec<String>,
+    /// The paths of the keys that are only added.
+    #[serde(skip)]
+    added: Vec<String>,
 }
 
 /// What happens to one key.
@@ -60,6 +63,9 @@ pub struct Rule {
     /// Use this value where a source of the value is missing, or the value it gives is not allowed.
     #[serde(default)]
     pub default: Option<String>,
+    /// The path of the key.
+    #[serde(skip)]
+    path: String,
 }
 
 /// What a rule does with its key.
@@ -106,6 +112,18 @@ impl Mutator for Labels {
 
     fn validate(config: &Config) -> Vec<String> {
         validate::errors(config)
+    }
+
+    fn prepare(config: &mut Config) {
+        for (place, rules) in [
+            (Place::Label, &mut config.labels),
+            (Place::Annotation, &mut config.annotations),
+        ] {
+            for rule in rules {
+                rule.path = keys::path(place, &rule.key);
+            }
+        }
+        config.added = own::paths(config);
     }
 
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {

@@ -15,22 +15,11 @@ pub(crate) struct Own(Vec<(Place, String, String)>);
 impl Own {
     /// Reads all of them at once.
     pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
-        let mut paths = Vec::new();
-        for place in [Place::Label, Place::Annotation] {
-            let added = config
-                .rules(place)
-                .iter()
-                .filter(|rule| rule.mode == Mode::AddIfAbsent)
-                .map(|rule| &rule.key);
-            for key in added.chain(config.inherited(place)) {
-                paths.push(keys::path(place, key));
-            }
-        }
         let mut own = Self::default();
-        if paths.is_empty() {
+        if config.added.is_empty() {
             return Ok(own);
         }
-        let fields: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let fields: Vec<&str> = config.added.iter().map(String::as_str).collect();
         let Some(text) = pod.view_json("", &fields)? else {
             return Ok(own);
         };
@@ -53,6 +42,22 @@ impl Own {
             .find(|(of, known, _)| *of == place && known == key);
         found.map(|(.., value)| value.clone())
     }
+}
+
+/// Returns the paths of these keys.
+pub(crate) fn paths(config: &Config) -> Vec<String> {
+    let mut paths = Vec::new();
+    for place in [Place::Label, Place::Annotation] {
+        let added = config
+            .rules(place)
+            .iter()
+            .filter(|rule| rule.mode == Mode::AddIfAbsent)
+            .map(|rule| &rule.key);
+        for key in added.chain(config.inherited(place)) {
+            paths.push(keys::path(place, key));
+        }
+    }
+    paths
 }
 
 /// Reads one object of the view, and those in it.

@@ -2,6 +2,7 @@
 
 pub(crate) mod read;
 
+use crate::build;
 use crate::json::Object;
 use crate::selector::LabelSelector;
 #[cfg(not(target_family = "wasm"))]
@@ -46,6 +47,17 @@ pub struct Config {
     pub(crate) on_port_conflict: OnPortConflict,
     /// Paths that an earlier configuration injected and this one does not, as the annotation `sidecar.podloom.dev/injected` lists them, or with `*` for any element: they are removed where the annotation names them. Default none.
     pub(crate) retired: Vec<String>,
+    #[cfg_attr(not(target_family = "wasm"), schemars(skip))]
+    pub(crate) prepared: Prepared,
+}
+
+/// What is derived from the configuration once, for every pod.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    /// What is looked at before anything is written.
+    pub(crate) fields: Vec<&'static str>,
+    /// The fingerprint of what is injected.
+    pub(crate) hash: String,
 }
 
 impl Default for Config {
@@ -65,6 +77,7 @@ impl Default for Config {
             on_volume_conflict: OnVolumeConflict::Rename,
             on_port_conflict: OnPortConflict::Deny,
             retired: Vec::new(),
+            prepared: Prepared::default(),
         }
     }
 }
@@ -100,6 +113,8 @@ pub(crate) struct Sidecar {
     /// Whether the security context is completed to what the restricted Pod Security Standard asks for. Default true; false leaves it as it is written.
     #[cfg_attr(not(target_family = "wasm"), schemars(default = "yes"))]
     pub(crate) restricted: bool,
+    #[cfg_attr(not(target_family = "wasm"), schemars(skip))]
+    pub(crate) prepared: build::Prepared,
 }
 
 #[cfg(not(target_family = "wasm"))]

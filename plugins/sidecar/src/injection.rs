@@ -15,7 +15,7 @@ pub(crate) struct Injection<'a> {
     pub(crate) config: &'a Config,
     pub(crate) pod: &'a Pod,
     /// What earlier runs injected.
-    pub(crate) before: Record,
+    pub(crate) before: Record<'a>,
     /// Paths that are ours after this run.
     pub(crate) paths: Vec<String>,
     /// Why the pod is refused. Collected, so that the user reads all at once: nothing that was written is kept then.

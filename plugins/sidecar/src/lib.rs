@@ -27,6 +27,7 @@ mod tests;
 use podloom_plugin_sdk::{Error, Mutator, Needs, Pod, Rejection, Request};
 
 pub use config::Config;
+use config::Prepared;
 use decide::Decision;
 use injection::Injection;
 use text::{element, note};
@@ -49,6 +50,16 @@ impl Mutator for Plugin {
 
     fn validate(config: &Config) -> Vec<String> {
         validate::validate(config)
+    }
+
+    fn prepare(config: &mut Config) {
+        for sidecar in &mut config.containers {
+            sidecar.prepared = build::Prepared::of(sidecar, config.os);
+        }
+        config.prepared = Prepared {
+            fields: needs::fields(config),
+            hash: record::hash(config),
+        };
     }
 
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {

@@ -18,19 +18,19 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A container that is ours is left as it is while version and hash are the same: later plugins, webhooks and API defaults may
 /// have changed it, and that is no drift.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct Record<'c> {
     /// Whether it was injected by this version with this configuration.
     pub(crate) is_current: bool,
     /// Paths of what was injected, in order.
     pub(crate) paths: Vec<String>,
     /// The annotation as it is, if it is there.
     text: Option<String>,
-    hash: String,
+    hash: &'c str,
 }
 
-impl Record {
-    pub(crate) fn read(config: &Config, view: &View) -> Self {
-        let hash = hash(config);
+impl<'c> Record<'c> {
+    pub(crate) fn read(config: &'c Config, view: &View) -> Self {
+        let hash = config.prepared.hash.as_str();
         let Some(text) = view.annotations.get(KEY) else {
             return Self {
                 hash,
@@ -84,7 +84,7 @@ impl Record {
             "{\"version\":\"",
             VERSION,
             "\",\"hash\":\"",
-            &self.hash,
+            self.hash,
             "\",\"paths\":[",
             &list,
             "]}",
@@ -98,7 +98,7 @@ impl Record {
 }
 
 /// A fingerprint of what is injected, not of the rules that say where.
-fn hash(config: &Config) -> String {
+pub(crate) fn hash(config: &Config) -> String {
     let mut hash = Fnv::new();
     hash.byte(config.os as u8);
     for sidecar in &config.containers {

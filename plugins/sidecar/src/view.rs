@@ -8,7 +8,6 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use crate::config::Config;
 use crate::json::Object;
 use crate::lists::{List, Lists};
-use crate::needs;
 
 /// The parts of a pod that the configuration makes the plugin look at, as they were before it wrote anything.
 #[derive(Debug, Default)]
@@ -24,7 +23,7 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
         let mut view = Self::default();
-        if let Some(text) = pod.view_json("", &needs::fields(config))? {
+        if let Some(text) = pod.view_json("", &config.prepared.fields)? {
             let part = Part {
                 level: Level::Pod,
                 view: &mut view,

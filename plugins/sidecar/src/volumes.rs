@@ -2,7 +2,7 @@
 
 use podloom_plugin_sdk::Error;
 
-use crate::config::{Config, OnVolumeConflict, Os, Token};
+use crate::config::{Config, OnVolumeConflict, Token};
 use crate::containers::{Act, Step};
 use crate::injection::{Injection, Put};
 use crate::json::{Object, equal, quote};
@@ -16,7 +16,6 @@ const NAME_LENGTH: usize = 63;
 
 /// What mounts must know about the volumes.
 pub(crate) struct Volumes {
-    pub(crate) os: Os,
     /// Configured names, and the names in this pod.
     renames: Vec<(String, String)>,
     /// Configured names of those that cannot be written to.
@@ -45,7 +44,6 @@ impl Volumes {
 pub(crate) fn add(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<Volumes, Error> {
     let config = injection.config;
     let mut volumes = Volumes {
-        os: config.os,
         renames: Vec::new(),
         read_only: Vec::new(),
     };

@@ -67,7 +67,7 @@ const TOKEN: &[&str] = &["/spec/automountServiceAccountToken"];
 const SERVICE_LINKS: &[&str] = &["/spec/enableServiceLinks"];
 
 /// Returns the fields that matter with this configuration.
-pub(super) fn fields(config: &Config) -> Vec<&'static str> {
+pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
     let reports = |report: Report| config.report.contains(&report);
     let pull_policies = reports(Report::PullPolicy);
     let read_only = config.read_only_root_filesystem.is_some();

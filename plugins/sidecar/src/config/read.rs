@@ -10,6 +10,7 @@ use super::{
     Additions, Config, OnConflict, OnPortConflict, OnVolumeConflict, Os, Placement, Position,
     Sidecar, Token, hour,
 };
+use crate::build;
 use crate::json::Object;
 use crate::selector::{LabelSelector, Operator, Requirement};
 use crate::text::list;
@@ -111,6 +112,7 @@ fn read_sidecar(fields: &Object) -> Result<Sidecar, Wrong> {
             .map(|token| read_token(&token))
             .transpose()?,
         restricted: flag(fields, "restricted")?,
+        prepared: build::Prepared::default(),
     })
 }
 
