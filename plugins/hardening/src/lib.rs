@@ -18,6 +18,8 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use std::mem::ManuallyDrop;
+
 use podloom_plugin_sdk::{Mutator, Needs, Pod, Rejection, Request, note};
 
 pub use crate::config::Config;
@@ -59,32 +61,34 @@ impl Mutator for Hardening {
             return Ok(());
         }
         let text = view::text(pod, config)?;
+        // The instance ends with this call, so taking the view apart would be for nothing.
+        let mut view = ManuallyDrop::new(view::read(&text)?);
         let View {
             spec,
-            mut containers,
+            containers,
             metadata,
-        } = view::read(&text)?;
-        if exempt::apply(&config.exemptions, request, pod, &spec, &mut containers)? {
+        } = &mut *view;
+        if exempt::apply(&config.exemptions, request, pod, spec, containers)? {
             return Ok(());
         }
-        let annotations = metadata.annotations.0;
+        let annotations = &metadata.annotations.0;
         let mirror = annotations.iter().any(|key| key == MIRROR);
         if mirror {
             note("the pod is a mirror of one that its node runs: checked, never changed");
         }
-        let policy = Policy::new(config, &spec, &containers, !mirror);
+        let policy = Policy::new(config, spec, containers, !mirror);
 
         let mut plan = Plan::default();
-        check_pod(&policy, &spec, &mut plan);
-        inherit::check(&policy, &spec, &containers, &mut plan);
+        check_pod(&policy, spec, &mut plan);
+        inherit::check(&policy, spec, containers, &mut plan);
         for container in containers.iter().filter(|container| !container.exempt) {
             check_container(&policy, container, &mut plan);
         }
-        unmendable::check_annotations(&policy, &annotations, &containers, pod, &mut plan)?;
+        unmendable::check_annotations(&policy, annotations, containers, pod, &mut plan)?;
         if policy.writable {
-            beyond::fill(&policy, &spec, &containers, &mut plan);
+            beyond::fill(&policy, spec, containers, &mut plan);
         }
-        beyond::report(config, &spec, &containers);
+        beyond::report(config, spec, containers);
         plan.carry_out(config, pod)
     }
 }
