@@ -216,8 +216,7 @@ fn pool(permits: usize) -> PoolingAllocationConfig {
         .max_memory_size(MAX_MEMORY)
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_RESIDENT)
-        .max_unused_warm_slots(instances.min(64))
-        .decommit_batch_size(8);
+        .max_unused_warm_slots(instances.min(64));
     pool
 }
 
