@@ -160,21 +160,24 @@ impl Chain {
     ///
     /// # Errors
     /// If a plugin denies the pod, or fails under the policy Fail.
-    pub fn mutate(&self, pod: Value, request: &Request) -> Result<Mutation, Rejected> {
-        self.mutate_selected(pod, request, Selection::Matching)
+    pub fn mutate(
+        &self,
+        pod: Value,
+        request: impl Into<Arc<Request>>,
+    ) -> Result<Mutation, Rejected> {
+        self.mutate_selected(pod, &request.into(), Selection::Matching)
     }
 
     pub(crate) fn mutate_selected(
         &self,
         mut pod: Value,
-        request: &Request,
+        request: &Arc<Request>,
         selection: Selection,
     ) -> Result<Mutation, Rejected> {
         let before = stamp::open(&mut pod, &self.digest).map_err(Rejected::NotAPod)?;
-        let request = Arc::new(request.clone());
         let mut runs = Vec::with_capacity(self.plugins.len());
         for plugin in &self.plugins {
-            let (next, run) = self.run(plugin, pod, &request, selection)?;
+            let (next, run) = self.run(plugin, pod, request, selection)?;
             pod = next;
             runs.push(run);
         }

@@ -110,7 +110,7 @@ impl Chain {
     }
 
     fn run_alone(&self, plugin: &Plugin, pod: Value, until: Until) -> Run {
-        let (pod, run) = self.run(plugin, pod, &Arc::new(request()), Selection::Every(until))?;
+        let (pod, run) = self.run(plugin, pod, &request(), Selection::Every(until))?;
         stop_at_failure(&run)?;
         Ok((
             pod,
@@ -142,13 +142,13 @@ fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -
     }
 }
 
-fn request() -> Request {
-    Request {
+fn request() -> Arc<Request> {
+    Arc::new(Request {
         kind: "Pod".to_owned(),
         name: "sample".to_owned(),
         namespace: "default".to_owned(),
         ..Request::default()
-    }
+    })
 }
 
 /// To a proof a failure is one, even if pods would not be refused for it.

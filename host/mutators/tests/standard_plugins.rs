@@ -121,7 +121,7 @@ fn request() -> Request {
 #[track_caller]
 fn mutate(chain: &Chain, pod: Value) -> Mutation {
     chain
-        .mutate(pod, &request())
+        .mutate(pod, request())
         .unwrap_or_else(|rejected| panic!("{rejected}"))
 }
 
@@ -198,7 +198,7 @@ fn hardening_denies_what_cannot_be_mended_with_every_reason() {
     pod["spec"]["hostNetwork"] = json!(true);
     pod["spec"]["volumes"][1] = json!({ "name": "tmp", "hostPath": { "path": "/tmp" } });
     let rejected = load(&bundle, &[hardening()])
-        .mutate(pod, &request())
+        .mutate(pod, request())
         .unwrap_err();
     let Rejected::Denied { plugin, reason } = rejected else {
         panic!("{rejected}")

@@ -109,7 +109,7 @@ pub(super) fn render(
     let pod = serde_json::to_value(pod)
         .map_err(|error| document.refuse(&[], format!("the pod is no JSON: {error}")))?;
     let request = request(document, &browser, &namespace, setting);
-    let (value, runs) = mutate(document, pod, &request, setting)?;
+    let (value, runs) = mutate(document, pod, request, setting)?;
     Ok(Rendered { value, runs })
 }
 

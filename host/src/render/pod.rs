@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 /// A pod as the API server would be handed it, and what plugins are told about it.
 pub(crate) struct Subject {
     pub(crate) pod: Value,
-    pub(crate) request: Request,
+    pub(crate) request: Arc<Request>,
 }
 
 /// The fields of a template that make its pod.
@@ -51,7 +51,10 @@ pub(crate) fn subject(
             .map(|template| Arc::clone(&template.selector))
             .unwrap_or_default(),
     };
-    Subject { pod, request }
+    Subject {
+        pod,
+        request: Arc::new(request),
+    }
 }
 
 /// The document with its pod, or the pod in its template, as the chain leaves it.
@@ -72,7 +75,7 @@ pub(super) fn render(
         &setting.namespaces,
         setting.default_namespace,
     );
-    let (pod, runs) = mutate(document, pod, &request, setting)?;
+    let (pod, runs) = mutate(document, pod, request, setting)?;
     let value = match template {
         None => pod,
         Some(template) => with_pod(document.value.clone(), template, pod),
@@ -84,7 +87,7 @@ pub(super) fn render(
 pub(super) fn mutate(
     document: &Document,
     pod: Value,
-    request: &Request,
+    request: impl Into<Arc<Request>>,
     setting: &Setting<'_>,
 ) -> Result<(Value, Option<Vec<PluginRun>>), Refusal> {
     let Some(chain) = setting.chain else {

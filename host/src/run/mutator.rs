@@ -54,7 +54,7 @@ impl ChainMutator {
         request: PodRequest,
     ) -> Result<MutatedPod, Refusal> {
         let request = to_chain(request);
-        let called = tokio::task::spawn_blocking(move || chain.mutate(pod, &request)).await;
+        let called = tokio::task::spawn_blocking(move || chain.mutate(pod, request)).await;
         let result =
             called.map_err(|error| Refusal::Broken(format!("the chain broke: {error}")))?;
         self.metrics.mutated(&result);

@@ -87,13 +87,13 @@ fn load(engine: &Arc<Engine>, directory: &tempfile::TempDir) -> Chain {
 
 fn measure(criterion: &mut Criterion, id: &str, chain: &Chain) {
     let pod = pod();
-    let request = request();
-    let once = chain.mutate(pod.clone(), &request);
+    let request = Arc::new(request());
+    let once = chain.mutate(pod.clone(), Arc::clone(&request));
     assert!(once.is_ok(), "{id}: {once:?}");
     criterion.bench_function(id, |bencher| {
         bencher.iter_batched(
             || pod.clone(),
-            |pod| chain.mutate(pod, &request),
+            |pod| chain.mutate(pod, Arc::clone(&request)),
             BatchSize::PerIteration,
         );
     });

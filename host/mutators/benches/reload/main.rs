@@ -222,19 +222,19 @@ fn holding() -> (f64, usize) {
 /// Mutates pods without a pause; a call fails if it is refused, or if the pod did not go through one chain from start to end.
 fn mutate(slot: &Slot, ends: &AtomicBool, pods: &AtomicU64) -> Latencies {
     let pod: Value = serde_json::from_str(include_str!("../pod.json")).expect("the file is JSON");
-    let request = Request {
+    let request = Arc::new(Request {
         kind: "Browser".to_owned(),
         name: "chrome-143-7f3d1c2e".to_owned(),
         namespace: "team-web".to_owned(),
         ..Request::default()
-    };
+    });
     let mut latencies = Latencies::new();
     while !ends.load(Ordering::Relaxed) {
         let pod = pod.clone();
         let begun = Instant::now();
         let serving = slot.serving();
         let chain = serving.chain.as_ref().expect("a chain serves");
-        let mutated = chain.mutate(pod, &request);
+        let mutated = chain.mutate(pod, Arc::clone(&request));
         latencies.took(begun.elapsed());
         let is_whole = mutated.is_ok_and(|mutation| plugins::went_through(&mutation, chain));
         latencies.failed += u64::from(!is_whole);

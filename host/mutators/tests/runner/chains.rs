@@ -98,7 +98,7 @@ fn a_second_pass_changes_no_byte() {
         "match: { selector: { matchExpressions: [{ key: fixture, operator: DoesNotExist }] } }";
     let chain = chain_of(&[("good", first_only), ("persists", "")]);
     let first = mutate(&chain).expect("a pod").pod;
-    let second = chain.mutate(first.clone(), &request()).expect("a pod");
+    let second = chain.mutate(first.clone(), request()).expect("a pod");
     assert_eq!(second.pod.to_string(), first.to_string());
 }
 
@@ -125,7 +125,7 @@ fn labels_of_a_workloads_selector_are_kept() {
         ..request()
     };
     let rejected = chain
-        .mutate(pod(), &request)
+        .mutate(pod(), request)
         .expect_err("a refusal")
         .to_string();
     assert!(
@@ -377,7 +377,7 @@ fn fields_that_no_schema_knows_survive() {
     let mut pod = pod();
     pod["spec"]["fieldOfANewerKubernetes"] = json!({ "kept": [1, 2.5, null] });
     let mutation = chain_of(&[("good", "")])
-        .mutate(pod.clone(), &request())
+        .mutate(pod.clone(), request())
         .expect("a pod");
     assert_eq!(mutation.pod["spec"], pod["spec"]);
 }

@@ -80,7 +80,7 @@ impl Loading {
     fn serves(&self) -> Result<String, String> {
         let serving = self.slot.serving();
         let chain = serving.chain.as_ref().ok_or("nothing serves")?;
-        let mutation = chain.mutate(pod(), &request());
+        let mutation = chain.mutate(pod(), request());
         let pod = mutation.map_err(|rejected| rejected.to_string())?.pod;
         Ok(pod["metadata"]["labels"]["fixture"].to_string())
     }

@@ -162,7 +162,7 @@ pub(crate) fn request() -> Request {
 }
 
 pub(crate) fn mutate(chain: &Chain) -> Result<Mutation, Rejected> {
-    chain.mutate(pod(), &request())
+    chain.mutate(pod(), request())
 }
 
 /// A good plugin still does its work on the same engine: the host is unharmed.

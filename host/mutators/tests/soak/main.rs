@@ -63,7 +63,7 @@ fn mutate(slot: &Slot, ends: &AtomicBool, pods: &AtomicU64) {
     while !ends.load(Ordering::Relaxed) {
         let serving = slot.serving();
         let chain = serving.chain.as_ref().expect("a chain serves");
-        let pod = chain.mutate(pod(), &request()).expect("no call fails").pod;
+        let pod = chain.mutate(pod(), request()).expect("no call fails").pod;
         let (labels, annotations) = (&pod["metadata"]["labels"], &pod["metadata"]["annotations"]);
         assert_eq!(labels["fixture"], labels["another"], "{pod}");
         assert_eq!(annotations["podloom.dev/chain"], chain.digest());

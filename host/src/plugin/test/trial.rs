@@ -1,5 +1,6 @@
 //! One pod, run through the plugin as often as it takes to know it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use podloom_mutators::{Chain, Mutation, Plugin, PluginRun, Rejected};
@@ -24,7 +25,7 @@ pub(super) struct Trial {
 
 /// Runs a chain of one plugin on a pod.
 pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Rejected> {
-    let call = |pod: &Value| chain.mutate(pod.clone(), &subject.request);
+    let call = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(&subject.request));
     let first = call(&subject.pod)?;
     let mut is_deterministic = true;
     let mut times = Vec::with_capacity(CALLS);
