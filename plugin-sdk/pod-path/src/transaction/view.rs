@@ -41,9 +41,18 @@ struct Selection {
 #[derive(Debug)]
 struct Below {
     key: String,
-    /// The key as JSON.
-    quoted: String,
+    /// The key as JSON, and the colon.
+    opening: String,
+    /// The key's [`mark`].
+    mark: u64,
     selection: Selection,
+}
+
+/// One of 64 bits for a key: an object none of whose keys has that bit need not be searched for it.
+/// Most fields of most views are not there, so this spares most of the searching.
+fn mark(key: &str) -> u64 {
+    let first = key.as_bytes().first().copied().unwrap_or_default();
+    1 << ((usize::from(first) * 5 + key.len()) % 64)
 }
 
 impl Selection {
@@ -57,7 +66,8 @@ impl Selection {
             Some(at) => at,
             None => {
                 self.below.push(Below {
-                    quoted: Value::from(&*key).to_string(),
+                    opening: format!("{}:", Value::from(&*key)),
+                    mark: mark(&key),
                     key: key.into_owned(),
                     selection: Self::default(),
                 });
@@ -78,8 +88,8 @@ struct Reader<'s> {
     text: Vec<u8>,
 }
 
-/// How far the grants cover the way to a place; none once they cover all below it.
-type Covered<'s> = Option<(Coverage<'s>, Coverage<'s>)>;
+/// How far reads and writes are granted on the way to a place.
+type Covered<'s> = (Coverage<'s>, Coverage<'s>);
 
 impl Transaction {
     /// The JSON text at a path with only the parts of it that `fields` name; none if nothing is there.
@@ -162,7 +172,7 @@ impl Transaction {
             reader.may_know(selection, Some(&(reads, writes)))?;
             return Ok(None);
         };
-        reader.show(here, selection, Some((reads, writes)))?;
+        reader.show(here, selection, Some(&(reads, writes)))?;
         Ok(Some(String::from_utf8(reader.text).unwrap_or_default()))
     }
 }
@@ -172,7 +182,7 @@ impl<'s> Reader<'s> {
         &mut self,
         value: &Value,
         selection: &Selection,
-        covered: Covered<'s>,
+        covered: Option<&Covered<'s>>,
     ) -> Result<(), AccessError> {
         let covered = covered.filter(|(reads, writes)| !reads.is_covered() && !writes.is_covered());
         match value {
@@ -180,8 +190,8 @@ impl<'s> Reader<'s> {
                 None => write_json(&mut self.text, value),
                 Some(_) => return Err(self.transaction.unreadable(self.path)),
             },
-            Value::Object(fields) => self.show_fields(fields, selection, covered.as_ref())?,
-            Value::Array(list) => self.show_elements(list, selection, covered.as_ref())?,
+            Value::Object(fields) => self.show_fields(fields, selection, covered)?,
+            Value::Array(list) => self.show_elements(list, selection, covered)?,
             scalar => {
                 let reason = format_args!(
                     "a field of the view leads through {}, which has nothing below it",
@@ -197,23 +207,26 @@ impl<'s> Reader<'s> {
         &mut self,
         fields: &serde_json::Map<String, Value>,
         selection: &Selection,
-        covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+        covered: Option<&Covered<'s>>,
     ) -> Result<(), AccessError> {
         self.text.push(b'{');
-        let mut separator: &[u8] = b"";
+        let marks = fields.keys().fold(0, |marks, key| marks | mark(key));
         for below in &selection.below {
-            let covered = followed(covered, Reached::Key(&below.key));
-            let Some(value) = fields.get(&below.key).filter(|value| !value.is_null()) else {
+            let covered = covered.map(|covered| followed(covered, Reached::Key(&below.key)));
+            let value = if marks & below.mark == 0 {
+                None
+            } else {
+                fields.get(&below.key)
+            };
+            let Some(value) = value.filter(|value| !value.is_null()) else {
                 self.may_know(&below.selection, covered.as_ref())?;
                 continue;
             };
-            self.text.extend_from_slice(separator);
-            separator = b",";
-            self.text.extend_from_slice(below.quoted.as_bytes());
-            self.text.push(b':');
-            self.show(value, &below.selection, covered)?;
+            self.text.extend_from_slice(below.opening.as_bytes());
+            self.show(value, &below.selection, covered.as_ref())?;
+            self.text.push(b',');
         }
-        self.text.push(b'}');
+        self.close(b'}');
         Ok(())
     }
 
@@ -221,34 +234,40 @@ impl<'s> Reader<'s> {
         &mut self,
         list: &[Value],
         selection: &Selection,
-        covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+        covered: Option<&Covered<'s>>,
     ) -> Result<(), AccessError> {
         let below = match selection.below.as_slice() {
             [below] if below.key == "*" => &below.selection,
             _ => return Err(self.not_every_element()),
         };
         self.text.push(b'[');
-        let mut separator: &[u8] = b"";
         for element in list {
-            self.text.extend_from_slice(separator);
-            separator = b",";
-            let covered = followed(covered, Reached::Element(element));
+            let covered = covered.map(|covered| followed(covered, Reached::Element(element)));
             if element.is_null() {
                 self.may_know(below, covered.as_ref())?;
-                self.text.extend_from_slice(b"null");
+                self.text.extend_from_slice(b"null,");
                 continue;
             }
-            self.show(element, below, covered)?;
+            self.show(element, below, covered.as_ref())?;
+            self.text.push(b',');
         }
-        self.text.push(b']');
+        self.close(b']');
         Ok(())
+    }
+
+    /// Ends an object or a list, in place of the last comma if it is not empty.
+    fn close(&mut self, bracket: u8) {
+        match self.text.last_mut() {
+            Some(comma @ b',') => *comma = bracket,
+            _ => self.text.push(bracket),
+        }
     }
 
     /// That nothing is there is for those to know who may read it, or something below it.
     fn may_know(
         &self,
         selection: &Selection,
-        covered: Option<&(Coverage<'s>, Coverage<'s>)>,
+        covered: Option<&Covered<'s>>,
     ) -> Result<(), AccessError> {
         let Some((reads, writes)) = covered else {
             return Ok(());
@@ -266,12 +285,9 @@ impl<'s> Reader<'s> {
     }
 }
 
-fn followed<'s>(
-    covered: Option<&(Coverage<'s>, Coverage<'s>)>,
-    reached: Reached<'_>,
-) -> Covered<'s> {
-    let (mut reads, mut writes) = covered?.clone();
+fn followed<'s>(covered: &Covered<'s>, reached: Reached<'_>) -> Covered<'s> {
+    let (mut reads, mut writes) = covered.clone();
     reads.follow(reached);
     writes.follow(reached);
-    Some((reads, writes))
+    (reads, writes)
 }

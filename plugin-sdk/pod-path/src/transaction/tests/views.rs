@@ -76,6 +76,31 @@ fn what_is_not_there_is_left_out() {
     check("/spec", &[], Some("{}"));
 }
 
+#[test]
+fn keys_that_resemble_the_field_are_not_taken_for_it() {
+    let pod = serde_json::json!({"limits": 1, "losers": 2, "a": {"": 3}, "": 4, "ümlaut": 5, "ümläut": 6});
+    let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
+    let view = pod.view(
+        "",
+        &["/losers", "/lasers", "/limits", "/a/b", "/ümläut", "/"],
+    );
+    assert_eq!(
+        view.unwrap().as_deref(),
+        Some(r#"{"losers":2,"limits":1,"a":{},"ümläut":6,"":4}"#)
+    );
+}
+
+#[test]
+fn commas_stand_between_what_is_shown_alone() {
+    let pod = serde_json::json!({"a": [], "b": [null], "c": [",", {}], "d": {}, "e": ","});
+    let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
+    let view = pod.view("", &["/a/*/x", "/b/*/x", "/c", "/none", "/d/x", "/e"]);
+    assert_eq!(
+        view.unwrap().as_deref(),
+        Some(r#"{"a":[],"b":[null],"c":[",",{}],"d":{},"e":","}"#)
+    );
+}
+
 #[track_caller]
 fn check_refused(reads: &[&str], path: &str, fields: &[&str], expected: &str, says: &str) {
     let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
