@@ -23,5 +23,9 @@ fn strings_and_keys_are_escaped() {
     ] {
         check(&json!(text));
         check(&json!({ text: text }));
+        // Among many letters, which are looked at together.
+        let long = "x".repeat(40);
+        check(&json!(format!("{long}{text}")));
+        check(&json!(format!("{text}{long}")));
     }
 }
