@@ -10,6 +10,8 @@ use crate::error::AccessError;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
     text: &'p str,
+    /// Whether there is any escape.
+    is_escaped: bool,
 }
 
 impl<'p> Path<'p> {
@@ -20,15 +22,22 @@ impl<'p> Path<'p> {
                 "it must be empty or start with `/`",
             ));
         }
-        let mut rest = text.as_bytes();
-        while let Some(at) = rest.iter().position(|&b| b == b'~') {
-            rest = rest.get(at + 1..).unwrap_or_default();
-            if !matches!(rest.first(), Some(b'0' | b'1')) {
-                let reason = "`~` must be written `~0`, and `/` inside a segment `~1`";
-                return Err(AccessError::invalid_path(text, reason));
-            }
+        let is_escaped = text.as_bytes().contains(&b'~');
+        let is_sound = |rest: &str| rest.starts_with(['0', '1']);
+        if is_escaped && !text.split('~').skip(1).all(is_sound) {
+            let reason = "`~` must be written `~0`, and `/` inside a segment `~1`";
+            return Err(AccessError::invalid_path(text, reason));
         }
-        Ok(Self { text })
+        Ok(Self { text, is_escaped })
+    }
+
+    /// The key that a segment of this path stands for.
+    pub(crate) fn key(self, raw: &'p str) -> Cow<'p, str> {
+        if self.is_escaped {
+            unescape(raw)
+        } else {
+            Cow::Borrowed(raw)
+        }
     }
 
     pub(crate) fn text(self) -> &'p str {
@@ -72,17 +81,19 @@ impl<'p> Iterator for Segments<'p> {
 
 /// Undoes the escapes of a segment, or of a part of one.
 pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
-    if !text.as_bytes().contains(&b'~') {
+    if text.bytes().all(|byte| byte != b'~') {
         return Cow::Borrowed(text);
     }
+    let mut parts = text.split('~');
     let mut plain = String::with_capacity(text.len());
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        plain.push(match letter {
-            '~' if letters.next() == Some('0') => '~',
-            '~' => '/',
-            letter => letter,
-        });
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let (letter, rest) = match part.strip_prefix('0') {
+            Some(rest) => ('~', rest),
+            None => ('/', part.get(1..).unwrap_or_default()),
+        };
+        plain.push(letter);
+        plain.push_str(rest);
     }
     Cow::Owned(plain)
 }

@@ -1,11 +1,9 @@
 //! What no plugin ever writes, whatever it was granted.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value};
 
 use crate::error::{AccessError, shown};
-use crate::path::{segments, unescape};
+use crate::path::{Segments, segments, unescape};
 
 /// Fields of the pod that are never written.
 const POD: [&str; 3] = ["apiVersion", "kind", "status"];
@@ -55,10 +53,11 @@ pub(crate) struct Change<'c> {
 impl Change<'_> {
     /// Refuses the write if it would change what is never written.
     pub(crate) fn check(&self) -> Result<(), AccessError> {
-        let mut keys = segments(self.path).map(unescape);
-        match keys.next().as_deref() {
+        // The names that matter need no escapes, so they stand in the path as they are.
+        let mut segments = segments(self.path);
+        match segments.next() {
             None => self.check_pod(),
-            Some("metadata") => self.check_metadata_at(keys),
+            Some("metadata") => self.check_metadata_at(segments),
             Some(key) if POD.contains(&key) => self.refuse(&format!("/{key}")),
             Some(_) => Ok(()),
         }
@@ -71,17 +70,14 @@ impl Change<'_> {
         self.check_metadata(field(self.old, "metadata"), field(self.new, "metadata"))
     }
 
-    fn check_metadata_at<'k>(
-        &self,
-        mut keys: impl Iterator<Item = Cow<'k, str>>,
-    ) -> Result<(), AccessError> {
-        match keys.next().as_deref() {
+    fn check_metadata_at(&self, mut segments: Segments<'_>) -> Result<(), AccessError> {
+        match segments.next() {
             None => self.check_metadata(self.old, self.new),
-            Some("labels") => match keys.next() {
+            Some("labels") => match segments.next().map(unescape) {
                 None => self.check_labels(self.old, self.new),
                 Some(key) => self.check_label(&key, self.old, self.new),
             },
-            Some("annotations") => match keys.next() {
+            Some("annotations") => match segments.next().map(unescape) {
                 None => self.check_annotations(self.old, self.new),
                 Some(key) => self.check_annotation(&key, self.old, self.new),
             },

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::check::noun;
 use crate::error::AccessError;
-use crate::path::{ListSegment, Path, Segments, Selector, unescape};
+use crate::path::{ListSegment, Path, Segments, Selector};
 use crate::schema::{ROOT, Schema, Shape};
 
 /// A position on the way along a path.
@@ -79,7 +79,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         };
         let step = match self.here {
             Some(Value::Object(fields)) => {
-                let key = unescape(raw);
+                let key = self.path.key(raw);
                 self.here = fields.get(&*key).filter(|value| !value.is_null());
                 self.schema = self.schema.field(&key);
                 Step::Key { raw, key }
@@ -162,7 +162,7 @@ impl<'p, 'v> Walk<'p, 'v> {
     }
 
     fn step_to_key(&mut self, raw: &'p str) -> Step<'p, 'v> {
-        let key = unescape(raw);
+        let key = self.path.key(raw);
         self.schema = self.schema.field(&key);
         Step::Key { raw, key }
     }
