@@ -73,6 +73,8 @@ impl<'p, 'v> Walk<'p, 'v> {
     }
 
     /// Takes one step; none at the end of the path.
+    // Without this each step is moved twice, which is a tenth of a write.
+    #[inline(always)]
     pub(crate) fn step(&mut self) -> Result<Option<Step<'p, 'v>>, AccessError> {
         let Some(raw) = self.rest.next() else {
             return Ok(None);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::error::AccessError;
 use crate::grant::tree::{Coverage, Reached, Tree};
 use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
-use crate::schema::Schema;
+use crate::schema::{ROOT, Schema};
 use crate::walk::{Element, Step, Walk};
 
 /// What a write is for.
@@ -67,39 +67,45 @@ pub(super) struct Absent<'p> {
 }
 
 impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
-    pub(super) fn locate(
-        pod: &'v Value,
-        path: Path<'p>,
-        grants: &'g Tree,
-        purpose: Purpose,
-    ) -> Result<Self, AccessError> {
-        let mut walk = Walk::new(pod, path);
-        let mut target = Self {
-            canonical: String::with_capacity(path.text().len() + 16),
+    /// The root of the pod, where every path begins.
+    pub(super) fn root(grants: &'g Tree) -> Self {
+        Self {
+            canonical: String::new(),
             indices: Vec::new(),
             depth: 0,
             here: None,
-            schema: walk.schema,
+            schema: ROOT,
             in_map: false,
             coverage: Coverage::at_root(grants),
             last: Last::Root,
             absent: None,
             blocked: false,
-        };
+        }
+    }
+
+    /// Goes from the root to where a path leads. This is done in place, because a target is costly to move.
+    pub(super) fn locate(
+        &mut self,
+        pod: &'v Value,
+        path: Path<'p>,
+        purpose: Purpose,
+    ) -> Result<(), AccessError> {
+        let mut walk = Walk::new(pod, path);
+        self.canonical.reserve(path.text().len() + 16);
         loop {
-            target.in_map = matches!(walk.schema, Schema::Map(_));
+            self.in_map = matches!(walk.schema, Schema::Map(_));
             let Some(step) = walk.step()? else { break };
-            target.depth += 1;
+            self.depth += 1;
             match (step, walk.is_done()) {
                 (Step::Key { raw, key }, is_last) => {
-                    target.pass_key(raw, key, walk.here.is_none() && !is_last);
+                    self.pass_key(raw, key, walk.here.is_none() && !is_last);
                 }
                 (Step::Element(element), true) if purpose == Purpose::Insert => {
-                    target.last = Last::Element(element);
+                    self.last = Last::Element(element);
                 }
                 (Step::Element(element), is_last) => {
-                    target.blocked |= element.value.is_null() && !is_last;
-                    target.pass_element(element);
+                    self.blocked |= element.value.is_null() && !is_last;
+                    self.pass_element(element);
                 }
                 (
                     Step::Missing {
@@ -110,18 +116,18 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
                     },
                     is_last,
                 ) => {
-                    target.blocked |= !is_last;
-                    target.pass_missing(raw, segment, list, schema);
+                    self.blocked |= !is_last;
+                    self.pass_missing(raw, segment, list, schema);
                 }
             }
             if walk.is_done() {
                 break;
             }
-            target.enter_missing();
+            self.enter_missing();
         }
-        target.here = walk.here;
-        target.schema = walk.schema;
-        Ok(target)
+        self.here = walk.here;
+        self.schema = walk.schema;
+        Ok(())
     }
 
     fn pass_key(&mut self, raw: &str, key: Cow<'p, str>, is_absent_parent: bool) {

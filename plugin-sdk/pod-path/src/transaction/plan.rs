@@ -60,7 +60,8 @@ impl Plan {
 
 impl Transaction {
     pub(super) fn plan_set(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
-        let mut target = self.locate(text, Purpose::Set)?;
+        let mut target = Target::root(self.access.writes.tree());
+        self.locate(&mut target, text, Purpose::Set)?;
         if target.blocked {
             return Err(self
                 .not_found(text, &mut target, "an element on the way does not exist")
@@ -99,7 +100,8 @@ impl Transaction {
     }
 
     pub(super) fn plan_insert(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
-        let mut target = self.locate(text, Purpose::Insert)?;
+        let mut target = Target::root(self.access.writes.tree());
+        self.locate(&mut target, text, Purpose::Insert)?;
         if target.blocked {
             return Err(self
                 .not_found(text, &mut target, "an element on the way does not exist")
@@ -144,7 +146,8 @@ impl Transaction {
     }
 
     pub(super) fn plan_remove(&self, text: &str) -> Result<Option<Plan>, EditError> {
-        let mut target = self.locate(text, Purpose::Remove)?;
+        let mut target = Target::root(self.access.writes.tree());
+        self.locate(&mut target, text, Purpose::Remove)?;
         match &target.last {
             Last::Root => {
                 return Err(
@@ -191,15 +194,17 @@ impl Transaction {
         }))
     }
 
+    /// Takes a target from the root to where a path leads, unless that is not granted.
     fn locate<'s>(
         &'s self,
+        target: &mut Target<'s, 's, 's>,
         text: &'s str,
         purpose: Purpose,
-    ) -> Result<Target<'s, 's, 's>, EditError> {
+    ) -> Result<(), EditError> {
         let path = self.parse(text)?;
-        let target = Target::locate(&self.pod, path, self.access.writes.tree(), purpose)?;
+        target.locate(&self.pod, path, purpose)?;
         if target.coverage.is_covered() || target.coverage.is_above() {
-            return Ok(target);
+            return Ok(());
         }
         Err(self.unwritable(text, false).into())
     }
