@@ -246,11 +246,10 @@ impl Transaction {
         };
         change.check()?;
         let coverage = &target.coverage;
-        let unchanged = target.here == Some(new);
         let permitted = coverage.is_free()
             || coverage.guards().any(|guard| match guard.reach {
                 Reach::Beside => true,
-                Reach::Key => unchanged,
+                Reach::Key => target.here == Some(new),
                 Reach::Element => new
                     .get(guard.key)
                     .is_some_and(|key| has_text(key, guard.value)),
