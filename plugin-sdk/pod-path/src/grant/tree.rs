@@ -128,30 +128,28 @@ impl<'g> Coverage<'g> {
         });
         self.depth += 1;
         let tree = self.tree;
-        let children = std::mem::take(&mut self.open);
-        for (segment, at) in children
-            .iter()
-            .filter_map(|&at| tree.node(at))
-            .flat_map(|node| &node.children)
-        {
-            if !segment.names(reached) {
-                continue;
-            }
-            self.open.push(*at);
-            match (tree.node(*at), segment) {
-                (Some(Node { granted: true, .. }), Segment::Selector { key, value }) => {
-                    self.guards.push(Guard {
-                        key,
-                        value,
-                        depth: self.depth,
-                        reach: Reach::Element,
-                    });
+        let open = std::mem::take(&mut self.open);
+        for node in open.iter().filter_map(|&at| tree.node(at)) {
+            for (segment, at) in &node.children {
+                if segment.names(reached) {
+                    self.enter(segment, *at);
                 }
-                (Some(Node { granted: true, .. }), Segment::Key(_) | Segment::Any) => {
-                    self.free = true
-                }
-                _ => {}
             }
+        }
+    }
+
+    fn enter(&mut self, segment: &'g Segment, at: usize) {
+        self.open.push(at);
+        let is_granted = self.tree.node(at).is_some_and(|node| node.granted);
+        match segment {
+            _ if !is_granted => {}
+            Segment::Selector { key, value } => self.guards.push(Guard {
+                key,
+                value,
+                depth: self.depth,
+                reach: Reach::Element,
+            }),
+            Segment::Key(_) | Segment::Any => self.free = true,
         }
     }
 
