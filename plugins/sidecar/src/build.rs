@@ -11,7 +11,7 @@ use crate::volumes::{Volumes, token_name};
 
 /// What is settled about an injected container before there is a pod.
 #[derive(Debug, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct Settled {
     /// The container, except that mounts and devices still have the configured names of their volumes.
     container: Object,
     /// Its text, if it has neither.
@@ -20,7 +20,7 @@ pub(crate) struct Prepared {
     missing: &'static str,
 }
 
-impl Prepared {
+impl Settled {
     pub(crate) fn of(sidecar: &Sidecar, os: Os) -> Self {
         let mut container = sidecar.container.clone();
         if sidecar.placement == Placement::Native {
@@ -51,16 +51,16 @@ fn has_mounts(sidecar: &Sidecar) -> bool {
 
 /// Returns the container's text, and notes what is missing in it.
 pub(crate) fn container<'a>(step: &Step<'a>, volumes: &Volumes) -> Cow<'a, str> {
-    let prepared = &step.sidecar.prepared;
-    if !prepared.missing.is_empty() {
+    let settled = &step.sidecar.settled;
+    if !settled.missing.is_empty() {
         note(&[
             "container ",
             step.name,
             " is injected without resource ",
-            prepared.missing,
+            settled.missing,
         ]);
     }
-    match &prepared.text {
+    match &settled.text {
         Some(text) => Cow::Borrowed(text),
         None => Cow::Owned(fields(step, volumes).text()),
     }
@@ -69,7 +69,7 @@ pub(crate) fn container<'a>(step: &Step<'a>, volumes: &Volumes) -> Cow<'a, str> 
 /// Returns the container as it is injected.
 pub(crate) fn fields(step: &Step<'_>, volumes: &Volumes) -> Object {
     let sidecar = step.sidecar;
-    let mut container = sidecar.prepared.container.clone();
+    let mut container = sidecar.settled.container.clone();
     if has_mounts(sidecar) {
         let mut mounts = container.objects("volumeMounts");
         for mount in &mut mounts {

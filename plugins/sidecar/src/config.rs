@@ -114,7 +114,7 @@ pub(crate) struct Sidecar {
     #[cfg_attr(not(target_family = "wasm"), schemars(default = "yes"))]
     pub(crate) restricted: bool,
     #[cfg_attr(not(target_family = "wasm"), schemars(skip))]
-    pub(crate) prepared: build::Prepared,
+    pub(crate) settled: build::Settled,
 }
 
 #[cfg(not(target_family = "wasm"))]

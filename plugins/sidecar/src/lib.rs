@@ -54,7 +54,7 @@ impl Mutator for Plugin {
 
     fn prepare(config: &mut Config) {
         for sidecar in &mut config.containers {
-            sidecar.prepared = build::Prepared::of(sidecar, config.os);
+            sidecar.settled = build::Settled::of(sidecar, config.os);
         }
         config.prepared = Prepared {
             fields: needs::fields(config),

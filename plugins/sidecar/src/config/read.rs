@@ -112,7 +112,7 @@ fn read_sidecar(fields: &Object) -> Result<Sidecar, Wrong> {
             .map(|token| read_token(&token))
             .transpose()?,
         restricted: flag(fields, "restricted")?,
-        prepared: build::Prepared::default(),
+        settled: build::Settled::default(),
     })
 }
 
