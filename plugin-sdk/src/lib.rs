@@ -108,8 +108,11 @@ pub trait Mutator {
 
     /// Derives from the configuration what every pod needs: texts put together, templates taken apart. By default nothing.
     ///
-    /// Called once on a valid configuration, before any pod: the host keeps the memory as it is then, and begins each call with it.
-    /// What is derived has its place in the configuration's type, in fields that serde and the schema skip.
+    /// Called on a valid configuration, before any pod. The host keeps the memory as it is then, up to 256 KiB, and begins each
+    /// call with it, so most often this runs once. More than that is made anew in each call, and so is a finished component's.
+    ///
+    /// What is derived has its place in the configuration's type, in fields that serde skips, with a default. [`needs`](Self::needs)
+    /// and [`validate`](Self::validate) do not see it. A [`note`] would be lost here.
     fn prepare(config: &mut Self::Config) {
         let _ = config;
     }

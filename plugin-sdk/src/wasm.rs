@@ -1,5 +1,6 @@
 //! Inside the sandbox: the imports of the contract, and what the exports call.
 
+use std::any::TypeId;
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::mem::ManuallyDrop;
@@ -131,26 +132,26 @@ fn config<M: Mutator>() -> Result<M::Config, String> {
     crate::json::from_str(&host::config()).map_err(|error| format!("configuration: {error}"))
 }
 
-/// Where [`prepare`] has left the configuration of this module's one plugin; null as long as it has not run.
-struct Prepared(Cell<*const ()>);
+/// Where the configuration was left, and which type it has; none as long as there is none.
+struct Prepared(Cell<Option<(TypeId, *const ())>>);
 
 // SAFETY: a plugin has one thread; the contract is linked without shared memory.
 unsafe impl Sync for Prepared {}
 
-static PREPARED: Prepared = Prepared(Cell::new(std::ptr::null()));
+static PREPARED: Prepared = Prepared(Cell::new(None));
 
 /// The configuration, ready for pods. It ends with the instance, so taking it apart would be for nothing.
 fn prepared<M: Mutator>() -> Result<&'static M::Config, String> {
-    let known = PREPARED.0.get().cast::<M::Config>();
-    // SAFETY: it is null or was left here below. `mutator!` exports its functions for one type, and does not link twice.
-    if let Some(config) = unsafe { known.as_ref() } {
-        return Ok(config);
+    let of = TypeId::of::<M::Config>();
+    if let Some((_, known)) = PREPARED.0.get().filter(|(known, _)| *known == of) {
+        // SAFETY: it was left below, by a call for the same type, and is never taken apart.
+        return Ok(unsafe { &*known.cast::<M::Config>() });
     }
     report_panics();
     let mut config = config::<M>()?;
     M::prepare(&mut config);
     let config = Box::leak(Box::new(config));
-    PREPARED.0.set((&raw const *config).cast());
+    PREPARED.0.set(Some((of, (&raw const *config).cast())));
     Ok(config)
 }
 

@@ -26,6 +26,8 @@ pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a plugin may hand to the host in one call of a host function, or as the result of its own.
 pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
+/// What a plugin may have prepared in its memory: it is kept for each plugin of a chain, and laid over the memory in each call.
+pub(crate) const PREPARED_BYTES: usize = 256 << 10;
 /// Handles alive at the same time; the contract needs one.
 pub(crate) const HANDLES: usize = 16;
 

@@ -208,6 +208,7 @@ pub(crate) fn describe_alone(
     let description = describe(sandbox)?;
     if config.is_some() {
         config::check(sandbox, &value, description.config_schema.as_ref())?;
+        sandbox.prepare().map_err(PluginError::Prepare)?;
     }
     Ok(description)
 }

@@ -1,6 +1,6 @@
 //! One call of a plugin: a fresh store and instance with every limit on, dropped afterwards.
 //!
-//! Nothing of a call survives it in the guest, so no pod can see another. Host memory is bounded too: words are cut, and
+//! Nothing of a call with a pod survives it in the guest, so no pod can see another. Host memory is bounded too: words are cut, and
 //! the transaction counts what is written.
 
 mod component;
@@ -24,7 +24,7 @@ use self::views::Views;
 use crate::bindings::{Description, Rejection};
 use crate::component::Compiled;
 use crate::engine::{Engine, ticks};
-use crate::limits::{CallLimits, HANDLES, PAYLOAD_BYTES, REASON_BYTES};
+use crate::limits::{CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes};
 use crate::request::Request;
 use crate::text::one_line;
 
@@ -56,7 +56,8 @@ impl Setting {
 /// The host's state of one call.
 pub(crate) struct Guest {
     setting: Arc<Setting>,
-    request: Arc<Request>,
+    /// None while the plugin prepares, so that nothing of it is taken for what every pod has.
+    request: Option<Arc<Request>>,
     pod: Option<Transaction>,
     usage: Usage,
     speech: Speech,
@@ -98,7 +99,7 @@ impl Sandbox<'_> {
     /// Asks the plugin who it is and what it needs.
     pub(crate) fn describe(self) -> Result<Description, Failure> {
         let _permit = self.engine.permit();
-        let mut store = self.store(Arc::default(), None);
+        let mut store = self.store(Some(Arc::default()), None);
         match &self.compiled.code {
             Code::Module(module) => module.describe(&mut store),
             Code::Component(component) => component.describe(&mut store),
@@ -109,7 +110,7 @@ impl Sandbox<'_> {
     /// Asks the plugin what is wrong with its configuration.
     pub(crate) fn validate_config(self) -> Result<Vec<String>, Failure> {
         let _permit = self.engine.permit();
-        let mut store = self.store(Arc::default(), None);
+        let mut store = self.store(Some(Arc::default()), None);
         match &self.compiled.code {
             Code::Module(module) => module.validate_config(&mut store),
             Code::Component(component) => component.validate_config(&mut store),
@@ -120,24 +121,33 @@ impl Sandbox<'_> {
 
     /// Lets the plugin make ready what every later call begins with, if it can. Its configuration must be valid.
     ///
-    /// A component does it in each call: its memories are its own.
+    /// A component is left to do it in each call: its memories are its own.
     pub(crate) fn prepare(self) -> Result<(), Failure> {
         let Code::Module(module) = &self.compiled.code else {
             return Ok(());
         };
-        let _permit = self.engine.permit();
-        let mut store = self.store(Arc::default(), None);
-        let fresh = module.fresh_memory(&mut store);
-        let mut store = self.store(Arc::default(), None);
-        let prepared = match fresh {
-            Ok(Some(fresh)) => module.prepare(&mut store, &fresh),
-            Ok(None) => return Ok(()),
-            Err(error) => Err(error),
+        let Some(preparation) = module.preparation() else {
+            return Ok(());
         };
-        let prepared = prepared.map_err(|error| self.failure(&error, &store.data().speech))?;
-        if let Some(prepared) = prepared {
-            // Whoever was here before has kept the same.
-            let _ = self.setting.prepared.set(prepared);
+        let _permit = self.engine.permit();
+        let mut fresh = self.store(None, None);
+        let before = module
+            .fresh_memory(&mut fresh)
+            .map_err(|error| self.failure(&error, &fresh.data().speech))?;
+        let mut store = self.store(None, None);
+        let after = module
+            .prepare(&mut store, preparation)
+            .map_err(|error| self.failure(&error, &store.data().speech))?;
+        match Prepared::of(before.data(&fresh), after.data(&store)) {
+            // Set up once, the plugin has nothing kept yet.
+            Some(prepared) => drop(self.setting.prepared.set(prepared)),
+            None => {
+                let (plugin, limit) = (&self.setting.name, show_bytes(PREPARED_BYTES));
+                tracing::warn!(
+                    plugin,
+                    "it prepares more than {limit}, which is not kept but made anew in each call"
+                );
+            }
         }
         Ok(())
     }
@@ -145,7 +155,7 @@ impl Sandbox<'_> {
     /// Hands the plugin a pod.
     pub(crate) fn mutate(self, transaction: Transaction, request: Arc<Request>) -> Mutated {
         let _permit = self.engine.permit();
-        let mut store = self.store(request, Some(transaction));
+        let mut store = self.store(Some(request), Some(transaction));
         let result = match &self.compiled.code {
             Code::Module(module) => module.mutate(&mut store),
             Code::Component(component) => component.mutate(&mut store),
@@ -172,7 +182,7 @@ impl Sandbox<'_> {
 
     /// Made while a permit is held, and dropped before it is given back: the pool has as many slots as there are permits, and
     /// a slot is free only once its store is gone.
-    fn store(self, request: Arc<Request>, pod: Option<Transaction>) -> Store<Guest> {
+    fn store(self, request: Option<Arc<Request>>, pod: Option<Transaction>) -> Store<Guest> {
         let guest = Guest {
             setting: Arc::clone(self.setting),
             request,

@@ -125,30 +125,25 @@ impl Module {
         })
     }
 
-    /// The memory of a fresh instance; none if the plugin makes nothing ready in it.
-    pub(crate) fn fresh_memory(
-        &self,
-        store: &mut Store<Guest>,
-    ) -> wasmtime::Result<Option<Vec<u8>>> {
-        if self.prepare.is_none() {
-            return Ok(None);
-        }
-        let instance = self.instance.instantiate(&mut *store)?;
-        let memory = get(&instance, store, &self.memory, Extern::into_memory)?;
-        Ok(Some(memory.data(&*store).to_vec()))
+    /// Where in it the plugin prepares itself, if it does.
+    pub(crate) fn preparation(&self) -> Option<&ModuleExport> {
+        self.prepare.as_ref()
     }
 
-    /// What the plugin makes ready in its memory; none if keeping it would not pay.
+    /// The memory of a fresh instance.
+    pub(crate) fn fresh_memory(&self, store: &mut Store<Guest>) -> wasmtime::Result<Memory> {
+        let instance = self.instance.instantiate(&mut *store)?;
+        Ok(get(&instance, store, &self.memory, Extern::into_memory)?)
+    }
+
+    /// The memory of an instance that has prepared itself.
     pub(crate) fn prepare(
         &self,
         store: &mut Store<Guest>,
-        fresh: &[u8],
-    ) -> wasmtime::Result<Option<Prepared>> {
-        let Some(prepare) = &self.prepare else {
-            return Ok(None);
-        };
-        let (memory, ()) = self.start(store, prepare, ())?;
-        Ok(Prepared::of(fresh, memory.data(&*store)))
+        preparation: &ModuleExport,
+    ) -> wasmtime::Result<Memory> {
+        let (memory, ()) = self.start(store, preparation, ())?;
+        Ok(memory)
     }
 
     /// A fresh instance, one call, which returns where its result is.

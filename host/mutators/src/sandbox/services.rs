@@ -6,6 +6,7 @@ use podloom_pod_path::{AccessError, EditError, Transaction};
 
 use super::usage::Line;
 use super::{Failure, Guest};
+use crate::request::Request;
 
 /// How much a log line matters, as the contract orders it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,13 @@ impl Guest {
 
     pub(super) fn remove(&mut self, path: &str) -> Answer<bool> {
         answer(self.pod()?.remove(path))
+    }
+
+    /// A plugin that prepares itself is asked for no pod yet.
+    pub(super) fn request(&self) -> Result<&Arc<Request>, Failure> {
+        self.request
+            .as_ref()
+            .ok_or_else(|| Failure::BrokeContract("a request that it was not given".to_owned()))
     }
 
     /// Only `mutate` is handed a pod, and no other function can name one.

@@ -317,7 +317,11 @@ fn a_file_alone_can_be_inspected() {
     assert_eq!(inspection.contract, "0.1.0");
     assert_eq!(
         inspection.imports,
-        ["podloom:mutator/host@0.1.0", "podloom:mutator/pods@0.1.0"]
+        [
+            "podloom:mutator/host@0.1.0",
+            "podloom:mutator/request@0.1.0",
+            "podloom:mutator/pods@0.1.0"
+        ]
     );
     assert_eq!(
         (inspection.shipped_bytes, inspection.sha256.len()),

@@ -4,7 +4,7 @@ use podloom_mutators::Chain;
 use serde_json::json;
 
 use crate::support::{
-    assemble, check_host_is_unharmed, componentized, fixture_text, load, mutate, plugin,
+    assemble, check_host_is_unharmed, componentized, fixture_text, in_world, load, mutate, plugin,
 };
 
 fn load_one(wasm: &[u8]) -> Result<Chain, String> {
@@ -60,6 +60,33 @@ fn too_much_is_not_kept() {
 }
 
 #[test]
+fn what_was_added_counts_against_the_limit() {
+    // 256 pages are 16 MiB, and the module begins with two.
+    let grow = |pages: u32| {
+        preparing_by(&format!(
+            "(drop (memory.grow (i32.const {pages}))) (i32.store8 (i32.const 131082) (i32.const 4))"
+        ))
+    };
+    check(&grow(254), "no-41");
+    let error = load_one(&grow(255)).expect_err("a refusal");
+    assert!(
+        error.ends_with("memory than its limit of 16 MiB"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_preparation_of_another_signature_is_not_called() {
+    let text = fixture_text("prepared");
+    let (start, rest) = text.split_once("(func (export").expect("the preparation");
+    let (_, end) = rest.split_once("(i32.const 3)))").expect("its end");
+    let name = "podloom:mutator/preparation@0.1.0#prepare";
+    let stray = format!("{start}(func (export \"{name}\") (param i32)){end}");
+    let error = load_one(&in_world("mutator", &stray)).expect_err("a refusal");
+    assert!(error.contains("could not prepare itself"), "{error}");
+}
+
+#[test]
 fn whatever_goes_wrong_refuses_the_plugin() {
     check_refused(
         "(unreachable)",
@@ -72,6 +99,14 @@ fn whatever_goes_wrong_refuses_the_plugin() {
     check_refused(
         "(drop (memory.grow (i32.const 300)))",
         "it needs more memory than its limit of 16 MiB",
+    );
+    check_refused(
+        "(call $log_raw (i32.const 4) (i32.const 1024) (i32.const 9)) (unreachable)",
+        "it crashed: /metadata (wasm unreachable instruction executed)",
+    );
+    check_refused(
+        "(call $kind (i32.const 512))",
+        "it passed something that is not of the contract: a request that it was not given",
     );
     check_refused(
         "(drop (call $get (i32.const 1) (i32.const 1024)))",

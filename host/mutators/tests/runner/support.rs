@@ -64,6 +64,12 @@ fn complete(text: &str) -> String {
     module
 }
 
+/// As [`assemble`], with metadata of this world.
+pub(crate) fn in_world(world: &str, text: &str) -> Vec<u8> {
+    let module = wat::parse_str(complete(text)).expect("the fixture is WebAssembly text");
+    with_metadata(module, world, StringEncoding::UTF8)
+}
+
 /// A fixture whose metadata says that its strings are UTF-16, which they are not.
 pub(crate) fn in_utf16(name: &str) -> Vec<u8> {
     let text = complete(&fixture_text(name));

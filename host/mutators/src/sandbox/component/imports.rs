@@ -34,35 +34,35 @@ impl host::Host for Guest {
 
 impl request::Host for Guest {
     fn kind(&mut self) -> wasmtime::Result<String> {
-        Ok(self.request.kind.clone())
+        Ok(self.request()?.kind.clone())
     }
 
     fn name(&mut self) -> wasmtime::Result<String> {
-        Ok(self.request.name.clone())
+        Ok(self.request()?.name.clone())
     }
 
     fn namespace(&mut self) -> wasmtime::Result<String> {
-        Ok(self.request.namespace.clone())
+        Ok(self.request()?.namespace.clone())
     }
 
     fn label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request.labels.get(&key).cloned())
+        Ok(self.request()?.labels.get(&key).cloned())
     }
 
     fn annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request.annotations.get(&key).cloned())
+        Ok(self.request()?.annotations.get(&key).cloned())
     }
 
     fn namespace_label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request.namespace_labels.get(&key).cloned())
+        Ok(self.request()?.namespace_labels.get(&key).cloned())
     }
 
     fn namespace_annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request.namespace_annotations.get(&key).cloned())
+        Ok(self.request()?.namespace_annotations.get(&key).cloned())
     }
 
     fn dry_run(&mut self) -> wasmtime::Result<bool> {
-        Ok(self.request.dry_run)
+        Ok(self.request()?.dry_run)
     }
 }
 

@@ -145,7 +145,7 @@ fn namespace(caller: Caller<'_, Guest>, result: u32) -> Done {
 }
 
 fn of_request(mut caller: Caller<'_, Guest>, result: u32, text: fn(&Request) -> &String) -> Done {
-    let request = Arc::clone(&caller.data().request);
+    let request = Arc::clone(caller.data().request()?);
     lower::<STRING>(&mut caller, result)?.string(result, text(&request))
 }
 
@@ -177,7 +177,7 @@ fn of_labels(
     result: u32,
     labels: fn(&Request) -> &Labels,
 ) -> Done {
-    let request = Arc::clone(&caller.data().request);
+    let request = Arc::clone(caller.data().request()?);
     let (mut reader, _) = lift(&mut caller)?;
     let value = labels(&request).get(reader.string(key)?);
     lower::<OPTION>(&mut caller, result)?.option(result, value.map(String::as_str))
@@ -185,7 +185,7 @@ fn of_labels(
 
 fn dry_run(mut caller: Caller<'_, Guest>) -> wasmtime::Result<u32> {
     let (_, guest) = lift(&mut caller)?;
-    Ok(u32::from(guest.request.dry_run))
+    Ok(u32::from(guest.request()?.dry_run))
 }
 
 fn get(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {

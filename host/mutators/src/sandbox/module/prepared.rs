@@ -5,12 +5,12 @@
 
 use wasmtime::{Memory, Store};
 
+use super::abi::broken;
+use crate::limits::PREPARED_BYTES;
 use crate::sandbox::Guest;
 
 /// What is compared at once. Runs of bytes as they come would be many and short.
 const BLOCK: usize = 64;
-/// What a plugin may have kept. More would cost more to lay over than most plugins save.
-const LIMIT: usize = 1 << 20;
 
 /// What a preparation has changed in a plugin's memory.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// The difference between two memories; none if it is too large. Memory that was added counts as changed from zeroes.
-    pub(super) fn of(before: &[u8], after: &[u8]) -> Option<Self> {
+    pub(in crate::sandbox) fn of(before: &[u8], after: &[u8]) -> Option<Self> {
         let mut runs: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut kept = 0;
         for (index, block) in after.chunks(BLOCK).enumerate() {
@@ -36,7 +36,7 @@ impl Prepared {
                 continue;
             }
             kept += block.len();
-            if kept > LIMIT {
+            if kept > PREPARED_BYTES {
                 return None;
             }
             match runs.last_mut() {
@@ -59,9 +59,10 @@ impl Prepared {
         }
         let bytes = memory.data_mut(&mut *store);
         for (at, run) in &self.runs {
-            if let Some(place) = bytes.get_mut(*at..*at + run.len()) {
-                place.copy_from_slice(run);
-            }
+            let place = bytes.get_mut(*at..*at + run.len());
+            place
+                .ok_or_else(|| broken("memory smaller than it was prepared"))?
+                .copy_from_slice(run);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The difference between two memories, and what is too much to keep.
 
-use super::{BLOCK, LIMIT, Prepared};
+use super::{BLOCK, PREPARED_BYTES, Prepared};
 
 fn runs(before: &[u8], after: &[u8]) -> Vec<(usize, usize)> {
     let prepared = Prepared::of(before, after).expect("it is small");
@@ -34,10 +34,10 @@ fn added_memory_counts_where_it_is_not_zero() {
 
 #[test]
 fn too_much_is_not_kept() {
-    let before = vec![0; LIMIT + BLOCK];
-    let mut after = vec![1; LIMIT];
-    after.resize(LIMIT + BLOCK, 0);
+    let before = vec![0; PREPARED_BYTES + BLOCK];
+    let mut after = vec![1; PREPARED_BYTES];
+    after.resize(PREPARED_BYTES + BLOCK, 0);
     assert!(Prepared::of(&before, &after).is_some());
-    after[LIMIT] = 1;
+    after[PREPARED_BYTES] = 1;
     assert!(Prepared::of(&before, &after).is_none());
 }
