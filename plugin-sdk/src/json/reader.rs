@@ -82,14 +82,21 @@ impl<'t> Reader<'t> {
     }
 
     /// Returns the next byte that is no white space, without taking it.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
-        while let Some(byte) = self.byte() {
-            if !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
-                return Some(byte);
-            }
+        // The host writes none.
+        match self.byte() {
+            Some(b' ' | b'\n' | b'\t' | b'\r') => self.peek_past_space(),
+            byte => byte,
+        }
+    }
+
+    #[cold]
+    fn peek_past_space(&mut self) -> Option<u8> {
+        while matches!(self.byte(), Some(b' ' | b'\n' | b'\t' | b'\r')) {
             self.position += 1;
         }
-        None
+        self.byte()
     }
 
     /// Takes the next byte if it is this one.
