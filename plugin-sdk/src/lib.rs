@@ -113,6 +113,38 @@ pub trait Mutator {
     ///
     /// What is derived has its place in the configuration's type, in fields that serde skips, with a default. [`needs`](Self::needs)
     /// and [`validate`](Self::validate) do not see it. A [`note`] would be lost here.
+    ///
+    /// ```
+    /// # use podloom_plugin_sdk::prelude::*;
+    /// #[derive(Deserialize)]
+    /// struct Config {
+    ///     teams: Vec<String>,
+    ///     /// The value of the label, made once.
+    ///     #[serde(skip)]
+    ///     label: String,
+    /// }
+    /// # struct Teams;
+    /// # impl Mutator for Teams {
+    /// #     type Config = Config;
+    /// #     const NAME: &str = "teams";
+    /// #     const VERSION: &str = "0.1.0";
+    /// #     const SUMMARY: &str = "Names the teams";
+    /// #     fn needs(_: &Config) -> Needs {
+    /// #         Needs::default().write("/metadata/labels/teams")
+    /// #     }
+    ///
+    /// fn prepare(config: &mut Config) {
+    ///     config.label = config.teams.join(".");
+    /// }
+    ///
+    /// fn mutate(config: &Config, _: &Request, pod: &Pod) -> Result<(), Rejection> {
+    ///     Ok(pod.labels().set("teams", &config.label)?)
+    /// }
+    /// # }
+    /// # use podloom_plugin_sdk::{serde_json::json, testing};
+    /// # let run = testing::run::<Teams>(&json!({"teams": ["a", "b"]}), &Default::default(), &json!({}));
+    /// # assert_eq!(run.pod["metadata"]["labels"]["teams"], "a.b");
+    /// ```
     fn prepare(config: &mut Self::Config) {
         let _ = config;
     }
