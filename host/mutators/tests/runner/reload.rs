@@ -400,6 +400,7 @@ fn whatever_is_wrong_with_a_bundle_the_last_good_chain_serves() {
     let volume = Volume::new(&bundle("one"));
     let loading = Loading::watching(volume.path());
     loading.waits_until_it_serves("one");
+    loading.tells(&["success"]);
     for (change, reason, words) in &BROKEN {
         let before = loading.outcomes().len();
         volume.update(&change.made(), |_| {});
