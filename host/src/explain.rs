@@ -37,6 +37,8 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
             WARNING,
             &format!("failed, and failurePolicy Ignore left the pod as it was: {failure}"),
         ),
+        Outcome::Denied => paint(WARNING, "denied the pod"),
+        Outcome::Failed(failure) => paint(WARNING, &format!("failed: {failure}")),
     };
     line(&mut text, 1, &format!("{name}: {did}"));
     for write in &run.writes {

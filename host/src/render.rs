@@ -23,6 +23,22 @@ pub(crate) struct Rendered {
     pub(crate) runs: Option<Vec<PluginRun>>,
 }
 
+/// An object that is refused.
+pub(crate) struct Refused {
+    refusal: Box<Refusal>,
+    /// What each plugin did, up to the one that rejected the pod; none if it did not come to that.
+    runs: Option<Vec<PluginRun>>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal: Box::new(refusal),
+            runs: None,
+        }
+    }
+}
+
 /// What all objects of one render share.
 pub(crate) struct Setting<'a> {
     pub(crate) chain: Option<&'a Chain>,
@@ -49,23 +65,41 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
     for warning in configs.warnings(&documents) {
         warn(&warning);
     }
-    let rendered = render_all(&documents, &configs, &setting)?;
+    let results = render_all(&documents, &configs, &setting);
     if arguments.explain {
-        for (document, rendered) in &rendered {
-            if let Some(runs) = &rendered.runs {
+        for (document, result) in &results {
+            let runs = match result {
+                Ok(rendered) => &rendered.runs,
+                Err(refused) => &refused.runs,
+            };
+            if let Some(runs) = runs {
                 output::tell(&explain::object(&title(document, &setting), runs));
             }
         }
     }
-    if rendered.is_empty() {
+    let values = values(results)?;
+    if values.is_empty() {
         output::tell("nothing to print: BrowserConfigs and Namespaces are only read\n");
         return Ok(());
     }
-    let values: Vec<Value> = rendered
-        .into_iter()
-        .map(|(_, rendered)| rendered.value)
-        .collect();
     output::print_objects(&values, arguments.output)
+}
+
+/// What is to be printed; nothing if anything is refused.
+fn values(results: Vec<(&Document, Result<Rendered, Refused>)>) -> Result<Vec<Value>, Failure> {
+    let mut values = Vec::new();
+    let mut refusals = Vec::new();
+    for (_, result) in results {
+        match result {
+            Ok(rendered) => values.push(rendered.value),
+            Err(refused) => refusals.push(*refused.refusal),
+        }
+    }
+    if refusals.is_empty() {
+        Ok(values)
+    } else {
+        Err(Failure::Refused(refusals))
+    }
 }
 
 /// Everything that can be seen to be wrong before anything is rendered.
@@ -88,9 +122,8 @@ fn render_all<'a>(
     documents: &'a [Document],
     configs: &Configs,
     setting: &Setting<'_>,
-) -> Result<Vec<(&'a Document, Rendered)>, Failure> {
-    let mut rendered = Vec::new();
-    let mut refusals: Vec<Refusal> = Vec::new();
+) -> Vec<(&'a Document, Result<Rendered, Refused>)> {
+    let mut results = Vec::new();
     for document in documents {
         let result = match manifest::kind(document) {
             Kind::BrowserConfig | Kind::Namespace => continue,
@@ -102,16 +135,9 @@ fn render_all<'a>(
                 runs: None,
             }),
         };
-        match result {
-            Ok(result) => rendered.push((document, result)),
-            Err(refusal) => refusals.push(refusal),
-        }
+        results.push((document, result));
     }
-    if refusals.is_empty() {
-        Ok(rendered)
-    } else {
-        Err(Failure::Refused(refusals))
-    }
+    results
 }
 
 fn title(document: &Document, setting: &Setting<'_>) -> String {

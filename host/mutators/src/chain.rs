@@ -87,7 +87,7 @@ pub struct PluginRun {
     pub memory: usize,
 }
 
-/// What came of a plugin's run on a pod that was not rejected.
+/// What came of a plugin's run on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It wrote.
@@ -98,6 +98,10 @@ pub enum Outcome {
     Skipped(Dimension),
     /// It failed under the policy Ignore, and left no trace.
     Ignored(Failure),
+    /// It denied the pod, whatever its policy is.
+    Denied,
+    /// It failed under the policy Fail, and the pod with it.
+    Failed(Failure),
 }
 
 impl Outcome {
@@ -108,13 +112,25 @@ impl Outcome {
             Self::Unchanged => "unchanged",
             Self::Skipped(_) => "skipped",
             Self::Ignored(_) => "ignored",
+            Self::Denied => "denied",
+            Self::Failed(_) => "failed",
         }
     }
 }
 
+/// A pod that may not be.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct Rejected {
+    /// Why.
+    pub cause: Cause,
+    /// What each plugin did, up to the one that rejected the pod. Nothing of it is kept.
+    pub runs: Vec<PluginRun>,
+}
+
 /// Why a pod may not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
+pub enum Cause {
     /// A plugin denies it. Its policy has no say in that.
     #[error("plugin {plugin} denies the pod: {reason}")]
     Denied {
@@ -170,19 +186,32 @@ impl Chain {
 
     pub(crate) fn mutate_selected(
         &self,
-        mut pod: Value,
+        pod: Value,
         request: &Arc<Request>,
         selection: Selection,
     ) -> Result<Mutation, Rejected> {
-        let before = stamp::open(&mut pod, &self.digest).map_err(Rejected::NotAPod)?;
         let mut runs = Vec::with_capacity(self.plugins.len());
-        for plugin in &self.plugins {
-            let (next, run) = self.run(plugin, pod, request, selection)?;
-            pod = next;
-            runs.push(run);
+        match self.run_each(pod, request, selection, &mut runs) {
+            Ok(pod) => Ok(Mutation { pod, runs }),
+            Err(cause) => Err(Rejected { cause, runs }),
         }
-        stamp::close(&mut pod, &self.digest, &before, &runs).map_err(Rejected::NotAPod)?;
-        Ok(Mutation { pod, runs })
+    }
+
+    fn run_each(
+        &self,
+        mut pod: Value,
+        request: &Arc<Request>,
+        selection: Selection,
+        runs: &mut Vec<PluginRun>,
+    ) -> Result<Value, Cause> {
+        let before = stamp::open(&mut pod, &self.digest).map_err(Cause::NotAPod)?;
+        for plugin in &self.plugins {
+            let (next, run) = self.run(plugin, pod, request, selection);
+            runs.push(run);
+            pod = next?;
+        }
+        stamp::close(&mut pod, &self.digest, &before, runs).map_err(Cause::NotAPod)?;
+        Ok(pod)
     }
 
     pub(crate) fn run(
@@ -191,14 +220,11 @@ impl Chain {
         pod: Value,
         request: &Arc<Request>,
         selection: Selection,
-    ) -> Result<(Value, PluginRun), Rejected> {
+    ) -> (Result<Value, Cause>, PluginRun) {
         let excluded = match selection {
             Selection::Matching => plugin.matches.excludes(request, |key| label(&pod, key)),
             Selection::Every(until) if until.is_over() => {
-                return Err(Rejected::Failed {
-                    plugin: plugin.name.clone(),
-                    failure: Failure::NoTimeLeft,
-                });
+                return rejected(plugin, Failure::NoTimeLeft);
             }
             Selection::Every(_) => None,
         };
@@ -209,7 +235,7 @@ impl Chain {
                 dimension = dimension.as_str(),
                 "plugin run"
             );
-            return Ok((pod, PluginRun::new(plugin, Outcome::Skipped(dimension))));
+            return (Ok(pod), PluginRun::new(plugin, Outcome::Skipped(dimension)));
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
@@ -221,15 +247,24 @@ impl Chain {
         let mutated = plugin
             .sandbox(&self.engine)
             .mutate(transaction, Arc::clone(request));
-        let (pod, mut run) = end(plugin, mutated)?;
+        let (pod, mut run) = end(plugin, mutated);
         run.duration = started.elapsed();
         log(&run);
-        Ok((pod, run))
+        (pod, run)
     }
 }
 
+/// A plugin that failed under the policy Fail.
+fn rejected(plugin: &Plugin, failure: Failure) -> (Result<Value, Cause>, PluginRun) {
+    let cause = Cause::Failed {
+        plugin: plugin.name.clone(),
+        failure: failure.clone(),
+    };
+    (Err(cause), PluginRun::new(plugin, Outcome::Failed(failure)))
+}
+
 /// Commits or rolls back. A denial denies whatever the policy is.
-fn end(plugin: &Plugin, mutated: Mutated) -> Result<(Value, PluginRun), Rejected> {
+fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, Cause>, PluginRun) {
     let Mutated {
         transaction,
         notes,
@@ -237,8 +272,7 @@ fn end(plugin: &Plugin, mutated: Mutated) -> Result<(Value, PluginRun), Rejected
         end,
     } = mutated;
     let refused_writes = transaction.refused_writes();
-    let name = || plugin.name.clone();
-    let (pod, writes, outcome) = match (end, plugin.failure_policy) {
+    let (pod, run) = match (end, plugin.failure_policy) {
         (End::Done, _) => {
             let (pod, writes) = transaction.commit();
             let outcome = if writes.is_empty() {
@@ -246,36 +280,32 @@ fn end(plugin: &Plugin, mutated: Mutated) -> Result<(Value, PluginRun), Rejected
             } else {
                 Outcome::Mutated
             };
-            (pod, writes, outcome)
+            let run = PluginRun {
+                writes,
+                ..PluginRun::new(plugin, outcome)
+            };
+            (Ok(pod), run)
         }
         (End::Denied(reason), _) => {
-            return Err(Rejected::Denied {
-                plugin: name(),
+            let cause = Cause::Denied {
+                plugin: plugin.name.clone(),
                 reason,
-            });
+            };
+            (Err(cause), PluginRun::new(plugin, Outcome::Denied))
         }
-        (End::Failed(failure), FailurePolicy::Fail) => {
-            return Err(Rejected::Failed {
-                plugin: name(),
-                failure,
-            });
-        }
+        (End::Failed(failure), FailurePolicy::Fail) => rejected(plugin, failure),
         (End::Failed(failure), FailurePolicy::Ignore) => (
-            transaction.rollback(),
-            Vec::new(),
-            Outcome::Ignored(failure),
+            Ok(transaction.rollback()),
+            PluginRun::new(plugin, Outcome::Ignored(failure)),
         ),
     };
-    Ok((
-        pod,
-        PluginRun {
-            writes,
-            refused_writes,
-            notes,
-            memory,
-            ..PluginRun::new(plugin, outcome)
-        },
-    ))
+    let run = PluginRun {
+        refused_writes,
+        notes,
+        memory,
+        ..run
+    };
+    (pod, run)
 }
 
 impl PluginRun {

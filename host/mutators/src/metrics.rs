@@ -120,17 +120,13 @@ impl PluginMetrics {
         metrics
     }
 
-    /// Counts what each plugin did with a pod, or which one refused it.
+    /// Counts what each plugin did with a pod, also with one that was rejected.
     pub fn mutated(&self, result: &Result<Mutation, Rejected>) {
-        match result {
-            Ok(mutation) => mutation.runs.iter().for_each(|run| self.ran(run)),
-            Err(Rejected::Denied { plugin, .. }) => self.called(plugin, "denied"),
-            Err(Rejected::Failed { plugin, failure }) => {
-                self.called(plugin, "failed");
-                self.trapped(plugin, failure);
-            }
-            Err(Rejected::NotAPod(_)) => {}
-        }
+        let runs = match result {
+            Ok(mutation) => &mutation.runs,
+            Err(rejected) => &rejected.runs,
+        };
+        runs.iter().for_each(|run| self.ran(run));
     }
 
     /// Counts what became of plugins in an attempt to load a chain, and tells which ones serve.
@@ -192,7 +188,7 @@ impl PluginMetrics {
 
     fn ran(&self, run: &PluginRun) {
         self.called(&run.plugin, run.outcome.as_str());
-        if let Outcome::Ignored(failure) = &run.outcome {
+        if let Outcome::Ignored(failure) | Outcome::Failed(failure) = &run.outcome {
             self.trapped(&run.plugin, failure);
         }
         let plugin = || ByPlugin {

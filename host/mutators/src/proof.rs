@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, Outcome, PluginRun, Rejected, Selection, Until};
+use crate::chain::{Cause, Chain, Outcome, PluginRun, Selection, Until};
 use crate::plugin::Plugin;
 use crate::request::Request;
 use crate::sandbox::Failure;
@@ -67,7 +67,7 @@ pub enum ProofProblem {
 }
 
 /// What came of a run: the pod and what was written where, by whom.
-type Run = Result<(Value, Vec<String>), Rejected>;
+type Run = Result<(Value, Vec<String>), Cause>;
 
 impl Chain {
     /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well; what shows on several
@@ -110,7 +110,8 @@ impl Chain {
     }
 
     fn run_alone(&self, plugin: &Plugin, pod: Value, until: Until) -> Run {
-        let (pod, run) = self.run(plugin, pod, &request(), Selection::Every(until))?;
+        let (pod, run) = self.run(plugin, pod, &request(), Selection::Every(until));
+        let pod = pod?;
         stop_at_failure(&run)?;
         Ok((
             pod,
@@ -119,7 +120,9 @@ impl Chain {
     }
 
     fn run_all(&self, pod: Value, until: Until) -> Run {
-        let mutation = self.mutate_selected(pod, &request(), Selection::Every(until))?;
+        let mutation = self
+            .mutate_selected(pod, &request(), Selection::Every(until))
+            .map_err(|rejected| rejected.cause)?;
         mutation.runs.iter().try_for_each(stop_at_failure)?;
         let by_plugin = |run: &PluginRun| -> Vec<String> {
             run.writes
@@ -152,9 +155,9 @@ fn request() -> Arc<Request> {
 }
 
 /// To a proof a failure is one, even if pods would not be refused for it.
-fn stop_at_failure(run: &PluginRun) -> Result<(), Rejected> {
+fn stop_at_failure(run: &PluginRun) -> Result<(), Cause> {
     match &run.outcome {
-        Outcome::Ignored(failure) => Err(Rejected::Failed {
+        Outcome::Ignored(failure) => Err(Cause::Failed {
             plugin: run.plugin.clone(),
             failure: failure.clone(),
         }),
@@ -170,7 +173,7 @@ fn try_pod(
 ) -> Option<ProofProblem> {
     let (once, again) = (run(pod.clone()), run(pod.clone()));
     let result = match (once, again) {
-        (Err(Rejected::Failed { failure, .. }), _) | (_, Err(Rejected::Failed { failure, .. })) => {
+        (Err(Cause::Failed { failure, .. }), _) | (_, Err(Cause::Failed { failure, .. })) => {
             return Some(ProofProblem::Failed(failure.to_string()));
         }
         (Err(once), Err(again)) if once == again => return None,
@@ -183,7 +186,7 @@ fn try_pod(
     match run(result) {
         Ok((_, paths)) if paths.is_empty() => None,
         Ok((_, paths)) => Some(not_idempotent(paths)),
-        Err(Rejected::Failed {
+        Err(Cause::Failed {
             failure: Failure::NoTimeLeft,
             ..
         }) => Some(ProofProblem::Failed(Failure::NoTimeLeft.to_string())),

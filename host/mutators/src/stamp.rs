@@ -98,6 +98,8 @@ fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> 
             run.writes.len().saturating_add(earlier.unwrap_or_default())
         }
         Outcome::Skipped(_) | Outcome::Ignored(_) => earlier?,
+        // Such a pod is not stamped.
+        Outcome::Denied | Outcome::Failed(_) => return None,
     };
     Some(Entry {
         name: &run.plugin,

@@ -15,9 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use podloom_mutators::{
-    Bundle, Chain, Engine, EngineOptions, Mutation, Outcome, Rejected, Request,
-};
+use podloom_mutators::{Bundle, Cause, Chain, Engine, EngineOptions, Mutation, Outcome, Request};
 use serde_json::{Value, json};
 use wit_component::ComponentEncoder;
 
@@ -209,7 +207,7 @@ fn hardening_denies_what_cannot_be_mended_with_every_reason() {
     let rejected = load(&bundle, &[hardening()])
         .mutate(pod, request())
         .unwrap_err();
-    let Rejected::Denied { plugin, reason } = rejected else {
+    let Cause::Denied { plugin, reason } = rejected.cause else {
         panic!("{rejected}")
     };
     assert_eq!(plugin, "hardening");

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use podloom_mutators::{Dimension, Outcome, PluginRun};
+use podloom_mutators::{Dimension, Failure, Outcome, PluginRun};
 use podloom_pod_path::Write;
 use serde_json::{Value, json};
 
@@ -67,4 +67,17 @@ fn shows_what_each_plugin_did_and_why() {
         painted.contains('\u{1b}'),
         "colours are there to be taken out"
     );
+}
+
+#[test]
+fn shows_what_led_to_a_rejection() {
+    let written = vec![write("/metadata/labels/team", None, Some(json!("shop")))];
+    for last in [Outcome::Denied, Outcome::Failed(Failure::StackExhausted)] {
+        let runs = [
+            run("labels", Outcome::Mutated, written.clone(), &[]),
+            run("hardening", last, vec![], &["a mirror pod"]),
+        ];
+        let painted = object("Pod shop/session", &runs);
+        insta::assert_snapshot!(anstream::adapter::strip_str(&painted).to_string());
+    }
 }

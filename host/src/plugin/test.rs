@@ -9,7 +9,7 @@ mod trial;
 
 use std::path::Path;
 
-use podloom_mutators::{Chain, Rejected};
+use podloom_mutators::{Cause, Chain};
 
 use self::bench::{Bench, Rights};
 use self::cases::Case;
@@ -145,12 +145,12 @@ fn try_file(
                 texts.push(golden::text_of(&trial.pod, &subject.pod)?);
                 Outcome::Ran(Box::new(trial))
             }
-            Err(Rejected::Denied { reason, .. }) if golden.is_some() => {
+            Err(Cause::Denied { reason, .. }) if golden.is_some() => {
                 texts.push(golden::text_of_denial(&reason));
                 Outcome::Denied(reason)
             }
-            Err(rejected) => {
-                let refusal = document.refuse(&[], rejected.to_string());
+            Err(cause) => {
+                let refusal = document.refuse(&[], cause.to_string());
                 tried.refusals.push(refusal);
                 Outcome::Failed
             }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::pod::mutate;
-use super::{Rendered, Setting};
+use super::{Refused, Rendered, Setting};
 use crate::manifest::{self, Document, Kind, Step};
 use crate::refusal::{Failure, Refusal};
 
@@ -95,7 +95,7 @@ pub(super) fn render(
     document: &Document,
     configs: &Configs,
     setting: &Setting<'_>,
-) -> Result<Rendered, Refusal> {
+) -> Result<Rendered, Refused> {
     let namespace = document.namespace(setting.default_namespace).to_owned();
     let mut browser: BrowserObject = typed(document)?;
     browser.metadata.namespace = Some(namespace.clone());

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Mutation, PluginRun, Request};
+use podloom_mutators::{Mutation, PluginRun, Rejected, Request};
 use serde_json::{Value, json};
 
 use super::namespaces::{Namespaces, texts};
-use super::{Rendered, Setting};
+use super::{Refused, Rendered, Setting};
 use crate::manifest::{Document, Template};
-use crate::refusal::Refusal;
 
 /// A pod as the API server would be handed it, and what plugins are told about it.
 pub(crate) struct Subject {
@@ -62,7 +61,7 @@ pub(super) fn render(
     document: &Document,
     template: Option<&Template>,
     setting: &Setting<'_>,
-) -> Result<Rendered, Refusal> {
+) -> Result<Rendered, Refused> {
     if setting.chain.is_none() {
         return Ok(Rendered {
             value: document.value.clone(),
@@ -89,14 +88,17 @@ pub(super) fn mutate(
     pod: Value,
     request: impl Into<Arc<Request>>,
     setting: &Setting<'_>,
-) -> Result<(Value, Option<Vec<PluginRun>>), Refusal> {
+) -> Result<(Value, Option<Vec<PluginRun>>), Refused> {
     let Some(chain) = setting.chain else {
         return Ok((pod, None));
     };
-    let Mutation { pod, runs } = chain
-        .mutate(pod, request)
-        .map_err(|rejected| document.refuse(&[], rejected.to_string()))?;
-    Ok((pod, Some(runs)))
+    match chain.mutate(pod, request) {
+        Ok(Mutation { pod, runs }) => Ok((pod, Some(runs))),
+        Err(Rejected { cause, runs }) => Err(Refused {
+            refusal: Box::new(document.refuse(&[], cause.to_string())),
+            runs: Some(runs),
+        }),
+    }
 }
 
 fn pod_of(workload: &Value, template: &Template) -> Value {

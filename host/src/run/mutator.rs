@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_controllers::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
-use podloom_mutators::{Chain, Mutation, PluginMetrics, Rejected, Request, Serving, Slot};
+use podloom_mutators::{Cause, Chain, Mutation, PluginMetrics, Request, Serving, Slot};
 use serde_json::Value;
 
 /// Passes pods through the chain that serves.
@@ -58,7 +58,9 @@ impl ChainMutator {
         let result =
             called.map_err(|error| Refusal::Broken(format!("the chain broke: {error}")))?;
         self.metrics.mutated(&result);
-        result.map(mutated).map_err(refusal)
+        result
+            .map(mutated)
+            .map_err(|rejected| refusal(rejected.cause))
     }
 }
 
@@ -98,11 +100,11 @@ fn mutated(mutation: Mutation) -> MutatedPod {
     }
 }
 
-fn refusal(rejected: Rejected) -> Refusal {
-    match rejected {
-        Rejected::Denied { plugin, reason } => Refusal::Denied(format!("{plugin}: {reason}")),
-        Rejected::Failed { plugin, failure } => Refusal::Broken(format!("{plugin}: {failure}")),
-        Rejected::NotAPod(_) => Refusal::Broken(rejected.to_string()),
+fn refusal(cause: Cause) -> Refusal {
+    match cause {
+        Cause::Denied { plugin, reason } => Refusal::Denied(format!("{plugin}: {reason}")),
+        Cause::Failed { plugin, failure } => Refusal::Broken(format!("{plugin}: {failure}")),
+        Cause::NotAPod(_) => Refusal::Broken(cause.to_string()),
     }
 }
 

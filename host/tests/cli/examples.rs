@@ -78,8 +78,14 @@ fn assert_restricted(spec: &Value) {
 #[test]
 fn what_the_profile_forbids_is_refused_with_the_reason() {
     let Some(bundle) = bundle() else { return };
-    let ran = render("deploy/examples/denied", &bundle, &[]);
+    let ran = render("deploy/examples/denied", &bundle, &["--explain"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert!(
+        ran.stderr.contains("+ /metadata/labels/team: unassigned")
+            && ran.stderr.contains(": denied the pod"),
+        "{}",
+        ran.text()
+    );
     assert!(
         ran.stderr
             .contains("Browser shop-tests/android-1: plugin hardening denies the pod"),

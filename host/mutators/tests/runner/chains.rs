@@ -1,8 +1,11 @@
 //! Chains of plugins: order, match, policies, stamps, proofs, configuration and grants.
 
 use std::thread;
+use std::time::Duration;
 
-use podloom_mutators::{Bundle, Chain, Dimension, Form, Outcome, inspect};
+use podloom_mutators::{Bundle, Chain, Dimension, Form, Outcome, PluginMetrics, inspect};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::support::{chain_of, directory, engine, load, mutate, plugin, pod, request};
@@ -61,6 +64,46 @@ fn a_failure_under_ignore_leaves_the_pod_to_the_next() {
         .map(|run| run["name"].clone())
         .collect();
     assert_eq!(names, ["good", "tolerant"]);
+}
+
+#[test]
+fn a_rejection_tells_what_was_done_until_then() {
+    let chain = chain_of(&[("good", ""), ("tolerant", ""), ("deny", ""), ("fail", "")]);
+    let rejected = mutate(&chain).expect_err("a refusal");
+    let [good, tolerant, deny] = rejected.runs.as_slice() else {
+        panic!("{:?}", rejected.runs);
+    };
+    assert_eq!(
+        outcomes(&rejected.runs),
+        [&Outcome::Mutated, &Outcome::Unchanged, &Outcome::Denied]
+    );
+    assert_eq!(good.writes[0].path, "/metadata/labels/fixture");
+    assert_eq!(tolerant.notes, ["could not choose the node"]);
+    assert!(deny.writes.is_empty() && deny.memory > 0 && deny.duration > Duration::ZERO);
+
+    let chain = chain_of(&[("good", ""), ("write-then-trap", "")]);
+    let rejected = mutate(&chain).expect_err("a refusal");
+    let trap = rejected.runs.last().expect("the plugin that failed");
+    assert!(matches!(trap.outcome, Outcome::Failed(_)) && trap.writes.is_empty());
+}
+
+#[test]
+fn metrics_count_the_plugins_of_rejected_pods_too() {
+    let mut registry = Registry::default();
+    let metrics = PluginMetrics::register(&mut registry);
+    metrics.mutated(&mutate(&chain_of(&[("good", ""), ("deny", "")])));
+    metrics.mutated(&mutate(&chain_of(&[("good", ""), ("write-then-trap", "")])));
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text takes everything");
+    for line in [
+        "plugin_calls_total{plugin=\"good\",outcome=\"mutated\"} 2",
+        "plugin_calls_total{plugin=\"deny\",outcome=\"denied\"} 1",
+        "plugin_calls_total{plugin=\"write-then-trap\",outcome=\"failed\"} 1",
+        "plugin_traps_total{plugin=\"write-then-trap\",reason=\"trap\"} 1",
+        "plugin_call_duration_seconds_count{plugin=\"deny\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
 }
 
 #[test]

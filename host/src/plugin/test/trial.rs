@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use podloom_mutators::{Chain, Mutation, Plugin, PluginRun, Rejected};
+use podloom_mutators::{Cause, Chain, Mutation, Plugin, PluginRun};
 use podloom_pod_path::Grants;
 use serde_json::Value;
 
@@ -24,8 +24,11 @@ pub(super) struct Trial {
 }
 
 /// Runs a chain of one plugin on a pod.
-pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Rejected> {
-    let call = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(&subject.request));
+pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Cause> {
+    let call = |pod: &Value| {
+        let mutated = chain.mutate(pod.clone(), Arc::clone(&subject.request));
+        mutated.map_err(|rejected| rejected.cause)
+    };
     let first = call(&subject.pod)?;
     let mut is_deterministic = true;
     let mut times = Vec::with_capacity(CALLS);
@@ -46,7 +49,7 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Rejected> {
     let run = runs
         .into_iter()
         .next()
-        .ok_or(Rejected::NotAPod("the chain of one plugin ran none"))?;
+        .ok_or(Cause::NotAPod("the chain of one plugin ran none"))?;
     Ok(Trial {
         pod,
         run,

@@ -2,34 +2,34 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use podloom_controllers::Refusal;
-use podloom_mutators::{FailedReload, Failure, LoadError, Rejected, Serving};
+use podloom_mutators::{Cause, FailedReload, Failure, LoadError, Serving};
 
 use super::{no_chain, refusal};
 
 #[track_caller]
-fn check(rejected: Rejected, expected: &Refusal) {
-    assert_eq!(refusal(rejected), *expected);
+fn check(cause: Cause, expected: &Refusal) {
+    assert_eq!(refusal(cause), *expected);
 }
 
 #[test]
 fn what_the_chain_rejects_is_denied_or_broken() {
     let plugin = || "hardening".to_owned();
     check(
-        Rejected::Denied {
+        Cause::Denied {
             plugin: plugin(),
             reason: "container browser runs as root".to_owned(),
         },
         &Refusal::Denied("hardening: container browser runs as root".to_owned()),
     );
     check(
-        Rejected::Failed {
+        Cause::Failed {
             plugin: plugin(),
             failure: Failure::StackExhausted,
         },
         &Refusal::Broken("hardening: it exhausted its call stack".to_owned()),
     );
     check(
-        Rejected::NotAPod("it is not an object"),
+        Cause::NotAPod("it is not an object"),
         &Refusal::Broken("not a pod: it is not an object".to_owned()),
     );
 }
