@@ -81,7 +81,7 @@ impl<'p> Iterator for Segments<'p> {
 
 /// Undoes the escapes of a segment, or of a part of one.
 pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| byte != b'~') {
+    if !text.as_bytes().contains(&b'~') {
         return Cow::Borrowed(text);
     }
     let mut parts = text.split('~');

@@ -140,9 +140,10 @@ impl<'g> Coverage<'g> {
 
     fn enter(&mut self, segment: &'g Segment, at: usize) {
         self.open.push(at);
-        let is_granted = self.tree.node(at).is_some_and(|node| node.granted);
+        if !self.tree.node(at).is_some_and(|node| node.granted) {
+            return;
+        }
         match segment {
-            _ if !is_granted => {}
             Segment::Selector { key, value } => self.guards.push(Guard {
                 key,
                 value,
