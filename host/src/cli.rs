@@ -82,7 +82,7 @@ pub(crate) enum Command {
 /// plugins see the labels and annotations of namespaces.
 /// Everything else is printed as it came.
 ///
-/// If anything is refused, everything that is wrong is listed and nothing is printed.
+/// If anything is refused, everything that is wrong is listed and no object is printed.
 #[derive(Args, Debug)]
 #[command(after_long_help = RENDER_EXAMPLES)]
 pub(crate) struct RenderArguments {

@@ -38,7 +38,7 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
             &format!("failed, and failurePolicy Ignore left the pod as it was: {failure}"),
         ),
         Outcome::Denied => paint(WARNING, "denied the pod"),
-        Outcome::Failed(failure) => paint(WARNING, &format!("failed: {failure}")),
+        Outcome::Failed(_) => paint(WARNING, "failed"),
     };
     line(&mut text, 1, &format!("{name}: {did}"));
     for write in &run.writes {

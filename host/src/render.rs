@@ -25,6 +25,7 @@ pub(crate) struct Rendered {
 
 /// An object that is refused.
 pub(crate) struct Refused {
+    /// Boxed because it is large, and an object is rarely refused.
     refusal: Box<Refusal>,
     /// What each plugin did, up to the one that rejected the pod; none if it did not come to that.
     runs: Option<Vec<PluginRun>>,
@@ -46,7 +47,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) default_namespace: &'a str,
 }
 
-/// Reads, checks, renders and prints; prints nothing if anything is refused.
+/// Reads, checks, renders and prints; prints no object if anything is refused.
 pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
     let depth = if arguments.recursive {
         Depth::Recursive
@@ -77,16 +78,16 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
             }
         }
     }
-    let values = values(results)?;
-    if values.is_empty() {
+    let objects = objects(results)?;
+    if objects.is_empty() {
         output::tell("nothing to print: BrowserConfigs and Namespaces are only read\n");
         return Ok(());
     }
-    output::print_objects(&values, arguments.output)
+    output::print_objects(&objects, arguments.output)
 }
 
 /// What is to be printed; nothing if anything is refused.
-fn values(results: Vec<(&Document, Result<Rendered, Refused>)>) -> Result<Vec<Value>, Failure> {
+fn objects(results: Vec<(&Document, Result<Rendered, Refused>)>) -> Result<Vec<Value>, Failure> {
     let mut values = Vec::new();
     let mut refusals = Vec::new();
     for (_, result) in results {

@@ -112,7 +112,7 @@ pub trait Mutator {
     /// call with it, so most often this runs once. More than that is made anew in each call, and so is a finished component's.
     ///
     /// What is derived has its place in the configuration's type, in fields that serde skips, with a default. [`needs`](Self::needs)
-    /// and [`validate`](Self::validate) do not see it. A [`note`] would be lost here.
+    /// and [`validate`](Self::validate) do not see it. A [`note`] here is lost, or told with every pod: write it in [`mutate`](Self::mutate).
     ///
     /// ```
     /// # use podloom_plugin_sdk::prelude::*;

@@ -81,9 +81,9 @@ pub struct PluginRun {
     pub refused_writes: usize,
     /// What it wants the user to know.
     pub notes: Vec<String>,
-    /// How long the call took, with making and dropping the sandbox; zero if it was skipped.
+    /// How long the call took, with making and dropping the sandbox; zero if it was not called.
     pub duration: Duration,
-    /// How much memory the plugin had at the end of the call, in bytes; zero if it was skipped.
+    /// How much memory the plugin had at the end of the call, in bytes; zero if it was not called.
     pub memory: usize,
 }
 
@@ -100,7 +100,7 @@ pub enum Outcome {
     Ignored(Failure),
     /// It denied the pod, whatever its policy is.
     Denied,
-    /// It failed under the policy Fail, and the pod with it.
+    /// It failed, and the pod with it.
     Failed(Failure),
 }
 
@@ -123,14 +123,14 @@ impl Outcome {
 #[error("{cause}")]
 pub struct Rejected {
     /// Why.
-    pub cause: Cause,
-    /// What each plugin did, up to the one that rejected the pod. Nothing of it is kept.
+    pub cause: RejectionCause,
+    /// What each plugin did that was called, last the one that rejected the pod. Nothing of it is kept.
     pub runs: Vec<PluginRun>,
 }
 
 /// Why a pod may not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Cause {
+pub enum RejectionCause {
     /// A plugin denies it. Its policy has no say in that.
     #[error("plugin {plugin} denies the pod: {reason}")]
     Denied {
@@ -203,14 +203,14 @@ impl Chain {
         request: &Arc<Request>,
         selection: Selection,
         runs: &mut Vec<PluginRun>,
-    ) -> Result<Value, Cause> {
-        let before = stamp::open(&mut pod, &self.digest).map_err(Cause::NotAPod)?;
+    ) -> Result<Value, RejectionCause> {
+        let before = stamp::open(&mut pod, &self.digest).map_err(RejectionCause::NotAPod)?;
         for plugin in &self.plugins {
             let (next, run) = self.run(plugin, pod, request, selection);
             runs.push(run);
             pod = next?;
         }
-        stamp::close(&mut pod, &self.digest, &before, runs).map_err(Cause::NotAPod)?;
+        stamp::close(&mut pod, &self.digest, &before, runs).map_err(RejectionCause::NotAPod)?;
         Ok(pod)
     }
 
@@ -220,11 +220,11 @@ impl Chain {
         pod: Value,
         request: &Arc<Request>,
         selection: Selection,
-    ) -> (Result<Value, Cause>, PluginRun) {
+    ) -> (Result<Value, RejectionCause>, PluginRun) {
         let excluded = match selection {
             Selection::Matching => plugin.matches.excludes(request, |key| label(&pod, key)),
             Selection::Every(until) if until.is_over() => {
-                return rejected(plugin, Failure::NoTimeLeft);
+                return failed(plugin, Failure::NoTimeLeft);
             }
             Selection::Every(_) => None,
         };
@@ -254,9 +254,9 @@ impl Chain {
     }
 }
 
-/// A plugin that failed under the policy Fail.
-fn rejected(plugin: &Plugin, failure: Failure) -> (Result<Value, Cause>, PluginRun) {
-    let cause = Cause::Failed {
+/// A plugin that failed, and the pod with it.
+fn failed(plugin: &Plugin, failure: Failure) -> (Result<Value, RejectionCause>, PluginRun) {
+    let cause = RejectionCause::Failed {
         plugin: plugin.name.clone(),
         failure: failure.clone(),
     };
@@ -264,7 +264,7 @@ fn rejected(plugin: &Plugin, failure: Failure) -> (Result<Value, Cause>, PluginR
 }
 
 /// Commits or rolls back. A denial denies whatever the policy is.
-fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, Cause>, PluginRun) {
+fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, RejectionCause>, PluginRun) {
     let Mutated {
         transaction,
         notes,
@@ -287,13 +287,13 @@ fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, Cause>, PluginRun) {
             (Ok(pod), run)
         }
         (End::Denied(reason), _) => {
-            let cause = Cause::Denied {
+            let cause = RejectionCause::Denied {
                 plugin: plugin.name.clone(),
                 reason,
             };
             (Err(cause), PluginRun::new(plugin, Outcome::Denied))
         }
-        (End::Failed(failure), FailurePolicy::Fail) => rejected(plugin, failure),
+        (End::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
         (End::Failed(failure), FailurePolicy::Ignore) => (
             Ok(transaction.rollback()),
             PluginRun::new(plugin, Outcome::Ignored(failure)),

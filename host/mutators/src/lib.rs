@@ -25,7 +25,7 @@ mod stamp;
 mod text;
 
 pub use bundle::{Bundle, BundleError};
-pub use chain::{Cause, Chain, ChainError, Mutation, Outcome, PluginRun, Rejected};
+pub use chain::{Chain, ChainError, Mutation, Outcome, PluginRun, Rejected, RejectionCause};
 pub use component::{ComponentError, ForeignImport, Form, SERVED};
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256};

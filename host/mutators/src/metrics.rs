@@ -88,7 +88,7 @@ impl PluginMetrics {
         );
         registry.register(
             "plugin_calls",
-            "Pods that came to a plugin",
+            "Attempts on pods that came to a plugin, also for pods that were rejected",
             metrics.calls.clone(),
         );
         registry.register(

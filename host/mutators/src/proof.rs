@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Cause, Chain, Outcome, PluginRun, Selection, Until};
+use crate::chain::{Chain, Outcome, PluginRun, RejectionCause, Selection, Until};
 use crate::plugin::Plugin;
 use crate::request::Request;
 use crate::sandbox::Failure;
@@ -67,7 +67,7 @@ pub enum ProofProblem {
 }
 
 /// What came of a run: the pod and what was written where, by whom.
-type Run = Result<(Value, Vec<String>), Cause>;
+type Run = Result<(Value, Vec<String>), RejectionCause>;
 
 impl Chain {
     /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well; what shows on several
@@ -155,9 +155,9 @@ fn request() -> Arc<Request> {
 }
 
 /// To a proof a failure is one, even if pods would not be refused for it.
-fn stop_at_failure(run: &PluginRun) -> Result<(), Cause> {
+fn stop_at_failure(run: &PluginRun) -> Result<(), RejectionCause> {
     match &run.outcome {
-        Outcome::Ignored(failure) => Err(Cause::Failed {
+        Outcome::Ignored(failure) => Err(RejectionCause::Failed {
             plugin: run.plugin.clone(),
             failure: failure.clone(),
         }),
@@ -173,7 +173,8 @@ fn try_pod(
 ) -> Option<ProofProblem> {
     let (once, again) = (run(pod.clone()), run(pod.clone()));
     let result = match (once, again) {
-        (Err(Cause::Failed { failure, .. }), _) | (_, Err(Cause::Failed { failure, .. })) => {
+        (Err(RejectionCause::Failed { failure, .. }), _)
+        | (_, Err(RejectionCause::Failed { failure, .. })) => {
             return Some(ProofProblem::Failed(failure.to_string()));
         }
         (Err(once), Err(again)) if once == again => return None,
@@ -186,7 +187,7 @@ fn try_pod(
     match run(result) {
         Ok((_, paths)) if paths.is_empty() => None,
         Ok((_, paths)) => Some(not_idempotent(paths)),
-        Err(Cause::Failed {
+        Err(RejectionCause::Failed {
             failure: Failure::NoTimeLeft,
             ..
         }) => Some(ProofProblem::Failed(Failure::NoTimeLeft.to_string())),

@@ -142,10 +142,10 @@ impl Sandbox<'_> {
             // Set up once, the plugin has nothing kept yet.
             Some(prepared) => drop(self.setting.prepared.set(prepared)),
             None => {
-                let (plugin, limit) = (&self.setting.name, show_bytes(PREPARED_BYTES));
                 tracing::warn!(
-                    plugin,
-                    "it prepares more than {limit}, which is not kept but made anew in each call"
+                    plugin = self.setting.name,
+                    limit = show_bytes(PREPARED_BYTES),
+                    "the plugin prepares more than is kept, and so does it in each call"
                 );
             }
         }
@@ -180,8 +180,8 @@ impl Sandbox<'_> {
         }
     }
 
-    /// Made while a permit is held, and dropped before it is given back: the pool has as many slots as there are permits, and
-    /// a slot is free only once its store is gone.
+    /// Made while a permit is held, and dropped before it is given back: the pool has room for so many permits, and a
+    /// place in it is free only once its store is gone.
     fn store(self, request: Option<Arc<Request>>, pod: Option<Transaction>) -> Store<Guest> {
         let guest = Guest {
             setting: Arc::clone(self.setting),

@@ -15,7 +15,9 @@ use std::sync::{Arc, OnceLock};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use podloom_mutators::{Bundle, Cause, Chain, Engine, EngineOptions, Mutation, Outcome, Request};
+use podloom_mutators::{
+    Bundle, Chain, Engine, EngineOptions, Mutation, Outcome, RejectionCause, Request,
+};
 use serde_json::{Value, json};
 use wit_component::ComponentEncoder;
 
@@ -207,7 +209,7 @@ fn hardening_denies_what_cannot_be_mended_with_every_reason() {
     let rejected = load(&bundle, &[hardening()])
         .mutate(pod, request())
         .unwrap_err();
-    let Cause::Denied { plugin, reason } = rejected.cause else {
+    let RejectionCause::Denied { plugin, reason } = rejected.cause else {
         panic!("{rejected}")
     };
     assert_eq!(plugin, "hardening");

@@ -9,7 +9,7 @@ mod trial;
 
 use std::path::Path;
 
-use podloom_mutators::{Cause, Chain};
+use podloom_mutators::{Chain, RejectionCause};
 
 use self::bench::{Bench, Rights};
 use self::cases::Case;
@@ -145,7 +145,7 @@ fn try_file(
                 texts.push(golden::text_of(&trial.pod, &subject.pod)?);
                 Outcome::Ran(Box::new(trial))
             }
-            Err(Cause::Denied { reason, .. }) if golden.is_some() => {
+            Err(RejectionCause::Denied { reason, .. }) if golden.is_some() => {
                 texts.push(golden::text_of_denial(&reason));
                 Outcome::Denied(reason)
             }

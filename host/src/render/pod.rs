@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Mutation, PluginRun, Rejected, Request};
+use podloom_mutators::{Mutation, PluginRun, Rejected, RejectionCause, Request};
 use serde_json::{Value, json};
 
 use super::namespaces::{Namespaces, texts};
@@ -96,7 +96,7 @@ pub(super) fn mutate(
         Ok(Mutation { pod, runs }) => Ok((pod, Some(runs))),
         Err(Rejected { cause, runs }) => Err(Refused {
             refusal: Box::new(document.refuse(&[], cause.to_string())),
-            runs: Some(runs),
+            runs: (!matches!(cause, RejectionCause::NotAPod(_))).then_some(runs),
         }),
     }
 }

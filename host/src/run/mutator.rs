@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_controllers::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
-use podloom_mutators::{Cause, Chain, Mutation, PluginMetrics, Request, Serving, Slot};
+use podloom_mutators::{Chain, Mutation, PluginMetrics, RejectionCause, Request, Serving, Slot};
 use serde_json::Value;
 
 /// Passes pods through the chain that serves.
@@ -100,11 +100,13 @@ fn mutated(mutation: Mutation) -> MutatedPod {
     }
 }
 
-fn refusal(cause: Cause) -> Refusal {
+fn refusal(cause: RejectionCause) -> Refusal {
     match cause {
-        Cause::Denied { plugin, reason } => Refusal::Denied(format!("{plugin}: {reason}")),
-        Cause::Failed { plugin, failure } => Refusal::Broken(format!("{plugin}: {failure}")),
-        Cause::NotAPod(_) => Refusal::Broken(cause.to_string()),
+        RejectionCause::Denied { plugin, reason } => Refusal::Denied(format!("{plugin}: {reason}")),
+        RejectionCause::Failed { plugin, failure } => {
+            Refusal::Broken(format!("{plugin}: {failure}"))
+        }
+        RejectionCause::NotAPod(_) => Refusal::Broken(cause.to_string()),
     }
 }
 

@@ -52,8 +52,8 @@ pub(crate) struct State {
 }
 
 impl Module {
-    /// Links a module that exports the interface `plugin` and perhaps `preparation`; none if it needs more than the contract's functions by the plain
-    /// rules, or other types of them. Making a component of it then helps, or tells what is wrong.
+    /// Links a module that exports the interface `plugin` and perhaps `preparation`; none if it needs more than the contract's
+    /// functions by the plain rules, or other types of them. Making a component of it then helps, or tells what is wrong.
     pub(crate) fn link(module: &wasmtime::Module, plugin: &str, preparation: &str) -> Option<Self> {
         if module
             .exports()
@@ -125,7 +125,7 @@ impl Module {
         })
     }
 
-    /// Where in it the plugin prepares itself, if it does.
+    /// The export by which the plugin prepares itself, if it has one.
     pub(crate) fn preparation(&self) -> Option<&ModuleExport> {
         self.prepare.as_ref()
     }

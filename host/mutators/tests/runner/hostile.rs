@@ -1,6 +1,6 @@
 //! Plugins that misbehave: each ends in a precise error, leaves no trace, and the host goes on.
 
-use podloom_mutators::{Cause, Chain, Outcome};
+use podloom_mutators::{Chain, Outcome, RejectionCause};
 
 use crate::support::{chain_of, chain_of_components, check_host_is_unharmed, mutate, pod};
 
@@ -50,7 +50,7 @@ fn check_denied(fixture: &str, expected: &str) {
     for policy in ["Fail", "Ignore"] {
         let rejected = mutate(&chain_of(&[(fixture, &format!("failurePolicy: {policy}"))]))
             .expect_err("a refusal");
-        let expected = Cause::Denied {
+        let expected = RejectionCause::Denied {
             plugin: fixture.to_owned(),
             reason: expected.to_owned(),
         };

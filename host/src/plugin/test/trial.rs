@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use podloom_mutators::{Cause, Chain, Mutation, Plugin, PluginRun};
+use podloom_mutators::{Chain, Mutation, Plugin, PluginRun, RejectionCause};
 use podloom_pod_path::Grants;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) struct Trial {
 }
 
 /// Runs a chain of one plugin on a pod.
-pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Cause> {
+pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCause> {
     let call = |pod: &Value| {
         let mutated = chain.mutate(pod.clone(), Arc::clone(&subject.request));
         mutated.map_err(|rejected| rejected.cause)
@@ -49,7 +49,7 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, Cause> {
     let run = runs
         .into_iter()
         .next()
-        .ok_or(Cause::NotAPod("the chain of one plugin ran none"))?;
+        .ok_or(RejectionCause::NotAPod("the chain of one plugin ran none"))?;
     Ok(Trial {
         pod,
         run,

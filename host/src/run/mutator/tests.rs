@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use podloom_controllers::Refusal;
-use podloom_mutators::{Cause, FailedReload, Failure, LoadError, Serving};
+use podloom_mutators::{FailedReload, Failure, LoadError, RejectionCause, Serving};
 
 use super::{no_chain, refusal};
 
 #[track_caller]
-fn check(cause: Cause, expected: &Refusal) {
+fn check(cause: RejectionCause, expected: &Refusal) {
     assert_eq!(refusal(cause), *expected);
 }
 
@@ -15,21 +15,21 @@ fn check(cause: Cause, expected: &Refusal) {
 fn what_the_chain_rejects_is_denied_or_broken() {
     let plugin = || "hardening".to_owned();
     check(
-        Cause::Denied {
+        RejectionCause::Denied {
             plugin: plugin(),
             reason: "container browser runs as root".to_owned(),
         },
         &Refusal::Denied("hardening: container browser runs as root".to_owned()),
     );
     check(
-        Cause::Failed {
+        RejectionCause::Failed {
             plugin: plugin(),
             failure: Failure::StackExhausted,
         },
         &Refusal::Broken("hardening: it exhausted its call stack".to_owned()),
     );
     check(
-        Cause::NotAPod("it is not an object"),
+        RejectionCause::NotAPod("it is not an object"),
         &Refusal::Broken("not a pod: it is not an object".to_owned()),
     );
 }
