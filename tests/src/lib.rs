@@ -21,6 +21,7 @@
 
 mod bundle;
 mod cluster;
+pub mod faults;
 mod http;
 mod operator;
 mod process;

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::faults::Proxy;
 use crate::operator::Operator;
 use crate::wait::eventually;
 use crate::watched::Watched;
@@ -101,6 +102,20 @@ impl Scene {
         let kubeconfig = self.cluster.operator_kubeconfig();
         let arguments = [&["--namespace", &self.namespace], arguments].concat();
         Operator::spawn(&self.cluster, kubeconfig, &arguments)
+    }
+
+    /// As [`Scene::operator`], with a proxy between it and the API server.
+    pub async fn operator_behind(&self, proxy: &Proxy, arguments: &[&str]) -> Operator {
+        let kubeconfig = proxy.kubeconfig(self.cluster.operator_kubeconfig());
+        let arguments = [&["--namespace", &self.namespace], arguments].concat();
+        let operator = Operator::spawn(&self.cluster, &kubeconfig, &arguments);
+        operator.ready().await;
+        operator
+    }
+
+    /// A proxy for [`Scene::operator_behind`].
+    pub async fn proxy(&self) -> Proxy {
+        Proxy::start(self.cluster.operator_kubeconfig()).await
     }
 
     /// Starts an operator for this namespace that sees nothing of this machine but what the image holds, with the chain in it.

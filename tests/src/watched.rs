@@ -9,7 +9,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
-use podloom_api::Browser;
+use podloom_api::{Browser, Phase};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -124,6 +124,12 @@ where
 }
 
 impl Watched<Browser> {
+    /// Waits until a Browser runs.
+    pub async fn until_runs(&self, name: &str) -> Browser {
+        let runs = |browser: &Browser| phase(browser) == Some(Phase::Running);
+        self.until_is(name, "runs", runs).await
+    }
+
     /// Waits until a Browser is gone, and returns what a client saw of it: its phases, each with reason and message.
     pub async fn until_gone(&self, name: &str) -> Vec<String> {
         let is_gone = |changes: &[Change<Browser>]| {
@@ -141,6 +147,10 @@ impl Watched<Browser> {
         story.dedup();
         story
     }
+}
+
+fn phase(browser: &Browser) -> Option<Phase> {
+    browser.status.as_ref()?.phase
 }
 
 /// None for a Browser without a phase, which every one begins as.

@@ -1,0 +1,247 @@
+use std::time::Duration;
+
+use hyper::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::rule::Request;
+use super::{Fault, Proxy, Requests, Rule};
+
+/// How long anything may take here.
+const SOON: Duration = Duration::from_secs(10);
+/// How long is looked at what must not happen.
+const WHILE: Duration = Duration::from_millis(100);
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A server that answers everything alike and notes the first lines of what it was asked, and the proxy before it.
+struct Stage {
+    proxy: Proxy,
+    asked: mpsc::UnboundedReceiver<String>,
+    _server: JoinSet<()>,
+}
+
+async fn stage(rules: Vec<Rule>) -> Stage {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{ name: c, cluster: {{ server: 'http://{}' }} }}]\n\
+         users: [{{ name: c, user: {{ token: ours }} }}]\n\
+         contexts: [{{ name: c, context: {{ cluster: c, user: c }} }}]\n",
+        listener.local_addr().unwrap()
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), config).unwrap();
+    let (tell, asked) = mpsc::unbounded_channel();
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(serve(stream, tell.clone()));
+        }
+    });
+    let proxy = Proxy::start(file.path()).await;
+    proxy.set_rules(rules);
+    Stage {
+        proxy,
+        asked,
+        _server: server,
+    }
+}
+
+async fn serve(mut stream: TcpStream, tell: mpsc::UnboundedSender<String>) {
+    while let Some(head) = read_head(&mut stream).await {
+        tell.send(head).unwrap();
+        stream.write_all(ANSWER.as_bytes()).await.unwrap();
+    }
+}
+
+/// Up to the empty line; none at the end.
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        head.push(char::from(stream.read_u8().await.ok()?));
+    }
+    Some(head)
+}
+
+impl Stage {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.proxy.address).await.unwrap()
+    }
+}
+
+async fn send(stream: &mut TcpStream, method: &str, path: &str) {
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer theirs\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+}
+
+/// The status line, and whether the body is the server's; an empty text where the connection was closed.
+async fn answer(stream: &mut TcpStream) -> String {
+    let read = async {
+        let head = read_head(stream).await?;
+        let length = head.lines().find_map(|line| {
+            line.to_lowercase()
+                .strip_prefix("content-length: ")?
+                .parse()
+                .ok()
+        });
+        let mut body = vec![0; length?];
+        stream.read_exact(&mut body).await.ok()?;
+        let status = head.lines().next()?.to_owned();
+        Some(format!("{status}: {}", String::from_utf8(body).unwrap()))
+    };
+    timeout(SOON, read).await.unwrap().unwrap_or_default()
+}
+
+async fn ask(stage: &Stage, method: &str, path: &str) -> String {
+    let mut stream = stage.connect().await;
+    send(&mut stream, method, path).await;
+    answer(&mut stream).await
+}
+
+const PODS: &str = "/api/v1/namespaces/n/pods";
+const OK: &str = "HTTP/1.1 200 OK: ok";
+
+fn rule(request: &str, fault: Fault) -> Rule {
+    Rule {
+        on: Requests::of(request),
+        after: 0,
+        times: None,
+        fault,
+    }
+}
+
+#[test]
+fn requests_have_the_names_of_kubernetes() {
+    let name = |method: Method, uri: &str| {
+        let request = Request::new(&method, &uri.parse().unwrap());
+        format!("{} {}", request.verb, request.resource)
+    };
+    for (method, uri, expected) in [
+        (Method::POST, PODS, "create pods"),
+        (Method::GET, PODS, "list pods"),
+        (Method::GET, "/api/v1/pods?watch=true", "watch pods"),
+        (Method::DELETE, "/api/v1/namespaces/n/pods/p", "delete pods"),
+        (Method::DELETE, PODS, "deletecollection pods"),
+        (
+            Method::PATCH,
+            "/apis/selenosis.io/v1/namespaces/n/browsers/b/status?x=y",
+            "patch browsers/status",
+        ),
+        (Method::GET, "/api/v1/namespaces/n", "get namespaces"),
+        (Method::GET, "/api/v1/namespaces", "list namespaces"),
+        (
+            Method::GET,
+            "/apis/selenosis.io/v1",
+            "get /apis/selenosis.io/v1",
+        ),
+        (Method::GET, "/readyz", "get /readyz"),
+    ] {
+        assert_eq!(name(method, uri), expected, "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn requests_pass_with_the_token_of_the_caller_and_are_counted() {
+    let mut stage = stage(Vec::new()).await;
+    assert_eq!(ask(&stage, "POST", PODS).await, OK);
+    assert_eq!(ask(&stage, "POST", PODS).await, OK);
+    let asked = stage.asked.recv().await.unwrap().to_lowercase();
+    assert!(
+        asked.starts_with(&format!("post {PODS} http/1.1\r\n")),
+        "{asked}"
+    );
+    assert!(
+        asked.contains("authorization: bearer theirs\r\n"),
+        "{asked}"
+    );
+    assert_eq!(stage.proxy.count("create pods"), 2);
+}
+
+#[tokio::test]
+async fn a_rule_spoils_what_it_picks_as_often_as_it_says() {
+    let spoils = Rule {
+        after: 1,
+        times: Some(1),
+        ..rule("write pods", Fault::refusal(409, "Conflict", "no"))
+    };
+    let stage = stage(vec![spoils]).await;
+    assert_eq!(ask(&stage, "GET", PODS).await, OK);
+    assert_eq!(ask(&stage, "POST", PODS).await, OK);
+    let refused = ask(&stage, "POST", PODS).await;
+    assert!(refused.starts_with("HTTP/1.1 409 Conflict: {"), "{refused}");
+    assert_eq!(ask(&stage, "POST", PODS).await, OK);
+    assert_eq!(stage.proxy.hits(), [1]);
+}
+
+#[tokio::test]
+async fn a_dropped_request_never_arrives_and_a_cut_one_does() {
+    let rules = vec![
+        rule("create pods", Fault::Drop),
+        rule("delete pods", Fault::Cut),
+    ];
+    let mut stage = stage(rules).await;
+    assert_eq!(ask(&stage, "POST", PODS).await, "");
+    assert_eq!(ask(&stage, "DELETE", &format!("{PODS}/p")).await, "");
+    let asked = stage.asked.recv().await.unwrap();
+    assert!(asked.starts_with("DELETE"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_stalled_request_is_not_answered() {
+    let stage = stage(vec![rule("list pods", Fault::Stall)]).await;
+    let mut stream = stage.connect().await;
+    send(&mut stream, "GET", PODS).await;
+    assert!(timeout(WHILE, answer(&mut stream)).await.is_err());
+    assert_eq!(ask(&stage, "POST", PODS).await, OK);
+}
+
+#[tokio::test]
+async fn a_delayed_request_is_answered_later() {
+    let delay = Fault::Delay { seconds: 0.2 };
+    let stage = stage(vec![rule("list pods", delay)]).await;
+    let mut stream = stage.connect().await;
+    send(&mut stream, "GET", PODS).await;
+    assert!(timeout(WHILE, answer(&mut stream)).await.is_err());
+    assert_eq!(answer(&mut stream).await, OK);
+}
+
+#[tokio::test]
+async fn silent_connections_stay_open_and_carry_again_later() {
+    let mut stage = stage(Vec::new()).await;
+    let mut old = stage.connect().await;
+    send(&mut old, "GET", PODS).await;
+    assert_eq!(answer(&mut old).await, OK);
+    stage.asked.recv().await.unwrap();
+
+    stage.proxy.silence();
+    send(&mut old, "DELETE", PODS).await;
+    assert!(timeout(WHILE, answer(&mut old)).await.is_err());
+    assert!(stage.asked.try_recv().is_err(), "it did not arrive");
+    assert_eq!(ask(&stage, "GET", PODS).await, OK);
+
+    stage.proxy.silence_all();
+    let mut new = stage.connect().await;
+    send(&mut new, "GET", PODS).await;
+    assert!(timeout(WHILE, answer(&mut new)).await.is_err());
+
+    stage.proxy.resume();
+    assert_eq!(answer(&mut old).await, OK);
+    assert_eq!(answer(&mut new).await, OK);
+}
+
+#[tokio::test]
+async fn dropped_connections_close_and_new_ones_work() {
+    let stage = stage(Vec::new()).await;
+    let mut old = stage.connect().await;
+    send(&mut old, "GET", PODS).await;
+    assert_eq!(answer(&mut old).await, OK);
+    stage.proxy.drop_connections();
+    assert_eq!(answer(&mut old).await, "");
+    assert_eq!(ask(&stage, "GET", PODS).await, OK);
+}
