@@ -10,6 +10,7 @@ mod dist;
 mod plugins;
 mod release;
 mod run;
+mod soak;
 mod test;
 
 use std::path::PathBuf;
@@ -48,6 +49,8 @@ enum Command {
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
         cluster: Option<Vec<String>>,
     },
+    /// Repeat what a test run does a little of until chance has tried nearly everything.
+    Soak(soak::Arguments),
     /// Regenerate committed code: the table of Pod types.
     Codegen,
     /// Build or start the control plane that the tests run on.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
             json,
             cluster: None,
         } => bench::run(json.as_deref()),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
         Command::Dist { out } => dist::run(out.as_deref()).map(drop),

@@ -1,0 +1,76 @@
+//! `cargo xtask soak`: what repeats too often, or takes too long, for every test run.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use crate::run;
+
+/// A soak of one part. A small sample of the same runs in every `cargo xtask test`.
+struct Soak {
+    name: &'static str,
+    what: &'static str,
+    /// For cargo.
+    command: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// One row for each. proptest itself reads how many cases are wanted, and prints the smallest that fails.
+const SOAKS: [Soak; 2] = [
+    Soak {
+        name: "paths",
+        what: "100,000 random transactions on a pod: what is written is allowed, and a rollback leaves no trace",
+        command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
+        environment: &[("PROPTEST_CASES", "100000")],
+    },
+    Soak {
+        name: "queue",
+        what: "20,000 random histories of the control loop's queue, against a plain model",
+        command: &["test", "--package", "podloom-control-loop", "--lib", "laws"],
+        environment: &[("PROPTEST_CASES", "20000")],
+    },
+];
+
+#[derive(Args)]
+#[command(after_help = table())]
+pub(crate) struct Arguments {
+    /// Run this soak alone.
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SOAKS.map(|soak| soak.name)))]
+    only: Option<String>,
+}
+
+fn table() -> String {
+    let rows = SOAKS.map(|soak| format!("  {:8} {}", soak.name, soak.what));
+    format!("Soaks:\n{}", rows.join("\n"))
+}
+
+/// Runs one soak, or all.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let is_asked = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
+    let failed: Vec<&str> = SOAKS
+        .iter()
+        .filter(is_asked)
+        .filter(|soak| !holds(soak))
+        .map(|soak| soak.name)
+        .collect();
+    if !failed.is_empty() {
+        bail!("these soaks failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn holds(soak: &Soak) -> bool {
+    eprintln!("\n==> {}: {}", soak.name, soak.what);
+    let begun = Instant::now();
+    let environment = soak.environment.iter().copied();
+    let done = run::succeed(run::cargo(soak.command).envs(environment));
+    let outcome = match &done {
+        Ok(()) => "done",
+        Err(_) => "FAILED",
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    eprintln!("==> {}: {outcome} in {seconds:.1} s", soak.name);
+    done.is_ok()
+}
