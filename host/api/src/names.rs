@@ -90,6 +90,8 @@ pub mod reason {
     pub const CREATION_TIMEOUT: &str = "CreationTimeout";
     /// The API server does not let the pod in, for now.
     pub const POD_FORBIDDEN: &str = "PodForbidden";
+    /// The API server does not let the operator set its finalizer and labels.
+    pub const METADATA_REFUSED: &str = "MetadataRefused";
     /// The configuration of a Browser was found.
     pub const RESOLVED: &str = "Resolved";
     /// The pod exists.
@@ -126,6 +128,8 @@ pub mod event {
     pub const POD_FAILED: &str = "PodFailed";
     /// The session ended well.
     pub const COMPLETED: &str = "Completed";
+    /// The operator panicked over the object, which is a bug.
+    pub const PANICKED: &str = "Panicked";
     /// A plugin left a note about the pod.
     pub const PLUGIN_NOTE: &str = "PluginNote";
 }

@@ -1,10 +1,11 @@
 //! How long each object waits after it failed, and each watch after it broke.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use kube::core::ObjectMeta;
 use kube::runtime::utils::{Backoff as WaitBackoff, ResetTimerBackoff};
 use tokio::time::Instant;
 
@@ -12,42 +13,146 @@ const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
 /// After so long without another failure an object is forgotten: most of them are gone, and nobody tells.
 const FORGET: Duration = Duration::from_mins(5);
+/// How often the forgotten ones are looked for: with thousands that fail, not at each failure.
+const SWEEP: Duration = Duration::from_mins(1);
 /// The longest that a watch stays broken; twice that with its jitter.
 const LONGEST_BLIND: Duration = Duration::from_secs(4);
 /// After so long without an error, a watch starts anew with the shortest wait.
 const PEACE: Duration = Duration::from_secs(30);
 
 /// Counts the failures of objects in a row: each waits twice as long as the one before, and nobody waits for another.
-pub(crate) struct Backoff<K>(Mutex<HashMap<K, Failures>>);
+///
+/// The wait is a gate, not only a time to come back. A pass that fails may have written a status, and that write's own event
+/// wakes the object at once: without the gate it would be the next try, and so on.
+pub(crate) struct Backoff(Mutex<Objects>);
+
+struct Objects {
+    /// By UID, so that a new object of the same name starts without its predecessor's wait.
+    failing: HashMap<String, Failures>,
+    swept: Instant,
+}
 
 /// The failures of one object in a row.
 struct Failures {
     count: u32,
     last: Instant,
+    closed_until: Instant,
+    asked: Asked,
 }
 
-impl<K: Eq + Hash> Backoff<K> {
+/// What an object asked for when it failed. An object that asks for something else is tried at once.
+#[derive(PartialEq, Eq)]
+struct Asked {
+    generation: Option<i64>,
+    deleted: bool,
+}
+
+impl Backoff {
     pub(crate) fn new() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Objects {
+            failing: HashMap::new(),
+            swept: Instant::now(),
+        }))
     }
 
-    /// Notes a failure, and returns how long to wait.
-    pub(crate) fn failed(&self, id: K) -> Duration {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.retain(|_, failures| failures.last.elapsed() < FORGET);
-        let last = Instant::now();
-        let failures = failures.entry(id).or_insert(Failures { count: 0, last });
-        let wait = FIRST.saturating_mul(2_u32.saturating_pow(failures.count));
-        failures.count = failures.count.saturating_add(1);
-        failures.last = last;
-        wait.min(LONGEST)
+    /// Returns how long an object still has to wait, whatever woke it. One that was deleted or edited since it failed need not.
+    pub(crate) fn rest(&self, object: &ObjectMeta) -> Option<Duration> {
+        self.with(|objects| {
+            let failures = objects.failing.get(uid(object))?;
+            let rest = failures
+                .closed_until
+                .checked_duration_since(Instant::now())?;
+            (!rest.is_zero() && failures.asked == Asked::by(object)).then_some(rest)
+        })
+    }
+
+    /// Notes a failure and returns how long the object waits, at most `longest`.
+    pub(crate) fn failed(&self, object: &ObjectMeta, longest: Duration) -> Duration {
+        self.count(object, |wait| jittered(wait).min(longest), Gate::Closed)
+    }
+
+    /// Notes that somebody else wrote the object meanwhile, and returns when to look at the latest: the event of that other write
+    /// may come earlier, and it is what this object waits for.
+    pub(crate) fn conflicted(&self, object: &ObjectMeta) -> Duration {
+        self.count(object, jittered, Gate::Open)
     }
 
     /// Forgets the failures of an object.
-    pub(crate) fn succeeded(&self, id: &K) {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.remove(id);
+    pub(crate) fn succeeded(&self, object: &ObjectMeta) {
+        self.with(|objects| objects.failing.remove(uid(object)));
     }
+
+    fn count(
+        &self,
+        object: &ObjectMeta,
+        wait: impl Fn(Duration) -> Duration,
+        gate: Gate,
+    ) -> Duration {
+        let now = Instant::now();
+        self.with(|objects| {
+            objects.sweep(now);
+            let failures = objects
+                .failing
+                .entry(uid(object).to_owned())
+                .or_insert(Failures {
+                    count: 0,
+                    last: now,
+                    closed_until: now,
+                    asked: Asked::by(object),
+                });
+            let doubled = FIRST.saturating_mul(2_u32.saturating_pow(failures.count));
+            let wait = wait(doubled.min(LONGEST));
+            failures.count = failures.count.saturating_add(1);
+            failures.last = now;
+            failures.asked = Asked::by(object);
+            failures.closed_until = match gate {
+                Gate::Closed => now.checked_add(wait).unwrap_or(now),
+                Gate::Open => now,
+            };
+            wait
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Objects) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether events may wake an object before its wait is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Closed,
+}
+
+impl Objects {
+    fn sweep(&mut self, now: Instant) {
+        if now.duration_since(self.swept) >= SWEEP {
+            self.swept = now;
+            self.failing
+                .retain(|_, failures| now.duration_since(failures.last) < FORGET);
+        }
+    }
+}
+
+impl Asked {
+    fn by(object: &ObjectMeta) -> Self {
+        Self {
+            generation: object.generation,
+            deleted: object.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+fn uid(object: &ObjectMeta) -> &str {
+    object.uid.as_deref().unwrap_or_default()
+}
+
+/// Spreads a wait over a tenth more, so that a thousand objects do not come back at once.
+pub(crate) fn jittered(wait: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0_u8);
+    let share = random % 1000;
+    wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
 }
 
 /// How long a watch waits after it broke.

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, DeserializeGuard};
-use kube::runtime::controller;
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
 
 use self::plan::{World, plan};
 use crate::act::{Action, Actor, Fact};
-use crate::drive::{Context, Reconcile, jittered};
+use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
 
 /// What the controller of BrowserConfigs needs besides the context of all.
@@ -31,7 +30,7 @@ impl Reconcile for BrowserConfigController {
         &self,
         ctx: &Context,
         config: &BrowserConfigObject,
-    ) -> Result<controller::Action, ReconcileError> {
+    ) -> Result<Next, ReconcileError> {
         let namespace = config.metadata.namespace.as_deref();
         let all = self.configs.state_filter(|other| {
             other
@@ -43,7 +42,7 @@ impl Reconcile for BrowserConfigController {
         if let Some(action) = plan(&world, Timestamp::now()) {
             self.act(ctx, config, action).await?;
         }
-        Ok(controller::Action::requeue(jittered(ctx.timeouts.resync)))
+        Ok(Next::Resync)
     }
 }
 

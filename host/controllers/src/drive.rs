@@ -1,32 +1,41 @@
-//! What drives every controller: watches that tell when they break, passes that are counted, errors that are told once.
+//! What drives every controller: passes that are counted, bounded and waited for, whatever becomes of one of them.
 
+mod watch;
+
+use std::any::Any;
+use std::convert::Infallible;
 use std::fmt::Debug;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::channel::mpsc;
 use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
+use futures::{FutureExt, Stream, StreamExt, future};
 use kube::core::error_boundary::InvalidObject;
 use kube::core::{ApiResource, DeserializeGuard};
 use kube::runtime::Controller;
 use kube::runtime::controller::{self, Action};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::utils::WatchStreamExt;
-use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::{Actor, MetadataPatch};
-use crate::backoff::{Backoff, watch_backoff};
+use crate::act::{Actor, Fact, MetadataPatch};
+use crate::backoff::{Backoff, jittered};
 use crate::error::ReconcileError;
 use crate::events::Events;
 use crate::metrics::ControllerMetrics;
 use crate::mutator::PodMutator;
 use crate::run::Timeouts;
+
+pub(crate) use watch::{telling_lists, watch};
+
+/// How long a pass may take; more than any honest one does, with every request at the end of its patience twice.
+const PASS: Duration = Duration::from_mins(2);
+/// How long an object waits at most for its cache to show our own write; the write's event wakes it earlier.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// What every controller needs.
 pub(crate) struct Context {
@@ -59,7 +68,20 @@ pub(crate) trait Reconcile: Send + Sync + 'static {
         &self,
         ctx: &Context,
         object: &Self::Object,
-    ) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+    ) -> impl Future<Output = Result<Next, ReconcileError>> + Send;
+}
+
+/// When to look at an object again. A change of it or of what it depends on wakes it in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At the resync.
+    Resync,
+    /// After this time, at the resync at the latest.
+    Within(Duration),
+    /// As soon as the cache shows what we wrote: nothing was decided in this pass.
+    CatchUp,
+    /// Only when it changes: it is gone by our own last write, or nothing else would help.
+    Change,
 }
 
 /// One controller at work.
@@ -70,6 +92,7 @@ pub(crate) struct Driven<C: Reconcile> {
     pub(crate) controller: C,
     /// Resolves when every cache that a pass reads is filled.
     pub(crate) caches: Shared<BoxFuture<'static, ()>>,
+    pub(crate) backoff: Backoff,
 }
 
 /// Runs a controller to its end, which `stop` asks for.
@@ -80,23 +103,19 @@ pub(crate) async fn drive<C: Reconcile>(
 ) {
     let name = driven.name;
     let caches = driven.caches.clone();
-    let at_work = Arc::new((driven, Backoff::new(), stop));
+    let at_work = Arc::new((driven, stop));
     let passes = controller.run(
         |object: Arc<DeserializeGuard<C::Object>>, at_work| async move {
-            let (driven, backoff, stop): &(Driven<C>, _, CancellationToken) = &at_work;
+            let (driven, stop): &(Driven<C>, CancellationToken) = &at_work;
             tokio::select! {
                 biased;
                 () = driven.caches.clone() => {}
                 // The watches that fill them have ended with it, so they would be awaited for ever.
                 () = stop.cancelled() => return Ok(Action::await_change()),
             }
-            driven.pass(&object, backoff).await
+            Ok::<_, Infallible>(driven.pass(&object).await)
         },
-        |object, error, at_work| {
-            let (driven, backoff, _) = &*at_work;
-            let wait = backoff.failed(driven.id(&object));
-            Action::requeue(jittered(wait).min(error.retry_within()))
-        },
+        |_, never, _| match *never {},
         at_work,
     );
     tokio::select! {
@@ -107,55 +126,94 @@ pub(crate) async fn drive<C: Reconcile>(
 }
 
 impl<C: Reconcile> Driven<C> {
-    fn id(&self, object: &DeserializeGuard<C::Object>) -> Id<C> {
-        ObjectRef::from_obj_with(object, self.resource.clone())
-    }
-
-    /// Makes one pass, counts it and tells its error, once and here.
-    async fn pass(
-        &self,
-        object: &DeserializeGuard<C::Object>,
-        backoff: &Backoff<Id<C>>,
-    ) -> Result<Action, ReconcileError> {
-        let id = self.id(object);
+    /// Makes one pass, unless the object still waits after a failure, and returns when to make the next.
+    async fn pass(&self, object: &DeserializeGuard<C::Object>) -> Action {
+        if let Some(rest) = self.backoff.rest(object.meta()) {
+            return Action::requeue(rest);
+        }
         let begun = Instant::now();
-        let result = match &object.0 {
-            Ok(object) => self.controller.reconcile(&self.ctx, object).await,
-            Err(unreadable) => self.leave_alone(&id, unreadable).await,
-        };
+        let result = self.attempt(object).await;
         let reason = result.as_ref().err().map(ReconcileError::reason);
         self.ctx.metrics.reconciled(self.name, begun, reason);
-        match &result {
-            Ok(_) => backoff.succeeded(&id),
-            Err(error) if error.is_conflict() => {
-                tracing::debug!(controller = self.name, object = %id, "somebody else wrote, looking again");
+        let next = match result {
+            Ok(next) => next,
+            Err(error) => return Action::requeue(self.failed(object, &error)),
+        };
+        if next != Next::CatchUp {
+            self.backoff.succeeded(object.meta());
+        }
+        let resync = jittered(self.ctx.timeouts.resync);
+        match next {
+            Next::Resync => Action::requeue(resync),
+            Next::Within(wait) => Action::requeue(wait.min(resync)),
+            Next::CatchUp => Action::requeue(CATCH_UP),
+            Next::Change => Action::await_change(),
+        }
+    }
+
+    /// Makes one pass. If it panics or hangs, that costs this pass and no other.
+    async fn attempt(&self, object: &DeserializeGuard<C::Object>) -> Result<Next, ReconcileError> {
+        let pass = async {
+            match &object.0 {
+                Ok(readable) => self.controller.reconcile(&self.ctx, readable).await,
+                Err(unreadable) => self.leave_alone(unreadable).await,
             }
-            Err(error) => tracing::warn!(
+        };
+        // Whatever outlives the pass is kept behind locks, and is changed in one step.
+        match timeout(PASS, AssertUnwindSafe(pass).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => Err(ReconcileError::Panicked {
+                message: message_of(&*panic),
+            }),
+            Err(_) => Err(ReconcileError::TooLong { after: PASS }),
+        }
+    }
+
+    /// Logs an error, once and here, and returns how long the object waits.
+    fn failed(&self, object: &DeserializeGuard<C::Object>, error: &ReconcileError) -> Duration {
+        let id = ObjectRef::from_obj_with(object, self.resource.clone());
+        if error.is_conflict() {
+            tracing::debug!(controller = self.name, object = %id, "somebody else wrote, looking again");
+            return self.backoff.conflicted(object.meta());
+        }
+        let cause = error as &dyn std::error::Error;
+        match error {
+            ReconcileError::Panicked { .. } => tracing::error!(
+                controller = self.name,
+                object = %id,
+                error = cause,
+                "reconcile hit a bug, trying again"
+            ),
+            _ => tracing::warn!(
                 controller = self.name,
                 object = %id,
                 reason = error.reason(),
-                error = error as &dyn std::error::Error,
+                error = cause,
                 "reconcile failed, trying again"
             ),
         }
-        result
+        if let Some(notice) = error.notice() {
+            let about = object.object_ref(&self.resource);
+            self.ctx.events.tell(about, notice);
+        }
+        self.backoff.failed(object.meta(), error.retry_within())
     }
-}
 
-impl<C: Reconcile> Driven<C> {
     /// Somebody stored an object that our types cannot hold: it harms no other, and our finalizer does not hold it.
     /// What it owns goes with it by garbage collection.
-    async fn leave_alone(
-        &self,
-        id: &Id<C>,
-        unreadable: &InvalidObject,
-    ) -> Result<Action, ReconcileError> {
-        tracing::warn!(controller = self.name, object = %id, error = %unreadable.error, "unreadable object left alone");
+    async fn leave_alone(&self, unreadable: &InvalidObject) -> Result<Next, ReconcileError> {
         let metadata = &unreadable.metadata;
+        tracing::warn!(
+            controller = self.name,
+            namespace = metadata.namespace,
+            name = metadata.name,
+            error = %unreadable.error,
+            "unreadable object left alone"
+        );
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         let is_held = finalizers.iter().any(|name| name == C::FINALIZER);
         if metadata.deletion_timestamp.is_none() || !is_held {
-            return Ok(Action::await_change());
+            return Ok(Next::Change);
         }
         let rest = finalizers.iter().filter(|name| *name != C::FINALIZER);
         let patch = MetadataPatch {
@@ -169,74 +227,32 @@ impl<C: Reconcile> Driven<C> {
             metadata,
             field_manager: C::FIELD_MANAGER,
         };
-        actor.set_metadata::<serde::de::IgnoredAny>(&patch).await?;
-        Ok(Action::await_change())
+        match actor.set_metadata::<IgnoredAny>(&patch).await? {
+            Fact::Gone => Ok(Next::Resync),
+            _ => Ok(Next::Change),
+        }
     }
 }
 
-type Id<C> = ObjectRef<DeserializeGuard<<C as Reconcile>::Object>>;
-
-/// Watches a kind into a cache, and returns the events too. `prune` drops what nobody reads before it is kept.
-pub(crate) fn watch<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    dyntype: K::DynamicType,
-    prune: impl FnMut(&mut K) + Send + 'static,
-    broke: impl Fn(&watcher::Error) + Send + 'static,
-) -> (
-    Store<K>,
-    impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
-)
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Clone + Debug + Send + Sync + Unpin,
-{
-    let writer = Writer::new(dyntype);
-    let reader = writer.as_reader();
-    let stream = watcher(api, config)
-        .backoff(watch_backoff())
-        .modify(prune)
-        .reflect(writer)
-        .inspect_err(broke)
-        // Told, and waited for here; to the controller an error would mean to hold back all of its other streams too.
-        .filter(|event| future::ready(event.is_ok()));
-    (reader, stream)
+/// What a panic says.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+        .to_owned()
 }
 
-/// Tells whenever a watch has listed everything, as it does anew when it was broken for too long.
-///
-/// What went meanwhile shows in no event. What came shows in one before the cache has it: the pages of a list are told one by one,
-/// and the cache changes with the last. So after each list everything has to be looked at, or both would be missed.
-pub(crate) fn telling_lists<K, E>(
-    events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
-    mut listed: mpsc::Sender<()>,
-) -> impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static
-where
-    K: 'static,
-    E: 'static,
-{
-    events.inspect(move |event| {
-        if matches!(event, Ok(watcher::Event::InitDone)) {
-            // If it is full, this was told already and nobody has looked yet.
-            let _ = listed.try_send(());
-        }
-    })
-}
-
-/// Takes what comes of the passes. Their own errors, and those of watches, were told where they arose.
+/// Takes what comes of the passes. Errors of watches were logged where they arose, and those of passes are no errors here.
 async fn drain<K, S>(name: &'static str, passes: S)
 where
     K: Resource,
     K::DynamicType: Debug,
-    S: Stream<
-        Item = Result<(ObjectRef<K>, Action), controller::Error<ReconcileError, watcher::Error>>,
-    >,
+    S: Stream<Item = Result<(ObjectRef<K>, Action), controller::Error<Infallible, watcher::Error>>>,
 {
     let mut passes = std::pin::pin!(passes);
     while let Some(done) = passes.next().await {
         match done {
-            Ok(_)
-            | Err(controller::Error::ReconcilerFailed(..) | controller::Error::QueueError(_)) => {}
+            Ok(_) | Err(controller::Error::QueueError(_)) => {}
             Err(controller::Error::ObjectNotFound(id)) => {
                 tracing::debug!(controller = name, object = %id, "gone before its turn");
             }
@@ -247,13 +263,6 @@ where
             ),
         }
     }
-}
-
-/// Spreads a wait over a tenth more, so that a thousand objects do not come back at once.
-pub(crate) fn jittered(wait: Duration) -> Duration {
-    let random = RandomState::new().hash_one(0_u8);
-    let share = random % 1000;
-    wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
 }
 
 #[cfg(test)]

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use podloom_api::names;
+
+use crate::events::Notice;
+
 /// A reconcile that has to be repeated.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
@@ -11,6 +15,9 @@ pub(crate) enum ReconcileError {
         name: String,
         source: Box<kube::Error>,
     },
+    /// An object of ours could not be read from the API server.
+    #[error("could not read objects that the cache may not show")]
+    Read { source: Box<kube::Error> },
     /// Finalizers and labels could not be set.
     #[error("could not set finalizers and labels")]
     SetMetadata { source: Box<kube::Error> },
@@ -43,6 +50,12 @@ pub(crate) enum ReconcileError {
         /// When trying ends, if that is near.
         deadline: Duration,
     },
+    /// The pass panicked, which is a bug of ours or of what it calls.
+    #[error("the pass panicked: {message}")]
+    Panicked { message: String },
+    /// The pass did not come to an end.
+    #[error("the pass took longer than {} s", after.as_secs())]
+    TooLong { after: Duration },
     /// Acting taught nothing new, though the plan went on.
     #[error("the plan does not come to an end")]
     Endless,
@@ -53,6 +66,7 @@ impl ReconcileError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::ReadPod { .. } => "ReadPod",
+            Self::Read { .. } => "Read",
             Self::SetMetadata { .. } => "SetMetadata",
             Self::WriteStatus { .. } => "WriteStatus",
             Self::CreatePod { .. } => "CreatePod",
@@ -60,7 +74,28 @@ impl ReconcileError {
             Self::Delete { .. } => "Delete",
             Self::Unanswered { .. } => "Unanswered",
             Self::Refused { reason, .. } => reason,
+            Self::Panicked { .. } => "Panicked",
+            Self::TooLong { .. } => "TooLong",
             Self::Endless => "Endless",
+        }
+    }
+
+    /// Returns what to tell on the object itself, where neither its status nor anything else would.
+    pub(crate) fn notice(&self) -> Option<Notice> {
+        match self {
+            Self::Panicked { .. } => Some(Notice::warning(
+                names::event::PANICKED,
+                "the operator hit a bug at this object and tries again; see its log",
+            )),
+            Self::SetMetadata { source } if !self.is_conflict() => {
+                let cause = match &**source {
+                    kube::Error::Api(status) => status.message.clone(),
+                    other => other.to_string(),
+                };
+                let note = format!("{self}: {cause}");
+                Some(Notice::warning(names::reason::METADATA_REFUSED, note))
+            }
+            _ => None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What tests of controllers run against: an API server that gives one answer to everything.
+//! What tests of controllers run against: an API server that gives one answer to everything, or answers as a script says.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,6 +40,32 @@ pub(crate) fn client(code: u16, answer: Value) -> (Client, Requests) {
         let body = serde_json::to_vec(&answer).map(Body::from);
         async move {
             let response = Response::builder().status(code).body(body?)?;
+            Ok::<_, BoxError>(response)
+        }
+    });
+    (Client::new(service, "default"), requests)
+}
+
+/// A client of an API server that answers each request, `METHOD /path`, and its body so, and what it was asked.
+pub(crate) fn scripted(
+    answer: impl Fn(&str, Value) -> (u16, Value) + Send + Sync + 'static,
+) -> (Client, Requests) {
+    let requests = Requests::default();
+    let noted = requests.clone();
+    let answer = Arc::new(answer);
+    let service = service_fn(move |request: Request<Body>| {
+        noted.note(request.method(), request.uri().path());
+        let answer = Arc::clone(&answer);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let (code, answer) = answer(&format!("{} {}", parts.method, parts.uri.path()), body);
+            let text = match answer {
+                Value::String(text) => text.into_bytes(),
+                json => serde_json::to_vec(&json)?,
+            };
+            let response = Response::builder().status(code).body(Body::from(text))?;
             Ok::<_, BoxError>(response)
         }
     });

@@ -1,24 +1,99 @@
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::core::ObjectMeta;
+
 use super::{Backoff, watch_backoff};
+
+fn object(uid: &str) -> ObjectMeta {
+    ObjectMeta {
+        uid: Some(uid.to_owned()),
+        generation: Some(1),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Waits are spread over a tenth.
+#[track_caller]
+fn check(wait: Duration, least: u64) {
+    let least = Duration::from_millis(least);
+    assert!(
+        wait >= least && wait <= least * 11 / 10,
+        "{wait:?}, not {least:?}"
+    );
+}
 
 #[test]
 fn each_object_waits_longer_up_to_a_limit_and_starts_anew_after_success() {
     let backoff = Backoff::new();
-    let waits: Vec<Duration> = (0..12).map(|_| backoff.failed("a")).collect();
-    assert_eq!(waits[..3], [200, 400, 800].map(Duration::from_millis));
-    assert_eq!(waits[11], Duration::from_secs(30));
-    assert_eq!(backoff.failed("b"), Duration::from_millis(200));
-    backoff.succeeded(&"a");
-    assert_eq!(backoff.failed("a"), Duration::from_millis(200));
+    let (a, b) = (object("a"), object("b"));
+    let waits: Vec<Duration> = (0..12).map(|_| backoff.failed(&a, Duration::MAX)).collect();
+    for (wait, least) in waits.iter().zip([200, 400, 800]) {
+        check(*wait, least);
+    }
+    check(waits[11], 30_000);
+    check(backoff.failed(&b, Duration::MAX), 200);
+    backoff.succeeded(&a);
+    check(backoff.failed(&a, Duration::MAX), 200);
 }
 
 #[test]
 fn endless_failures_do_not_overflow() {
     let backoff = Backoff::new();
     for _ in 0..100 {
-        assert!(backoff.failed("a") <= Duration::from_secs(30));
+        assert!(backoff.failed(&object("a"), Duration::MAX) <= Duration::from_secs(33));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_failed_waits_whatever_wakes_it() {
+    let backoff = Backoff::new();
+    let a = object("a");
+    assert_eq!(backoff.rest(&a), None);
+    let wait = backoff.failed(&a, Duration::MAX);
+    assert_eq!(backoff.rest(&a), Some(wait));
+    assert_eq!(backoff.rest(&object("b")), None);
+    tokio::time::advance(wait).await;
+    assert_eq!(backoff.rest(&a), None);
+}
+
+#[test]
+fn a_wait_ends_at_a_deadline_that_is_near() {
+    let backoff = Backoff::new();
+    let near = Duration::from_millis(50);
+    assert_eq!(backoff.failed(&object("a"), near), near);
+}
+
+/// Once, and not again if that was in vain too.
+#[test]
+fn an_object_that_was_edited_or_deleted_is_tried_at_once() {
+    let backoff = Backoff::new();
+    let a = object("a");
+    backoff.failed(&a, Duration::MAX);
+    let edited = ObjectMeta {
+        generation: Some(2),
+        ..a.clone()
+    };
+    assert_eq!(backoff.rest(&edited), None);
+    check(backoff.failed(&edited, Duration::MAX), 400);
+    assert!(backoff.rest(&edited).is_some());
+    let deleted = ObjectMeta {
+        deletion_timestamp: Some(Time(Timestamp::UNIX_EPOCH)),
+        ..edited
+    };
+    assert_eq!(backoff.rest(&deleted), None);
+    check(backoff.failed(&deleted, Duration::MAX), 800);
+    assert!(backoff.rest(&deleted).is_some());
+}
+
+#[test]
+fn a_conflict_holds_back_no_event() {
+    let backoff = Backoff::new();
+    let a = object("a");
+    check(backoff.conflicted(&a), 200);
+    assert_eq!(backoff.rest(&a), None);
+    check(backoff.conflicted(&a), 400);
 }
 
 /// An object that failed and is deleted then succeeds never.
@@ -26,11 +101,11 @@ fn endless_failures_do_not_overflow() {
 async fn objects_that_do_not_come_back_are_forgotten() {
     let backoff = Backoff::new();
     for number in 0..100 {
-        backoff.failed(number);
+        backoff.failed(&object(&number.to_string()), Duration::MAX);
     }
     tokio::time::advance(Duration::from_mins(6)).await;
-    backoff.failed(0);
-    assert_eq!(backoff.0.lock().unwrap().len(), 1);
+    backoff.failed(&object("0"), Duration::MAX);
+    assert_eq!(backoff.0.lock().unwrap().failing.len(), 1);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use futures::{FutureExt, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::DeserializeGuard;
 use kube::runtime::Controller;
-use kube::runtime::controller::Action;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::{BrowserObject, Kind, SelenosisApi, names};
@@ -14,7 +13,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Driven, Reconcile, drive, telling_lists};
+use super::{Context, Driven, Next, Reconcile, drive, telling_lists};
 use crate::backoff::Backoff;
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context};
@@ -71,7 +70,7 @@ impl Reconcile for NeverReached {
     const FINALIZER: &'static str = names::finalizer::BROWSER;
     const FIELD_MANAGER: &'static str = names::field_manager::BROWSER;
 
-    async fn reconcile(&self, _: &Context, _: &BrowserObject) -> Result<Action, ReconcileError> {
+    async fn reconcile(&self, _: &Context, _: &BrowserObject) -> Result<Next, ReconcileError> {
         panic!("a pass was made though the caches are not filled");
     }
 }
@@ -105,6 +104,7 @@ async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
         ctx: Arc::new(context(client)),
         controller: NeverReached,
         caches: future::pending().boxed().shared(),
+        backoff: Backoff::new(),
     };
     let mut driving = std::pin::pin!(drive(controller, driven, stop.clone()));
     let begun = timeout(Duration::from_secs(1), driving.as_mut()).await;
@@ -128,9 +128,9 @@ async fn check_unreadable(metadata: &serde_json::Value, expected: &[&str]) {
         ctx: Arc::new(context(client)),
         controller: NeverReached,
         caches: future::ready(()).boxed().shared(),
+        backoff: Backoff::new(),
     };
-    let passed = driven.pass(&object, &Backoff::new()).await;
-    assert!(passed.is_ok());
+    driven.pass(&object).await;
     assert_eq!(requests.made(), expected);
 }
 
@@ -148,3 +148,5 @@ async fn an_unreadable_object_is_left_alone_and_not_held() {
     )
     .await;
 }
+
+mod passes;

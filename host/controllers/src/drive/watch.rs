@@ -1,0 +1,62 @@
+//! Watches: what fills the caches and wakes the controllers.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use futures::channel::mpsc;
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use kube::runtime::reflector::Store;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::utils::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::backoff::watch_backoff;
+
+/// Watches a kind into a cache, and returns the events too. `prune` drops what nobody reads before it is kept.
+pub(crate) fn watch<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    dyntype: K::DynamicType,
+    prune: impl FnMut(&mut K) + Send + 'static,
+    broke: impl Fn(&watcher::Error) + Send + 'static,
+) -> (
+    Store<K>,
+    impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
+)
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone + Debug + Send + Sync + Unpin,
+{
+    let writer = Writer::new(dyntype);
+    let reader = writer.as_reader();
+    let stream = watcher(api, config)
+        .backoff(watch_backoff())
+        .modify(prune)
+        .reflect(writer)
+        .inspect_err(broke)
+        // Told, and waited for here; to the controller an error would mean to hold back all of its other streams too.
+        .filter(|event| future::ready(event.is_ok()));
+    (reader, stream)
+}
+
+/// Tells whenever a watch has listed everything, as it does anew when it was broken for too long.
+///
+/// What went meanwhile shows in no event. What came shows in one before the cache has it: the pages of a list are told one by one,
+/// and the cache changes with the last. So after each list everything has to be looked at, or both would be missed.
+pub(crate) fn telling_lists<K, E>(
+    events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
+    mut listed: mpsc::Sender<()>,
+) -> impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static
+where
+    K: 'static,
+    E: 'static,
+{
+    events.inspect(move |event| {
+        if matches!(event, Ok(watcher::Event::InitDone)) {
+            // If it is full, this was told already and nobody has looked yet.
+            let _ = listed.try_send(());
+        }
+    })
+}
