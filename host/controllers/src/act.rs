@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ApiResource, ObjectMeta, Request};
+use kube::core::response::reason;
+use kube::core::{ApiResource, ObjectMeta, Request, Status};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,12 +15,16 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::error::ReconcileError;
+use crate::live::read_pod;
 use crate::mutator::{Note, PodMutator, PodRequest, Refusal};
 use crate::pod::SeenPod;
 use crate::status::difference;
 
 /// How long one write may take. The client itself tries again where the API server asks for it.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest sentence of the API server that is passed on.
+const SENTENCE_MAX: usize = 4096;
 
 /// One thing to do about an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,8 +78,12 @@ pub(crate) enum Fact<K> {
     PodExists(Box<SeenPod>),
     /// The pod is not to be.
     PodRefused(Refusal),
-    /// The pod will go, or is gone.
+    /// The pod will go.
     PodDeleted,
+    /// The pod is gone.
+    PodGone,
+    /// The API server does not let us set finalizers and labels, and this is what it says.
+    MetadataRefused(String),
 }
 
 /// An object that is acted upon.
@@ -88,7 +97,7 @@ pub(crate) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Sets finalizers and labels. An object that is gone needs none.
+    /// Sets finalizers and labels. An object that is gone needs none; one that goes has to be released, so a refusal is an error.
     pub(crate) async fn set_metadata<K: DeserializeOwned>(
         &self,
         patch: &MetadataPatch,
@@ -103,11 +112,18 @@ impl Actor<'_> {
         if !patch.labels.is_empty() {
             metadata["labels"] = json!(patch.labels);
         }
-        let done = self.patch(json!({ "metadata": metadata }), None).await?;
-        fact(done).map_err(|source| ReconcileError::SetMetadata { source })
+        match self.patch(json!({ "metadata": metadata }), None).await? {
+            Err(kube::Error::Api(status)) if self.is_kept() && is_refusal(&status) => {
+                Ok(Fact::MetadataRefused(sentence(*status)))
+            }
+            done => fact(done).map_err(|source| ReconcileError::SetMetadata { source }),
+        }
     }
 
     /// Writes what differs in the status.
+    ///
+    /// Conditions are written as a whole list, those of other writers among them. One that came since we read would be lost, so a
+    /// patch with conditions names the version that it was made from.
     pub(crate) async fn write_status<K: DeserializeOwned, S: Serialize>(
         &self,
         seen: Option<&S>,
@@ -119,7 +135,11 @@ impl Actor<'_> {
         let status: Map<String, Value> =
             difference(seen, wanted).map_err(|error| failed(kube::Error::SerdeError(error)))?;
         // The UID keeps a new object of the same name from getting the old one's status.
-        let patch = json!({ "metadata": { "uid": self.metadata.uid }, "status": status });
+        let mut metadata = json!({ "uid": self.metadata.uid });
+        if status.contains_key("conditions") {
+            metadata["resourceVersion"] = json!(self.metadata.resource_version);
+        }
+        let patch = json!({ "metadata": metadata, "status": status });
         let done = self.patch(patch, Some("status")).await?;
         fact(done).map_err(|source| ReconcileError::WriteStatus { source })
     }
@@ -136,7 +156,7 @@ impl Actor<'_> {
         match done {
             Ok(_) => Ok(Fact::Gone),
             // A conflict says that the object of that UID is gone, and the name another's.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+            Err(kube::Error::Api(status)) if is_gone(&status) || status.is_conflict() => {
                 Ok(Fact::Gone)
             }
             Err(source) => Err(ReconcileError::Delete {
@@ -180,12 +200,12 @@ impl Actor<'_> {
             }
             // An admission webhook that does not answer is an internal error, and may be one until the creation timeout.
             Err(kube::Error::Api(status)) if status.is_forbidden() || status.code == 500 => {
-                Ok(Fact::PodRefused(Refusal::Forbidden(status.message)))
+                Ok(Fact::PodRefused(Refusal::Forbidden(sentence(*status))))
             }
             Err(kube::Error::Api(status))
                 if status.is_invalid() || matches!(status.code, 400 | 413) =>
             {
-                Ok(Fact::PodRefused(Refusal::Invalid(status.message)))
+                Ok(Fact::PodRefused(Refusal::Invalid(sentence(*status))))
             }
             Err(error) => Err(failed(error)),
         }
@@ -209,8 +229,9 @@ impl Actor<'_> {
         let done = timeout(PATIENCE, pods.delete(name, &parameters)).await;
         match done {
             Ok(Ok(_)) => Ok(Fact::PodDeleted),
+            // A conflict says that the pod of that UID is gone, and the name another's.
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() || status.is_conflict() => {
-                Ok(Fact::PodDeleted)
+                Ok(Fact::PodGone)
             }
             failed if how == Deletion::LastResort => {
                 let error = match &failed {
@@ -265,6 +286,10 @@ impl Actor<'_> {
             .map_err(|_| ReconcileError::Unanswered { after: PATIENCE })
     }
 
+    fn is_kept(&self) -> bool {
+        self.metadata.deletion_timestamp.is_none()
+    }
+
     fn resource_url(&self) -> String {
         kube::core::DynamicObject::url_path(self.resource, Some(self.namespace()))
     }
@@ -278,30 +303,31 @@ impl Actor<'_> {
     }
 }
 
-/// Reads a pod from the API server; none if there is none.
-pub(crate) async fn read_pod(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<SeenPod>, ReconcileError> {
-    let pods: Api<SeenPod> = Api::namespaced(client.clone(), namespace);
-    match timeout(PATIENCE, pods.get_opt(name)).await {
-        Ok(Ok(pod)) => Ok(pod),
-        Ok(Err(source)) => Err(ReconcileError::ReadPod {
-            name: name.to_owned(),
-            source: Box::new(source),
-        }),
-        Err(_) => Err(ReconcileError::Unanswered { after: PATIENCE }),
-    }
-}
-
 /// An object that is gone is what deleting wanted; whoever writes to one has nothing left to do.
 fn fact<K>(done: Result<K, kube::Error>) -> Result<Fact<K>, Box<kube::Error>> {
     match done {
         Ok(object) => Ok(Fact::Object(Box::new(object))),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Fact::Gone),
+        Err(kube::Error::Api(status)) if is_gone(&status) => Ok(Fact::Gone),
         Err(error) => Err(Box::new(error)),
     }
+}
+
+/// Whether the API server says that there is no such object. One that does not serve the kind yet says 404 in words of its own,
+/// which tells nothing of the object.
+fn is_gone(status: &Status) -> bool {
+    status.reason == reason::NOT_FOUND
+}
+
+/// What the API server says, cut to what a condition can hold: admission may say anything.
+fn sentence(status: Status) -> String {
+    let mut sentence = status.message;
+    sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX));
+    sentence
+}
+
+/// Whether admission or validation said no; the same request may pass once somebody has changed a policy.
+fn is_refusal(status: &Status) -> bool {
+    status.is_forbidden() || status.is_invalid() || status.code == 400
 }
 
 fn preconditioned(uid: Option<String>) -> DeleteParams {

@@ -13,6 +13,7 @@ mod error;
 mod events;
 #[cfg(test)]
 mod fixtures;
+mod live;
 mod metrics;
 mod mutator;
 mod pod;

@@ -71,6 +71,12 @@ pub(crate) struct SeenContainerStatus {
 }
 
 impl SeenPod {
+    /// Whether it has not run yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        let phase = self.status.phase.as_deref();
+        phase.is_none_or(|phase| phase == "Pending")
+    }
+
     /// Drops what a list of all fields brings and no plan looks at.
     pub(crate) fn prune(&mut self) {
         self.metadata.managed_fields = None;

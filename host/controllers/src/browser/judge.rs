@@ -42,6 +42,8 @@ pub(crate) enum Obstacle {
     Chain(String),
     /// The API server does not let the pod in.
     Admission(String),
+    /// The API server does not let us set the finalizer, without which no pod is created: it could be left behind.
+    Metadata(String),
 }
 
 /// How a session ends.
@@ -74,6 +76,11 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
 fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let created = world.created_at(now);
     let until = later(created, timeouts.pod_creation);
+    if let Some(sentence) = &world.learned.metadata_refused
+        && !world.has_finalizer()
+    {
+        return unmarked(sentence, until, now);
+    }
     if let Some(refusal) = &world.learned.refusal {
         return refused(refusal, timeouts, until, now);
     }
@@ -86,7 +93,11 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let configs: Vec<ConfigRef<'_>> = readable.map(ConfigRef::from).collect();
     let resolved = match resolve(&configs, &world.browser.spec) {
         Ok(resolved) => resolved,
-        Err(error) => return unresolved(&error, later(created, timeouts.config_grace), now),
+        Err(error) => {
+            // After a restart, of the API server too, configurations may come back after the Browsers that ask for them.
+            let seen = world.first_seen.map_or(created, |seen| seen.max(created));
+            return unresolved(&error, later(seen, timeouts.config_grace), now);
+        }
     };
     let browser = &world.browser;
     match render_pod(
@@ -113,6 +124,19 @@ fn unresolved(error: &ResolveError, until: Timestamp, now: Timestamp) -> Verdict
             names::event::CONFIG_NOT_FOUND,
         ),
     }
+}
+
+/// A policy may still change, so this is tried again until the Browser's time is over.
+fn unmarked(sentence: &str, until: Timestamp, now: Timestamp) -> Verdict {
+    let message = format!("cannot set finalizer and labels: {sentence}");
+    if now < until {
+        return Verdict::Waits {
+            obstacle: Obstacle::Metadata(message),
+            until,
+        };
+    }
+    let reason = names::reason::METADATA_REFUSED;
+    failed(reason, message, reason)
 }
 
 fn refused(refusal: &Refusal, timeouts: &Timeouts, until: Timestamp, now: Timestamp) -> Verdict {

@@ -1,21 +1,25 @@
 //! What this process wrote and its caches may not show yet.
 //!
 //! Watches lag behind writes. A plan made on an older object than the one just written would undo or repeat what was done,
-//! and, worst of all, make a second pod. So a Browser is left alone until its cache shows our last write.
+//! and, worst of all, make a second pod. So a Browser is left alone until its cache shows our last write. If the cache does not
+//! for long, its watch may be dead, and the API server is asked: an old cache is never taken for the truth.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::core::ObjectMeta;
+use tokio::time::Instant;
 
 use crate::pod::SeenPod;
 
-/// After this time a cache that does not show a write never will, and what it shows is the truth.
-/// It outlasts a watch that breaks and begins anew a few times.
+/// After this time without our write in the cache, the API server is asked. Busy watches lag for seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A pod that its watch does not show for so long may be gone, or hide: the API server knows.
 const POD_PATIENCE: Duration = Duration::from_secs(5);
+/// Browsers that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
+const FORGET: Duration = Duration::from_hours(1);
 
 /// The last writes of each Browser, by its UID, until the caches show them.
 #[derive(Default)]
@@ -26,23 +30,66 @@ struct Entry {
     version: Option<u64>,
     /// The pod that we created.
     pod: Option<Arc<SeenPod>>,
+    /// When this process first saw the Browser without a pod.
+    first_seen: Option<Timestamp>,
     at: Instant,
 }
 
+/// What a cached Browser is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cached {
+    /// As new as our last write, or newer.
+    Current,
+    /// Older than our last write, as caches are for a moment.
+    Behind,
+    /// Older than our last write for so long that nobody knows whether the watch still lives.
+    Stale,
+}
+
+/// A pod that we created and that the cache does not show.
+#[derive(Clone, Debug)]
+pub(crate) enum Unseen {
+    /// Created a moment ago.
+    Fresh(Arc<SeenPod>),
+    /// Created so long ago that it may be gone.
+    Overdue(Arc<SeenPod>),
+}
+
 impl Memory {
-    /// Returns whether the cached Browser is older than our last write of it.
-    pub(crate) fn is_ahead_of(&self, cached: &ObjectMeta) -> bool {
-        self.with(cached, |entry| entry.version > version(cached))
-            .unwrap_or_default()
+    /// Returns whether the cached Browser shows our last write of it.
+    pub(crate) fn compare(&self, cached: &ObjectMeta) -> Cached {
+        self.change(cached, |entry| {
+            if entry.version <= version(cached) {
+                entry.version = None;
+                return Cached::Current;
+            }
+            match entry.at.elapsed() < PATIENCE {
+                true => Cached::Behind,
+                false => Cached::Stale,
+            }
+        })
+        .unwrap_or(Cached::Current)
     }
 
-    /// Returns the pod that we created for a Browser and that the cache may not show yet.
-    pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Arc<SeenPod>> {
-        self.with(browser, |entry| {
-            let is_fresh = entry.at.elapsed() < POD_PATIENCE;
-            entry.pod.clone().filter(|_| is_fresh)
+    /// Returns the pod that we created for a Browser and that the cache did not show yet.
+    pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Unseen> {
+        self.change(browser, |entry| {
+            let pod = entry.pod.clone()?;
+            Some(match entry.at.elapsed() < POD_PATIENCE {
+                true => Unseen::Fresh(pod),
+                false => Unseen::Overdue(pod),
+            })
         })
         .flatten()
+    }
+
+    /// Returns when this process first saw a Browser that has no pod: now, if it asks for the first time.
+    pub(crate) fn first_seen(&self, browser: &ObjectMeta, now: Timestamp) -> Timestamp {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries
+            .entry(uid(browser).to_owned())
+            .or_insert_with(Entry::new);
+        *entry.first_seen.get_or_insert(now)
     }
 
     /// Notes that we wrote the Browser, and that it is now like this.
@@ -57,44 +104,50 @@ impl Memory {
 
     /// Notes that the cache shows the pod of the Browser, so that its absence from now on means that it is gone.
     pub(crate) fn pod_is_cached(&self, browser: &ObjectMeta) {
-        self.note_if_known(browser, |entry| entry.pod = None);
+        self.change(browser, |entry| {
+            entry.pod = None;
+            entry.first_seen = None;
+        });
     }
 
-    /// Forgets a Browser that is gone, and whatever nobody asked about for long.
+    /// Forgets a Browser that is gone, and those that vanished.
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.remove(uid(browser));
-        entries.retain(|_, entry| entry.at.elapsed() < PATIENCE);
+        entries.retain(|_, entry| entry.at.elapsed() < FORGET);
         if entries.is_empty() {
             entries.shrink_to_fit();
         }
     }
 
-    fn with<T>(&self, browser: &ObjectMeta, ask: impl FnOnce(&Entry) -> T) -> Option<T> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.get(uid(browser))?;
-        (entry.at.elapsed() < PATIENCE).then(|| ask(entry))
-    }
-
     fn note(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry)) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.entry(uid(browser).to_owned()).or_insert(Entry {
-            version: None,
-            pod: None,
-            at: Instant::now(),
-        });
+        let entry = entries
+            .entry(uid(browser).to_owned())
+            .or_insert_with(Entry::new);
         entry.at = Instant::now();
         change(entry);
     }
 
-    fn note_if_known(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry)) {
+    /// Changes an entry, if there is one, and drops it once nothing is left in it.
+    fn change<T>(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = entries.get_mut(uid(browser)) {
-            change(entry);
-        }
-        let is_settled = |entry: &Entry| entry.pod.is_none() && entry.version <= version(browser);
-        if entries.get(uid(browser)).is_some_and(is_settled) {
+        let entry = entries.get_mut(uid(browser))?;
+        let changed = change(entry);
+        if entry.version.is_none() && entry.pod.is_none() && entry.first_seen.is_none() {
             entries.remove(uid(browser));
+        }
+        Some(changed)
+    }
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self {
+            version: None,
+            pod: None,
+            first_seen: None,
+            at: Instant::now(),
         }
     }
 }

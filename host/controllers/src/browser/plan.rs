@@ -76,7 +76,9 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
     if world.is_over() {
         return plan_ended(world, timeouts, now);
     }
-    if let Some(patch) = missing_metadata(world) {
+    if world.learned.metadata_refused.is_none()
+        && let Some(patch) = missing_metadata(world)
+    {
         return Plan::act(Action::SetMetadata(patch));
     }
     let verdict = judge(world, timeouts, now);
@@ -146,6 +148,9 @@ fn notice(world: &World, verdict: &Verdict) -> Option<Notice> {
             Obstacle::Admission(message) => {
                 Some(Notice::warning(names::reason::POD_FORBIDDEN, message))
             }
+            Obstacle::Metadata(message) => {
+                Some(Notice::warning(names::reason::METADATA_REFUSED, message))
+            }
         },
         _ => None,
     }
@@ -158,6 +163,7 @@ fn next(verdict: &Verdict) -> Then {
                 Obstacle::Config(_) => return Then::At(*until),
                 Obstacle::Chain(_) => (names::reason::MUTATION_FAILED, *until),
                 Obstacle::Admission(_) => (names::reason::POD_FORBIDDEN, *until),
+                Obstacle::Metadata(_) => (names::reason::METADATA_REFUSED, *until),
             };
             Then::Retry { reason, until }
         }

@@ -1,30 +1,31 @@
 //! Observe, plan and act for one Browser, until there is nothing left to do.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
-use kube::core::{ApiResource, DeserializeGuard, ObjectMeta, PartialObjectMeta};
-use kube::runtime::controller;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::{ApiResource, DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
-use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Kind, SelenosisApi, names};
+use podloom_api::{
+    BrowserConfigObject, BrowserObject, BrowserStatus, Kind, Phase, SelenosisApi, names,
+};
 
-use super::memory::Memory;
+use super::memory::{Cached, Memory, Unseen};
 use super::plan::{Plan, Then, plan};
 use super::world::{Learned, World};
-use crate::act::{Action, Actor, Fact, read_pod};
-use crate::drive::{Context, Reconcile, jittered};
+use crate::act::{Action, Actor, Fact};
+use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
 use crate::events::Notice;
-use crate::mutator::PodRequest;
+use crate::live::{read_all, read_object, read_pod};
+use crate::mutator::{PodRequest, Refusal};
 use crate::pod::SeenPod;
 
 /// More steps than any way through the life cycle has.
-const STEPS: usize = 8;
-/// How long a Browser waits at most for its cache to show our own write; the write's event wakes it earlier.
-const CATCH_UP: Duration = Duration::from_secs(1);
+const STEPS: usize = 10;
 /// How often a pod is read that the watch does not show, as one without our label.
 const UNWATCHED: Duration = Duration::from_secs(5);
 
@@ -32,6 +33,7 @@ const UNWATCHED: Duration = Duration::from_secs(5);
 pub(crate) struct BrowserController {
     pub(crate) api: SelenosisApi,
     pub(crate) resource: ApiResource,
+    pub(crate) config_resource: ApiResource,
     pub(crate) configs: Store<DeserializeGuard<BrowserConfigObject>>,
     pub(crate) pods: Store<SeenPod>,
     /// None where namespaces may not be read.
@@ -50,12 +52,20 @@ impl Reconcile for BrowserController {
         &self,
         ctx: &Context,
         browser: &BrowserObject,
-    ) -> Result<controller::Action, ReconcileError> {
-        if self.memory.is_ahead_of(&browser.metadata) {
-            return Ok(controller::Action::requeue(CATCH_UP));
-        }
-        let mut world = self.observe(ctx, browser).await?;
+    ) -> Result<Next, ReconcileError> {
+        let browser = match self.memory.compare(&browser.metadata) {
+            Cached::Current => Cow::Borrowed(browser),
+            Cached::Behind => return Ok(Next::CatchUp),
+            Cached::Stale => {
+                match read_object(&ctx.client, &self.resource, &browser.metadata).await? {
+                    Some(live) => Cow::Owned(live),
+                    None => return Ok(Next::Resync),
+                }
+            }
+        };
+        let mut world = self.observe(ctx, &browser).await?;
         let mut written = None;
+        let mut is_confirmed = false;
         for _ in 0..STEPS {
             let now = Timestamp::now();
             let Plan {
@@ -64,15 +74,20 @@ impl Reconcile for BrowserController {
                 then,
             } = plan(&world, &ctx.timeouts, now);
             let Some(action) = action else {
-                return self.rest(ctx, &world, then, now);
+                return self.rest(&world, then, now);
             };
+            if !is_confirmed && ends(&world, &action) {
+                is_confirmed = true;
+                self.confirm(ctx, &mut world).await?;
+                continue;
+            }
             if written.as_ref() == Some(&action) {
                 tracing::warn!(
                     namespace = browser.metadata.namespace,
                     name = browser.metadata.name,
                     "the API server drops fields of the status that was written, install our CRDs"
                 );
-                return Ok(controller::Action::requeue(jittered(ctx.timeouts.resync)));
+                return Ok(Next::Resync);
             }
             let fact = self.act(ctx, &world, &action).await?;
             let notice = notice.filter(|_| is_done(&fact));
@@ -82,17 +97,29 @@ impl Reconcile for BrowserController {
                     .count(&world, &action, notice.as_ref(), now);
             }
             for notice in notice.into_iter().chain(notes(&fact)) {
-                let about = self.reference(&world.browser.metadata);
+                let about = world.browser.object_ref(&self.resource);
                 ctx.events.tell(about, notice);
             }
-            let gone = self.learn(&mut world, fact);
+            let left = self.learn(&mut world, fact);
             written = matches!(action, Action::WriteStatus(_)).then_some(action);
-            if gone || then != Then::GoOn {
-                return Ok(controller::Action::await_change());
+            match left {
+                Left::Nothing => return Ok(Next::Change),
+                Left::Unknown => return Ok(Next::Resync),
+                Left::Browser if then != Then::GoOn => return Ok(Next::Resync),
+                Left::Browser => {}
             }
         }
         Err(ReconcileError::Endless)
     }
+}
+
+/// What is left of a Browser after an action.
+enum Left {
+    Browser,
+    /// Nothing: our own write let it go.
+    Nothing,
+    /// Nothing, says the API server, but another that is behind may have said so.
+    Unknown,
 }
 
 impl BrowserController {
@@ -111,7 +138,8 @@ impl BrowserController {
         let mut world = World {
             api: self.api,
             configs,
-            pod: self.memory.created_pod(metadata),
+            pod: None,
+            first_seen: None,
             learned: Learned::default(),
             browser: Arc::new(browser.clone()),
         };
@@ -125,13 +153,46 @@ impl BrowserController {
             // A name that was used before: the other's pod may be gone, and the cache not show it yet.
             other => other.is_some(),
         };
+        match self.memory.created_pod(metadata) {
+            Some(Unseen::Fresh(pod)) => world.pod = Some(pod),
+            Some(Unseen::Overdue(pod)) => world.learned.created.clone_from(&pod.metadata.uid),
+            None => {}
+        }
         // Only a living session is lost with its pod; for one that goes, a pod that hides is left to garbage collection.
         if world.pod.is_none() && (is_taken || world.had_pod()) && !world.is_over() {
             world.pod = read_pod(&ctx.client, &namespace, &name)
                 .await?
                 .map(Arc::new);
         }
+        if world.lacks_pod() && !world.is_over() {
+            world.first_seen = Some(self.memory.first_seen(metadata, Timestamp::now()));
+        }
         Ok(world)
+    }
+
+    /// Reads from the API server what is about to end a session, where that may be otherwise by now: what a cache shows may be old.
+    ///
+    /// What has ended stays so, thus only a pod that never ran, and the lack of a pod, are looked at again.
+    async fn confirm(&self, ctx: &Context, world: &mut World) -> Result<(), ReconcileError> {
+        let namespace = world.browser.namespace().unwrap_or_default();
+        match world.own_pod() {
+            Some(pod) if pod.is_pending() => {
+                let pod = read_pod(&ctx.client, &namespace, world.name()).await?;
+                world.pod = pod.map(Arc::new);
+            }
+            None if world.lacks_pod() && world.learned.metadata_refused.is_none() => {
+                let cached = world.configs.iter().map(|config| config.meta());
+                let resource = &self.config_resource;
+                let live = read_all(&ctx.client, resource, &namespace, cached).await?;
+                if let Some(live) = live {
+                    world.configs = live.into_iter().map(Arc::new).collect();
+                    // It was about a pod of the old configuration.
+                    world.learned.refusal = None;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     async fn act(
@@ -156,22 +217,22 @@ impl BrowserController {
         }
     }
 
-    /// Puts what acting taught into the world, and returns whether nothing is left of it.
-    fn learn(&self, world: &mut World, fact: Fact<BrowserObject>) -> bool {
+    /// Puts what acting taught into the world, and returns what is left of it.
+    fn learn(&self, world: &mut World, fact: Fact<BrowserObject>) -> Left {
         match fact {
             Fact::Object(browser) => {
                 let released = browser.metadata.deletion_timestamp.is_some()
                     && browser.finalizers().is_empty();
                 if released {
                     self.memory.forget(&browser.metadata);
-                    return true;
+                    return Left::Nothing;
                 }
                 self.memory.wrote(&browser.metadata);
                 world.browser = Arc::from(browser);
             }
             Fact::Gone => {
                 self.memory.forget(&world.browser.metadata);
-                return true;
+                return Left::Unknown;
             }
             Fact::PodCreated(mut pod, _) => {
                 pod.prune();
@@ -187,40 +248,34 @@ impl BrowserController {
             }
             Fact::PodRefused(refusal) => world.learned.refusal = Some(refusal),
             Fact::PodDeleted => world.learned.pod_deleted = true,
+            Fact::PodGone => world.pod = None,
+            Fact::MetadataRefused(sentence) => world.learned.metadata_refused = Some(sentence),
         }
-        false
+        Left::Browser
     }
 
     /// Waits as the plan says.
-    fn rest(
-        &self,
-        ctx: &Context,
-        world: &World,
-        then: Then,
-        now: Timestamp,
-    ) -> Result<controller::Action, ReconcileError> {
-        let resync = jittered(ctx.timeouts.resync);
-        let wait = match then {
-            Then::GoOn | Then::Change => resync,
-            Then::At(at) => until(now, at).min(resync),
+    fn rest(&self, world: &World, then: Then, now: Timestamp) -> Result<Next, ReconcileError> {
+        let next = match then {
+            Then::GoOn | Then::Change => Next::Resync,
+            Then::At(at) => Next::Within(until(now, at)),
             Then::Retry { reason, until: at } => {
-                let refusal = world.learned.refusal.as_ref();
+                let refusal = world.learned.refusal.as_ref().map(Refusal::message);
+                let message = refusal.or(world.learned.metadata_refused.as_deref());
                 return Err(ReconcileError::Refused {
                     reason,
-                    message: refusal
-                        .map(|refusal| refusal.message().to_owned())
-                        .unwrap_or_default(),
+                    message: message.unwrap_or_default().to_owned(),
                     deadline: until(now, at),
                 });
             }
         };
         let is_watched = |pod: &SeenPod| self.pods.get(&ObjectRef::from(pod)).is_some();
         let unwatched = world.own_pod().is_some_and(|pod| !is_watched(pod));
-        Ok(controller::Action::requeue(if unwatched {
-            wait.min(UNWATCHED)
-        } else {
-            wait
-        }))
+        Ok(match next {
+            Next::Within(wait) if unwatched => Next::Within(wait.min(UNWATCHED)),
+            _ if unwatched => Next::Within(UNWATCHED),
+            next => next,
+        })
     }
 
     /// What plugins may ask.
@@ -244,17 +299,6 @@ impl BrowserController {
             namespace,
         }
     }
-
-    fn reference(&self, metadata: &ObjectMeta) -> ObjectReference {
-        ObjectReference {
-            api_version: Some(self.resource.api_version.clone()),
-            kind: Some(self.resource.kind.clone()),
-            name: metadata.name.clone(),
-            namespace: metadata.namespace.clone(),
-            uid: metadata.uid.clone(),
-            ..ObjectReference::default()
-        }
-    }
 }
 
 /// What plugins said about a pod that was created, in one Event: several of one reason would be counted as repeats of the first.
@@ -272,7 +316,18 @@ fn notes(fact: &Fact<BrowserObject>) -> Option<Notice> {
 /// Whether there is something to tell: a pod that is refused, or there already, was not created, and nothing was written to a
 /// Browser that is gone.
 fn is_done(fact: &Fact<BrowserObject>) -> bool {
-    !matches!(fact, Fact::Gone | Fact::PodRefused(_) | Fact::PodExists(_))
+    !matches!(
+        fact,
+        Fact::Gone | Fact::PodRefused(_) | Fact::PodExists(_) | Fact::MetadataRefused(_)
+    )
+}
+
+/// Whether the action publishes that a session is over that went on until now.
+fn ends(world: &World, action: &Action<BrowserStatus>) -> bool {
+    let Action::WriteStatus(status) = action else {
+        return false;
+    };
+    matches!(status.phase, Some(Phase::Failed | Phase::Succeeded)) && !world.is_over()
 }
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {

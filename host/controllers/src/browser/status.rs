@@ -84,6 +84,11 @@ fn config_resolved(world: &World, verdict: &Verdict) -> Fact {
             names::reason::BROWSER_POD_SPEC,
             end.cause.message.clone(),
         ),
+        // Nobody has looked for one.
+        _ if world.learned.metadata_refused.is_some() && world.own_pod().is_none() => {
+            let message = "not looked for while the finalizer cannot be set".to_owned();
+            (Truth::Unknown, names::reason::METADATA_REFUSED, message)
+        }
         _ => {
             let spec = &world.browser.spec;
             let message = format!(
@@ -107,6 +112,7 @@ fn pod_created(world: &World, verdict: &Verdict) -> Fact {
             Obstacle::Config(message) => (names::reason::BROWSER_POD_SPEC, message.as_str()),
             Obstacle::Chain(message) => (names::reason::MUTATION_FAILED, message.as_str()),
             Obstacle::Admission(message) => (names::reason::POD_FORBIDDEN, message.as_str()),
+            Obstacle::Metadata(message) => (names::reason::METADATA_REFUSED, message.as_str()),
         },
         Verdict::Ended(end) => (end.cause.reason.as_str(), end.cause.message.as_str()),
         _ => (names::reason::POD_MISSING, ""),

@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) configs: Vec<Arc<DeserializeGuard<BrowserConfigObject>>>,
     /// The pod of its name; none means that there is none, not that nobody has looked.
     pub(crate) pod: Option<Arc<SeenPod>>,
+    /// When this process first saw the Browser waiting for a pod.
+    pub(crate) first_seen: Option<Timestamp>,
     /// What this pass has learned so far.
     pub(crate) learned: Learned,
 }
@@ -30,6 +32,8 @@ pub(crate) struct Learned {
     pub(crate) created: Option<String>,
     /// Why the pod was not created.
     pub(crate) refusal: Option<Refusal>,
+    /// What the API server says to our finalizer and labels, if it does not let us set them.
+    pub(crate) metadata_refused: Option<String>,
     /// The pod was told to go.
     pub(crate) pod_deleted: bool,
 }
@@ -84,6 +88,11 @@ impl World {
                 || matches!(status.phase, Some(Phase::Running | Phase::Unknown))
         };
         self.pod_uid().is_some() || self.status().is_some_and(ran)
+    }
+
+    /// Whether there is no pod and never was one.
+    pub(crate) fn lacks_pod(&self) -> bool {
+        self.pod.is_none() && !self.had_pod()
     }
 
     /// The pod, if it is this Browser's.

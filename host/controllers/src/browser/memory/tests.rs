@@ -1,8 +1,10 @@
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::core::ObjectMeta;
 
-use super::Memory;
+use super::{Cached, Memory, Unseen};
 use crate::pod::SeenPod;
 
 fn browser(uid: &str, version: &str) -> ObjectMeta {
@@ -16,13 +18,13 @@ fn browser(uid: &str, version: &str) -> ObjectMeta {
 #[test]
 fn a_cache_is_behind_until_it_shows_our_write() {
     let memory = Memory::default();
-    assert!(!memory.is_ahead_of(&browser("a", "9")));
+    assert_eq!(memory.compare(&browser("a", "9")), Cached::Current);
     memory.wrote(&browser("a", "10"));
-    assert!(memory.is_ahead_of(&browser("a", "9")));
-    assert!(!memory.is_ahead_of(&browser("a", "10")));
-    assert!(!memory.is_ahead_of(&browser("a", "11")));
+    assert_eq!(memory.compare(&browser("a", "9")), Cached::Behind);
+    assert_eq!(memory.compare(&browser("a", "10")), Cached::Current);
+    assert_eq!(memory.compare(&browser("a", "11")), Cached::Current);
     // Another object, though perhaps of the same name.
-    assert!(!memory.is_ahead_of(&browser("b", "9")));
+    assert_eq!(memory.compare(&browser("b", "9")), Cached::Current);
 }
 
 #[test]
@@ -30,7 +32,7 @@ fn a_created_pod_is_known_until_the_cache_shows_it() {
     let memory = Memory::default();
     let seen = browser("a", "10");
     memory.created(&seen, Arc::new(SeenPod::default()));
-    assert!(memory.created_pod(&seen).is_some());
+    assert!(matches!(memory.created_pod(&seen), Some(Unseen::Fresh(_))));
     memory.pod_is_cached(&seen);
     assert!(memory.created_pod(&seen).is_none());
 }
@@ -41,12 +43,56 @@ fn what_is_forgotten_is_not_known() {
     let seen = browser("a", "10");
     memory.wrote(&seen);
     memory.forget(&seen);
-    assert!(!memory.is_ahead_of(&browser("a", "1")));
+    assert_eq!(memory.compare(&browser("a", "1")), Cached::Current);
 }
 
 #[test]
 fn a_version_that_is_no_number_is_never_waited_for() {
     let memory = Memory::default();
     memory.wrote(&browser("a", "opaque"));
-    assert!(!memory.is_ahead_of(&browser("a", "older")));
+    assert_eq!(memory.compare(&browser("a", "older")), Cached::Current);
+}
+
+/// The watch of Browsers may be dead: then the API server is to be asked, and not an old cache believed.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_stays_behind_is_stale() {
+    let memory = Memory::default();
+    memory.wrote(&browser("a", "10"));
+    tokio::time::advance(Duration::from_secs(29)).await;
+    assert_eq!(memory.compare(&browser("a", "9")), Cached::Behind);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(memory.compare(&browser("a", "9")), Cached::Stale);
+    assert_eq!(memory.compare(&browser("a", "10")), Cached::Current);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_pod_that_no_cache_shows_is_not_forgotten() {
+    let memory = Memory::default();
+    let seen = browser("a", "10");
+    memory.created(&seen, Arc::new(SeenPod::default()));
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert!(matches!(
+        memory.created_pod(&seen),
+        Some(Unseen::Overdue(_))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_browser_is_first_seen_once() {
+    let memory = Memory::default();
+    let (seen, now) = (browser("a", "10"), Timestamp::UNIX_EPOCH);
+    assert_eq!(memory.first_seen(&seen, now), now);
+    assert_eq!(memory.first_seen(&seen, Timestamp::MAX), now);
+    memory.pod_is_cached(&seen);
+    assert!(memory.0.lock().unwrap().is_empty());
+}
+
+/// Somebody may take our finalizer off, and then we never hear of the end.
+#[tokio::test(start_paused = true)]
+async fn browsers_that_vanish_are_forgotten() {
+    let memory = Memory::default();
+    memory.wrote(&browser("a", "10"));
+    tokio::time::advance(Duration::from_hours(2)).await;
+    memory.forget(&browser("b", "1"));
+    assert!(memory.0.lock().unwrap().is_empty());
 }

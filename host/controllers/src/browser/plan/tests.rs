@@ -18,6 +18,7 @@ use crate::run::Timeouts;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Setting {
     now: Timestamp,
+    first_seen: Option<Timestamp>,
     #[serde(default)]
     learned: Lessons,
     #[serde(default)]
@@ -29,6 +30,7 @@ struct Setting {
 struct Lessons {
     created: Option<String>,
     refusal: Option<Refused>,
+    metadata_refused: Option<String>,
     #[serde(default)]
     pod_deleted: bool,
 }
@@ -70,6 +72,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
         browser: browser.unwrap(),
         configs,
         pod,
+        first_seen: setting.first_seen,
         learned: Learned {
             created: setting.learned.created,
             refusal: setting.learned.refusal.map(|refused| match refused {
@@ -78,6 +81,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
                 Refused::Invalid(message) => Refusal::Invalid(message),
                 Refused::Forbidden(message) => Refusal::Forbidden(message),
             }),
+            metadata_refused: setting.learned.metadata_refused,
             pod_deleted: setting.learned.pod_deleted,
         },
     };

@@ -32,12 +32,20 @@ fn pod_of(owner: &str) -> Value {
 
 /// A controller whose cache shows this pod.
 fn controller(cached: Value) -> BrowserController {
+    controller_of(Some(cached))
+}
+
+/// A controller whose cache shows this pod, or none.
+fn controller_of(cached: Option<Value>) -> BrowserController {
     let api = SelenosisApi::Seed;
     let mut pods = Writer::<SeenPod>::new(());
-    pods.apply_watcher_event(&Event::Apply(serde_json::from_value(cached).unwrap()));
+    if let Some(pod) = cached {
+        pods.apply_watcher_event(&Event::Apply(serde_json::from_value(pod).unwrap()));
+    }
     BrowserController {
         api,
         resource: api.resource(Kind::Browser),
+        config_resource: api.resource(Kind::BrowserConfig),
         configs: Writer::new(api.resource(Kind::BrowserConfig)).as_reader(),
         pods: pods.as_reader(),
         namespaces: None,
@@ -99,3 +107,5 @@ async fn a_pod_that_we_created_is_known_though_the_cache_shows_an_older_one() {
     }
     assert!(requests.made().is_empty(), "{:?}", requests.made());
 }
+
+mod live;

@@ -11,6 +11,7 @@ use podloom_api::{BrowserObject, Kind, Phase, names};
 
 use super::super::{BROWSER, Setup};
 use super::{Browsers, Configs, Scope, drop_managed_fields, watching};
+use crate::backoff::Backoff;
 use crate::browser::{BrowserController, Memory};
 use crate::drive::{Driven, drive, telling_lists, watch};
 use crate::pod::SeenPod;
@@ -56,7 +57,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         .watches_stream_with(
             config_events.touched_objects(),
             move |config| waiting_for(&waiting, &config, &of_config),
-            config_resource,
+            config_resource.clone(),
         )
         .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
@@ -66,12 +67,14 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         controller: BrowserController {
             api: setup.api,
             resource,
+            config_resource,
             configs,
             pods,
             namespaces: scope.namespaces.clone(),
             memory: Memory::default(),
         },
         caches: caches.map(drop).boxed().shared(),
+        backoff: Backoff::new(),
     };
     // Its Browsers are counted while it runs, and no longer, however it ends.
     drive(controller, driven, scope.stop.clone()).map(move |()| drop(counted))

@@ -11,6 +11,7 @@ use podloom_api::Kind;
 
 use super::super::{BROWSER_CONFIG, Setup};
 use super::{Configs, Scope, drop_managed_fields, watching};
+use crate::backoff::Backoff;
 use crate::browser_config::BrowserConfigController;
 use crate::drive::{Driven, drive, telling_lists, watch};
 
@@ -44,6 +45,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         ctx: scope.ctx.clone(),
         controller: BrowserConfigController { resource, configs },
         caches: cache.boxed().shared(),
+        backoff: Backoff::new(),
     };
     drive(controller, driven, scope.stop.clone())
 }
