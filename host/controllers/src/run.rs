@@ -33,7 +33,7 @@ const LAST_EVENTS: Duration = Duration::from_secs(3);
 /// How long things may take.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
-    /// From the creation of a Browser until its pod runs; 5 minutes by default.
+    /// From the creation of a Browser until it has a pod, and from then until the pod runs; 5 minutes each by default.
     pub pod_creation: Duration,
     /// From the deletion of a Browser until its pod is given up; 5 minutes by default.
     pub pod_deletion: Duration,

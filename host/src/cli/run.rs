@@ -135,7 +135,7 @@ pub(crate) struct OwnPodArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Life of a Browser (times as in 90s, 5m, 1h30m)")]
 pub(crate) struct LifeArguments {
-    /// From the creation of a Browser until its pod runs; then it has failed.
+    /// How long a Browser may take to get a pod, and then that pod to run; after that it has failed.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_creation_timeout: Duration,
 

@@ -69,7 +69,7 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
         None => without_pod(world, timeouts, now),
         Some(pod) if !world.owns(pod) => taken(world),
         Some(pod) if pod.metadata.deletion_timestamp.is_some() => Verdict::Goes,
-        Some(pod) => with_pod(world, pod, timeouts, now),
+        Some(pod) => with_pod(pod, timeouts, now),
     }
 }
 
@@ -171,7 +171,7 @@ fn refused(refusal: &Refusal, timeouts: &Timeouts, until: Timestamp, now: Timest
     }
 }
 
-fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn with_pod(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     match pod.status.phase.as_deref() {
         Some("Running") => match failure::of_running(pod) {
             None => Verdict::Runs,
@@ -191,36 +191,22 @@ fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -
             failure::of_failed(pod),
             names::event::POD_FAILED,
         ),
-        _ => pending(world, pod, timeouts, now),
+        _ => pending(pod, timeouts, now),
     }
 }
 
-fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn pending(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     if let Some(cause) = failure::of_pending(pod) {
         return ended(Outcome::Failed, cause, names::event::POD_FAILED);
     }
-    let until = creation_deadline(world, pod, timeouts, now);
+    // From its own creation, so that a pod which was made late, because its chain broke or a quota was full, gets its time too.
+    let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
+    let until = later(made, timeouts.pod_creation);
     if now < until {
         return Verdict::Starts { until };
     }
     let cause = failure::of_timeout(Some(pod), timeouts.pod_creation);
     ended(Outcome::Failed, cause, names::reason::CREATION_TIMEOUT)
-}
-
-/// Counted from the Browser's creation, however late its pod came.
-/// Only a pod that was made after that time, because no operator was there before, gets the time anew.
-fn creation_deadline(
-    world: &World,
-    pod: &SeenPod,
-    timeouts: &Timeouts,
-    now: Timestamp,
-) -> Timestamp {
-    let of_browser = later(world.created_at(now), timeouts.pod_creation);
-    let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
-    if made < of_browser {
-        return of_browser;
-    }
-    later(made, timeouts.pod_creation)
 }
 
 fn lost() -> Verdict {

@@ -141,7 +141,11 @@ fn pod(owner: &str, phase: &str) -> Value {
 async fn a_config_that_the_cache_does_not_show_is_found() {
     let (server, client, requests) = Server::new(browser(60), |request| match request {
         CONFIGS => (200, list(&[config()])),
-        CREATE => (201, pod("new", "Pending")),
+        CREATE => {
+            let mut created = pod("new", "Pending");
+            created["metadata"]["creationTimestamp"] = json!(ago(0));
+            (201, created)
+        }
         _ => not_found(),
     });
     let controller = controller_of(None);
