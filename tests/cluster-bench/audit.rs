@@ -79,9 +79,14 @@ pub(crate) fn is_write(request: &str) -> bool {
         .any(|verb| request.starts_with(verb))
 }
 
+/// Whether a request is about an Event.
+pub(crate) fn is_event(request: &str) -> bool {
+    request.ends_with(" events")
+}
+
 /// Whether a request is beside the work: Events are told, and the Lease is kept, whatever is done.
 pub(crate) fn is_beside(request: &str) -> bool {
-    request.ends_with(" events") || request.ends_with(" leases")
+    is_event(request) || request.ends_with(" leases")
 }
 
 /// Whether a request only follows what happens.

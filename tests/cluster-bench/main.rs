@@ -36,6 +36,9 @@ struct Arguments {
     /// How long the operator is watched at rest, in seconds.
     #[arg(long, default_value_t = 60)]
     rest: u64,
+    /// How many more Browsers are created, to measure what each takes in memory; none with 0.
+    #[arg(long, default_value_t = 3000)]
+    growth: usize,
     /// The operator's binary.
     #[arg(long, value_name = "FILE")]
     podloom: PathBuf,
@@ -94,7 +97,10 @@ async fn main() -> Result<()> {
         &workplace,
         &operator,
         &log,
-        Duration::from_secs(arguments.rest),
+        &operator::Extent {
+            rest: Duration::from_secs(arguments.rest),
+            growth: arguments.growth,
+        },
     )
     .await;
     drop(operator);

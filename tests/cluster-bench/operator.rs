@@ -20,8 +20,12 @@ use crate::process::{Usage, usage};
 
 /// Where the operator works.
 const NAMESPACE: &str = "bench";
+/// Where more Browsers are made, to see how its memory grows.
+const GROWTH_NAMESPACE: &str = "bench-growth";
 /// Where its Lease is.
 const HOME: &str = "podloom-system";
+/// How long it gets to come to rest: Events are sent, and memory that is free goes back.
+const SETTLE: Duration = Duration::from_secs(10);
 /// How often its memory is looked at.
 const SAMPLE: Duration = Duration::from_millis(100);
 /// How long it may take to start.
@@ -55,12 +59,32 @@ pub(crate) struct Figures {
     pub(crate) rest: Rest,
     pub(crate) deletion: Duration,
     pub(crate) deletion_requests: Option<Requests>,
+    /// All requests, from the first Browser to the end of the last one.
+    pub(crate) all_requests: Option<Requests>,
+    pub(crate) growth: Option<Growth>,
+}
+
+/// How much is measured.
+pub(crate) struct Extent {
+    pub(crate) rest: Duration,
+    /// How many more Browsers are created for the growth of memory.
+    pub(crate) growth: usize,
+}
+
+/// How its memory grew with more Browsers.
+pub(crate) struct Growth {
+    pub(crate) browsers: usize,
+    /// Resident before and after, in bytes.
+    pub(crate) before: u64,
+    pub(crate) after: u64,
 }
 
 /// What it did while nothing happened.
 pub(crate) struct Rest {
     pub(crate) time: Duration,
     pub(crate) cpu: Duration,
+    /// How often one of its threads was woken.
+    pub(crate) wakeups: u64,
     pub(crate) requests: Option<Requests>,
 }
 
@@ -189,7 +213,7 @@ pub(crate) async fn measure(
     workplace: &Workplace,
     operator: &Operator,
     log: &AuditLog,
-    rest: Duration,
+    extent: &Extent,
 ) -> Result<Figures> {
     workplace.open(NAMESPACE).await?;
     // Lets it settle: the first look at everything, the Lease, the status of the configuration.
@@ -198,42 +222,72 @@ pub(crate) async fn measure(
     let sampler = Sampler::start(operator.pid);
 
     eprintln!("operator: {} Browsers", workplace.browsers);
-    let mark = log.mark()?;
+    let first = log.mark()?;
     let progress = workplace.start_all(NAMESPACE).await?;
     let running = usage(operator.pid)?;
     // Events come later, and belong to the start.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let start_requests = log.between(mark, log.mark()?)?;
+    let start_requests = log.between(first, log.mark()?)?;
 
-    eprintln!("operator at rest: {} s", rest.as_secs());
-    let rest = at_rest(operator, log, rest).await?;
+    eprintln!("operator at rest: {} s", extent.rest.as_secs());
+    let rest = at_rest(operator, log, extent.rest).await?;
+    // More Browsers are not what this is about.
+    let resident_max = sampler.stop();
 
     eprintln!("operator: deletion");
     let mark = log.mark()?;
     let deletion = workplace.delete_all(NAMESPACE).await?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let deletion_requests = log.between(mark, log.mark()?)?;
+    let all_requests = log.between(first, log.mark()?)?;
+    let growth = match extent.growth {
+        0 => None,
+        browsers => Some(grow(workplace, operator, browsers).await?),
+    };
     Ok(Figures {
         progress,
         ready,
         running,
-        resident_max: sampler.stop(),
+        resident_max,
         start_requests,
         rest,
         deletion,
         deletion_requests,
+        all_requests,
+        growth,
+    })
+}
+
+/// Creates as many Browsers as before, then more, and looks at the memory in between.
+async fn grow(workplace: &Workplace, operator: &Operator, browsers: usize) -> Result<Growth> {
+    eprintln!("operator: {browsers} Browsers more");
+    let more = Workplace {
+        browsers,
+        ..workplace.clone()
+    };
+    workplace.start_all(NAMESPACE).await?;
+    tokio::time::sleep(SETTLE).await;
+    let before = usage(operator.pid)?.resident;
+    more.open(GROWTH_NAMESPACE).await?;
+    more.start_all(GROWTH_NAMESPACE).await?;
+    tokio::time::sleep(SETTLE).await;
+    let after = usage(operator.pid)?.resident;
+    Ok(Growth {
+        browsers,
+        before,
+        after,
     })
 }
 
 async fn at_rest(operator: &Operator, log: &AuditLog, time: Duration) -> Result<Rest> {
-    // Events that wait to be sent are no rest yet.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(SETTLE).await;
     let (mark, before) = (log.mark()?, usage(operator.pid)?);
     tokio::time::sleep(time).await;
     let after = usage(operator.pid)?;
     Ok(Rest {
         time,
         cpu: after.cpu.saturating_sub(before.cpu),
+        wakeups: after.wakeups.saturating_sub(before.wakeups),
         requests: log.between(mark, log.mark()?)?,
     })
 }

@@ -13,6 +13,8 @@ pub(crate) struct Usage {
     pub(crate) resident: u64,
     /// Resident at most since its start, in bytes.
     pub(crate) peak: u64,
+    /// How often one of its threads went to sleep, and so was woken.
+    pub(crate) wakeups: u64,
 }
 
 /// Ticks of a second in /proc; 100 on every Linux that Rust supports.
@@ -31,22 +33,23 @@ pub(crate) fn usage(pid: u32) -> Result<Usage> {
         .filter_map(|field| field.parse::<f64>().ok())
         .sum();
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let kilobytes = |key: &str| {
-        status
-            .lines()
-            .find_map(|line| {
-                line.strip_prefix(key)?
-                    .trim()
-                    .strip_suffix(" kB")?
-                    .trim()
-                    .parse::<u64>()
-                    .ok()
-            })
-            .unwrap_or_default()
-    };
+    let mut wakeups = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may have ended meanwhile.
+        let status = fs::read_to_string(task?.path().join("status")).unwrap_or_default();
+        wakeups += value(&status, "voluntary_ctxt_switches:");
+    }
     Ok(Usage {
         cpu: Duration::from_secs_f64(ticks / TICKS),
-        resident: kilobytes("VmRSS:") * 1024,
-        peak: kilobytes("VmHWM:") * 1024,
+        resident: value(&status, "VmRSS:") * 1024,
+        peak: value(&status, "VmHWM:") * 1024,
+        wakeups,
     })
+}
+
+/// The number that a line of a status file begins with after its key, in kilobytes where it has a unit.
+fn value(status: &str, key: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.unwrap_or_default()
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use crate::audit::{Requests, is_beside, is_reading, is_write};
+use crate::audit::{Requests, is_beside, is_event, is_reading, is_write};
 use crate::browsers::Progress;
-use crate::operator::{Figures, Rest};
+use crate::operator::{Figures, Growth, Rest};
 
 /// One line.
 pub(crate) struct Line {
@@ -61,7 +61,20 @@ pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize)
     if let Some(requests) = &figures.start_requests {
         start_requests(&mut table, requests, browsers);
     }
-    resources(&mut table, figures);
+    if let Some(requests) = &figures.all_requests {
+        let events: usize = requests
+            .iter()
+            .filter(|(request, _)| is_event(request))
+            .map(|(_, count)| count)
+            .sum();
+        let what = "Events per Browser that runs and is deleted";
+        let events = rounded(share(events, browsers));
+        table.goal(what, "events_per_browser", events, 2.0);
+    }
+    resources(&mut table, figures, browsers);
+    if let Some(growth) = &figures.growth {
+        memory_growth(&mut table, growth);
+    }
     rest(&mut table, &figures.rest);
     let deletion = seconds(figures.deletion);
     table.figure("all deleted and gone, s", "deletion_seconds", deletion);
@@ -105,15 +118,25 @@ fn start_requests(table: &mut Table, requests: &Requests, browsers: usize) {
     table.requests(requests, browsers);
 }
 
-fn resources(table: &mut Table, figures: &Figures) {
+fn resources(table: &mut Table, figures: &Figures, browsers: usize) {
     let cpu = figures.running.cpu.saturating_sub(figures.ready.cpu);
     let what = "processor time from creation to Running, s";
     table.figure(what, "operator_cpu_seconds", seconds(cpu));
+    let what = "processor time per Browser, creation to Running, ms";
+    let each = rounded(per(cpu.as_secs_f64() * 1000.0, browsers));
+    table.goal(what, "operator_cpu_ms_per_browser", each, 2.5);
     let what = "memory at most once plugins are compiled, MiB";
     let resident = mebibytes(figures.resident_max);
     table.goal(what, "operator_rss_mib", resident, 64.0);
     let what = "memory at most while plugins were compiled, MiB";
     table.figure(what, "compile_peak_mib", mebibytes(figures.ready.peak));
+}
+
+fn memory_growth(table: &mut Table, growth: &Growth) {
+    let what = format!("memory for each of {} more Browsers, KiB", growth.browsers);
+    let grown = growth.after.saturating_sub(growth.before);
+    let each = rounded(per(kibibytes(grown), growth.browsers));
+    table.goal(&what, "rss_kib_per_browser", each, 8.0);
 }
 
 fn rest(table: &mut Table, rest: &Rest) {
@@ -132,6 +155,13 @@ fn rest(table: &mut Table, rest: &Rest) {
     }
     let what = "processor time at rest, s";
     table.figure(what, "rest_cpu_seconds", seconds(rest.cpu));
+    let time = rest.time.as_secs_f64();
+    let percent = rounded(rest.cpu.as_secs_f64() / time * 100.0);
+    let what = "processor time at rest, percent of a core";
+    table.goal(what, "rest_cpu_percent", percent, 0.1);
+    let wakeups = rounded(count(rest.wakeups) / time);
+    let what = "wake-ups a second at rest";
+    table.goal(what, "rest_wakeups", wakeups, 20.0);
 }
 
 /// Prints the table on standard error, where progress goes too.
@@ -170,15 +200,26 @@ pub(crate) fn write(lines: &[Line], path: &Path) -> Result<()> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "counts of requests are far below 2^52"
+    reason = "counts and bytes are far below 2^52"
 )]
-fn share(count: usize, browsers: usize) -> f64 {
-    count as f64 / browsers as f64
+fn count(number: u64) -> f64 {
+    number as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn share(number: usize, browsers: usize) -> f64 {
+    per(count(number as u64), browsers)
+}
+
+fn per(amount: f64, browsers: usize) -> f64 {
+    amount / count(browsers as u64)
+}
+
+fn kibibytes(bytes: u64) -> f64 {
+    count(bytes) / 1024.0
+}
+
 fn mebibytes(bytes: u64) -> Value {
-    rounded(bytes as f64 / 1_048_576.0)
+    rounded(kibibytes(bytes) / 1024.0)
 }
 
 fn seconds(time: Duration) -> Value {
