@@ -208,14 +208,11 @@ impl Scene {
     }
 
     /// Waits until the Events about an object begin like these, each `Type Reason: note`, in their order.
-    ///
-    /// What plugins have to say is left out.
     pub async fn events_are(&self, name: &str, expected: &[&str]) {
         eventually(
             &format!("the Events about {name} are {expected:#?}"),
             async || {
-                let mut events = self.events(name).await;
-                events.retain(|event| !event.contains("PluginNote"));
+                let events = self.events(name).await;
                 let is_so = events.len() == expected.len()
                     && events
                         .iter()
@@ -248,7 +245,7 @@ impl Scene {
                     && is_kind(about.kind.as_deref().unwrap_or_default())
             })
         });
-        // Events are sent one after the other.
+        // Events about one object are sent one after the other.
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
         let line = |event: &Event| {
             format!(

@@ -1,7 +1,9 @@
-//! Events on our objects, sent beside the work: the queue is bounded, and what does not fit is dropped rather than waited for.
+//! Events on our objects, sent in the background: the queues are bounded, and what does not fit is dropped rather than waited for.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -9,14 +11,22 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// How many Events wait to be sent. A storm of a thousand sessions tells at least how each began and failed.
-const QUEUE: usize = 4096;
+use crate::metrics::{EventMetrics, EventOutcome};
+
+/// How many Events are sent at once. Those about one object are sent one after the other, so that they keep their order.
+const LANES: usize = 8;
+/// How many Events wait in each lane. A storm of a thousand sessions tells at least how each began and failed.
+const QUEUE: usize = 512;
 /// How long one Event may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whom Events name as the controller.
 const REPORTER: &str = "podloom";
 /// The API server refuses longer notes.
 const NOTE_MAX: usize = 1024;
+/// How long a note may get by what plugins say.
+const APPENDED_MAX: usize = 1000;
+/// How long it may take to say that there is more.
+const MORE_MAX: usize = 32;
 
 /// Something to tell about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,41 +70,80 @@ impl Notice {
 
 /// Where notices are handed in.
 #[derive(Clone)]
-pub struct Events(mpsc::Sender<(ObjectReference, Notice)>);
+pub struct Events {
+    lanes: Vec<mpsc::Sender<Told>>,
+    metrics: EventMetrics,
+}
+
+type Told = (ObjectReference, Notice);
+
+/// Sends the notices of one lane.
+struct Sending {
+    client: Client,
+    reporter: Reporter,
+    /// Counts warnings that are repeated; all lanes share it.
+    repeated: Recorder,
+    action: &'static str,
+    metrics: EventMetrics,
+}
 
 impl Events {
     /// Returns the queue, and the work that empties it until the queue is dropped.
     ///
     /// The Events name the instance as their reporter, and the action as what was being done.
     pub fn new(
-        client: Client,
+        client: &Client,
         instance: Option<String>,
         action: &'static str,
+        metrics: EventMetrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let reporter = Reporter {
             controller: REPORTER.to_owned(),
             instance,
         };
         let repeated = Recorder::new(client.clone(), reporter.clone());
-        let (sender, mut receiver) = mpsc::channel::<(ObjectReference, Notice)>(QUEUE);
-        let work = async move {
-            while let Some((about, notice)) = receiver.recv().await {
-                // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
-                // so one that lasts would hold a copy of every session that comes and goes.
-                let recorder = match notice.severity {
-                    Severity::Normal => Recorder::new(client.clone(), reporter.clone()),
-                    Severity::Warning => repeated.clone(),
+        let (lanes, work): (Vec<_>, Vec<_>) = (0..LANES)
+            .map(|_| {
+                let (sender, receiver) = mpsc::channel(QUEUE);
+                let sending = Sending {
+                    client: client.clone(),
+                    reporter: reporter.clone(),
+                    repeated: repeated.clone(),
+                    action,
+                    metrics: metrics.clone(),
                 };
-                publish(&recorder, &about, event(notice, action)).await;
-            }
-        };
-        (Self(sender), work)
+                (sender, sending.run(receiver))
+            })
+            .unzip();
+        (Self { lanes, metrics }, future::join_all(work).map(drop))
     }
 
     /// Hands a notice in; a full queue drops it.
     pub fn tell(&self, about: ObjectReference, notice: Notice) {
-        if let Err(error) = self.0.try_send((about, notice)) {
-            tracing::debug!(%error, "event dropped");
+        let mut hasher = DefaultHasher::new();
+        (&about.namespace, &about.name).hash(&mut hasher);
+        let lane = hasher.finish() % LANES as u64;
+        let sent = usize::try_from(lane)
+            .ok()
+            .and_then(|lane| self.lanes.get(lane))
+            .is_some_and(|lane| lane.try_send((about, notice)).is_ok());
+        if !sent {
+            self.metrics.count(EventOutcome::Dropped);
+        }
+    }
+}
+
+impl Sending {
+    async fn run(self, mut receiver: mpsc::Receiver<Told>) {
+        while let Some((about, notice)) = receiver.recv().await {
+            // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
+            // so one that lasts would hold a copy of every session that comes and goes.
+            let recorder = match notice.severity {
+                Severity::Normal => Recorder::new(self.client.clone(), self.reporter.clone()),
+                Severity::Warning => self.repeated.clone(),
+            };
+            let outcome = publish(&recorder, &about, event(notice, self.action)).await;
+            self.metrics.count(outcome);
         }
     }
 }
@@ -112,11 +161,17 @@ fn event(notice: Notice, action: &str) -> Event {
     }
 }
 
-async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) {
+async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> EventOutcome {
     match timeout(PATIENCE, recorder.publish(&event, about)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(reason = event.reason, %error, "event refused"),
-        Err(_) => tracing::debug!(reason = event.reason, "event not sent in time"),
+        Ok(Ok(())) => EventOutcome::Sent,
+        Ok(Err(error)) => {
+            tracing::debug!(reason = event.reason, %error, "event refused");
+            EventOutcome::Failed
+        }
+        Err(_) => {
+            tracing::debug!(reason = event.reason, "event not sent in time");
+            EventOutcome::Failed
+        }
     }
 }
 
@@ -124,6 +179,23 @@ async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) {
 fn cut(mut note: String) -> String {
     note.truncate(note.floor_char_boundary(NOTE_MAX));
     note
+}
+
+/// Appends sentences to a note as far as there is room, and says how many were left out.
+pub(crate) fn appended(note: String, sentences: &[String]) -> String {
+    let mut whole = note;
+    let mut ends = Vec::with_capacity(sentences.len());
+    for sentence in sentences {
+        whole.push_str("; ");
+        whole.push_str(sentence);
+        ends.push(whole.len());
+    }
+    if whole.len() <= APPENDED_MAX {
+        return whole;
+    }
+    whole.truncate(whole.floor_char_boundary(APPENDED_MAX - MORE_MAX));
+    let left_out = ends.iter().filter(|end| **end > whole.len()).count();
+    format!("{whole}… and {left_out} more")
 }
 
 #[cfg(test)]

@@ -78,13 +78,14 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
 }
 
 pub(crate) fn context(client: Client) -> Context {
-    let (events, _unsent) = Events::new(client.clone(), None, "Reconcile");
+    let metrics = ControllerMetrics::register(&mut Registry::default());
+    let (events, _unsent) = Events::new(&client, None, "Reconcile", metrics.events.clone());
     Context {
         client,
         mutator: Arc::new(Untouched),
         events,
         timeouts: Timeouts::default(),
-        metrics: ControllerMetrics::register(&mut Registry::default()),
+        metrics,
     }
 }
 

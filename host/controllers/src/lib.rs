@@ -22,6 +22,6 @@ mod run;
 mod status;
 
 pub use events::{Events, Notice, Severity};
-pub use metrics::ControllerMetrics;
+pub use metrics::{ControllerMetrics, EventMetrics};
 pub use mutator::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
 pub use run::{ControllerError, Readiness, Setup, Timeouts, run};

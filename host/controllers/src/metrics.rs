@@ -30,6 +30,8 @@ pub struct ControllerMetrics {
     errors: Family<Failure, Counter>,
     watch_errors: Family<Watch, Counter>,
     phases: Phases,
+    /// Events on objects of the cluster.
+    pub events: EventMetrics,
     pub(crate) browsers: BrowserMetrics,
 }
 
@@ -68,6 +70,7 @@ impl ControllerMetrics {
             errors: Family::default(),
             watch_errors: Family::default(),
             phases: Phases::default(),
+            events: EventMetrics::register(registry),
             browsers: BrowserMetrics::register(registry),
         };
         registry.register_with_unit(
@@ -124,6 +127,58 @@ impl ControllerMetrics {
     pub(crate) fn count_browsers(&self, browsers: BrowserStore) -> Counted {
         self.phases.with(|stores| stores.push(browsers));
         Counted(self.phases.clone())
+    }
+}
+
+/// What became of Events.
+#[derive(Clone)]
+pub struct EventMetrics(Family<Told, Counter>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Told {
+    outcome: &'static str,
+}
+
+/// What became of one Event.
+#[derive(Clone, Copy)]
+pub(crate) enum EventOutcome {
+    Sent,
+    /// The API server refused it, or did not answer in time.
+    Failed,
+    /// It was never sent, since too many others waited.
+    Dropped,
+}
+
+impl EventOutcome {
+    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
+
+    fn label(self) -> Told {
+        let outcome = match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        };
+        Told { outcome }
+    }
+}
+
+impl EventMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let events = Family::<Told, Counter>::default();
+        for outcome in EventOutcome::ALL {
+            drop(events.get_or_create(&outcome.label()));
+        }
+        registry.register(
+            "events",
+            "Events on objects of the cluster: sent, failed, or dropped because too many waited",
+            events.clone(),
+        );
+        Self(events)
+    }
+
+    /// Counts one Event.
+    pub(crate) fn count(&self, outcome: EventOutcome) {
+        self.0.get_or_create(&outcome.label()).inc();
     }
 }
 

@@ -101,8 +101,12 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), ControllerError> {
     let starting = readiness.await_cache("controllers".to_owned());
-    let (events, send_events) =
-        Events::new(setup.client.clone(), setup.instance.clone(), "Reconcile");
+    let (events, send_events) = Events::new(
+        &setup.client,
+        setup.instance.clone(),
+        "Reconcile",
+        setup.metrics.events.clone(),
+    );
     let ctx = Arc::new(Context {
         client: setup.client.clone(),
         mutator: Arc::clone(&setup.mutator),

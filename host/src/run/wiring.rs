@@ -151,7 +151,12 @@ fn loading(
         tracing::warn!("there is no plugin chain, pods are created as they are rendered");
         return Ok(stop.cancelled_owned().boxed());
     };
-    let (queue, events) = Events::new(setup.client.clone(), setup.instance.clone(), "ReloadChain");
+    let (queue, events) = Events::new(
+        &setup.client,
+        setup.instance.clone(),
+        "ReloadChain",
+        setup.metrics.events.clone(),
+    );
     let reloads = Reloads {
         metrics,
         events: own_pod(&arguments.own_pod).map(|pod| (queue, pod)),

@@ -19,7 +19,7 @@ use super::world::{Learned, World};
 use crate::act::{Action, Actor, Fact};
 use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
-use crate::events::Notice;
+use crate::events::{Notice, appended};
 use crate::live::{read_all, read_object, read_pod};
 use crate::mutator::{PodRequest, Refusal};
 use crate::pod::SeenPod;
@@ -90,13 +90,15 @@ impl Reconcile for BrowserController {
                 return Ok(Next::Resync);
             }
             let fact = self.act(ctx, &world, &action).await?;
-            let notice = notice.filter(|_| is_done(&fact));
+            let notice = notice
+                .filter(|_| is_done(&fact))
+                .map(|notice| with_notes(notice, &fact));
             if is_done(&fact) {
                 ctx.metrics
                     .browsers
                     .count(&world, &action, notice.as_ref(), now);
             }
-            for notice in notice.into_iter().chain(notes(&fact)) {
+            if let Some(notice) = notice {
                 let about = world.browser.object_ref(&self.resource);
                 ctx.events.tell(about, notice);
             }
@@ -301,16 +303,19 @@ impl BrowserController {
     }
 }
 
-/// What plugins said about a pod that was created, in one Event: several of one reason would be counted as repeats of the first.
-fn notes(fact: &Fact<BrowserObject>) -> Option<Notice> {
+/// Appends what plugins said about a pod that was created.
+fn with_notes(notice: Notice, fact: &Fact<BrowserObject>) -> Notice {
     let Fact::PodCreated(_, notes) = fact else {
-        return None;
+        return notice;
     };
     let said: Vec<String> = notes
         .iter()
         .map(|note| format!("{}: {}", note.plugin, note.text))
         .collect();
-    (!said.is_empty()).then(|| Notice::normal(names::event::PLUGIN_NOTE, said.join("; ")))
+    Notice {
+        note: appended(notice.note, &said),
+        ..notice
+    }
 }
 
 /// Whether there is something to tell: a pod that is refused, or there already, was not created, and nothing was written to a
