@@ -98,19 +98,22 @@ fn events_tell_a_session_from_its_beginning_to_its_end() {
         let seen = scene.watch_browsers().await;
         scene.browser("well", "running").await;
         scene.browser("badly", "browser-exits").await;
-        let browser = seen.until_is("well", "runs", runs).await;
-        let address = browser.status.unwrap().pod_ip.unwrap();
+        scene.browser("ended", "browser-completes").await;
+        seen.until_is("well", "runs", runs).await;
         scene.delete_browser("well").await;
-        let running = format!("Normal Running: the pod runs at {address}");
         let well = [
             "Normal PodCreated: created pod well",
-            &running,
             "Normal Deleted: the session is over",
         ];
         scene.events_are("well", &well).await;
+        seen.until_gone("ended").await;
+        let ended = [
+            "Normal PodCreated: created pod ended",
+            "Normal Completed: container browser terminated: Completed (exit code 0)",
+        ];
+        scene.events_are("ended", &ended).await;
         let badly = [
             "Normal PodCreated: created pod badly",
-            "Normal Running: ",
             "Warning PodFailed: container browser terminated: Error (exit code 1)",
             "Normal Deleted: ",
         ];

@@ -65,7 +65,7 @@ fn release(world: &World) -> Plan {
         ..MetadataPatch::default()
     };
     let gone = Notice::normal(names::event::DELETED, "the session is over");
-    Plan::act(Action::SetMetadata(patch)).telling(gone)
+    Plan::act(Action::SetMetadata(patch)).telling((!is_told).then_some(gone))
 }
 
 /// The deletion of the Browser's own pod, unless this pass has told it to go already.
@@ -90,6 +90,8 @@ fn ended_at(world: &World, status: &BrowserStatus, now: Timestamp) -> Timestamp 
     });
     match ready {
         Some(ready) => ready.last_transition_time.0,
+    // Of a session that ended well, its end has been told.
+    let is_told = world.phase() == Some(Phase::Succeeded);
         None => world.created_at(now),
     }
 }
