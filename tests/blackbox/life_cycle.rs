@@ -1,7 +1,7 @@
 //! Every row of the life cycle that a pod can choose: what a watching client sees of the Browser, and that nothing is left.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, EvictParams};
 use podloom_api::Browser;
 use podloom_tests::blackbox;
 
@@ -290,6 +290,50 @@ fn a_deleted_pod_takes_its_session_with_it() {
         for name in &names {
             assert_eq!(pods.uids(name).len(), 1, "{name}");
         }
+    });
+}
+
+#[test]
+fn a_session_that_is_driven_out_says_why() {
+    blackbox("life-cycle-evicted", async |scene| {
+        scene.behaviours().await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        for behaviour in ["running", "stuck-terminating"] {
+            scene.browser(behaviour, behaviour).await;
+            seen.until_is(behaviour, "runs", |browser| {
+                phase(browser) == Some("Running")
+            })
+            .await;
+            let evicted = scene.pods().evict(behaviour, &EvictParams::default()).await;
+            evicted.unwrap();
+            let failed = seen
+                .until_is(behaviour, "has failed", |browser| {
+                    phase(browser) == Some("Failed")
+                })
+                .await;
+            let status = failed.status.unwrap();
+            assert_eq!(status.reason.as_deref(), Some("EvictionByEvictionAPI"));
+            let message = status.message.unwrap();
+            let start = "pod disrupted: EvictionByEvictionAPI - ";
+            assert!(message.starts_with(start), "{message}");
+        }
+        seen.until_gone("running").await;
+        let told = [
+            "Normal PodCreated: ",
+            "Warning PodDisrupted: pod disrupted: EvictionByEvictionAPI - ",
+            "Normal Deleted: ",
+        ];
+        scene.events_are("running", &told).await;
+        // Its kubelet is gone, so it would take as long as --pod-deletion-timeout.
+        let at_once = DeleteParams::default().grace_period(0);
+        scene
+            .pods()
+            .delete("stuck-terminating", &at_once)
+            .await
+            .unwrap();
+        seen.until_gone("stuck-terminating").await;
+        assert_eq!(pods.uids("running").len(), 1);
+        scene.nothing_is_left().await;
     });
 }
 

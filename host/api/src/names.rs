@@ -62,6 +62,8 @@ pub mod condition {
     pub const POD_CREATED: &str = "PodCreated";
     /// On a Browser: its pod runs.
     pub const READY: &str = "Ready";
+    /// On a pod, and on its Browser as the pod has it: something drives the pod out, as an eviction, a preemption or a lost node.
+    pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// On a BrowserConfig: it serves all that it defines.
     pub const ACCEPTED: &str = "Accepted";
 }
@@ -118,8 +120,10 @@ pub mod event {
     pub const CHAIN_REFUSED: &str = "ChainRefused";
     /// The pod was created.
     pub const POD_CREATED: &str = "PodCreated";
-    /// The pod runs.
-    pub const RUNNING: &str = "Running";
+    /// The pod runs, but is not ready any more.
+    pub const POD_NOT_READY: &str = "PodNotReady";
+    /// Something drives the pod out: an eviction, a preemption, a node that is lost or drained.
+    pub const POD_DISRUPTED: &str = "PodDisrupted";
     /// The Browser and its pod are gone.
     pub const DELETED: &str = "Deleted";
     /// No BrowserConfig defines the browser that was asked for.
@@ -130,8 +134,6 @@ pub mod event {
     pub const COMPLETED: &str = "Completed";
     /// The operator panicked over the object, which is a bug.
     pub const PANICKED: &str = "Panicked";
-    /// A plugin left a note about the pod.
-    pub const PLUGIN_NOTE: &str = "PluginNote";
 }
 
 /// The longest value that a label can have.

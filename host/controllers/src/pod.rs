@@ -77,6 +77,13 @@ impl SeenPod {
         phase.is_none_or(|phase| phase == "Pending")
     }
 
+    /// Returns the UID of the object that the pod was made for.
+    pub(crate) fn controller(&self) -> Option<&str> {
+        let owners = self.metadata.owner_references.as_deref()?;
+        let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+        Some(&owner.uid)
+    }
+
     /// Drops what a list of all fields brings and no plan looks at.
     pub(crate) fn prune(&mut self) {
         self.metadata.managed_fields = None;
@@ -84,10 +91,12 @@ impl SeenPod {
         if let Some(annotations) = &mut self.metadata.annotations {
             annotations.retain(|key, _| key.starts_with(names::annotation::PREFIX));
         }
-        let is_obstacle = |condition: &PodCondition| {
-            condition.type_ == "PodScheduled" && condition.status == "False"
+        // That all is well goes without saying.
+        let tells = |condition: &PodCondition| match condition.type_.as_str() {
+            "PodScheduled" | "Ready" => condition.status != "True",
+            type_ => type_ == names::condition::DISRUPTION_TARGET,
         };
-        self.status.conditions.retain(is_obstacle);
+        self.status.conditions.retain(tells);
         self.status.conditions.shrink_to_fit();
     }
 }
@@ -120,3 +129,6 @@ impl Resource for SeenPod {
         &mut self.metadata
     }
 }
+
+#[cfg(test)]
+mod tests;

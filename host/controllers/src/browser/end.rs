@@ -1,6 +1,6 @@
 //! How Browsers go: those that ended, and those that somebody deleted.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use podloom_api::{BrowserStatus, Phase, names};
 
 use super::judge::later;
@@ -8,20 +8,32 @@ use super::plan::{Plan, Then};
 use super::world::{World, instant};
 use crate::act::{Action, Deletion, MetadataPatch};
 use crate::events::Notice;
+use crate::pod::SeenPod;
 use crate::run::Timeouts;
 
-/// Plans for a Browser whose status says that its session is over: the pod of a failed one goes at once, the Browser follows
-/// when its message has been there long enough.
+/// Plans for a Browser whose status says that its session is over: the pod of a failed one goes, the Browser follows when its
+/// message has been there long enough.
 pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
-    let failed = world.phase() == Some(Phase::Failed);
-    if failed && let Some(deletion) = delete_pod(world, Deletion::Force) {
+    if world.phase() != Some(Phase::Failed) {
+        return Plan::act(Action::Delete);
+    }
+    let forced = world
+        .own_pod()
+        .and_then(|pod| terminates_until(pod, timeouts));
+    let how = match world.own_pod() {
+        Some(pod) if runs(pod) && forced.is_none_or(|forced| now < forced) => Deletion::Graceful,
+        _ => Deletion::Force,
+    };
+    if let Some(deletion) = delete_pod(world, how) {
         return Plan::act(deletion);
     }
-    if failed && let Some(status) = world.status() {
-        let visible_until = later(ended_at(world, status, now), timeouts.failed_retention);
-        if now < visible_until {
-            return Plan::wait(Then::At(visible_until));
-        }
+    let visible_until = world.status().map_or(now, |status| {
+        later(ended_at(world, status, now), timeouts.failed_retention)
+    });
+    if now < visible_until {
+        let stuck_until = forced.filter(|forced| now < *forced);
+        let next = stuck_until.map_or(visible_until, |stuck| stuck.min(visible_until));
+        return Plan::wait(Then::At(next));
     }
     Plan::act(Action::Delete)
 }
@@ -43,13 +55,27 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
         };
     }
     let failed = world.phase() == Some(Phase::Failed);
-    let terminating = pod.metadata.deletion_timestamp.is_some();
-    let deletion = match (failed, terminating) {
-        (true, _) => delete_pod(world, Deletion::Force),
-        (false, false) => delete_pod(world, Deletion::Graceful),
-        (false, true) => None,
+    let how = if failed && !runs(pod) {
+        Deletion::Force
+    } else {
+        Deletion::Graceful
     };
-    deletion.map_or_else(|| Plan::wait(Then::At(until)), Plan::act)
+    delete_pod(world, how).map_or_else(|| Plan::wait(Then::At(until)), Plan::act)
+}
+
+/// Whether containers of the pod may be at work, and some of them, such as recorders, have something to finish.
+fn runs(pod: &SeenPod) -> bool {
+    matches!(pod.status.phase.as_deref(), Some("Running" | "Unknown"))
+}
+
+/// Until when a pod that is being deleted may take, counted from when it was asked to go.
+fn terminates_until(pod: &SeenPod, timeouts: &Timeouts) -> Option<Timestamp> {
+    let gone_by = pod.metadata.deletion_timestamp.as_ref()?.0;
+    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+    let asked = gone_by
+        .checked_sub(SignedDuration::from_secs(grace))
+        .unwrap_or(gone_by);
+    Some(later(asked, timeouts.pod_deletion))
 }
 
 /// Lets the Browser go.
@@ -64,16 +90,23 @@ fn release(world: &World) -> Plan {
         finalizers: Some(rest),
         ..MetadataPatch::default()
     };
+    // Of a session that ended well, its end has been told.
+    let is_told = world.phase() == Some(Phase::Succeeded);
     let gone = Notice::normal(names::event::DELETED, "the session is over");
     Plan::act(Action::SetMetadata(patch)).telling((!is_told).then_some(gone))
 }
 
-/// The deletion of the Browser's own pod, unless this pass has told it to go already.
+/// The deletion of the Browser's own pod, unless that has been asked for already.
 fn delete_pod(world: &World, how: Deletion) -> Option<Action<BrowserStatus>> {
     let pod = world.own_pod().filter(|_| !world.learned.pod_deleted)?;
-    let is_forced = pod.metadata.deletion_timestamp.is_some()
-        && pod.metadata.deletion_grace_period_seconds == Some(0);
-    if is_forced && how == Deletion::Force {
+    let terminates = pod.metadata.deletion_timestamp.is_some();
+    let is_forced = terminates && pod.metadata.deletion_grace_period_seconds == Some(0);
+    let is_done = match how {
+        Deletion::Graceful => terminates,
+        Deletion::Force => is_forced,
+        Deletion::LastResort => false,
+    };
+    if is_done {
         return None;
     }
     Some(Action::DeletePod {
@@ -90,8 +123,6 @@ fn ended_at(world: &World, status: &BrowserStatus, now: Timestamp) -> Timestamp 
     });
     match ready {
         Some(ready) => ready.last_transition_time.0,
-    // Of a session that ended well, its end has been told.
-    let is_told = world.phase() == Some(Phase::Succeeded);
         None => world.created_at(now),
     }
 }

@@ -11,6 +11,8 @@ use crate::pod::{SeenContainerStatus, SeenPod};
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// Containers whose end is the session's end.
 const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENIFEROUS];
+/// What is said of a pod whose node does not answer.
+const SILENT: (&str, &str) = (names::reason::NODE_LOST, "the pod's node does not answer");
 
 /// Why a session ended, as its status tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,11 +135,54 @@ pub(crate) fn of_running(pod: &SeenPod) -> Option<Exit> {
 
 /// Returns the scheduler's sentence about a pod that no node takes.
 pub(crate) fn unschedulable(pod: &SeenPod) -> Option<&str> {
-    let is_obstacle = |condition: &&PodCondition| {
-        condition.type_ == "PodScheduled" && condition.status == "False"
-    };
-    let obstacle = pod.status.conditions.iter().find(is_obstacle)?;
+    let obstacle = condition(pod, "PodScheduled").filter(|obstacle| obstacle.status == "False")?;
     obstacle.message.as_deref()
+}
+
+/// Returns why a running pod is not ready: a reason and a sentence.
+pub(crate) fn unready(pod: &SeenPod) -> Option<(&str, &str)> {
+    if pod.status.phase.as_deref() == Some("Unknown") {
+        return Some(SILENT);
+    }
+    let ready = condition(pod, "Ready").filter(|ready| ready.status != "True")?;
+    // A kubelet always says why. The controller of nodes, which speaks for one that does not answer, changes the status alone.
+    let Some(reason) = ready.reason.as_deref().filter(|reason| !reason.is_empty()) else {
+        return Some(SILENT);
+    };
+    let message = ready.message.as_deref().unwrap_or("the pod is not ready");
+    Some((reason, message))
+}
+
+/// Returns the pod's condition that says whether something drives it out: an eviction, a preemption, a node that is lost.
+pub(crate) fn disruption(pod: &SeenPod) -> Option<&PodCondition> {
+    condition(pod, names::condition::DISRUPTION_TARGET)
+}
+
+/// Returns what drives the pod out.
+pub(crate) fn of_disruption(pod: &SeenPod) -> Option<Cause> {
+    let target = disruption(pod).filter(|target| target.status == "True")?;
+    let reason = target.reason.as_deref().filter(|reason| !reason.is_empty());
+    Some(disrupted(
+        reason.unwrap_or(names::condition::DISRUPTION_TARGET),
+        target.message.as_deref().unwrap_or_default(),
+    ))
+}
+
+/// The cause of an end by a disruption, from its reason and its sentence.
+pub(crate) fn disrupted(reason: &str, message: &str) -> Cause {
+    let start = format!("pod disrupted: {reason}");
+    Cause {
+        reason: reason.to_owned(),
+        message: match message {
+            "" => start,
+            message => format!("{start} - {message}"),
+        },
+    }
+}
+
+fn condition<'a>(pod: &'a SeenPod, type_: &str) -> Option<&'a PodCondition> {
+    let mut conditions = pod.status.conditions.iter();
+    conditions.find(|condition| condition.type_ == type_)
 }
 
 fn cause_of_exit(

@@ -65,10 +65,10 @@ pub(crate) enum Outcome {
 /// Decides where a session stands.
 pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     match world.pod.as_deref() {
-        None if world.had_pod() => lost(),
+        None if world.had_pod() => lost(world),
         None => without_pod(world, timeouts, now),
         Some(pod) if !world.owns(pod) => taken(world),
-        Some(pod) if pod.metadata.deletion_timestamp.is_some() => Verdict::Goes,
+        Some(pod) if pod.metadata.deletion_timestamp.is_some() => going(pod),
         Some(pod) => with_pod(pod, timeouts, now),
     }
 }
@@ -209,7 +209,18 @@ fn pending(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     ended(Outcome::Failed, cause, names::reason::CREATION_TIMEOUT)
 }
 
-fn lost() -> Verdict {
+/// Whoever deletes a pod means its session. A pod that its node or a more important one drives out did not want to go, and its
+/// session shows why before it goes too.
+fn going(pod: &SeenPod) -> Verdict {
+    failure::of_disruption(pod).map_or(Verdict::Goes, |cause| {
+        ended(Outcome::Failed, cause, names::event::POD_DISRUPTED)
+    })
+}
+
+fn lost(world: &World) -> Verdict {
+    if let Some(cause) = world.disruption() {
+        return ended(Outcome::Failed, cause, names::event::POD_DISRUPTED);
+    }
     let reason = names::reason::POD_LOST;
     failed(
         reason,

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use tokio::time::Instant;
 
+use super::failure::{self, Cause};
 use crate::pod::SeenPod;
 
 /// After this time without our write in the cache, the API server is asked. Busy watches lag for seconds.
@@ -21,9 +22,9 @@ const POD_PATIENCE: Duration = Duration::from_secs(5);
 /// Browsers that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// The last writes of each Browser, by its UID, until the caches show them.
-#[derive(Default)]
-pub(crate) struct Memory(Mutex<HashMap<String, Entry>>);
+/// The last writes of each Browser, by its UID, until the caches show them; and what they show no more.
+#[derive(Clone, Default)]
+pub(crate) struct Memory(Arc<Mutex<HashMap<String, Entry>>>);
 
 struct Entry {
     /// The resourceVersion that our last write of the Browser gave it.
@@ -32,6 +33,8 @@ struct Entry {
     pod: Option<Arc<SeenPod>>,
     /// When this process first saw the Browser without a pod.
     first_seen: Option<Timestamp>,
+    /// What drove its pod out, as the pod's last state said.
+    disruption: Option<Cause>,
     at: Instant,
 }
 
@@ -110,6 +113,22 @@ impl Memory {
         });
     }
 
+    /// Notes that a pod is gone, for whose Browser that may be all that it learns.
+    pub(crate) fn pod_went(&self, pod: &SeenPod) {
+        let Some(cause) = failure::of_disruption(pod) else {
+            return;
+        };
+        if let Some(owner) = pod.controller() {
+            self.note_uid(owner, |entry| entry.disruption = Some(cause));
+        }
+    }
+
+    /// Returns what drove out the pod of a Browser.
+    pub(crate) fn disruption(&self, browser: &ObjectMeta) -> Option<Cause> {
+        self.change(browser, |entry| entry.disruption.clone())
+            .flatten()
+    }
+
     /// Forgets a Browser that is gone, and those that vanished.
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,10 +140,12 @@ impl Memory {
     }
 
     fn note(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry)) {
+        self.note_uid(uid(browser), change);
+    }
+
+    fn note_uid(&self, uid: &str, change: impl FnOnce(&mut Entry)) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries
-            .entry(uid(browser).to_owned())
-            .or_insert_with(Entry::new);
+        let entry = entries.entry(uid.to_owned()).or_insert_with(Entry::new);
         entry.at = Instant::now();
         change(entry);
     }
@@ -134,7 +155,7 @@ impl Memory {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.get_mut(uid(browser))?;
         let changed = change(entry);
-        if entry.version.is_none() && entry.pod.is_none() && entry.first_seen.is_none() {
+        if entry.is_empty() {
             entries.remove(uid(browser));
         }
         Some(changed)
@@ -147,8 +168,16 @@ impl Entry {
             version: None,
             pod: None,
             first_seen: None,
+            disruption: None,
             at: Instant::now(),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.version.is_none()
+            && self.pod.is_none()
+            && self.first_seen.is_none()
+            && self.disruption.is_none()
     }
 }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use podloom_api::{BrowserStatus, Phase, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use podloom_api::{BrowserStatus, names};
 use serde::Serialize;
 
 use super::end::{plan_deleted, plan_ended};
+use super::failure;
 use super::judge::{Obstacle, Outcome, Verdict, judge};
 use super::status::status;
 use super::world::World;
@@ -93,7 +95,7 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
     }
     let wanted = status(world, &verdict, now);
     if Some(&wanted) != world.status() {
-        let notice = notice(world, &verdict);
+        let notice = notice(world, &verdict, &wanted);
         let write = Plan::act(Action::WriteStatus(Box::new(wanted))).telling(notice);
         return match verdict {
             // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
@@ -126,16 +128,9 @@ fn missing_metadata(world: &World) -> Option<MetadataPatch> {
 }
 
 /// What a change of the status means to people; the same status again means nothing.
-fn notice(world: &World, verdict: &Verdict) -> Option<Notice> {
+fn notice(world: &World, verdict: &Verdict, wanted: &BrowserStatus) -> Option<Notice> {
     match verdict {
-        Verdict::Runs if world.phase() != Some(Phase::Running) => {
-            let address = world.pod.as_ref().and_then(|pod| pod.status.pod_ip.clone());
-            let note = match address {
-                Some(address) => format!("the pod runs at {address}"),
-                None => "the pod runs".to_owned(),
-            };
-            Some(Notice::normal(names::event::RUNNING, note))
-        }
+        Verdict::Starts { .. } | Verdict::Runs => disturbance(world, wanted),
         Verdict::Ended(end) => Some(match end.outcome {
             Outcome::Succeeded => Notice::normal(end.event, &end.cause.message),
             Outcome::Failed => Notice::warning(end.event, &end.cause.message),
@@ -154,6 +149,35 @@ fn notice(world: &World, verdict: &Verdict) -> Option<Notice> {
         },
         _ => None,
     }
+}
+
+/// What has befallen a pod that neither failed nor goes, if the status did not say so before.
+fn disturbance(world: &World, wanted: &BrowserStatus) -> Option<Notice> {
+    let target = condition(Some(wanted), names::condition::DISRUPTION_TARGET);
+    let before = condition(world.status(), names::condition::DISRUPTION_TARGET);
+    if target.is_some_and(is_true) && !before.is_some_and(is_true) {
+        let cause = world.own_pod().and_then(failure::of_disruption)?;
+        return Some(Notice::warning(names::event::POD_DISRUPTED, cause.message));
+    }
+    let ready = condition(Some(wanted), names::condition::READY)?;
+    let was_ready = condition(world.status(), names::condition::READY).is_some_and(is_true);
+    if is_true(ready) || !was_ready {
+        return None;
+    }
+    let reason = match ready.reason.as_str() {
+        names::reason::NODE_LOST => names::reason::NODE_LOST,
+        _ => names::event::POD_NOT_READY,
+    };
+    Some(Notice::warning(reason, &ready.message))
+}
+
+fn condition<'a>(status: Option<&'a BrowserStatus>, type_: &str) -> Option<&'a Condition> {
+    let conditions = status?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn is_true(condition: &Condition) -> bool {
+    condition.status == "True"
 }
 
 fn next(verdict: &Verdict) -> Then {

@@ -169,6 +169,9 @@ impl BrowserController {
         if world.lacks_pod() && !world.is_over() {
             world.first_seen = Some(self.memory.first_seen(metadata, Timestamp::now()));
         }
+        if world.pod.is_none() {
+            world.learned.disruption = self.memory.disruption(metadata);
+        }
         Ok(world)
     }
 

@@ -20,11 +20,12 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
         Verdict::Ended(end) => Some(end),
         _ => None,
     };
-    let facts = vec![
+    let mut facts = vec![
         config_resolved(world, verdict),
         pod_created(world, verdict),
         ready(world, verdict),
     ];
+    facts.extend(pod.and_then(disruption_target));
     let seen = world.status();
     let generation = world.browser.metadata.generation;
     BrowserStatus {
@@ -120,18 +121,15 @@ fn pod_created(world: &World, verdict: &Verdict) -> Fact {
     fact(type_, Truth::False, reason, message.to_owned())
 }
 
-/// Unknown until the session either runs or is over.
+/// Unknown until the session either runs or is over, and while its pod is not ready.
 fn ready(world: &World, verdict: &Verdict) -> Fact {
     let type_ = names::condition::READY;
     let pod = world.own_pod();
     match verdict {
-        Verdict::Runs if is_silent(pod) => fact(
-            type_,
-            Truth::Unknown,
-            names::reason::NODE_LOST,
-            "the pod's node does not answer",
-        ),
-        Verdict::Runs => fact(type_, Truth::True, names::reason::RUNNING, "the pod runs"),
+        Verdict::Runs => match pod.and_then(failure::unready) {
+            Some((reason, message)) => fact(type_, Truth::Unknown, reason, message),
+            None => fact(type_, Truth::True, names::reason::RUNNING, "the pod runs"),
+        },
         Verdict::Ended(end) => fact(type_, Truth::False, &end.cause.reason, &end.cause.message),
         _ => match pod.and_then(failure::unschedulable) {
             Some(message) => fact(type_, Truth::Unknown, names::reason::UNSCHEDULABLE, message),
@@ -143,6 +141,20 @@ fn ready(world: &World, verdict: &Verdict) -> Fact {
             ),
         },
     }
+}
+
+/// What the pod says of being driven out, as it says it.
+fn disruption_target(pod: &SeenPod) -> Option<Fact> {
+    let target = failure::disruption(pod)?;
+    let status = match target.status.as_str() {
+        "True" => Truth::True,
+        "False" => Truth::False,
+        _ => Truth::Unknown,
+    };
+    let type_ = names::condition::DISRUPTION_TARGET;
+    let reason = target.reason.as_deref().unwrap_or(type_);
+    let message = target.message.as_deref().unwrap_or_default();
+    Some(fact(type_, status, reason, message))
 }
 
 fn fact(type_: &'static str, status: Truth, reason: &str, message: impl Into<String>) -> Fact {

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DeserializeGuard;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 
+use super::failure::{self, Cause};
 use crate::mutator::Refusal;
 use crate::pod::SeenPod;
 
@@ -25,7 +26,7 @@ pub(crate) struct World {
     pub(crate) learned: Learned,
 }
 
-/// What acting taught in this pass, and no cache tells.
+/// What no cache tells: what acting taught in this pass, and how the pod went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
     /// The UID of the pod that was created, though the status does not say so yet.
@@ -36,6 +37,8 @@ pub(crate) struct Learned {
     pub(crate) metadata_refused: Option<String>,
     /// The pod was told to go.
     pub(crate) pod_deleted: bool,
+    /// What drove the pod out that is gone, as its last state said.
+    pub(crate) disruption: Option<Cause>,
 }
 
 impl World {
@@ -103,10 +106,19 @@ impl World {
     /// Whether the pod's controller is this very Browser, and not an earlier one of the same name.
     pub(crate) fn owns(&self, pod: &SeenPod) -> bool {
         let uid = self.browser.metadata.uid.as_deref();
-        let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-        owners
-            .iter()
-            .any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+        uid.is_some() && pod.controller() == uid
+    }
+
+    /// What drove out the pod that is gone, if anything is known to have.
+    pub(crate) fn disruption(&self) -> Option<Cause> {
+        let published = || {
+            let conditions = self.status()?.conditions.as_ref()?;
+            let target = conditions.iter().find(|condition| {
+                condition.type_ == names::condition::DISRUPTION_TARGET && condition.status == "True"
+            })?;
+            Some(failure::disrupted(&target.reason, &target.message))
+        };
+        self.learned.disruption.clone().or_else(published)
     }
 
     /// When the Browser was created.

@@ -96,3 +96,28 @@ async fn browsers_that_vanish_are_forgotten() {
     memory.forget(&browser("b", "1"));
     assert!(memory.0.lock().unwrap().is_empty());
 }
+
+#[test]
+fn what_drove_a_pod_out_is_known_when_it_is_gone() {
+    let pod = |conditions: serde_json::Value| -> SeenPod {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {
+                "name": "a",
+                "ownerReferences": [
+                    { "apiVersion": "selenosis.io/v1", "kind": "Browser", "name": "a", "uid": "a", "controller": true },
+                ],
+            },
+            "status": { "conditions": conditions },
+        }))
+        .unwrap()
+    };
+    let memory = Memory::default();
+    memory.pod_went(&pod(serde_json::json!([])));
+    assert_eq!(memory.disruption(&browser("a", "10")), None);
+    memory.pod_went(&pod(serde_json::json!([
+        { "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists" },
+    ])));
+    let cause = memory.disruption(&browser("a", "10")).unwrap();
+    assert_eq!(cause.reason, "DeletionByPodGC");
+    assert_eq!(memory.disruption(&browser("b", "10")), None);
+}

@@ -7,6 +7,7 @@ use podloom_api::SelenosisApi;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::failure::disrupted;
 use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
 use crate::act::Action;
@@ -33,6 +34,14 @@ struct Lessons {
     metadata_refused: Option<String>,
     #[serde(default)]
     pod_deleted: bool,
+    disruption: Option<Disruption>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Disruption {
+    reason: String,
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +92,10 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             }),
             metadata_refused: setting.learned.metadata_refused,
             pod_deleted: setting.learned.pod_deleted,
+            disruption: setting
+                .learned
+                .disruption
+                .map(|seen| disrupted(&seen.reason, &seen.message)),
         },
     };
     let defaults = Timeouts::default();

@@ -1,11 +1,11 @@
 //! Browsers, woken by themselves, their pods and the BrowserConfigs of their namespace.
 
 use futures::channel::mpsc;
-use futures::{FutureExt, future};
+use futures::{FutureExt, Stream, TryStreamExt, future};
 use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::utils::WatchStreamExt;
-use kube::runtime::{Config, Controller};
+use kube::runtime::{Config, Controller, watcher};
 use kube::{Api, Resource};
 use podloom_api::{BrowserObject, Kind, Phase, names};
 
@@ -50,6 +50,8 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
     let (listed, lists) = mpsc::channel(1);
     let (waiting, of_config) = (browsers.clone(), resource.clone());
     let browser_events = telling_lists(browser_events, listed.clone()).applied_objects();
+    let memory = Memory::default();
+    let pod_events = remembered(pod_events, memory.clone());
     let controller = Controller::for_stream_with(browser_events, browsers, resource.clone())
         .with_config(Config::default().concurrency(setup.concurrency))
         .owns_stream(telling_lists(pod_events, listed).touched_objects())
@@ -71,7 +73,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
             configs,
             pods,
             namespaces: scope.namespaces.clone(),
-            memory: Memory::default(),
+            memory,
         },
         caches: caches.map(drop).boxed().shared(),
         backoff: Backoff::new(),
@@ -88,6 +90,21 @@ impl Scope {
             None => Api::all(client),
         }
     }
+}
+
+/// Notes how pods went: when a Browser is looked at, the cache has its pod no more.
+fn remembered<E>(
+    events: impl Stream<Item = Result<watcher::Event<SeenPod>, E>> + Send + 'static,
+    memory: Memory,
+) -> impl Stream<Item = Result<watcher::Event<SeenPod>, E>> + Send + 'static
+where
+    E: Send + 'static,
+{
+    events.inspect_ok(move |event| {
+        if let watcher::Event::Delete(pod) = event {
+            memory.pod_went(pod);
+        }
+    })
 }
 
 /// The Browsers of a BrowserConfig's namespace that have no pod yet.
