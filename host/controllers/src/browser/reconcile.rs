@@ -90,17 +90,14 @@ impl Reconcile for BrowserController {
                 return Ok(Next::Resync);
             }
             let fact = self.act(ctx, &world, &action).await?;
-            let notice = notice
-                .filter(|_| is_done(&fact))
-                .map(|notice| with_notes(notice, &fact));
             if is_done(&fact) {
-                ctx.metrics
-                    .browsers
-                    .count(&world, &action, notice.as_ref(), now);
-            }
-            if let Some(notice) = notice {
-                let about = world.browser.object_ref(&self.resource);
-                ctx.events.tell(about, notice);
+                let notice = notice.map(|notice| with_notes(notice, &fact));
+                let metrics = &ctx.metrics.browsers;
+                metrics.count(&world, &action, notice.as_ref(), now);
+                if let Some(notice) = notice {
+                    let about = world.browser.object_ref(&self.resource);
+                    ctx.events.tell(about, notice);
+                }
             }
             let left = self.learn(&mut world, fact);
             written = matches!(action, Action::WriteStatus(_)).then_some(action);

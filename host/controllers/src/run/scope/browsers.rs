@@ -51,10 +51,9 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
     let (waiting, of_config) = (browsers.clone(), resource.clone());
     let browser_events = telling_lists(browser_events, listed.clone()).applied_objects();
     let memory = Memory::default();
-    let pod_events = remembered(pod_events, memory.clone());
     let controller = Controller::for_stream_with(browser_events, browsers, resource.clone())
         .with_config(Config::default().concurrency(setup.concurrency))
-        .owns_stream(telling_lists(pod_events, listed).touched_objects())
+        .owns_stream(telling_lists(remembered(pod_events, &memory), listed).touched_objects())
         .reconcile_all_on(lists)
         .watches_stream_with(
             config_events.touched_objects(),
@@ -93,13 +92,15 @@ impl Scope {
 }
 
 /// Notes how pods went: when a Browser is looked at, the cache has its pod no more.
-fn remembered<E>(
-    events: impl Stream<Item = Result<watcher::Event<SeenPod>, E>> + Send + 'static,
-    memory: Memory,
-) -> impl Stream<Item = Result<watcher::Event<SeenPod>, E>> + Send + 'static
+fn remembered<S, E>(
+    events: S,
+    memory: &Memory,
+) -> impl Stream<Item = Result<watcher::Event<SeenPod>, E>> + Send + use<S, E>
 where
+    S: Stream<Item = Result<watcher::Event<SeenPod>, E>> + Send + 'static,
     E: Send + 'static,
 {
+    let memory = memory.clone();
     events.inspect_ok(move |event| {
         if let watcher::Event::Delete(pod) = event {
             memory.pod_went(pod);

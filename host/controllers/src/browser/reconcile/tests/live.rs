@@ -227,7 +227,7 @@ async fn a_browser_whose_cache_stays_behind_is_read() {
     deleted["metadata"]["resourceVersion"] = json!("9");
     let live = deleted.clone();
     let (_, client, requests) = Server::new(deleted, move |request| match request {
-        BROWSERS => (200, list(&[live.clone()])),
+        BROWSERS => (200, list(std::slice::from_ref(&live))),
         _ => not_found(),
     });
     let controller = controller_of(None);
