@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use podloom_api::{Browser, Phase};
-use podloom_tests::{Cluster, blackbox_on, eventually_within};
+use podloom_tests::{Change, Cluster, Operator, blackbox_on, eventually, eventually_within};
 use serde_json::json;
 
 /// An API server that starts may let a watch wait for half a minute.
@@ -70,6 +70,57 @@ fn an_operator_outlives_its_api_server() {
             }
             let twice: Vec<_> = made.iter().filter(|(_, count)| **count > 1).collect();
             assert!(twice.is_empty(), "{twice:?}");
+        },
+    );
+}
+
+/// How often the API server is killed.
+const KILLS: usize = 3;
+/// As many errors as it takes until the watches wait for seconds before they try again.
+const ERRORS: f64 = 15.0;
+
+#[test]
+fn a_configuration_that_comes_with_its_browsers_is_found_after_a_restart() {
+    blackbox_on(
+        || Arc::new(Cluster::installed()),
+        "api-server-configuration",
+        async |scene| {
+            let operator = Operator::start(&scene.cluster, &[]).await;
+            let plane = &scene.cluster.plane;
+            for round in 0..KILLS {
+                plane.stop_api_server().unwrap();
+                let broken = operator.metric("podloom_watch_errors_total") + ERRORS;
+                eventually("the watches are broken", async || {
+                    let errors = operator.metric("podloom_watch_errors_total");
+                    (errors >= broken).then_some(()).ok_or(format!("{errors}"))
+                })
+                .await;
+                tokio::task::block_in_place(|| plane.start_api_server()).unwrap();
+                let namespace = format!("api-server-configuration-{round}");
+                let scene = scene.beside(&namespace, json!({})).await;
+                let seen = scene.watch_browsers().await;
+                scene.behaviours().await;
+                let names: Vec<String> = (0..10).map(|number| format!("b{number}")).collect();
+                for name in &names {
+                    scene.browser(name, "running").await;
+                }
+                for name in &names {
+                    let what = format!("{name} runs, or has ended");
+                    let browser = seen.until_within(&what, LONG, |changes| {
+                        let mut seen = changes.iter().map(Change::object);
+                        let has_reason = |browser: &Browser| {
+                            let status = browser.status.as_ref();
+                            status.is_some_and(|status| status.reason.is_some())
+                        };
+                        let found = seen.find(|browser| {
+                            browser.name_any() == *name && (runs(browser) || has_reason(browser))
+                        });
+                        found.cloned()
+                    });
+                    let browser = browser.await;
+                    assert!(runs(&browser), "{name}: {:?}", browser.status);
+                }
+            }
         },
     );
 }

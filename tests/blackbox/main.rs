@@ -16,6 +16,7 @@ mod configuration;
 mod installs;
 mod interference;
 mod life_cycle;
+mod lost_answers;
 mod names;
 mod plugins;
 mod pod_security;
@@ -27,6 +28,7 @@ mod status;
 mod storm;
 mod timeouts;
 mod tutorial;
+mod unserved;
 
 use std::collections::BTreeSet;
 use std::fs;
