@@ -5,7 +5,7 @@ mod plan;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::core::{ApiResource, DeserializeGuard};
+use kube::core::ApiResource;
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
 
@@ -13,11 +13,12 @@ use self::plan::{World, plan};
 use crate::act::{Action, Actor, Fact};
 use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
+use crate::readable::Readable;
 
 /// What the controller of BrowserConfigs needs besides the context of all.
 pub(crate) struct BrowserConfigController {
     pub(crate) resource: ApiResource,
-    pub(crate) configs: Store<DeserializeGuard<BrowserConfigObject>>,
+    pub(crate) configs: Store<Readable<BrowserConfigObject>>,
 }
 
 impl Reconcile for BrowserConfigController {
@@ -71,4 +72,4 @@ impl BrowserConfigController {
     }
 }
 
-type Configs = [Arc<DeserializeGuard<BrowserConfigObject>>];
+type Configs = [Arc<Readable<BrowserConfigObject>>];

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, Stream, StreamExt, future};
+use kube::core::ApiResource;
 use kube::core::error_boundary::InvalidObject;
-use kube::core::{ApiResource, DeserializeGuard};
 use kube::runtime::Controller;
 use kube::runtime::controller::{self, Action};
 use kube::runtime::reflector::ObjectRef;
@@ -28,6 +28,7 @@ use crate::error::ReconcileError;
 use crate::events::Events;
 use crate::metrics::ControllerMetrics;
 use crate::mutator::PodMutator;
+use crate::readable::Readable;
 use crate::run::Timeouts;
 
 pub(crate) use watch::{telling_lists, watch};
@@ -97,15 +98,17 @@ pub(crate) struct Driven<C: Reconcile> {
 
 /// Runs a controller to its end, which `stop` asks for.
 pub(crate) async fn drive<C: Reconcile>(
-    controller: Controller<DeserializeGuard<C::Object>>,
+    controller: Controller<Readable<C::Object>>,
     driven: Driven<C>,
     stop: CancellationToken,
-) {
+) where
+    Readable<C::Object>: DeserializeOwned,
+{
     let name = driven.name;
     let caches = driven.caches.clone();
     let at_work = Arc::new((driven, stop));
     let passes = controller.run(
-        |object: Arc<DeserializeGuard<C::Object>>, at_work| async move {
+        |object: Arc<Readable<C::Object>>, at_work| async move {
             let (driven, stop): &(Driven<C>, CancellationToken) = &at_work;
             tokio::select! {
                 biased;
@@ -127,7 +130,7 @@ pub(crate) async fn drive<C: Reconcile>(
 
 impl<C: Reconcile> Driven<C> {
     /// Makes one pass, unless the object still waits after a failure, and returns when to make the next.
-    async fn pass(&self, object: &DeserializeGuard<C::Object>) -> Action {
+    async fn pass(&self, object: &Readable<C::Object>) -> Action {
         if let Some(rest) = self.backoff.rest(object.meta()) {
             return Action::requeue(rest);
         }
@@ -152,7 +155,7 @@ impl<C: Reconcile> Driven<C> {
     }
 
     /// Makes one pass. If it panics or hangs, that costs this pass and no other.
-    async fn attempt(&self, object: &DeserializeGuard<C::Object>) -> Result<Next, ReconcileError> {
+    async fn attempt(&self, object: &Readable<C::Object>) -> Result<Next, ReconcileError> {
         let pass = async {
             match &object.0 {
                 Ok(readable) => self.controller.reconcile(&self.ctx, readable).await,
@@ -170,7 +173,7 @@ impl<C: Reconcile> Driven<C> {
     }
 
     /// Logs an error, once and here, and returns how long the object waits.
-    fn failed(&self, object: &DeserializeGuard<C::Object>, error: &ReconcileError) -> Duration {
+    fn failed(&self, object: &Readable<C::Object>, error: &ReconcileError) -> Duration {
         let id = ObjectRef::from_obj_with(object, self.resource.clone());
         if error.is_conflict() {
             tracing::debug!(controller = self.name, object = %id, "somebody else wrote, looking again");

@@ -17,6 +17,7 @@ mod live;
 mod metrics;
 mod mutator;
 mod pod;
+mod readable;
 pub mod render;
 mod run;
 mod status;

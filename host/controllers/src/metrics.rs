@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserObject, Phase};
 use prometheus_client::collector::Collector;
@@ -18,6 +17,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::browser::BrowserMetrics;
+use crate::readable::Readable;
 
 /// From a tenth of a millisecond to about half a minute, doubling.
 const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
@@ -182,7 +182,7 @@ impl EventMetrics {
     }
 }
 
-type BrowserStore = Store<DeserializeGuard<BrowserObject>>;
+type BrowserStore = Store<Readable<BrowserObject>>;
 
 /// Counts objects when somebody asks.
 #[derive(Clone, Default)]

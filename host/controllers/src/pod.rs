@@ -11,10 +11,12 @@ use kube::core::{NamespaceResourceScope, ObjectMeta};
 use podloom_api::names;
 use serde::Deserialize;
 
+use crate::readable;
+
 /// A pod that was seen.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct SeenPod {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable::metadata")]
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
     pub(crate) spec: SeenSpec,
@@ -86,7 +88,6 @@ impl SeenPod {
 
     /// Drops what a list of all fields brings and no plan looks at.
     pub(crate) fn prune(&mut self) {
-        self.metadata.managed_fields = None;
         self.metadata.labels = None;
         if let Some(annotations) = &mut self.metadata.annotations {
             annotations.retain(|key, _| key.starts_with(names::annotation::PREFIX));

@@ -81,13 +81,12 @@ pub(crate) fn difference<S: Serialize>(
         Value::Object(fields) => Ok(fields),
         _ => Ok(Map::new()),
     };
-    let seen = seen.map_or_else(|| Ok(Map::new()), fields)?;
+    let mut seen = seen.map_or_else(|| Ok(Map::new()), fields)?;
     let mut patch = fields(wanted)?;
-    patch.retain(|key, value| seen.get(key) != Some(value));
-    let wanted = fields(wanted)?;
-    for key in seen.keys().filter(|key| !wanted.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
+    patch.retain(|key, value| seen.remove(key).as_ref() != Some(value));
+    // What is left of it is not wanted any more.
+    let gone = seen.into_iter().map(|(key, _)| (key, Value::Null));
+    patch.extend(gone);
     Ok(patch)
 }
 

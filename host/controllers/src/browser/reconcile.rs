@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::core::{ApiResource, DeserializeGuard, PartialObjectMeta};
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use podloom_api::{
@@ -23,6 +23,7 @@ use crate::events::{Notice, appended};
 use crate::live::{read_all, read_object, read_pod};
 use crate::mutator::{PodRequest, Refusal};
 use crate::pod::SeenPod;
+use crate::readable::{Answered, Readable};
 
 /// More steps than any way through the life cycle has.
 const STEPS: usize = 10;
@@ -34,7 +35,7 @@ pub(crate) struct BrowserController {
     pub(crate) api: SelenosisApi,
     pub(crate) resource: ApiResource,
     pub(crate) config_resource: ApiResource,
-    pub(crate) configs: Store<DeserializeGuard<BrowserConfigObject>>,
+    pub(crate) configs: Store<Readable<BrowserConfigObject>>,
     pub(crate) pods: Store<SeenPod>,
     /// None where namespaces may not be read.
     pub(crate) namespaces: Option<Store<PartialObjectMeta<Namespace>>>,
@@ -111,6 +112,9 @@ impl Reconcile for BrowserController {
         Err(ReconcileError::Endless)
     }
 }
+
+/// What an action taught about a Browser.
+type Done = Fact<Answered<BrowserObject>>;
 
 /// What is left of a Browser after an action.
 enum Left {
@@ -202,7 +206,7 @@ impl BrowserController {
         ctx: &Context,
         world: &World,
         action: &Action<BrowserStatus>,
-    ) -> Result<Fact<BrowserObject>, ReconcileError> {
+    ) -> Result<Done, ReconcileError> {
         let actor = Actor {
             client: &ctx.client,
             mutator: &ctx.mutator,
@@ -220,9 +224,10 @@ impl BrowserController {
     }
 
     /// Puts what acting taught into the world, and returns what is left of it.
-    fn learn(&self, world: &mut World, fact: Fact<BrowserObject>) -> Left {
+    fn learn(&self, world: &mut World, fact: Done) -> Left {
         match fact {
-            Fact::Object(browser) => {
+            Fact::Object(answered) => {
+                let Answered(browser) = *answered;
                 let released = browser.metadata.deletion_timestamp.is_some()
                     && browser.finalizers().is_empty();
                 if released {
@@ -230,7 +235,7 @@ impl BrowserController {
                     return Left::Nothing;
                 }
                 self.memory.wrote(&browser.metadata);
-                world.browser = Arc::from(browser);
+                world.browser = Arc::new(browser);
             }
             Fact::Gone => {
                 self.memory.forget(&world.browser.metadata);
@@ -304,7 +309,7 @@ impl BrowserController {
 }
 
 /// Appends what plugins said about a pod that was created.
-fn with_notes(notice: Notice, fact: &Fact<BrowserObject>) -> Notice {
+fn with_notes(notice: Notice, fact: &Done) -> Notice {
     let Fact::PodCreated(_, notes) = fact else {
         return notice;
     };
@@ -320,7 +325,7 @@ fn with_notes(notice: Notice, fact: &Fact<BrowserObject>) -> Notice {
 
 /// Whether there is something to tell: a pod that is refused, or there already, was not created, and nothing was written to a
 /// Browser that is gone.
-fn is_done(fact: &Fact<BrowserObject>) -> bool {
+fn is_done(fact: &Done) -> bool {
     !matches!(
         fact,
         Fact::Gone | Fact::PodRefused(_) | Fact::PodExists(_) | Fact::MetadataRefused(_)

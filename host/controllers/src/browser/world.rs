@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::core::DeserializeGuard;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 
 use super::failure::{self, Cause};
 use crate::mutator::Refusal;
 use crate::pod::SeenPod;
+use crate::readable::Readable;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub(crate) struct World {
     pub(crate) api: SelenosisApi,
     pub(crate) browser: Arc<BrowserObject>,
     /// The BrowserConfigs of its namespace; one that cannot be read serves nothing.
-    pub(crate) configs: Vec<Arc<DeserializeGuard<BrowserConfigObject>>>,
+    pub(crate) configs: Vec<Arc<Readable<BrowserConfigObject>>>,
     /// The pod of its name; none means that there is none, not that nobody has looked.
     pub(crate) pod: Option<Arc<SeenPod>>,
     /// When this process first saw the Browser waiting for a pod.

@@ -4,7 +4,6 @@ use std::time::Duration;
 use futures::channel::mpsc;
 use futures::{FutureExt, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::DeserializeGuard;
 use kube::runtime::Controller;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
@@ -17,6 +16,7 @@ use super::{Context, Driven, Next, Reconcile, drive, telling_lists};
 use crate::backoff::Backoff;
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context};
+use crate::readable::Readable;
 
 /// How often lists are told while these events pass by, if somebody listens all the time.
 #[track_caller]
@@ -88,13 +88,13 @@ async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
     let store = writer.as_reader();
     for event in [
         Event::Init,
-        Event::InitApply(DeserializeGuard(Ok(browser.clone()))),
+        Event::InitApply(Readable(Ok(browser.clone()))),
         Event::InitDone,
     ] {
         writer.apply_watcher_event(&event);
     }
     let stop = CancellationToken::new();
-    let wakes = stream::iter([Ok(DeserializeGuard(Ok(browser)))]).chain(stream::pending());
+    let wakes = stream::iter([Ok(Readable(Ok(browser)))]).chain(stream::pending());
     let controller = Controller::for_stream_with(wakes, store, resource.clone())
         .graceful_shutdown_on(stop.clone().cancelled_owned());
     let (client, _) = client(500, json!({}));
@@ -116,7 +116,7 @@ async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
 
 /// How often the API server is asked about an object that our types cannot hold.
 async fn check_unreadable(metadata: &serde_json::Value, expected: &[&str]) {
-    let object: DeserializeGuard<BrowserObject> = serde_json::from_value(json!({
+    let object: Readable<BrowserObject> = serde_json::from_value(json!({
         "apiVersion": "selenosis.io/v1", "kind": "Browser", "metadata": metadata, "spec": "no spec",
     }))
     .unwrap();

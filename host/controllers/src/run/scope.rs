@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
@@ -17,10 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Readiness, Setup};
 use crate::drive::Context;
+use crate::readable::Readable;
 
 /// Objects as caches hold them: one that cannot be read hides no other.
-type Browsers = DeserializeGuard<BrowserObject>;
-type Configs = DeserializeGuard<BrowserConfigObject>;
+type Browsers = Readable<BrowserObject>;
+type Configs = Readable<BrowserConfigObject>;
 
 /// A namespace of its own, or all of them.
 pub(super) struct Scope {

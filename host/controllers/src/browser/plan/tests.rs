@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::core::DeserializeGuard;
 use podloom_api::SelenosisApi;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +11,7 @@ use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
 use crate::act::Action;
 use crate::mutator::Refusal;
+use crate::readable::Readable;
 use crate::run::Timeouts;
 
 /// What a case says besides the objects of its world.
@@ -70,9 +70,10 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
         match document["kind"].as_str().unwrap() {
             "Browser" => browser = Some(Arc::new(serde_json::from_value(document).unwrap())),
             "Pod" => pod = Some(Arc::new(serde_json::from_value(document).unwrap())),
-            "BrowserConfig" => configs.push(Arc::new(DeserializeGuard(Ok(
-                serde_json::from_value(document).unwrap(),
-            )))),
+            "BrowserConfig" => configs
+                .push(Arc::new(Readable(Ok(
+                    serde_json::from_value(document).unwrap()
+                )))),
             kind => panic!("a document has kind {kind}"),
         }
     }

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::core::DeserializeGuard;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus};
 use serde_json::{Value, json};
 
 use super::{World, plan};
 use crate::act::Action;
+use crate::readable::Readable;
 
 fn config(name: &str, day: u8, image: &str) -> BrowserConfigObject {
     let object = json!({
@@ -30,7 +30,7 @@ fn status(
 ) -> Option<BrowserConfigStatus> {
     let all: Vec<_> = all
         .iter()
-        .map(|config| Arc::new(DeserializeGuard(Ok(config.clone()))))
+        .map(|config| Arc::new(Readable(Ok(config.clone()))))
         .collect();
     match plan(&World { config, all: &all }, at(now)) {
         Some(Action::WriteStatus(status)) => Some(*status),

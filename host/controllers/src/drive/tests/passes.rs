@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::{FutureExt, SinkExt, StreamExt, future, stream};
-use kube::core::DeserializeGuard;
 use kube::runtime::Controller;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
@@ -18,6 +17,7 @@ use crate::backoff::Backoff;
 use crate::drive::{Context, Driven, Next, Reconcile, drive};
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context, status};
+use crate::readable::Readable;
 
 type Pass = Box<dyn Fn(&BrowserObject) -> Result<Next, ReconcileError> + Send + Sync>;
 
@@ -54,7 +54,7 @@ impl Reconcile for Scripted {
     }
 }
 
-type Stored = DeserializeGuard<BrowserObject>;
+type Stored = Readable<BrowserObject>;
 
 fn object(name: &str, generation: i64) -> BrowserObject {
     let object = json!({
@@ -103,8 +103,8 @@ fn work(lasts: Duration, pass: Pass) -> (Work, impl Future<Output = ()>) {
     let (events, seen) = mpsc::channel::<BrowserObject>(16);
     let wakes = seen
         .map(move |object| {
-            writer.apply_watcher_event(&Event::Apply(DeserializeGuard(Ok(object.clone()))));
-            Ok(DeserializeGuard(Ok(object)))
+            writer.apply_watcher_event(&Event::Apply(Readable(Ok(object.clone()))));
+            Ok(Readable(Ok(object)))
         })
         .chain(stream::pending());
     let controller = Controller::for_stream_with(wakes, store, resource.clone());

@@ -1,0 +1,71 @@
+use kube::Resource;
+use podloom_api::BrowserObject;
+use serde_json::{Value, json};
+
+use super::{Answered, Readable};
+use crate::pod::SeenPod;
+
+fn browser(spec: &Value) -> Value {
+    json!({
+        "apiVersion": "selenosis.io/v1",
+        "kind": "Browser",
+        "metadata": {
+            "name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7", "generation": 2,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "l": "1" }, "annotations": { "a": "1" }, "finalizers": ["f"],
+            "managedFields": [{ "manager": "kubectl", "fieldsV1": { "f:spec": {} } }],
+        },
+        "spec": spec,
+        "status": { "phase": "Running" },
+    })
+}
+
+fn chrome() -> Value {
+    json!({ "browserName": "chrome", "browserVersion": "1" })
+}
+
+/// An object as kube reads it, without what is dropped.
+fn expected() -> Value {
+    let mut whole: BrowserObject = serde_json::from_value(browser(&chrome())).unwrap();
+    whole.types = None;
+    whole.metadata.managed_fields = None;
+    json!(whole)
+}
+
+#[test]
+fn an_object_is_read_as_kube_reads_it() {
+    let text = browser(&chrome()).to_string();
+    let watched: Readable<BrowserObject> = serde_json::from_str(&text).unwrap();
+    assert_eq!(json!(watched.0.unwrap()), expected());
+    let answered: Answered<BrowserObject> = serde_json::from_str(&text).unwrap();
+    assert_eq!(json!(answered.0), expected());
+}
+
+#[test]
+fn an_object_that_our_types_cannot_hold_keeps_its_name() {
+    for spec in [json!({ "browserName": 7 }), json!(null), json!([])] {
+        let text = browser(&spec).to_string();
+        let watched: Readable<BrowserObject> = serde_json::from_str(&text).unwrap();
+        assert_eq!(watched.meta().name.as_deref(), Some("a"));
+        assert_eq!(watched.meta().finalizers.as_deref().unwrap(), ["f"]);
+        assert!(watched.0.is_err());
+    }
+}
+
+#[test]
+fn an_object_without_status_is_whole() {
+    let mut object = browser(&chrome());
+    object.as_object_mut().unwrap().remove("status");
+    let watched: Readable<BrowserObject> = serde_json::from_value(object.clone()).unwrap();
+    assert!(watched.0.unwrap().status.is_none());
+    object["status"] = Value::Null;
+    let watched: Readable<BrowserObject> = serde_json::from_value(object).unwrap();
+    assert!(watched.0.unwrap().status.is_none());
+}
+
+#[test]
+fn managed_fields_of_pods_are_not_even_read() {
+    let pod = json!({ "metadata": { "name": "a", "managedFields": "no list" } });
+    let pod: SeenPod = serde_json::from_value(pod).unwrap();
+    assert_eq!(pod.metadata.name.as_deref(), Some("a"));
+}
