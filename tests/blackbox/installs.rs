@@ -37,7 +37,7 @@ fn overlay(base: &str, component: Option<&str>) -> TempDir {
     for name in ["deploy", "crds"] {
         copy(&root().join(name), &directory.path().join(name));
     }
-    let component = component.map(|name| format!("../deploy/plugins/{name}"));
+    let component = component.map(|name| format!("../deploy/{name}"));
     let text = format!(
         "resources: [../{base}]\ncomponents: [{}]\n",
         component.unwrap_or_default()
@@ -119,9 +119,17 @@ fn everything_in_deploy_is_accepted() {
             carriers.sort();
             assert_eq!(carriers, kinds.keys().copied().collect::<Vec<_>>());
             for (carrier, kind) in kinds {
-                let volume = volume(&dry_run(&scene, &overlay("deploy", Some(carrier))));
+                let component = format!("plugins/{carrier}");
+                let volume = volume(&dry_run(&scene, &overlay("deploy", Some(&component))));
                 let volume = volume.unwrap();
                 assert!(volume[kind].is_object(), "{carrier}: {volume}");
+            }
+            for option in fs::read_dir(root().join("deploy/options")).unwrap() {
+                let option = option.unwrap().file_name().into_string().unwrap();
+                dry_run(
+                    &scene,
+                    &overlay("deploy", Some(&format!("options/{option}"))),
+                );
             }
         },
     );

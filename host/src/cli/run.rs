@@ -48,6 +48,11 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) http: SocketAddr,
 
+    /// Where to serve /healthz and /readyz alone, on a listener that no other peer can fill; they stay on --http too. Off unless
+    /// given; the install manifests use 0.0.0.0:8081.
+    #[arg(long, value_name = "ADDR", env = "PODLOOM_PROBES")]
+    pub(crate) probes: Option<SocketAddr>,
+
     /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,

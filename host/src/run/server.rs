@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::checks::{checks, is_ready, show};
+use super::connections::{Limits, Reuse};
 use super::state::State;
 use crate::log::Filter;
 
@@ -36,6 +37,31 @@ GET /log       what is logged (from this machine only)
 PUT /log       log by another filter, as in info,podloom=debug (from this machine only)
 ";
 
+const PROBES: &str = "\
+GET /healthz   whether the process is alive
+GET /readyz    whether it is ready, a line for each check
+";
+
+/// For scrapers, people and probes. An address that many peers share, such as that of a node, still has enough of them.
+pub(super) const HTTP_LIMITS: Limits = Limits {
+    connections: 256,
+    of_one_peer: 16,
+    reuse: Reuse::Reused,
+    header: Duration::from_secs(10),
+    write: Duration::from_secs(5),
+    life: Duration::from_secs(60),
+};
+
+/// For probes alone: one short answer for each connection, so that nobody can hold one for longer than the header's time.
+pub(super) const PROBES_LIMITS: Limits = Limits {
+    connections: 256,
+    of_one_peer: 8,
+    reuse: Reuse::Closed,
+    header: Duration::from_secs(2),
+    write: Duration::from_secs(2),
+    life: Duration::from_secs(5),
+};
+
 /// What the endpoints show and change.
 #[derive(Clone)]
 pub(crate) struct App {
@@ -44,17 +70,34 @@ pub(crate) struct App {
     pub(crate) log: Filter,
 }
 
-/// The endpoints. Whoever serves them tells the peer's address by [`ConnectInfo`].
+/// All endpoints. Each request carries the address of its peer, as [`ConnectInfo`].
 pub(crate) fn router(app: App) -> Router {
-    Router::new()
-        .route("/", get(async || ENDPOINTS))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
+    let router = probes_and_fallbacks(ENDPOINTS)
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
-        .route("/log", get(log).put(change_log))
-        .fallback(not_found)
-        .method_not_allowed_fallback(wrong_method)
+        .route("/log", get(log).put(change_log));
+    limited(router, app)
+}
+
+/// The endpoints for probes, and nothing that takes longer to answer.
+pub(crate) fn probes(app: App) -> Router {
+    limited(probes_and_fallbacks(PROBES), app)
+}
+
+/// What both listeners serve, with what there is on this one for those who ask for something else.
+fn probes_and_fallbacks(endpoints: &'static str) -> Router<App> {
+    Router::new()
+        .route("/", get(async move || endpoints))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .fallback(move |uri: Uri| async move { not_found(&uri, endpoints) })
+        .method_not_allowed_fallback(move |method: Method, uri: Uri| async move {
+            wrong_method(&method, &uri, endpoints)
+        })
+}
+
+fn limited(router: Router<App>, app: App) -> Router {
+    router
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(in_time))
         .with_state(app)
@@ -151,13 +194,13 @@ fn from_here(peer: &ConnectInfo<SocketAddr>) -> Result<(), Response> {
     Err((StatusCode::FORBIDDEN, advice).into_response())
 }
 
-async fn not_found(uri: Uri) -> Response {
-    let text = format!("there is no {}; there is\n\n{ENDPOINTS}", uri.path());
+fn not_found(uri: &Uri, endpoints: &str) -> Response {
+    let text = format!("there is no {}; there is\n\n{endpoints}", uri.path());
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Response {
-    let text = format!("{} takes no {method}; there is\n\n{ENDPOINTS}", uri.path());
+fn wrong_method(method: &Method, uri: &Uri, endpoints: &str) -> Response {
+    let text = format!("{} takes no {method}; there is\n\n{endpoints}", uri.path());
     (StatusCode::METHOD_NOT_ALLOWED, text).into_response()
 }
 

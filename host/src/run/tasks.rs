@@ -1,5 +1,6 @@
 //! The tasks of the operator: what they are, and how they end.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -18,12 +19,15 @@ use crate::log::Filter;
 pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     let stop = CancellationToken::new();
     let mut signals = Signals::new()?;
-    let listener = TcpListener::bind(arguments.http)
-        .await
-        .with_context(|| format!("cannot listen on {}", arguments.http))?;
+    let http = listen(arguments.http)?;
+    let probes = arguments.probes.map(listen).transpose()?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
-        http = %listener.local_addr().unwrap_or(arguments.http),
+        http = http.local_addr().ok().map(tracing::field::display),
+        probes = probes
+            .as_ref()
+            .and_then(|probes| probes.local_addr().ok())
+            .map(tracing::field::display),
         "starting"
     );
     let (operator, loading) = wiring::operator(arguments, stop.clone()).await?;
@@ -35,11 +39,17 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         log,
     };
     let mut tasks = JoinSet::new();
-    let serving = connections::serve(listener, server::router(app), served.clone());
-    tasks.spawn(async move {
-        serving.await;
-        ("the HTTP server", Ok(()))
-    });
+    let mut serve = |listener, router, limits| {
+        let serving = connections::serve(listener, router, limits, served.clone());
+        tasks.spawn(async move {
+            serving.await;
+            ("the HTTP server", Ok(()))
+        });
+    };
+    if let Some(probes) = probes {
+        serve(probes, server::probes(app.clone()), server::PROBES_LIMITS);
+    }
+    serve(http, server::router(app), server::HTTP_LIMITS);
     tasks.spawn(async move { ("the operator", operate(operator, loading).await) });
     tokio::select! {
         ended = tasks.join_next() => return Err(unexpected(ended)),
@@ -66,6 +76,10 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     while tasks.join_next().await.is_some() {}
     tracing::info!("stopped");
     Ok(())
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    connections::listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Loads the chain whenever it changes, looks at the cluster, and works while elected.

@@ -15,13 +15,41 @@ fn read(path: &str) -> String {
 
 /// The ways in which a chain of plugins gets into the operator: the directories of deploy/plugins.
 fn carriers() -> Vec<String> {
-    let carriers = fs::read_dir(root().join("deploy/plugins")).expect("there are some");
-    let mut names: Vec<String> = carriers
-        .filter_map(|carrier| carrier.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort();
+    let names = directories("deploy/plugins");
     assert!(names.len() > 1, "{names:?}");
     names
+}
+
+fn directories(path: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(path)).expect("it is there");
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_option_is_a_component_that_the_guide_names() {
+    let guide = read("deploy/README.md");
+    for name in directories("deploy/options") {
+        let path = format!("deploy/options/{name}/kustomization.yaml");
+        assert!(read(&path).contains("kind: Component\n"), "{path}");
+        let row = format!("| `options/{name}` |");
+        assert!(guide.contains(&row), "deploy/README.md lacks {row}");
+    }
+}
+
+#[test]
+fn probes_go_to_the_listener_that_is_for_them_alone() {
+    let deployment = read("deploy/base/deployment.yaml");
+    assert!(deployment.contains("- name: PODLOOM_PROBES\n          value: 0.0.0.0:8081\n"));
+    assert!(deployment.contains("- name: probes\n          containerPort: 8081\n"));
+    for path in ["/healthz", "/readyz"] {
+        let probe = format!("httpGet:\n            path: {path}\n            port: probes\n");
+        assert!(deployment.contains(&probe), "{probe}");
+    }
+    assert!(read("deploy/Dockerfile").contains("EXPOSE 8080 8081\n"));
 }
 
 #[test]

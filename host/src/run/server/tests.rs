@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::{App, router};
+use super::{App, probes, router};
 use crate::log::Filter;
 use crate::run::mutator::WithoutChain;
 use crate::run::process::ProcessMetrics;
@@ -58,16 +58,20 @@ fn state(without_chain: WithoutChain) -> Arc<State> {
 }
 
 fn serve(state: &Arc<State>) -> Router {
+    router(app(state))
+}
+
+fn app(state: &Arc<State>) -> App {
     let (log, layer) = Filter::detached("info");
     // The filter works for as long as its layer lives, here to the end of the process.
     std::mem::forget(layer);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
-    router(App {
+    App {
         state: Arc::clone(state),
         registry: Arc::new(registry),
         log,
-    })
+    }
 }
 
 /// A chain without plugins.
@@ -228,4 +232,19 @@ async fn who_is_lost_is_shown_the_way() {
     let wrong = ask(&router, HERE, "POST", "/readyz", "").await;
     assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(wrong.body.contains("GET /readyz"), "{}", wrong.body);
+}
+
+#[tokio::test]
+async fn the_probes_listener_serves_probes_alone() {
+    let state = state(WithoutChain::Refuse);
+    let probes = probes(app(&state));
+    assert_eq!(get(&probes, "/healthz").await.body, "ok\n");
+    let ready = get(&probes, "/readyz").await;
+    assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ready.body, get(&serve(&state), "/readyz").await.body);
+    for path in ["/metrics", "/plugins", "/log"] {
+        let other = get(&probes, path).await;
+        assert_eq!(other.status, StatusCode::NOT_FOUND, "{path}");
+        assert!(!other.body.contains("GET /metrics"), "{}", other.body);
+    }
 }

@@ -1,0 +1,231 @@
+//! Peers on loopback that do what they should not. 127.0.0.1 is a well-behaved one, 127.1.x.x are others.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Limits, Reuse, listen, serve};
+use crate::run::server::{HTTP_LIMITS, PROBES_LIMITS};
+
+/// What a probe waits at most.
+const PROBE: Duration = Duration::from_secs(1);
+/// What a test waits for on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Server {
+    address: SocketAddr,
+    end: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Server {
+    fn start(limits: Limits) -> Self {
+        let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
+        let address = listener.local_addr().expect("it is bound");
+        let router = Router::new()
+            .route("/healthz", get(async || "ok\n"))
+            .route("/large", get(async || "x".repeat(100 << 10)));
+        let end = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, router, limits, end.clone()));
+        Self {
+            address,
+            end,
+            tasks,
+        }
+    }
+
+    async fn connect(&self, peer: IpAddr) -> TcpStream {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::new(peer, 0)).expect("bound");
+        socket.connect(self.address).await.expect("connected")
+    }
+
+    /// A connection on which as many requests are sent as the kernel takes, and no answer is ever read.
+    async fn flood(&self, peer: IpAddr) -> TcpStream {
+        let stream = self.connect(peer).await;
+        let requests = "GET /large HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1000);
+        // Of a connection that is refused the end may be known already.
+        let _ = stream.try_write(requests.as_bytes());
+        stream
+    }
+
+    /// What a well-behaved peer gets in the time of a probe; nothing if it is refused.
+    async fn probe(&self) -> String {
+        let asked = async {
+            let mut stream = self.connect(HERE).await;
+            let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+            let _ = stream.write_all(request).await;
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer).await;
+            answer
+        };
+        timeout(PROBE, asked).await.unwrap_or_default()
+    }
+}
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn other(number: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(127, 1, 0, number))
+}
+
+/// Waits until the condition holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "not within {PATIENCE:?}: {what}"
+        );
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[track_caller]
+fn is_well(answer: &str) {
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok\n"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn peers_that_never_read_leave_room_for_probes() {
+    for limits in [HTTP_LIMITS, PROBES_LIMITS] {
+        // One peer with 128 connections, then 8 and 64 that share them.
+        for peers in [1_u8, 8, 64] {
+            let server = Server::start(limits);
+            let mut floods = Vec::new();
+            for number in 0..128_u8 {
+                floods.push(server.flood(other(number % peers + 1)).await);
+            }
+            is_well(&server.probe().await);
+            drop(floods);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_never_reads_is_cut() {
+    let server = Server::start(Limits {
+        connections: 1,
+        write: Duration::from_millis(200),
+        ..HTTP_LIMITS
+    });
+    let flood = server.flood(other(1)).await;
+    until("its place is free", async || {
+        !server.probe().await.is_empty()
+    })
+    .await;
+    is_well(&server.probe().await);
+    drop(flood);
+}
+
+#[tokio::test]
+async fn a_peer_that_sends_no_request_is_cut() {
+    let server = Server::start(Limits {
+        connections: 1,
+        header: Duration::from_millis(200),
+        ..HTTP_LIMITS
+    });
+    let silent = server.connect(other(1)).await;
+    until("its place is free", async || {
+        !server.probe().await.is_empty()
+    })
+    .await;
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_connection_has_its_time_however_busy_it_is() {
+    let server = Server::start(Limits {
+        life: Duration::from_millis(200),
+        ..HTTP_LIMITS
+    });
+    let mut stream = server.connect(HERE).await;
+    let asking = async {
+        let mut answer = [0; 1024];
+        loop {
+            let sent = stream
+                .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
+                .await;
+            let read = stream.read(&mut answer).await;
+            if sent.is_err() || !matches!(read, Ok(1..)) {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, asking).await.expect("it is closed");
+}
+
+#[tokio::test]
+async fn what_is_too_much_is_refused_at_once() {
+    let limits = Limits {
+        connections: 3,
+        of_one_peer: 2,
+        ..HTTP_LIMITS
+    };
+    let server = Server::start(limits);
+    let mut open = vec![server.connect(HERE).await, server.connect(HERE).await];
+    assert_eq!(server.probe().await, "", "a third of one peer");
+    open.push(server.connect(other(1)).await);
+    let mut refused = server.connect(other(2)).await;
+    let mut answer = Vec::new();
+    let closed = timeout(PATIENCE, refused.read_to_end(&mut answer)).await;
+    assert!(closed.is_ok() && answer.is_empty(), "a fourth of all");
+    open.clear();
+    until("there is room again", async || {
+        !server.probe().await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_may_have_them_all_where_all_calls_come_from_few() {
+    let server = Server::start(Limits {
+        connections: 40,
+        of_one_peer: 40,
+        ..HTTP_LIMITS
+    });
+    let mut open = Vec::new();
+    for _ in 0..39 {
+        open.push(server.connect(HERE).await);
+    }
+    is_well(&server.probe().await);
+}
+
+#[tokio::test]
+async fn probes_are_answered_once_for_each_connection() {
+    assert_eq!(PROBES_LIMITS.reuse, Reuse::Closed);
+    let server = Server::start(PROBES_LIMITS);
+    let mut stream = server.connect(HERE).await;
+    let twice = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2);
+    stream.write_all(twice.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    // The second request was not read, so the end may be a reset.
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+        .await
+        .expect("closed");
+    let answer = String::from_utf8(answer).expect("ASCII");
+    is_well(&answer);
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+}
+
+#[tokio::test]
+async fn the_end_closes_what_is_idle() {
+    let mut server = Server::start(HTTP_LIMITS);
+    let idle = server.connect(HERE).await;
+    is_well(&server.probe().await);
+    server.end.cancel();
+    let ended = timeout(PATIENCE, server.tasks.join_next()).await;
+    assert!(matches!(ended, Ok(Some(Ok(())))));
+    drop(idle);
+}
