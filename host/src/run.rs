@@ -1,6 +1,7 @@
 //! `podloom run`: the operator.
 
 mod checks;
+mod client;
 mod connections;
 mod leader;
 mod lease;
@@ -9,6 +10,7 @@ mod mutator;
 mod preflight;
 mod process;
 mod reload;
+mod requests;
 mod server;
 mod state;
 mod tasks;

@@ -19,6 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::client;
 use super::leader;
 use super::lease::Candidate;
 use super::metrics::ChainMetrics;
@@ -26,6 +27,7 @@ use super::mutator::{ChainMutator, WithoutChain};
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
 use super::reload::Reloads;
+use super::requests::Requests;
 use super::state::{Role, State};
 use crate::cli::{OwnPodArguments, RunArguments};
 
@@ -57,7 +59,7 @@ pub(super) async fn operator(
     arguments: &RunArguments,
     stop: CancellationToken,
 ) -> Result<(Operator, Loading)> {
-    let client = client().await?;
+    let config = cluster().await?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
     let ours = registry.sub_registry_with_prefix("podloom");
@@ -66,13 +68,16 @@ pub(super) async fn operator(
     let plugin_metrics = PluginMetrics::register(ours);
     let chain_metrics = ChainMetrics::register(ours, plugin_metrics.clone());
     let controller_metrics = ControllerMetrics::register(ours);
+    let requests = Requests::register(ours);
+    let client = connect(&config, &requests)?;
     let without_chain = if arguments.allow_empty_chain {
         WithoutChain::Pass
     } else {
         WithoutChain::Refuse
     };
     let state = Arc::new(State::new(without_chain, leader, stop));
-    let candidate = candidate(arguments, &client);
+    // With connections of its own: a renewal that had no answer is sent again over a new one, whatever else waits.
+    let candidate = candidate(arguments, connect(&config, &requests)?);
     let mutator = ChainMutator {
         slot: Arc::clone(&state.slot),
         metrics: plugin_metrics,
@@ -177,15 +182,21 @@ fn loading(
     Ok(loading.boxed())
 }
 
-async fn client() -> Result<Client> {
+async fn cluster() -> Result<Config> {
     let config = Config::infer().await.context(
         "no cluster to work for: KUBECONFIG names none that can be read, and this is no pod of a cluster",
     )?;
-    let server = config.cluster_url.clone();
-    let client = Client::try_from(config)
-        .with_context(|| format!("cannot make a client for the cluster at {server}"))?;
-    tracing::info!(%server, "cluster");
-    Ok(client)
+    tracing::info!(server = %config.cluster_url, "cluster");
+    Ok(config)
+}
+
+fn connect(config: &Config, requests: &Requests) -> Result<Client> {
+    client::client(config, requests).with_context(|| {
+        format!(
+            "cannot make a client for the cluster at {}",
+            config.cluster_url
+        )
+    })
 }
 
 fn engine() -> Result<Arc<Engine>> {
@@ -204,7 +215,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-fn candidate(arguments: &RunArguments, client: &Client) -> Option<Candidate> {
+fn candidate(arguments: &RunArguments, client: Client) -> Option<Candidate> {
     let election = &arguments.election;
     if election.no_leader_election {
         return None;
@@ -214,7 +225,7 @@ fn candidate(arguments: &RunArguments, client: &Client) -> Option<Candidate> {
         .clone()
         .unwrap_or_else(own_namespace);
     Some(Candidate::new(
-        client.clone(),
+        client,
         &namespace,
         &election.lease_name,
         arguments.own_pod.pod_name.clone().unwrap_or_else(identity),

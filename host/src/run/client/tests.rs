@@ -1,0 +1,133 @@
+//! Time is paused where it matters: it goes on when all tasks wait.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::http::{Request, Response, StatusCode};
+use futures::{StreamExt, future, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::Config;
+use kube::client::Body;
+use kube::client::retry::RetryPolicy;
+use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep};
+use tower::retry::RetryLayer;
+use tower::{BoxError, Layer, Service, service_fn};
+
+use super::{ClientError, DEADLINE, client, connector, in_time, is_watch};
+use crate::run::requests::Requests;
+
+const LIST: &str = "/api/v1/pods?&limit=100";
+const WATCH: &str = "/api/v1/pods?&watch=true&timeoutSeconds=290&resourceVersion=1";
+
+fn request(uri: &str) -> Request<Body> {
+    Request::get(uri).body(Body::empty()).expect("a request")
+}
+
+type Stalling =
+    Response<StreamBody<futures::stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+
+/// The beginning of an answer, and no end.
+async fn stalling(status: StatusCode) -> Result<Stalling, BoxError> {
+    let begins = stream::iter([Ok(Frame::data(Bytes::from_static(b"{")))]);
+    let body = StreamBody::new(begins.chain(stream::pending()).boxed());
+    Ok(Response::builder().status(status).body(body)?)
+}
+
+/// How long it takes until a request comes to nothing.
+async fn fails_after<S>(service: S, uri: &str) -> Duration
+where
+    S: Service<Request<Body>, Response = Stalling, Error = BoxError>,
+{
+    let begun = Instant::now();
+    let answer = in_time(service, request(uri)).await;
+    let error = answer
+        .map(|response| response.status())
+        .expect_err("no answer");
+    assert!(error.to_string().contains("within 30 s"), "{error}");
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_is_awaited_for_longer_than_the_deadline() {
+    let silent = service_fn(async |_| future::pending().await);
+    for uri in [LIST, WATCH] {
+        assert_eq!(fails_after(silent, uri).await, DEADLINE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stalls_ends_with_the_deadline() {
+    let half = service_fn(async |_| stalling(StatusCode::OK).await);
+    assert_eq!(fails_after(half, LIST).await, DEADLINE);
+    // A watch that is refused is an answer like any other.
+    let refused = service_fn(async |_| stalling(StatusCode::FORBIDDEN).await);
+    assert_eq!(fails_after(refused, WATCH).await, DEADLINE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_begun_goes_on() {
+    let watched = service_fn(async |_| stalling(StatusCode::OK).await);
+    let response = in_time(watched, request(WATCH)).await.expect("it begins");
+    sleep(DEADLINE * 10).await;
+    let mut body = response.into_body();
+    let frame = body.frame().await.expect("a frame").expect("no error");
+    assert_eq!(frame.into_data().ok().as_deref(), Some(&b"{"[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_until_the_server_wants_to_be_asked_again_ends_with_the_deadline() {
+    let busy = service_fn(async |_| {
+        let mut response = stalling(StatusCode::TOO_MANY_REQUESTS).await?;
+        let headers = response.headers_mut();
+        headers.insert("retry-after", "600".parse()?);
+        Ok(response)
+    });
+    let retried = RetryLayer::new(RetryPolicy::server_retry()).layer(busy);
+    assert_eq!(fails_after(retried, LIST).await, DEADLINE);
+}
+
+#[test]
+fn watches_are_known_by_their_query() {
+    for (uri, expected) in [
+        (WATCH, true),
+        ("/api/v1/pods?watch=1", true),
+        (LIST, false),
+        ("/api/v1/namespaces/watch=true/pods", false),
+        ("/api/v1/pods?labelSelector=watch", false),
+    ] {
+        assert_eq!(is_watch(request(uri).uri()), expected, "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_is_refused_by_name() {
+    let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URI"));
+    config.proxy_url = Some("http://proxy.example:3128".parse().expect("a URI"));
+    let refused = client(&config, &Requests::default()).map(drop);
+    assert!(matches!(refused, Err(ClientError::Proxy(_))), "{refused:?}");
+}
+
+/// The kernel lists each connection with the timer that runs for it: 02 is keepalive.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_kernel_asks_whether_the_other_end_is_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let server = listener.local_addr().expect("an address");
+    let uri = format!("http://{server}").parse().expect("a URI");
+    let connection = connector().call(uri).await.expect("connected");
+    let local = connection.inner().local_addr().expect("an address");
+    let row = format!(
+        " 0100007F:{:04X} 0100007F:{:04X} ",
+        local.port(),
+        server.port()
+    );
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+    let row = table
+        .lines()
+        .find(|line| line.contains(&row))
+        .expect("it is listed");
+    let timer = row.split_whitespace().nth(5).expect("a timer");
+    assert!(timer.starts_with("02:"), "{row}");
+}
