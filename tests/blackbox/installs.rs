@@ -5,10 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use http::Request;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use kube::Api;
-use podloom_tests::{Cluster, Scene, blackbox_on};
+use kube::client::Body;
+use podloom_tests::{Cluster, Scene, blackbox_on, eventually};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -131,6 +134,32 @@ fn everything_in_deploy_is_accepted() {
                     &overlay("deploy", Some(&format!("options/{option}"))),
                 );
             }
+        },
+    );
+}
+
+#[test]
+fn the_lease_has_a_priority_level_of_its_own() {
+    blackbox_on(
+        Cluster::without_operator,
+        "installs-flow-schema",
+        async |scene| {
+            let schemas: Api<FlowSchema> = Api::all(scene.client.clone());
+            let schema = schemas.get("podloom-leader-election").await.unwrap();
+            let operator = scene.cluster.operator_client().await;
+            let path = "/apis/coordination.k8s.io/v1/namespaces/podloom-system/leases/podloom";
+            // The API server takes a FlowSchema up when it sees it, and says by which one it has gone.
+            eventually("the Lease goes by its FlowSchema", async || {
+                let request = Request::get(path).body(Body::empty()).unwrap();
+                let response = operator.send(request).await.unwrap();
+                let by = response.headers().get("x-kubernetes-pf-flowschema-uid");
+                let by = by.map(|uid| uid.to_str().unwrap().to_owned());
+                if by == schema.metadata.uid {
+                    return Ok(());
+                }
+                Err(format!("it goes by {by:?}"))
+            })
+            .await;
         },
     );
 }

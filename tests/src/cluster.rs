@@ -105,7 +105,12 @@ impl Cluster {
             self.apply(&root().join(directory));
         }
         self.await_kinds();
-        for file in ["base/namespace.yaml", "base/rbac.yaml", "seed/rbac.yaml"] {
+        for file in [
+            "base/namespace.yaml",
+            "base/rbac.yaml",
+            "base/flow-schema.yaml",
+            "seed/rbac.yaml",
+        ] {
             self.apply(&root().join("deploy").join(file));
         }
         // The roles of both sets have one name, since an installation has one of them.
@@ -193,9 +198,18 @@ impl Cluster {
 
     /// An administrator's client. It belongs to the runtime in which it was made.
     pub async fn client(&self) -> Client {
-        let kubeconfig = Kubeconfig::read_from(self.plane.kubeconfig()).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options);
-        Client::try_from(config.await.unwrap()).unwrap()
+        client(&self.plane.kubeconfig()).await
     }
+
+    /// A client with the rights of the operator's own ServiceAccount, as above.
+    pub async fn operator_client(&self) -> Client {
+        client(self.operator_kubeconfig()).await
+    }
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options);
+    Client::try_from(config.await.unwrap()).unwrap()
 }

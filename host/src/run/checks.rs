@@ -1,9 +1,14 @@
 //! Whether the operator is ready, check by check.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::mutator::WithoutChain;
 use super::state::{Access, Role, State};
+
+/// How much longer than its Lease a leader may be without a renewal. It drops its work before the Lease ends, so one that has not
+/// done it by then is stuck.
+const STUCK: Duration = Duration::from_secs(10);
 
 /// One thing that has to hold.
 pub(super) struct Check {
@@ -54,6 +59,23 @@ pub(super) fn show(checks: &[Check]) -> String {
 
 pub(super) fn is_ready(checks: &[Check]) -> bool {
     checks.iter().all(|check| check.told.is_ok())
+}
+
+/// Whether the process works, however the cluster is. If not, a restart is what helps.
+///
+/// A follower, and a leader that could not renew its Lease and has dropped its work, are fine.
+pub(super) fn alive(state: &State) -> Result<(), String> {
+    let Some(renewed) = *state.renewed.borrow() else {
+        return Ok(());
+    };
+    let since = renewed.at.elapsed();
+    if since <= renewed.good_for + STUCK {
+        return Ok(());
+    }
+    Err(format!(
+        "stuck: the Lease was last renewed {} s ago, and the controllers still run",
+        since.as_secs()
+    ))
 }
 
 fn running(state: &State) -> Result<String, String> {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::lease::{Candidate, Found};
-use super::state::{Role, State};
+use super::state::{Renewed, Role, State};
 
 /// How often the Lease is looked at by those who do not have it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ pub(super) async fn lead<W: Future>(
     state: &State,
     work: impl Fn() -> W,
 ) -> Option<W::Output> {
-    while let Some(lease) = acquire(candidate, state).await {
+    while let Some(won) = acquire(candidate, state).await {
         tracing::info!(
             lease = candidate.name,
             identity = candidate.identity,
@@ -29,7 +29,7 @@ pub(super) async fn lead<W: Future>(
         // Ours first: after a pause of the whole process, the work must not go on with a Lease that has run out.
         tokio::select! {
             biased;
-            why = lost(candidate, lease) => {
+            why = lost(candidate, state, won) => {
                 state.take(Role::Follower("somebody else".to_owned()));
                 tracing::warn!(lease = candidate.name, why, "the Lease is lost, controllers dropped, standing again");
             }
@@ -37,6 +37,7 @@ pub(super) async fn lead<W: Future>(
                 if let Err(error) = candidate.release().await {
                     tracing::warn!(error = &error as &dyn std::error::Error, "could not release the Lease, the others wait for its end");
                 }
+                state.renewed.send_replace(None);
                 return Some(done);
             }
         }
@@ -44,15 +45,25 @@ pub(super) async fn lead<W: Future>(
     None
 }
 
+/// The Lease as we wrote it, and when the request for that was sent.
+///
+/// The others count its time from when they see the write, which may be before we have the answer. So ours counts from before
+/// the request.
+struct Won {
+    lease: Lease,
+    sent: Instant,
+}
+
 /// Waits until the Lease is ours; none if a stop was asked for meanwhile.
-async fn acquire(candidate: &Candidate, state: &State) -> Option<Lease> {
+async fn acquire(candidate: &Candidate, state: &State) -> Option<Won> {
     let mut seen = None;
     loop {
+        let sent = Instant::now();
         tokio::select! {
             biased;
             () = state.stop.cancelled() => return None,
             found = candidate.take(&mut seen) => match found {
-                Ok(Found::Ours(lease)) => return Some(*lease),
+                Ok(Found::Ours(lease)) => return Some(Won { lease: *lease, sent }),
                 Ok(Found::Theirs(leader)) => {
                     let role = Role::Follower(leader);
                     if *state.role.borrow() != role {
@@ -71,33 +82,34 @@ async fn acquire(candidate: &Candidate, state: &State) -> Option<Lease> {
 }
 
 /// Renews the Lease for as long as that goes; returns why it does not any more, before anybody else may take it.
-async fn lost(candidate: &Candidate, mut lease: Lease) -> String {
-    let mut renewed = Instant::now();
-    let mut pause = candidate.duration / 3;
+async fn lost(candidate: &Candidate, state: &State, won: Won) -> String {
+    let Won {
+        mut lease,
+        mut sent,
+    } = won;
+    let good_for = candidate.duration;
     loop {
-        sleep(pause).await;
-        let begun = Instant::now();
-        match timeout_at(
-            renewed + candidate.duration * 2 / 3,
-            candidate.renew(&lease),
-        )
-        .await
-        {
-            Ok(Ok(Found::Ours(ours))) => {
-                lease = *ours;
-                renewed = begun;
-                pause = candidate.duration / 3;
+        state
+            .renewed
+            .send_replace(Some(Renewed { at: sent, good_for }));
+        let last = sent + good_for * 2 / 3;
+        let mut next = sent + good_for / 3;
+        (lease, sent) = loop {
+            sleep_until(next).await;
+            let begun = Instant::now();
+            match timeout_at(last, candidate.renew(&lease)).await {
+                Ok(Ok(Found::Ours(ours))) => break (*ours, begun),
+                Ok(Ok(Found::Theirs(other))) => return format!("{other:?} has it"),
+                Ok(Err(error)) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "could not renew the Lease, trying again"
+                    );
+                    next = last.min(Instant::now() + good_for / 15);
+                }
+                Err(_) => return "it could not be renewed in time".to_owned(),
             }
-            Ok(Ok(Found::Theirs(other))) => return format!("{other:?} has it"),
-            Ok(Err(error)) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "could not renew the Lease, trying again"
-                );
-                pause = candidate.duration / 15;
-            }
-            Err(_) => return "it could not be renewed in time".to_owned(),
-        }
+        };
     }
 }
 

@@ -16,7 +16,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
-use super::checks::{checks, is_ready, show};
+use super::checks::{alive, checks, is_ready, show};
 use super::connections::{Limits, Reuse};
 use super::state::State;
 use crate::log::Filter;
@@ -29,7 +29,7 @@ const BODY_BYTES: usize = 4096;
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const ENDPOINTS: &str = "\
-GET /healthz   whether the process is alive
+GET /healthz   whether the process works, or has to be restarted
 GET /readyz    whether it is ready, a line for each check
 GET /metrics   metrics, for Prometheus
 GET /plugins   the chain that serves, as JSON
@@ -38,7 +38,7 @@ PUT /log       log by another filter, as in info,podloom=debug (from this machin
 ";
 
 const PROBES: &str = "\
-GET /healthz   whether the process is alive
+GET /healthz   whether the process works, or has to be restarted
 GET /readyz    whether it is ready, a line for each check
 ";
 
@@ -88,7 +88,7 @@ pub(crate) fn probes(app: App) -> Router {
 fn probes_and_fallbacks(endpoints: &'static str) -> Router<App> {
     Router::new()
         .route("/", get(async move || endpoints))
-        .route("/healthz", get(async || "ok\n"))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .fallback(move |uri: Uri| async move { not_found(&uri, endpoints) })
         .method_not_allowed_fallback(move |method: Method, uri: Uri| async move {
@@ -101,6 +101,13 @@ fn limited(router: Router<App>, app: App) -> Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(in_time))
         .with_state(app)
+}
+
+async fn healthz(Shared(app): Shared<App>) -> Response {
+    match alive(&app.state) {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
 }
 
 async fn readyz(Shared(app): Shared<App>) -> Response {

@@ -1,11 +1,13 @@
 //! What the operator's tasks tell each other, and whoever asks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use podloom_controllers::Readiness;
 use podloom_mutators::Slot;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::mutator::WithoutChain;
@@ -20,6 +22,8 @@ pub(crate) struct State {
     pub(super) access: watch::Sender<Access>,
     /// Who works.
     pub(super) role: watch::Sender<Role>,
+    /// How long our Lease is good for; none while we have none.
+    pub(super) renewed: watch::Sender<Option<Renewed>>,
     /// 1 on the leader.
     pub(super) leader: Gauge,
     /// The caches of the controllers.
@@ -52,6 +56,15 @@ pub(crate) enum Role {
     Alone,
 }
 
+/// A renewal of our Lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewed {
+    /// When its request was sent.
+    pub(super) at: Instant,
+    /// How long the others wait after it.
+    pub(super) good_for: Duration,
+}
+
 impl State {
     /// Nothing is known and nothing was done yet.
     pub(super) fn new(without_chain: WithoutChain, leader: Gauge, stop: CancellationToken) -> Self {
@@ -60,14 +73,18 @@ impl State {
             without_chain,
             access: watch::Sender::new(Access::Unknown),
             role: watch::Sender::new(Role::Undecided),
+            renewed: watch::Sender::new(None),
             leader,
             caches: Readiness::default(),
             stop,
         }
     }
 
-    /// Takes a role.
+    /// Takes a role. A leader's Lease is renewed after this, and anybody else has none.
     pub(super) fn take(&self, role: Role) {
+        if role != Role::Leader {
+            self.renewed.send_replace(None);
+        }
         self.leader
             .set(i64::from(matches!(role, Role::Leader | Role::Alone)));
         self.role.send_replace(role);

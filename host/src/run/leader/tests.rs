@@ -29,6 +29,8 @@ struct Stored {
     lease: Option<Lease>,
     version: u64,
     is_down: bool,
+    /// How long an answer takes after what was asked for was done.
+    delay: Duration,
 }
 
 impl ApiServer {
@@ -39,7 +41,9 @@ impl ApiServer {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
-                server.answer(&parts.method, &body)
+                let answer = server.answer(&parts.method, &body);
+                sleep(server.with(|stored| stored.delay)).await;
+                answer
             }
         });
         Client::new(service, "podloom")
@@ -267,4 +271,40 @@ async fn who_stands_by_stops_at_once() {
     second.state.stop.cancel();
     assert_eq!(second.task.await.expect("no panic"), None);
     assert_eq!(server.holder().as_deref(), Some("first"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_counts_from_before_the_request() {
+    let server = ApiServer::default();
+    // An answer that takes almost as long as is waited for, and the last one for now.
+    server.with(|stored| stored.delay = Duration::from_secs(2));
+    let begun = Instant::now();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    assert!(
+        begun.elapsed() >= Duration::from_secs(4),
+        "it asked and wrote"
+    );
+    server.with(|stored| stored.is_down = true);
+    replica.becomes(false).await;
+    let led = begun.elapsed();
+    assert!(
+        led <= DURATION * 2 / 3 + Duration::from_millis(200),
+        "{led:?}"
+    );
+    assert!(replica.state.renewed.borrow().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_answers_lose_no_lease() {
+    let server = ApiServer::default();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    server.with(|stored| stored.delay = Duration::from_secs(4));
+    for _ in 0..60 {
+        sleep(Duration::from_secs(1)).await;
+        assert!(replica.is_leader());
+        let renewed = replica.state.renewed.borrow().expect("it leads");
+        assert!(renewed.at.elapsed() <= DURATION * 2 / 3);
+    }
 }

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -8,6 +9,7 @@ use http::{Request, StatusCode, header};
 use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, InstanceAllocation, LoadError};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::time::{Instant, advance};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -15,7 +17,7 @@ use super::{App, probes, router};
 use crate::log::Filter;
 use crate::run::mutator::WithoutChain;
 use crate::run::process::ProcessMetrics;
-use crate::run::state::{Access, Role, State};
+use crate::run::state::{Access, Renewed, Role, State};
 
 const HERE: &str = "127.0.0.1:40000";
 
@@ -247,4 +249,34 @@ async fn the_probes_listener_serves_probes_alone() {
         assert_eq!(other.status, StatusCode::NOT_FOUND, "{path}");
         assert!(!other.body.contains("GET /metrics"), "{}", other.body);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_neither_renews_nor_steps_down_is_to_be_restarted() {
+    let state = state(WithoutChain::Refuse);
+    let router = serve(&state);
+    let status = async || get(&router, "/healthz").await.status;
+    let good_for = Duration::from_secs(15);
+    let renew = || {
+        let at = Instant::now();
+        state.renewed.send_replace(Some(Renewed { at, good_for }));
+    };
+    state.take(Role::Leader);
+    renew();
+    advance(Duration::from_secs(25)).await;
+    assert_eq!(status().await, StatusCode::OK);
+    advance(Duration::from_secs(1)).await;
+    let stuck = get(&router, "/healthz").await;
+    assert_eq!(stuck.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(
+        stuck.body.contains("last renewed 26 s ago"),
+        "{}",
+        stuck.body
+    );
+    renew();
+    assert_eq!(status().await, StatusCode::OK);
+
+    state.take(Role::Follower("podloom-1".to_owned()));
+    advance(Duration::from_secs(600)).await;
+    assert_eq!(status().await, StatusCode::OK, "who stands by is alive");
 }
