@@ -83,6 +83,23 @@ fn a_missing_right_is_told_by_name() {
         Account::new(&scene, "limited", |_| true);
         operator.ready().await;
         one_session(&scene).await;
+        // Taken away while it runs, it says so as soon as it is refused something; and again it mends itself.
+        Account::new(&scene, "limited", |rule| {
+            if is_about(rule, "pods") {
+                rule["verbs"] = json!(["get", "list", "watch", "delete"]);
+            }
+            true
+        });
+        scene.browser("later", "running").await;
+        eventually("it says which right was taken away", async || {
+            let (status, body) = operator.get("/readyz")?;
+            (status == 503 && body.contains(&expected))
+                .then_some(())
+                .ok_or(body)
+        })
+        .await;
+        Account::new(&scene, "limited", |_| true);
+        operator.ready().await;
     });
 }
 
@@ -133,6 +150,18 @@ fn missing_kinds_are_told_by_name() {
             scene.cluster.install();
             operator.ready().await;
             one_session(&scene).await;
+            // Readiness tells the present: a kind that goes is missed, and found when it comes back.
+            let kind = "customresourcedefinition/browsers.selenosis.io";
+            scene.cluster.kubectl(&["delete", kind]);
+            eventually("it says which kind is gone", async || {
+                let (status, body) = operator.get("/readyz")?;
+                (status == 503 && body.contains("browsers.selenosis.io is not served"))
+                    .then_some(())
+                    .ok_or(body)
+            })
+            .await;
+            scene.cluster.install();
+            operator.ready().await;
         },
     );
 }

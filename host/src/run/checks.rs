@@ -107,6 +107,7 @@ fn chain(state: &State) -> Result<String, String> {
 fn cluster(access: &Access) -> Result<String, String> {
     match access {
         Access::Unknown => Err("not looked at yet".to_owned()),
+        Access::Unanswered(reason) => Err(reason.clone()),
         Access::Lacking(reasons) => Err(reasons.join("; ")),
         Access::Granted => Ok("our kinds are served, and we have the rights we need".to_owned()),
     }

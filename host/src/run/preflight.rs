@@ -1,4 +1,4 @@
-//! Before the controllers start: are our kinds served, and may we do what we will do?
+//! Before the controllers start, and whenever the API server refuses something: are our kinds served, and may we do what we will do?
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,13 +12,18 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::{Kind, SelenosisApi};
 use podloom_controllers::access::{Need, Place, RULES, Rule};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::requests::Requests;
 use super::state::{Access, State};
 
 /// When to look again for what is missing.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(3);
 const LOOK_FOR_RIGHTS: Duration = Duration::from_secs(30);
+/// How soon to look again when all was there and the API server refuses something since. An exceeded quota is such a refusal too,
+/// so as long as nothing is found the pause doubles.
+const LOOK_AFTER_REFUSAL: Duration = Duration::from_secs(5);
+const LOOK_AFTER_REFUSAL_AT_MOST: Duration = Duration::from_mins(2);
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many reviews are asked for at once.
@@ -32,6 +37,8 @@ pub(super) struct Preflight {
     pub(super) namespaces: Vec<String>,
     /// None without an election.
     pub(super) lease: Option<LeaseName>,
+    /// What all clients ask for.
+    pub(super) requests: Requests,
 }
 
 /// Where the Lease is.
@@ -59,75 +66,85 @@ struct Missing {
     name: Option<String>,
 }
 
+/// What a look found.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// Nothing is missing.
+    All,
+    /// Something is, as these sentences say; look again after this time.
+    Missing(Vec<String>, Duration),
+}
+
 impl Preflight {
-    /// Looks until nothing is missing, or a stop is asked for. What is missing is told when it changes, and not each time.
-    pub(super) async fn pass(&self, state: &State) {
-        let mut told_without = BTreeSet::new();
+    /// Looks until a stop is asked for: all the time while something is missing, and then whenever the API server has refused
+    /// something.
+    pub(super) async fn keep_looking(&self, state: &State) {
+        tokio::select! {
+            () = state.stop.cancelled() => {}
+            () = self.look_again_and_again(state) => {}
+        }
+    }
+
+    async fn look_again_and_again(&self, state: &State) {
+        let mut logged_without = BTreeSet::new();
+        let mut pause = LOOK_AFTER_REFUSAL;
         loop {
-            let (found, again) = tokio::select! {
-                () = state.stop.cancelled() => return,
-                found = self.look(&mut told_without) => found,
-            };
-            let is_news = *state.access.borrow() != found;
-            match &found {
-                Access::Lacking(reasons) if is_news => {
-                    for reason in reasons {
-                        tracing::error!(reason, "not ready");
+            let looked_at = Instant::now();
+            match self.look(&mut logged_without).await {
+                Ok(Found::All) => {
+                    note(state, Access::Granted);
+                    self.requests.refused().await;
+                    sleep_until(looked_at + pause).await;
+                    pause = (pause * 2).min(LOOK_AFTER_REFUSAL_AT_MOST);
+                }
+                Ok(Found::Missing(reasons, again)) => {
+                    note(state, Access::Lacking(reasons));
+                    pause = LOOK_AFTER_REFUSAL;
+                    sleep(again).await;
+                }
+                Err(error) => {
+                    let reason = format!("{:#}", anyhow::Error::new(error));
+                    // Silence changes no verdict: an API server that is away has taken nothing from us.
+                    let has_verdict = state.access.borrow().is_verdict();
+                    if !has_verdict {
+                        note(state, Access::Unanswered(reason));
                     }
+                    sleep(LOOK_FOR_KINDS).await;
                 }
-                Access::Granted => {
-                    tracing::info!("our kinds are served, and we have the rights we need")
-                }
-                Access::Lacking(_) | Access::Unknown => {}
-            }
-            let is_done = found == Access::Granted;
-            state.access.send_replace(found);
-            if is_done {
-                return;
-            }
-            tokio::select! {
-                () = state.stop.cancelled() => return,
-                () = sleep(again) => {}
             }
         }
     }
 
-    /// What is missing now, and when to look again.
-    async fn look(&self, told_without: &mut BTreeSet<&'static str>) -> (Access, Duration) {
-        let looked = async {
-            let kinds = self.missing_kinds().await?;
-            if !kinds.is_empty() {
-                return Ok((Access::Lacking(kinds), LOOK_FOR_KINDS));
-            }
-            let missing = self.missing_rights().await?;
-            let subject = if missing.is_empty() {
-                String::new()
-            } else {
-                subject(&self.client).await
-            };
-            let mut reasons = Vec::new();
-            for missing in missing {
-                match missing.rule.need {
-                    Need::Required => reasons.push(missing.told(self.api, &subject)),
-                    Need::Optional(without) if told_without.insert(without) => {
-                        tracing::warn!(
-                            reason = missing.told(self.api, &subject),
-                            without,
-                            "a right is missing that we can do without"
-                        );
-                    }
-                    Need::Optional(_) => {}
-                }
-            }
-            if reasons.is_empty() {
-                return Ok((Access::Granted, Duration::ZERO));
-            }
-            Ok((Access::Lacking(reasons), LOOK_FOR_RIGHTS))
+    /// What is missing now.
+    async fn look(&self, logged_without: &mut BTreeSet<&'static str>) -> Result<Found, LookError> {
+        let kinds = self.missing_kinds().await?;
+        if !kinds.is_empty() {
+            return Ok(Found::Missing(kinds, LOOK_FOR_KINDS));
+        }
+        let missing = self.missing_rights().await?;
+        let subject = if missing.is_empty() {
+            String::new()
+        } else {
+            subject(&self.client).await
         };
-        looked.await.unwrap_or_else(|error: LookError| {
-            let reason = format!("{:#}", anyhow::Error::new(error));
-            (Access::Lacking(vec![reason]), LOOK_FOR_KINDS)
-        })
+        let mut reasons = Vec::new();
+        for missing in missing {
+            match missing.rule.need {
+                Need::Required => reasons.push(missing.told(self.api, &subject)),
+                Need::Optional(without) if logged_without.insert(without) => {
+                    tracing::warn!(
+                        reason = missing.told(self.api, &subject),
+                        without,
+                        "a right is missing that we can do without"
+                    );
+                }
+                Need::Optional(_) => {}
+            }
+        }
+        if reasons.is_empty() {
+            return Ok(Found::All);
+        }
+        Ok(Found::Missing(reasons, LOOK_FOR_RIGHTS))
     }
 
     /// Our kinds that the API server does not serve, each with what to do.
@@ -205,6 +222,26 @@ impl Preflight {
     }
 }
 
+/// Notes a verdict, and logs it if it is news.
+fn note(state: &State, access: Access) {
+    if *state.access.borrow() == access {
+        return;
+    }
+    match &access {
+        Access::Lacking(reasons) => {
+            for reason in reasons {
+                tracing::error!(reason, "not ready");
+            }
+        }
+        Access::Unanswered(reason) => tracing::error!(reason, "not ready"),
+        Access::Granted => {
+            tracing::info!("our kinds are served, and we have the rights we need");
+        }
+        Access::Unknown => {}
+    }
+    state.access.send_replace(access);
+}
+
 impl Missing {
     fn review(&self, api: SelenosisApi) -> SelfSubjectAccessReview {
         SelfSubjectAccessReview {
@@ -265,3 +302,6 @@ async fn in_time<T>(work: impl Future<Output = Result<T, kube::Error>>) -> Resul
         Err(_) => Err(LookError::Unanswered),
     }
 }
+
+#[cfg(test)]
+mod tests;

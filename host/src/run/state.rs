@@ -37,10 +37,19 @@ pub(crate) struct State {
 pub(crate) enum Access {
     /// Nobody looked yet.
     Unknown,
+    /// The API server has answered no look yet, and this is how.
+    Unanswered(String),
     /// Something is missing, as these sentences say.
     Lacking(Vec<String>),
     /// All is there.
     Granted,
+}
+
+impl Access {
+    /// Whether the API server has answered.
+    pub(super) fn is_verdict(&self) -> bool {
+        matches!(self, Self::Lacking(_) | Self::Granted)
+    }
 }
 
 /// Who works.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -87,15 +88,17 @@ async fn operate(operator: Operator, loading: Loading) -> Result<()> {
     let stopped = operator.state.stop.clone();
     let working = async {
         let ready = async {
-            tokio::join!(
-                operator.first_chain(),
-                operator.preflight.pass(&operator.state)
-            );
+            tokio::join!(operator.first_chain(), operator.first_access());
         };
-        tokio::select! {
-            () = ready => operator.work().await,
-            () = stopped.cancelled() => Ok(()),
-        }
+        let work = async {
+            tokio::select! {
+                () = ready => operator.work().await,
+                () = stopped.cancelled() => Ok(()),
+            }
+        };
+        let look = operator.preflight.keep_looking(&operator.state).map(Ok);
+        // Both end at a stop, and work before that if it fails.
+        tokio::try_join!(work, look).map(|((), ())| ())
     };
     tokio::pin!(working);
     tokio::select! {

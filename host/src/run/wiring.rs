@@ -28,7 +28,7 @@ use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
 use super::reload::Reloads;
 use super::requests::Requests;
-use super::state::{Role, State};
+use super::state::{Access, Role, State};
 use crate::cli::{OwnPodArguments, RunArguments};
 
 /// How many plugins run at once, at most. A call takes a fraction of a millisecond, and each slot keeps memory.
@@ -104,6 +104,7 @@ pub(super) async fn operator(
                 namespace: candidate.namespace.clone(),
                 name: candidate.name.clone(),
             }),
+            requests,
         },
         state,
         registry: Arc::new(registry),
@@ -121,6 +122,14 @@ impl Operator {
         if self.has_plugins {
             self.state.slot.attempted().await;
         }
+    }
+
+    /// Waits until our kinds are served and we have the rights we need. If that changes later, readiness says so and the
+    /// controllers go on: what they may still do, they do.
+    pub(super) async fn first_access(&self) {
+        let mut access = self.state.access.subscribe();
+        // An error would mean that the state is gone, and with it this.
+        let _ = access.wait_for(|access| *access == Access::Granted).await;
     }
 
     /// Runs the controllers, when it is our turn, until they are stopped.

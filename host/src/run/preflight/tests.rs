@@ -1,0 +1,214 @@
+//! Looks at an API server that knows discovery and reviews alone. Time is paused: it goes on when all tasks wait.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::http::{Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use podloom_api::SelenosisApi;
+use prometheus_client::metrics::gauge::Gauge;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tower::{BoxError, service_fn};
+
+use super::Preflight;
+use crate::run::mutator::WithoutChain;
+use crate::run::requests::Requests;
+use crate::run::state::{Access, State};
+
+/// What the API server is like.
+#[derive(Clone, Debug, Default)]
+struct Cluster {
+    has_no_browsers: bool,
+    /// The resource to which we have no right.
+    denied: Option<&'static str>,
+    is_silent: bool,
+    looks: usize,
+}
+
+struct Watched {
+    cluster: Arc<Mutex<Cluster>>,
+    requests: Requests,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+impl Watched {
+    fn start(cluster: Cluster) -> Self {
+        let cluster = Arc::new(Mutex::new(cluster));
+        let requests = Requests::default();
+        let stop = CancellationToken::new();
+        let state = Arc::new(State::new(WithoutChain::Pass, Gauge::default(), stop));
+        let preflight = Preflight {
+            client: client(&cluster),
+            api: SelenosisApi::Seed,
+            namespaces: Vec::new(),
+            lease: None,
+            requests: requests.clone(),
+        };
+        let shared = Arc::clone(&state);
+        let task = tokio::spawn(async move { preflight.keep_looking(&shared).await });
+        Self {
+            cluster,
+            requests,
+            state,
+            task,
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Cluster) -> T) -> T {
+        change(&mut self.cluster.lock().expect("no panic"))
+    }
+
+    /// A request of the controllers is refused.
+    fn is_refused(&self) {
+        let list = Request::builder()
+            .extension("list")
+            .body(())
+            .expect("a request");
+        self.requests.begin(&list).answered(StatusCode::NOT_FOUND);
+    }
+
+    /// Waits for a verdict, and returns how long that took.
+    async fn becomes(&self, is_verdict: impl Fn(&Access) -> bool) -> Duration {
+        let begun = Instant::now();
+        let mut access = self.state.access.subscribe();
+        let seen = timeout(Duration::from_secs(600), access.wait_for(is_verdict)).await;
+        assert!(seen.is_ok(), "it stays {:?}", self.state.access.borrow());
+        begun.elapsed()
+    }
+}
+
+fn is_granted(access: &Access) -> bool {
+    *access == Access::Granted
+}
+
+fn lacks(what: &str) -> impl Fn(&Access) -> bool {
+    move |access| matches!(access, Access::Lacking(reasons) if reasons.iter().any(|reason| reason.contains(what)))
+}
+
+fn client(cluster: &Arc<Mutex<Cluster>>) -> Client {
+    let cluster = Arc::clone(cluster);
+    let service = service_fn(move |request: Request<Body>| {
+        let cluster = Arc::clone(&cluster);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let now = cluster.lock().expect("no panic").clone();
+            if now.is_silent {
+                return Err("connection refused".into());
+            }
+            if parts.uri.path().starts_with("/apis/selenosis.io/") {
+                cluster.lock().expect("no panic").looks += 1;
+            }
+            let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let (status, answer) = answer(&now, parts.uri.path(), sent);
+            let body = Body::from(serde_json::to_vec(&answer)?);
+            Ok::<_, BoxError>(Response::builder().status(status).body(body)?)
+        }
+    });
+    Client::new(service, "default")
+}
+
+fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
+    if path.starts_with("/apis/selenosis.io/") {
+        let kinds: &[&str] = if cluster.has_no_browsers {
+            &["browserconfigs"]
+        } else {
+            &["browsers", "browserconfigs"]
+        };
+        let resources: Vec<Value> = kinds
+            .iter()
+            .map(|name| json!({ "name": name, "singularName": "", "namespaced": true, "kind": "A", "verbs": ["list"] }))
+            .collect();
+        return (
+            200,
+            json!({ "kind": "APIResourceList", "groupVersion": "selenosis.io/v1", "resources": resources }),
+        );
+    }
+    let mut review = sent;
+    let resource = &review["spec"]["resourceAttributes"]["resource"];
+    let is_denied = cluster.denied.is_some_and(|denied| *resource == denied);
+    review["status"] = json!({ "allowed": !is_denied, "userInfo": { "username": "somebody" } });
+    (201, review)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
+    let watched = Watched::start(Cluster::default());
+    watched.becomes(is_granted).await;
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(
+        watched.change(|cluster| cluster.looks),
+        2,
+        "one for each kind, at the start"
+    );
+
+    watched.change(|cluster| cluster.has_no_browsers = true);
+    watched.is_refused();
+    let took = watched
+        .becomes(lacks("browsers.selenosis.io is not served"))
+        .await;
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+
+    watched.change(|cluster| cluster.has_no_browsers = false);
+    let took = watched.becomes(is_granted).await;
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+    watched.state.stop.cancel();
+    watched.task.await.expect("it ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_taken_away_is_noticed() {
+    let watched = Watched::start(Cluster::default());
+    watched.becomes(is_granted).await;
+    watched.change(|cluster| cluster.denied = Some("pods"));
+    watched.is_refused();
+    watched
+        .becomes(lacks("somebody may not create pods in all namespaces"))
+        .await;
+    watched.change(|cluster| cluster.denied = None);
+    watched.becomes(is_granted).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_changes_no_verdict() {
+    let watched = Watched::start(Cluster {
+        is_silent: true,
+        ..Cluster::default()
+    });
+    watched
+        .becomes(|access| matches!(access, Access::Unanswered(_)))
+        .await;
+    watched.change(|cluster| cluster.is_silent = false);
+    watched.becomes(is_granted).await;
+
+    watched.change(|cluster| cluster.is_silent = true);
+    watched.is_refused();
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(*watched.state.access.borrow(), Access::Granted);
+
+    watched.change(|cluster| {
+        cluster.is_silent = false;
+        cluster.has_no_browsers = true;
+    });
+    watched.becomes(lacks("browsers")).await;
+    watched.change(|cluster| cluster.is_silent = true);
+    sleep(Duration::from_secs(600)).await;
+    assert!(lacks("browsers")(&watched.state.access.borrow()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_behind_which_nothing_is_missing_cost_few_looks() {
+    let watched = Watched::start(Cluster::default());
+    watched.becomes(is_granted).await;
+    for _ in 0..3600 {
+        watched.is_refused();
+        sleep(Duration::from_secs(1)).await;
+    }
+    let looks = watched.change(|cluster| cluster.looks) / 2;
+    assert!((30..=40).contains(&looks), "{looks} looks in an hour");
+}
