@@ -1,5 +1,6 @@
 //! Makes the operator of its parts.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
@@ -16,6 +17,7 @@ use podloom_control_loop::LoopMetrics;
 use podloom_controllers::{ControllerMetrics, Events, Setup, Timeouts};
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +65,11 @@ pub(super) async fn operator(
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
     let ours = registry.sub_registry_with_prefix("podloom");
+    let build = Info::new(vec![
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("architecture", ARCH),
+    ]);
+    ours.register("build", "What runs here", build);
     let leader = Gauge::default();
     ours.register("leader", "Whether this replica works", leader.clone());
     let plugin_metrics = PluginMetrics::register(ours);

@@ -152,3 +152,22 @@ fn the_deployment_has_no_limit_on_cpu() {
     let limits: Vec<&str> = limits.lines().take(2).map(str::trim).collect();
     assert_eq!(limits, ["memory: 384Mi", "securityContext:"]);
 }
+
+#[test]
+fn the_user_is_left_to_the_image_and_the_cluster() {
+    let deployment = read("deploy/base/deployment.yaml");
+    assert!(deployment.contains("        runAsNonRoot: true\n"));
+    for fixed in ["runAsUser:", "runAsGroup:", "fsGroup:"] {
+        assert!(!deployment.contains(fixed), "OpenShift refuses {fixed}");
+    }
+    // Kubelets compare numbers only: of a name they cannot tell that it is not root's.
+    assert!(read("deploy/Dockerfile").contains("\nUSER 65532:65532\n"));
+}
+
+#[test]
+fn pods_go_where_the_image_runs() {
+    let deployment = read("deploy/base/deployment.yaml");
+    for selector in ["kubernetes.io/os: linux\n", "kubernetes.io/arch: amd64\n"] {
+        assert!(deployment.contains(selector), "{selector}");
+    }
+}
