@@ -119,6 +119,15 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All phases.
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Running,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Unknown,
+    ];
+
     /// Returns the phase as it is written.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -22,6 +22,9 @@ use crate::readable::Readable;
 /// From a tenth of a millisecond to about half a minute, doubling.
 const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
 
+/// How a Browser without a status is counted.
+const NO_PHASE: &str = "None";
+
 /// Metrics of the controllers; cheap to clone, registered once.
 #[derive(Clone)]
 pub struct ControllerMetrics {
@@ -203,7 +206,13 @@ impl Phases {
     }
 
     fn count(&self) -> BTreeMap<&'static str, i64> {
-        let mut counts = BTreeMap::new();
+        // A phase without Browsers is 0 and not missing, or rates and alerts would see nothing.
+        let phases = Phase::ALL.map(Phase::as_str);
+        let mut counts: BTreeMap<_, _> = [NO_PHASE]
+            .into_iter()
+            .chain(phases)
+            .map(|phase| (phase, 0))
+            .collect();
         let browsers = self.with(|stores| stores.iter().flat_map(Store::state).collect::<Vec<_>>());
         for browser in browsers {
             let status = browser
@@ -213,7 +222,7 @@ impl Phases {
                 .and_then(|browser| browser.status.as_ref());
             let phase = status.and_then(|status| status.phase);
             *counts
-                .entry(phase.map_or("None", Phase::as_str))
+                .entry(phase.map_or(NO_PHASE, Phase::as_str))
                 .or_insert(0) += 1;
         }
         counts
@@ -246,5 +255,28 @@ impl Collector for Phases {
             ConstGauge::new(*count).encode(objects.encode_family(&labels)?)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text;
+
+    use super::*;
+
+    #[test]
+    fn every_phase_is_there_before_the_first_browser() {
+        let mut registry = Registry::default();
+        let _metrics = ControllerMetrics::register(&mut registry);
+        let mut encoded = String::new();
+        text::encode(&mut encoded, &registry).expect("encoded");
+        for phase in Phase::ALL.map(Phase::as_str).into_iter().chain([NO_PHASE]) {
+            for line in [
+                format!("browsers{{phase=\"{phase}\"}} 0\n"),
+                format!("objects{{controller=\"browser\",phase=\"{phase}\"}} 0\n"),
+            ] {
+                assert!(encoded.contains(&line), "{line} in {encoded}");
+            }
+        }
     }
 }
