@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tokio::task::yield_now;
 
 use super::checks::{alive, checks, is_ready, show};
 use super::connections::{Limits, Reuse};
@@ -213,6 +214,8 @@ fn wrong_method(method: &Method, uri: &Uri, endpoints: &str) -> Response {
 
 /// Who sends a body slower than this is not served.
 async fn in_time(request: Request, next: Next) -> Response {
+    // A peer that has sent many requests at once gets one answer, and then it is the turn of the others: probes among them.
+    yield_now().await;
     match tokio::time::timeout(PATIENCE, next.run(request)).await {
         Ok(response) => response,
         Err(_) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
