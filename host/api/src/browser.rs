@@ -44,13 +44,13 @@ pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
 pub struct BrowserSpec {
     /// Name the browser to run, such as `chrome`, as a BrowserConfig of this namespace defines it.
     /// Cannot be changed: a session's pod is made once.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = schema::NAME_MAX))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("browserName cannot be changed: create another Browser"))]
     pub browser_name: String,
 
     /// Name the version to run, such as `139.0`, as a BrowserConfig of this namespace defines it for the browser.
     /// Cannot be changed: a session's pod is made once.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = schema::NAME_MAX))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("browserVersion cannot be changed: create another Browser"))]
     pub browser_version: String,
 }

@@ -48,6 +48,7 @@ pub type Versions = BTreeMap<String, VersionConfig>;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = schema::bounded)]
 pub struct BrowserConfigSpec {
     /// Say what the pods of all browsers and versions have in common.
     /// A version's own settings are merged over these: lists and maps entry by entry, everything else as a whole.
@@ -56,8 +57,9 @@ pub struct BrowserConfigSpec {
     pub template: Option<PodSettings>,
 
     /// Define each browser by name, and each of its versions by name with at least an image.
+    /// Names have at most 253 characters; there are at most 1,024 browsers, and 1,024 versions of each, as in every list and map.
     /// A Browser finds its entry by the exact names first, then without regard to case; two names must differ in more than case.
-    #[schemars(transform = schema::browsers_not_empty)]
+    #[schemars(transform = schema::browsers)]
     pub browsers: BTreeMap<String, Versions>,
 }
 

@@ -59,3 +59,4 @@ pub use group::{Kind, SelenosisApi, UnknownSelenosisApi};
 pub use pod_settings::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,
 };
+pub use schema::{ENTRIES_MAX, NAME_MAX};

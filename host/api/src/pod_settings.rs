@@ -126,7 +126,7 @@ pub struct PodSettings {
 #[serde(rename_all = "camelCase")]
 pub struct SidecarContainer {
     /// Name the container. No other container of the pod has this name, and none is called browser.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = schema::NAME_MAX))]
     pub name: String,
 
     /// Name the container's image.

@@ -7,6 +7,12 @@ use serde_json::{Value, json};
 /// What a quantity looks like, as every CRD made for Kubernetes itself says it.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
+/// How many characters a name in a spec may have.
+pub const NAME_MAX: usize = 253;
+
+/// How many entries each list and each map of a spec may have.
+pub const ENTRIES_MAX: usize = 1024;
+
 /// Embeds a type of Kubernetes' core: keeps the description of our field, drops those inside.
 ///
 /// With them a CRD is over the 262,144 bytes that `kubectl apply` can remember in its annotation.
@@ -41,12 +47,46 @@ pub(crate) fn sidecars_not_empty(schema: &mut Schema) {
     }
 }
 
-/// Asks for at least one browser, and at least one version of each.
-pub(crate) fn browsers_not_empty(schema: &mut Schema) {
+/// Asks for at least one browser, and at least one version of each, with names that are not too long.
+///
+/// Keys of a map can have no `maxLength`, so a rule says it, once for both: one at the versions would be charged for every browser.
+pub(crate) fn browsers(schema: &mut Schema) {
     schema.insert("minProperties".to_owned(), 1.into());
     if let Some(versions) = schema.get_mut("additionalProperties") {
         versions["minProperties"] = 1.into();
     }
+    let rule =
+        format!("self.all(b, size(b) <= {NAME_MAX} && self[b].all(v, size(v) <= {NAME_MAX}))");
+    let message = format!(
+        "names of browsers and versions have at most {NAME_MAX} characters, use shorter ones"
+    );
+    schema.insert(
+        "x-kubernetes-validations".to_owned(),
+        json!([{ "rule": rule, "message": message }]),
+    );
+}
+
+/// Bounds every list and every map: what a spec costs to read, merge and compare grows with them.
+pub(crate) fn bounded(schema: &mut Schema) {
+    transform_subschemas(&mut RecursiveTransform(bound), schema);
+}
+
+fn bound(schema: &mut Schema) {
+    // One that is optional is a list or null.
+    let is_list = match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().any(|it| it == "array"),
+        one => one.is_some_and(|it| it == "array"),
+    };
+    let is_map = schema
+        .get("additionalProperties")
+        .is_some_and(Value::is_object);
+    let keyword = match (is_list, is_map) {
+        (true, _) => "maxItems",
+        (_, true) => "maxProperties",
+        _ => return,
+    };
+    let object = schema.ensure_object();
+    object.entry(keyword).or_insert(ENTRIES_MAX.into());
 }
 
 /// Asks for a list that is replaced as a whole.

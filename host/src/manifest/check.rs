@@ -192,9 +192,11 @@ impl Schema {
                 let message = format!("is {} and must be {}", error.instance(), one_of(options));
                 findings.refusals.push(document.refuse(&path, message));
             }
-            _ => findings
-                .refusals
-                .push(document.refuse(&path, error.to_string())),
+            kind => {
+                let message = too_large(kind, error.instance());
+                let message = message.unwrap_or_else(|| error.to_string());
+                findings.refusals.push(document.refuse(&path, message));
+            }
         }
     }
 
@@ -209,6 +211,23 @@ impl Schema {
             .map(|properties| properties.keys().map(String::as_str).collect())
             .unwrap_or_default()
     }
+}
+
+/// Says how large something is and how large it may be, without showing it.
+fn too_large(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
+    let (size, limit, what) = match (kind, value) {
+        (ValidationErrorKind::MaxLength { limit }, Value::String(text)) => {
+            (text.chars().count(), limit, "characters")
+        }
+        (ValidationErrorKind::MaxItems { limit }, Value::Array(items)) => {
+            (items.len(), limit, "entries")
+        }
+        (ValidationErrorKind::MaxProperties { limit }, Value::Object(fields)) => {
+            (fields.len(), limit, "entries")
+        }
+        _ => return None,
+    };
+    Some(format!("has {size} {what}, use at most {limit}"))
 }
 
 /// Says that a field is unknown, and which was meant or which there are.

@@ -195,6 +195,24 @@ fn own_fields_are_described_and_embedded_ones_are_not() {
     }
 }
 
+/// What reading and merging a spec costs grows with its lists and maps, and a tenant may write it.
+#[test]
+fn every_list_and_map_of_a_spec_has_a_bound() {
+    for crd in crds(SelenosisApi::Seed) {
+        let schema = schema(&crd);
+        let mut found = Vec::new();
+        nodes(".spec", &schema["properties"]["spec"], &mut found);
+        for (path, node) in found {
+            if node["type"] == "array" {
+                assert_eq!(node["maxItems"], 1024, "{path}");
+            }
+            if node["additionalProperties"].is_object() {
+                assert_eq!(node["maxProperties"], 1024, "{path}");
+            }
+        }
+    }
+}
+
 #[track_caller]
 fn check_rule(pointer: &str, rule: &str, expected: impl Into<Value>) {
     let schemas: Vec<_> = crds(SelenosisApi::Seed).iter().map(schema).collect();
@@ -239,6 +257,19 @@ fn rules_of_the_fields_are_in_the_schema() {
         &format!("{TEMPLATE}/properties/sidecars/items"),
         "required",
         serde_json::json!(["image", "name"]),
+    );
+    for name in ["browserName", "browserVersion"] {
+        check_rule(&format!("{SPEC}/properties/{name}"), "maxLength", 253);
+    }
+    check_rule(
+        &format!("{TEMPLATE}/properties/sidecars/items/properties/name"),
+        "maxLength",
+        253,
+    );
+    check_rule(
+        &format!("{BROWSERS}/x-kubernetes-validations/0"),
+        "rule",
+        "self.all(b, size(b) <= 253 && self[b].all(v, size(v) <= 253))",
     );
     check_rule(CONDITIONS, "x-kubernetes-list-type", "map");
     check_rule(

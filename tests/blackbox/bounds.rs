@@ -1,0 +1,140 @@
+//! Objects that are larger than the API server lets in.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kube::api::PostParams;
+use podloom_api::{Browser, BrowserConfig, Phase, SelenosisApi, crds};
+use podloom_tests::{Cluster, Scene, blackbox_on, eventually};
+use serde_json::{Value, json};
+
+/// A name that has one character too many.
+fn long() -> String {
+    "v".repeat(254)
+}
+
+/// The definitions as they were before anything in them had a bound.
+fn without_bounds() -> String {
+    let definitions = crds(SelenosisApi::Seed).into_iter().map(|definition| {
+        let mut definition = serde_json::to_value(definition).unwrap();
+        let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+            ["spec"];
+        unbind(spec);
+        definition.to_string()
+    });
+    definitions.collect::<Vec<_>>().join("\n---\n")
+}
+
+fn unbind(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for bound in ["maxItems", "maxLength", "maxProperties"] {
+                fields.remove(bound);
+            }
+            fields.remove("x-kubernetes-validations");
+            fields.values_mut().for_each(unbind);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unbind),
+        _ => {}
+    }
+}
+
+/// More variables than a list may have, and a version whose name is too long.
+fn large_config(name: &str, version: &str) -> BrowserConfig {
+    let env: Vec<Value> = (0..1025)
+        .map(|number| json!({ "name": format!("VARIABLE_{number}"), "value": "x" }))
+        .collect();
+    let config = json!({
+        "apiVersion": "selenosis.io/v1", "kind": "BrowserConfig",
+        "metadata": { "name": name },
+        "spec": { "browsers": { "chrome": { version: { "image": "example.com/chrome:1", "env": env } } } },
+    });
+    serde_json::from_value(config).unwrap()
+}
+
+fn browser(name: &str, version: &str) -> Browser {
+    let browser = json!({
+        "apiVersion": "selenosis.io/v1", "kind": "Browser",
+        "metadata": { "name": name },
+        "spec": { "browserName": "chrome", "browserVersion": version },
+    });
+    serde_json::from_value(browser).unwrap()
+}
+
+/// Creates what an API server without bounds lets in, and then gives it the bounds.
+async fn store(scene: &Scene) {
+    let create = PostParams::default();
+    let (config, session) = (large_config("old", &long()), browser("old", &long()));
+    scene.cluster.apply_text(&without_bounds());
+    eventually("a BrowserConfig without bounds is let in", async || {
+        let created = scene.configs().create(&create, &config).await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    eventually("a Browser without bounds is let in", async || {
+        let created = scene.browsers().create(&create, &session).await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds");
+    scene.cluster.apply(&crds);
+}
+
+#[test]
+fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
+    blackbox_on(
+        || Arc::new(Cluster::installed()),
+        "bounds",
+        async |scene| {
+            store(&scene).await;
+            let dry = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            for (version, refusal) in [
+                ("1", "must have at most 1024 items"),
+                (
+                    &long(),
+                    "names of browsers and versions have at most 253 characters",
+                ),
+            ] {
+                let config = large_config("new", version);
+                eventually(refusal, async || {
+                    match scene.configs().create(&dry, &config).await {
+                        Ok(_) => Err("let in".to_owned()),
+                        Err(error) if error.to_string().contains(refusal) => Ok(()),
+                        Err(error) => Err(error.to_string()),
+                    }
+                })
+                .await;
+            }
+            let session = browser("new", &long());
+            eventually("a long version is refused", async || {
+                match scene.browsers().create(&dry, &session).await {
+                    Ok(_) => Err("let in".to_owned()),
+                    Err(error) if error.to_string().contains("spec.browserVersion") => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                }
+            })
+            .await;
+
+            let seen = scene.watch_browsers().await;
+            let _operator = scene.operator(&[]).await;
+            let runs = |browser: &Browser| {
+                browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
+            };
+            seen.until_is("old", "runs", runs).await;
+            eventually("its configuration is told about", async || {
+                let config = scene.configs().get_status("old").await.unwrap();
+                let status = serde_json::to_value(config.status).unwrap();
+                let message = &status["conditions"][0]["message"];
+                let expected = "has 254 characters, use at most 253";
+                match message.as_str() {
+                    Some(message) if message.contains(expected) => Ok(()),
+                    _ => Err(status.to_string()),
+                }
+            })
+            .await;
+        },
+    );
+}
