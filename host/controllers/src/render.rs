@@ -3,10 +3,11 @@
 //! 1. [`resolve()`] finds the version that a Browser asks for, merges it over the template and checks the result.
 //! 2. [`render_pod`] makes the pod of it.
 //!
-//! [`accept()`] tells for each BrowserConfig whether it serves all that it defines, and [`config_version`] names what it amounts to.
+//! [`accept()`] says for each BrowserConfig whether it serves all that it defines, and what it amounts to.
 
 mod accept;
 mod check;
+mod digest;
 #[cfg(test)]
 mod fixtures;
 mod merge;
@@ -14,12 +15,14 @@ mod options;
 mod pod;
 mod resolve;
 mod similar;
+mod size;
 
-pub use accept::{Acceptance, Duplicate, Problem, accept};
-pub use merge::{EffectiveConfig, config_version, merge};
+pub use accept::{Acceptance, Duplicate, Problem, accept, accept_one};
+pub use merge::{EffectiveConfig, merge};
 pub use options::OptionsError;
 pub use pod::{RenderError, browser_labels, hostname, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
+pub use size::merged_size;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
 
 use super::Configs;
 use crate::act::{Action, MetadataPatch};
-use crate::render::{ConfigRef, accept, config_version};
+use crate::render::{Acceptance, ConfigRef, accept_one};
 use crate::status::{Fact, Truth, conditions, time};
 
 /// A BrowserConfig among those of its namespace.
@@ -45,17 +45,18 @@ fn release(config: &BrowserConfigObject) -> Option<Action<BrowserConfigStatus>> 
 fn status(world: &World<'_>, now: Timestamp) -> BrowserConfigStatus {
     let config = world.config;
     let seen = config.status.as_ref();
-    let version = config_version(&config.spec);
-    let unchanged = seen.filter(|seen| seen.version.as_deref() == Some(&version));
+    let acceptance = acceptance(world);
+    let version = &acceptance.version;
+    let unchanged = seen.filter(|seen| seen.version.as_ref() == Some(version));
     let generation = config.metadata.generation;
     BrowserConfigStatus {
         last_updated: unchanged
             .and_then(|seen| seen.last_updated.clone())
             .or_else(|| Some(time(now))),
-        version: Some(version),
+        version: Some(version.clone()),
         conditions: Some(conditions(
             seen.and_then(|seen| seen.conditions.as_ref()),
-            vec![accepted(world)],
+            vec![accepted(&acceptance)],
             generation,
             now,
         )),
@@ -63,33 +64,29 @@ fn status(world: &World<'_>, now: Timestamp) -> BrowserConfigStatus {
     }
 }
 
-fn accepted(world: &World<'_>) -> Fact {
+fn acceptance<'a>(world: &World<'a>) -> Acceptance<'a> {
     let own = ConfigRef::from(world.config);
-    // Itself as it is now, whatever the cache has of it.
-    let others = world
+    let others: Vec<ConfigRef<'_>> = world
         .all
         .iter()
         .filter_map(|other| other.0.as_ref().ok())
         .filter(|other| other.metadata.uid != world.config.metadata.uid)
         .filter(|other| other.metadata.deletion_timestamp.is_none())
-        .map(ConfigRef::from);
-    let all: Vec<ConfigRef<'_>> = others.chain([own]).collect();
-    let acceptances = accept(&all);
-    let acceptance = acceptances
-        .iter()
-        .find(|acceptance| acceptance.config.metadata.uid == world.config.metadata.uid);
-    let (status, reason, message) = match acceptance {
-        Some(acceptance) if !acceptance.is_accepted() => {
-            (Truth::False, acceptance.reason(), acceptance.message())
-        }
-        Some(acceptance) => (Truth::True, acceptance.reason(), acceptance.message()),
-        None => (Truth::Unknown, names::reason::VALID, String::new()),
-    };
+        .map(ConfigRef::from)
+        .collect();
+    accept_one(own, &others)
+}
+
+fn accepted(acceptance: &Acceptance<'_>) -> Fact {
     Fact {
         type_: names::condition::ACCEPTED,
-        status,
-        reason: reason.to_owned(),
-        message,
+        status: if acceptance.is_accepted() {
+            Truth::True
+        } else {
+            Truth::False
+        },
+        reason: acceptance.reason().to_owned(),
+        message: acceptance.message(),
     }
 }
 

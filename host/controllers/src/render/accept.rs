@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use podloom_api::names;
+use podloom_api::{BrowserConfigSpec, NAME_MAX, names};
 
-use super::check::{case_twins, problems};
+use super::check::{Twins, problems};
+use super::digest::ConfigHash;
 use super::merge::merge;
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
+use super::size::merged_size;
 
 /// What is to say of one BrowserConfig.
 #[derive(Clone, Debug)]
 pub struct Acceptance<'a> {
     /// The BrowserConfig.
     pub config: ConfigRef<'a>,
+    /// The hash of what it amounts to, for `status.version`.
+    pub version: String,
     /// What no pod could be made of.
     pub problems: Vec<Problem<'a>>,
     /// What an older BrowserConfig serves already.
@@ -24,7 +28,7 @@ pub struct Acceptance<'a> {
 /// What is wrong, and with which versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem<'a> {
-    /// The versions that are not served because of it.
+    /// The versions that are not served because of it; none if it is about the whole.
     pub pairs: Vec<Pair<'a>>,
     /// A sentence that says what to change.
     pub text: String,
@@ -39,30 +43,108 @@ pub struct Duplicate<'a> {
     pub served_by: &'a str,
 }
 
-/// Tells of each BrowserConfig of one namespace whether it serves all that it defines, the oldest first.
+/// A BrowserConfig that amounts to more bytes than this is not merged to be accepted.
+const MERGED_MAX: usize = 32 << 20;
+
+/// Says of each BrowserConfig of one namespace whether it serves all that it defines, the oldest first.
 pub fn accept<'a>(configs: &[ConfigRef<'a>]) -> Vec<Acceptance<'a>> {
-    let mut served: BTreeMap<Pair<'a>, &'a str> = BTreeMap::new();
     by_age(configs)
         .into_iter()
-        .map(|config| {
-            let mut acceptance = Acceptance {
-                config,
-                problems: Vec::new(),
-                duplicates: Vec::new(),
-            };
-            for entry in entries(config) {
-                acceptance.note_problems(&entry);
-                let served_by = *served.entry(entry.pair).or_insert(config.name());
-                if served_by != config.name() {
-                    acceptance.duplicates.push(Duplicate {
-                        pair: entry.pair,
-                        served_by,
-                    });
-                }
-            }
-            acceptance
-        })
+        .map(|config| accept_one(config, configs))
         .collect()
+}
+
+/// Says of a BrowserConfig whether it serves all that it defines, given those of its namespace in any order.
+pub fn accept_one<'a>(config: ConfigRef<'a>, beside: &[ConfigRef<'a>]) -> Acceptance<'a> {
+    let older: Vec<ConfigRef<'a>> = by_age(beside)
+        .into_iter()
+        .filter(|other| other.age() < config.age())
+        .collect();
+    let duplicates = entries(config)
+        .filter_map(|Entry { pair, .. }| {
+            let first = older.iter().find(|other| other.defines(pair))?;
+            Some(Duplicate {
+                pair,
+                served_by: first.name(),
+            })
+        })
+        .collect();
+    let (problems, version) = examine(config.spec);
+    Acceptance {
+        config,
+        version,
+        problems,
+        duplicates,
+    }
+}
+
+/// Merges each version once, and returns what is wrong with them, and what they amount to.
+fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
+    let (mut found, mut hash) = (Problems::default(), ConfigHash::default());
+    let size = merged_size(spec);
+    if size > MERGED_MAX {
+        hash.add_unmerged(spec);
+        let text = format!(
+            "the versions amount to {} MiB once the template is merged into each, use at most {} MiB: define fewer versions, or divide them among several BrowserConfigs",
+            size >> 20,
+            MERGED_MAX >> 20
+        );
+        let pairs = Vec::new();
+        return (vec![Problem { pairs, text }], hash.finish());
+    }
+    let template = spec.template.as_ref();
+    let browsers = Twins::new("browsers", &spec.browsers);
+    for (browser, versions) in &spec.browsers {
+        let (twin, versions_by_case) = (browsers.of(browser), Twins::new("versions", versions));
+        for (name, version) in versions {
+            let pair = Pair {
+                browser,
+                version: name,
+            };
+            let effective = merge(template, version);
+            hash.add(pair, &effective);
+            let twins = twin.clone().into_iter().chain(versions_by_case.of(name));
+            let long = [("browser", browser), ("version", name)].map(long_name);
+            for text in problems(template, version, &effective)
+                .into_iter()
+                .chain(twins)
+                .chain(long.into_iter().flatten())
+            {
+                found.note(pair, text);
+            }
+        }
+    }
+    (found.problems, hash.finish())
+}
+
+/// The API server lets no such name in any more, but keeps those that it has.
+fn long_name((what, name): (&str, &String)) -> Option<String> {
+    let length = name.chars().count();
+    (length > NAME_MAX).then(|| {
+        let name = similar::short(name);
+        format!("the name of {what} {name} has {length} characters, use at most {NAME_MAX}")
+    })
+}
+
+/// Problems in the order in which they were found; one of the template is one problem of many versions.
+#[derive(Default)]
+struct Problems<'a> {
+    problems: Vec<Problem<'a>>,
+    places: BTreeMap<String, usize>,
+}
+
+impl<'a> Problems<'a> {
+    fn note(&mut self, pair: Pair<'a>, text: String) {
+        let known = self.places.get(&text).copied();
+        match known.and_then(|place| self.problems.get_mut(place)) {
+            Some(known) => known.pairs.push(pair),
+            None => {
+                self.places.insert(text.clone(), self.problems.len());
+                let pairs = vec![pair];
+                self.problems.push(Problem { pairs, text });
+            }
+        }
+    }
 }
 
 impl<'a> Acceptance<'a> {
@@ -84,14 +166,10 @@ impl<'a> Acceptance<'a> {
 
     /// Returns the condition's message: all that is wrong, or how much is served.
     pub fn message(&self) -> String {
-        let wrong: Vec<String> = self
-            .problems
-            .iter()
-            .map(ToString::to_string)
-            .chain(self.duplicates.iter().map(ToString::to_string))
-            .collect();
-        if !wrong.is_empty() {
-            return wrong.join("; ");
+        if !self.is_accepted() {
+            let problems = self.problems.iter().map(ToString::to_string);
+            let duplicates = self.duplicates.iter().map(ToString::to_string);
+            return similar::sentences(problems.chain(duplicates));
         }
         let versions: usize = self.config.spec.browsers.values().map(BTreeMap::len).sum();
         match versions {
@@ -99,29 +177,14 @@ impl<'a> Acceptance<'a> {
             _ => format!("serves {versions} versions"),
         }
     }
-
-    /// A problem of the template is one problem of many versions.
-    fn note_problems(&mut self, entry: &Entry<'a>) {
-        let template = entry.config.spec.template.as_ref();
-        let effective = merge(template, entry.version);
-        let texts = problems(template, entry.version, &effective)
-            .into_iter()
-            .chain(case_twins(entry.config.spec, entry.pair));
-        for text in texts {
-            match self.problems.iter_mut().find(|known| known.text == text) {
-                Some(known) => known.pairs.push(entry.pair),
-                None => self.problems.push(Problem {
-                    pairs: vec![entry.pair],
-                    text,
-                }),
-            }
-        }
-    }
 }
 
 impl fmt::Display for Problem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", similar::list(&self.pairs), self.text)
+        if !self.pairs.is_empty() {
+            write!(f, "{}: ", similar::list(&self.pairs))?;
+        }
+        f.write_str(&self.text)
     }
 }
 

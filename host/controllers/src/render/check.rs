@@ -2,13 +2,14 @@
 //!
 //! Only what merging can bring about, or what a schema cannot say; the rest the API server checks itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, VolumeMount};
-use podloom_api::{BrowserConfigSpec, PodSettings, SidecarContainer, VersionConfig, names};
+use podloom_api::{PodSettings, SidecarContainer, VersionConfig, names};
 
 use super::merge::EffectiveConfig;
-use super::resolve::{Pair, same_but_case};
+use super::resolve::without_case;
+use super::similar;
 
 /// Lists everything that is wrong with one version, a sentence each that says what to change.
 pub(super) fn problems(
@@ -29,8 +30,10 @@ pub(super) fn problems(
         ports: None,
     };
     let others = containers(&effective.settings).map(ContainerView::from);
+    let volumes = effective.settings.volumes.iter().flatten();
+    let volumes = volumes.map(|volume| volume.name.as_str()).collect();
     for container in std::iter::once(browser).chain(others) {
-        container.problems(effective, &mut found);
+        container.problems(&volumes, &mut found);
     }
     for sidecar in effective.settings.sidecars.iter().flatten() {
         if sidecar.restart_policy.is_some() {
@@ -43,31 +46,31 @@ pub(super) fn problems(
     found
 }
 
-/// Names that differ in case alone make a lookup without regard to case a matter of luck.
-pub(super) fn case_twins(spec: &BrowserConfigSpec, pair: Pair<'_>) -> Vec<String> {
-    let browsers = twins("browsers", spec.browsers.keys(), pair.browser);
-    let versions = spec
-        .browsers
-        .get(pair.browser)
-        .into_iter()
-        .flat_map(BTreeMap::keys);
-    browsers
-        .into_iter()
-        .chain(twins("versions", versions, pair.version))
-        .collect()
+/// Names of one map by what they are without regard to case.
+///
+/// Two that differ in case alone make a lookup without regard to case a matter of luck.
+pub(super) struct Twins<'a> {
+    what: &'static str,
+    names: BTreeMap<String, Vec<&'a str>>,
 }
 
-fn twins<'a>(what: &str, keys: impl Iterator<Item = &'a String>, name: &str) -> Option<String> {
-    let same: Vec<&str> = keys
-        .map(String::as_str)
-        .filter(|key| same_but_case(key, name))
-        .collect();
-    (same.len() > 1).then(|| {
-        format!(
-            "{what} {} differ in case alone, rename or merge them",
-            same.join(" and ")
-        )
-    })
+impl<'a> Twins<'a> {
+    pub(super) fn new<T>(what: &'static str, map: &'a BTreeMap<String, T>) -> Self {
+        let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for name in map.keys() {
+            names.entry(without_case(name)).or_default().push(name);
+        }
+        Self { what, names }
+    }
+
+    /// Says that a name of the map is not alone.
+    pub(super) fn of(&self, name: &str) -> Option<String> {
+        let same = self.names.get(&without_case(name))?;
+        (same.len() > 1).then(|| {
+            let (what, same) = (self.what, similar::both(same));
+            format!("{what} {same} differ in case alone, rename or merge them")
+        })
+    }
 }
 
 /// Entries of one list that share the key by which lists are merged: merging would hide that one of them is lost.
@@ -116,11 +119,9 @@ fn repeated_in_one_list(settings: &PodSettings, found: &mut Vec<String>) {
 
 /// Returns each text that is there more than once, once, in the order of the repetitions.
 fn repeated<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let (mut seen, mut repeated) = (Vec::new(), Vec::new());
+    let (mut seen, mut known, mut repeated) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for text in texts {
-        if !seen.contains(&text) {
-            seen.push(text);
-        } else if !repeated.contains(&text) {
+        if !seen.insert(text) && known.insert(text) {
             repeated.push(text);
         }
     }
@@ -204,16 +205,15 @@ impl<'a> From<&'a SidecarContainer> for ContainerView<'a> {
 }
 
 impl ContainerView<'_> {
-    fn problems(&self, effective: &EffectiveConfig, found: &mut Vec<String>) {
+    fn problems(&self, volumes: &BTreeSet<&str>, found: &mut Vec<String>) {
         let name = self.name;
         for variable in self.env.into_iter().flatten() {
             if !is_env_name(&variable.name) {
                 found.push(format!("container {name} has an environment variable called {:?}, use printable characters without =", variable.name));
             }
         }
-        let volumes = effective.settings.volumes.as_deref().unwrap_or_default();
         for mount in self.mounts.into_iter().flatten() {
-            if !volumes.iter().any(|volume| volume.name == mount.name) {
+            if !volumes.contains(mount.name.as_str()) {
                 found.push(format!(
                     "container {name} mounts volume {} at {}, add it to volumes",
                     mount.name, mount.mount_path

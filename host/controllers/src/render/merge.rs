@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, HostAlias, VolumeMount};
-use podloom_api::{BrowserConfigSpec, PodSettings, SidecarContainer, VersionConfig};
-use sha2::{Digest, Sha256};
+use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, HostAlias, Toleration, VolumeMount};
+use podloom_api::{PodSettings, SidecarContainer, VersionConfig};
 
 /// A version's configuration with everything in it that the template adds.
 pub type EffectiveConfig = VersionConfig;
@@ -20,33 +19,30 @@ pub fn merge(template: Option<&PodSettings>, version: &VersionConfig) -> Effecti
     let settings = PodSettings {
         labels: merge_maps(&base.labels, &over.labels),
         annotations: merge_maps(&base.annotations, &over.annotations),
-        env: merge_env(&base.env, &over.env),
+        env: merge_env(both(&base.env, &over.env)),
         resources: pick(&base.resources, &over.resources),
         image_pull_policy: pick(&base.image_pull_policy, &over.image_pull_policy),
         volumes: merge_lists(
-            &base.volumes,
-            &over.volumes,
-            |a, b| a.name == b.name,
-            replace,
+            both(&base.volumes, &over.volumes),
+            |volume| &volume.name,
+            last,
         ),
-        volume_mounts: merge_mounts(&base.volume_mounts, &over.volume_mounts),
+        volume_mounts: merge_mounts(both(&base.volume_mounts, &over.volume_mounts)),
         node_selector: merge_maps(&base.node_selector, &over.node_selector),
         affinity: pick(&base.affinity, &over.affinity),
-        tolerations: merge_lists(&base.tolerations, &over.tolerations, PartialEq::eq, replace),
+        tolerations: merge_lists(both(&base.tolerations, &over.tolerations), whole, last),
         host_aliases: merge_lists(
-            &base.host_aliases,
-            &over.host_aliases,
-            |a, b| a.ip == b.ip,
+            both(&base.host_aliases, &over.host_aliases),
+            |alias| &alias.ip,
             unite_host_names,
         ),
-        init_containers: merge_containers(&base.init_containers, &over.init_containers),
-        sidecars: merge_containers(&base.sidecars, &over.sidecars),
+        init_containers: merge_containers(both(&base.init_containers, &over.init_containers)),
+        sidecars: merge_containers(both(&base.sidecars, &over.sidecars)),
         privileged: pick(&base.privileged, &over.privileged),
         image_pull_secrets: merge_lists(
-            &base.image_pull_secrets,
-            &over.image_pull_secrets,
-            |a, b| a.name == b.name,
-            replace,
+            both(&base.image_pull_secrets, &over.image_pull_secrets),
+            |secret| &secret.name,
+            last,
         ),
         dns_config: pick(&base.dns_config, &over.dns_config),
         security_context: pick(&base.security_context, &over.security_context),
@@ -58,26 +54,6 @@ pub fn merge(template: Option<&PodSettings>, version: &VersionConfig) -> Effecti
         image: version.image.clone(),
         settings,
     }
-}
-
-/// Returns the hash that `status.version` publishes: 16 hex digits over all that a BrowserConfig amounts to.
-///
-/// It changes when any of its pods would, and not when something is only written elsewhere, in the version instead of the template.
-pub fn config_version(spec: &BrowserConfigSpec) -> String {
-    let mut hash = Sha256::new();
-    for (browser, versions) in &spec.browsers {
-        for (version, config) in versions {
-            let effective = merge(spec.template.as_ref(), config);
-            let entry = serde_json::json!([browser, version, effective]);
-            hash.update(entry.to_string());
-        }
-    }
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 /// Scalars and values of one meaning: the version's if set, else the template's.
@@ -98,79 +74,123 @@ fn merge_maps(
     (!merged.is_empty()).then_some(merged)
 }
 
-/// Merges lists whose entries have a key: one entry per key, where its first stands, combined with those that follow.
+/// The template's entries, then the version's.
+fn both<'a, T>(
+    base: &'a Option<Vec<T>>,
+    over: &'a Option<Vec<T>>,
+) -> impl Iterator<Item = &'a T> + use<'a, T> {
+    base.iter().chain(over).flatten()
+}
+
+/// Merges entries that have a key: one entry per key, where its first stands, united from all that have the key.
 ///
-/// Lists are short, so each entry is looked for among those before it.
-fn merge_lists<T: Clone>(
-    base: &Option<Vec<T>>,
-    over: &Option<Vec<T>>,
-    same: impl Fn(&T, &T) -> bool,
-    combine: impl Fn(&mut T, &T),
+/// An entry that is alone stays as it is. The lists come from users, so no entry is searched for among the others.
+fn merge_lists<'a, T: Clone + 'a, K: Ord>(
+    items: impl Iterator<Item = &'a T>,
+    key: impl Fn(&'a T) -> K,
+    unite: impl Fn(&'a T, &[&'a T]) -> T,
 ) -> Option<Vec<T>> {
-    let mut merged: Vec<T> = Vec::new();
-    for item in base.iter().chain(over).flatten() {
-        match merged.iter_mut().find(|known| same(known, item)) {
-            Some(known) => combine(known, item),
-            None => merged.push(item.clone()),
+    let mut groups: Vec<(&T, Vec<&T>)> = Vec::new();
+    let mut places: BTreeMap<K, usize> = BTreeMap::new();
+    for item in items {
+        let place = *places.entry(key(item)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, more)) => more.push(item),
+            None => groups.push((item, Vec::new())),
         }
     }
+    let merged: Vec<T> = groups
+        .into_iter()
+        .map(|(first, more)| {
+            if more.is_empty() {
+                first.clone()
+            } else {
+                unite(first, &more)
+            }
+        })
+        .collect();
     (!merged.is_empty()).then_some(merged)
 }
 
-fn replace<T: Clone>(base: &mut T, over: &T) {
-    base.clone_from(over);
+/// Takes the last entry of a key whole.
+fn last<T: Clone>(first: &T, more: &[&T]) -> T {
+    more.last().copied().unwrap_or(first).clone()
 }
 
-fn merge_env(base: &Option<Vec<EnvVar>>, over: &Option<Vec<EnvVar>>) -> Option<Vec<EnvVar>> {
-    merge_lists(base, over, |a, b| a.name == b.name, replace)
+fn merge_env<'a>(variables: impl Iterator<Item = &'a EnvVar>) -> Option<Vec<EnvVar>> {
+    merge_lists(variables, |variable| &variable.name, last)
 }
 
-fn merge_mounts(
-    base: &Option<Vec<VolumeMount>>,
-    over: &Option<Vec<VolumeMount>>,
-) -> Option<Vec<VolumeMount>> {
-    merge_lists(base, over, |a, b| a.mount_path == b.mount_path, replace)
+fn merge_mounts<'a>(mounts: impl Iterator<Item = &'a VolumeMount>) -> Option<Vec<VolumeMount>> {
+    merge_lists(mounts, |mount| &mount.mount_path, last)
 }
 
-fn merge_containers(
-    base: &Option<Vec<SidecarContainer>>,
-    over: &Option<Vec<SidecarContainer>>,
+fn merge_containers<'a>(
+    containers: impl Iterator<Item = &'a SidecarContainer>,
 ) -> Option<Vec<SidecarContainer>> {
-    merge_lists(
-        base,
-        over,
-        |a, b| a.name == b.name,
-        |base, over| {
-            *base = merge_container(base, over);
-        },
-    )
+    merge_lists(containers, |container| &container.name, unite_containers)
 }
 
-fn merge_container(base: &SidecarContainer, over: &SidecarContainer) -> SidecarContainer {
-    SidecarContainer {
-        name: over.name.clone(),
-        image: over.image.clone(),
-        command: pick(&base.command, &over.command),
-        args: pick(&base.args, &over.args),
-        working_dir: pick(&base.working_dir, &over.working_dir),
-        ports: merge_lists(&base.ports, &over.ports, same_port, replace),
-        env: merge_env(&base.env, &over.env),
-        volume_mounts: merge_mounts(&base.volume_mounts, &over.volume_mounts),
-        image_pull_policy: pick(&base.image_pull_policy, &over.image_pull_policy),
-        resources: pick(&base.resources, &over.resources),
-        security_context: pick(&base.security_context, &over.security_context),
-        restart_policy: pick(&base.restart_policy, &over.restart_policy),
+/// Each field is that of the last container that sets it; lists are merged.
+fn unite_containers(first: &SidecarContainer, more: &[&SidecarContainer]) -> SidecarContainer {
+    let all = || std::iter::once(first).chain(more.iter().copied());
+    let mut united = first.clone();
+    for over in more {
+        united.name.clone_from(&over.name);
+        united.image.clone_from(&over.image);
+        set(&mut united.command, &over.command);
+        set(&mut united.args, &over.args);
+        set(&mut united.working_dir, &over.working_dir);
+        set(&mut united.image_pull_policy, &over.image_pull_policy);
+        set(&mut united.resources, &over.resources);
+        set(&mut united.security_context, &over.security_context);
+        set(&mut united.restart_policy, &over.restart_policy);
+    }
+    united.ports = merge_lists(
+        all().flat_map(|container| container.ports.iter().flatten()),
+        number_and_protocol,
+        last,
+    );
+    united.env = merge_env(all().flat_map(|container| container.env.iter().flatten()));
+    united.volume_mounts =
+        merge_mounts(all().flat_map(|container| container.volume_mounts.iter().flatten()));
+    united
+}
+
+fn set<T: Clone>(field: &mut Option<T>, over: &Option<T>) {
+    if over.is_some() {
+        field.clone_from(over);
     }
 }
 
 /// A port without protocol is one of TCP.
-fn same_port(a: &ContainerPort, b: &ContainerPort) -> bool {
-    let protocol = |port: &ContainerPort| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
-    a.container_port == b.container_port && protocol(a) == protocol(b)
+fn number_and_protocol(port: &ContainerPort) -> (i32, &str) {
+    let protocol = port.protocol.as_deref().unwrap_or("TCP");
+    (port.container_port, protocol)
 }
 
-fn unite_host_names(base: &mut HostAlias, over: &HostAlias) {
-    base.hostnames = merge_lists(&base.hostnames, &over.hostnames, PartialEq::eq, replace);
+/// Tolerations are equal if all of their fields are.
+fn whole(toleration: &Toleration) -> impl Ord + use<'_> {
+    let Toleration {
+        effect,
+        key,
+        operator,
+        toleration_seconds,
+        value,
+    } = toleration;
+    (effect, key, operator, toleration_seconds, value)
+}
+
+fn unite_host_names(first: &HostAlias, more: &[&HostAlias]) -> HostAlias {
+    let all = std::iter::once(first).chain(more.iter().copied());
+    HostAlias {
+        ip: first.ip.clone(),
+        hostnames: merge_lists(
+            all.flat_map(|alias| alias.hostnames.iter().flatten()),
+            String::as_str,
+            last,
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use podloom_api::names;
 use serde_json::{Map, Value};
 
 use super::check::{is_env_name, is_qualified_name};
+use super::similar;
 
 /// What is wrong with the annotation, and where; values are left out, since they may be secrets.
 #[derive(Debug, thiserror::Error)]
@@ -76,17 +77,17 @@ impl Options {
         let mut options = Self::default();
         for (key, value) in texts("labels", root.remove("labels"))? {
             if !is_qualified_name(&key) {
-                return Err(invalid_key("labels", key, "label key"));
+                return Err(invalid_key("labels", &key, "label key"));
             }
             options.labels.insert(key, names::label_value(&value));
         }
         for (container, value) in object("containers", root.remove("containers"))? {
-            let path = format!("containers.{container}");
+            let path = format!("containers.{}", similar::short(&container));
             let mut fields = object(&path, Some(value))?;
             let path = format!("{path}.env");
             let env = texts(&path, fields.remove("env"))?;
             if let Some(key) = env.keys().find(|key| !is_env_name(key)) {
-                return Err(invalid_key(&path, key.clone(), "name of a variable"));
+                return Err(invalid_key(&path, key, "name of a variable"));
             }
             options.env.insert(container, env);
         }
@@ -95,25 +96,32 @@ impl Options {
 
     /// Sets a container's variables: by name where it has them, else at the end in the order of their names.
     pub(super) fn apply(&self, container: &mut Container) {
-        for (name, value) in self.env.get(&container.name).into_iter().flatten() {
-            let variable = EnvVar {
-                name: name.clone(),
-                value: Some(value.clone()),
-                value_from: None,
-            };
-            let env = container.env.get_or_insert_default();
-            match env.iter_mut().find(|known| known.name == variable.name) {
-                Some(known) => *known = variable,
-                None => env.push(variable),
+        let Some(wanted) = self.env.get(&container.name).filter(|env| !env.is_empty()) else {
+            return;
+        };
+        let mut wanted: BTreeMap<&String, &String> = wanted.iter().collect();
+        let env = container.env.get_or_insert_default();
+        for known in env.iter_mut() {
+            if let Some((name, value)) = wanted.remove_entry(&known.name) {
+                *known = variable(name, value);
             }
         }
+        env.extend(wanted.into_iter().map(|(name, value)| variable(name, value)));
     }
 }
 
-fn invalid_key(path: &str, key: String, what: &'static str) -> OptionsError {
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        value_from: None,
+    }
+}
+
+fn invalid_key(path: &str, key: &str, what: &'static str) -> OptionsError {
     OptionsError::Key {
         path: path.to_owned(),
-        key,
+        key: similar::short(key).into_owned(),
         what,
     }
 }
@@ -134,7 +142,10 @@ fn texts(path: &str, value: Option<Value>) -> Result<BTreeMap<String, String>, O
         .map(|(key, value)| match value {
             Value::Null => Ok((key, String::new())),
             Value::String(text) => Ok((key, text)),
-            value => Err(wrong_type(format!("{path}.{key}"), "a string", &value)),
+            value => {
+                let path = format!("{path}.{}", similar::short(&key));
+                Err(wrong_type(path, "a string", &value))
+            }
         })
         .collect()
 }

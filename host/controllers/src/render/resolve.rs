@@ -6,7 +6,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use podloom_api::{BrowserConfigObject, BrowserConfigSpec, BrowserSpec, VersionConfig, names};
 
-use super::check::{case_twins, problems};
+use super::check::{Twins, problems};
 use super::merge::{EffectiveConfig, merge};
 use super::similar;
 
@@ -46,7 +46,7 @@ pub enum ResolveError {
     #[error("Browser configuration not found: {0}")]
     NotFound(Missing),
     /// One does, but no pod could be made of it.
-    #[error("Browser configuration {config} is invalid: {}", problems.join("; "))]
+    #[error("Browser configuration {config} is invalid: {}", similar::sentences(problems))]
     Invalid {
         /// The name of the BrowserConfig.
         config: String,
@@ -114,7 +114,10 @@ pub fn resolve<'a>(
     let template = entry.config.spec.template.as_ref();
     let effective = merge(template, entry.version);
     let mut problems = problems(template, entry.version, &effective);
-    problems.extend(case_twins(entry.config.spec, entry.pair));
+    let browsers = &entry.config.spec.browsers;
+    problems.extend(Twins::new("browsers", browsers).of(entry.pair.browser));
+    let versions = browsers.get(entry.pair.browser);
+    problems.extend(versions.and_then(|it| Twins::new("versions", it).of(entry.pair.version)));
     if problems.is_empty() {
         return Ok(Resolved {
             config: entry.config.name(),
@@ -161,7 +164,12 @@ pub(super) fn entries<'a>(config: ConfigRef<'a>) -> impl Iterator<Item = Entry<'
         })
 }
 
-pub(super) fn same_but_case(a: &str, b: &str) -> bool {
+/// Returns what two names that differ in case alone have in common.
+pub(super) fn without_case(name: &str) -> String {
+    name.chars().flat_map(char::to_lowercase).collect()
+}
+
+fn same_but_case(a: &str, b: &str) -> bool {
     a.chars()
         .flat_map(char::to_lowercase)
         .eq(b.chars().flat_map(char::to_lowercase))
@@ -173,8 +181,14 @@ impl<'a> ConfigRef<'a> {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
+    /// Returns whether it has an entry for this very browser and version.
+    pub(super) fn defines(&self, pair: Pair<'_>) -> bool {
+        let versions = self.spec.browsers.get(pair.browser);
+        versions.is_some_and(|versions| versions.contains_key(pair.version))
+    }
+
     /// Orders by creation, then name; what is not yet created is the youngest.
-    fn age(&self) -> (bool, Option<&'a Time>, &'a str) {
+    pub(super) fn age(&self) -> (bool, Option<&'a Time>, &'a str) {
         let created = self.metadata.creation_timestamp.as_ref();
         (created.is_none(), created, self.name())
     }
@@ -228,7 +242,7 @@ fn missing(entries: &[Entry<'_>], asked: Pair<'_>) -> Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let did_you_mean = |similar: &Option<String>| match similar {
-            Some(name) => format!(", did you mean {name:?}?"),
+            Some(name) => format!(", did you mean {:?}?", similar::short(name)),
             None => ",".to_owned(),
         };
         match self {
@@ -238,11 +252,8 @@ impl fmt::Display for Missing {
                 similar,
                 known,
             } => {
-                let known =
-                    similar::list(known.iter().map(|(browser, versions)| {
-                        format!("{browser} ({})", similar::list(versions))
-                    }));
-                let hint = did_you_mean(similar);
+                let known = similar::browsers(known);
+                let (name, hint) = (similar::short(name), did_you_mean(similar));
                 write!(f, "no browser is called {name:?}{hint} defined are {known}")
             }
             Self::Version {
@@ -253,6 +264,7 @@ impl fmt::Display for Missing {
             } => {
                 let known = similar::list(known);
                 let hint = did_you_mean(similar);
+                let [browser, version] = [browser, version].map(|name| similar::short(name));
                 write!(
                     f,
                     "{browser} has no version {version:?}{hint} defined are {known}"

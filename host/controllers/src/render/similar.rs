@@ -1,9 +1,23 @@
 //! What a user may have meant, and short lists of what there is.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// How many names a list shows; the rest is counted, since a message has to fit a status.
 const SHOWN: usize = 12;
+
+/// How much of a name is shown, in characters.
+const NAME_SHOWN: usize = 64;
+
+/// How much of a sentence is shown, in characters.
+const SENTENCE_SHOWN: usize = 512;
+
+/// Names longer than this, in characters, have no distance: it costs the product of the lengths.
+const DISTANCE_MAX: usize = 64;
+
+/// How many names are compared with the asked one.
+const COMPARED: usize = 1024;
 
 /// Returns the name that the asked one may be a slip of: one begins with the other, or few letters differ.
 pub(super) fn closest<'a>(
@@ -11,14 +25,16 @@ pub(super) fn closest<'a>(
     known: impl IntoIterator<Item = &'a String>,
 ) -> Option<String> {
     let asked = asked.to_lowercase();
+    let most = asked.chars().count() / 3;
     known
         .into_iter()
+        .take(COMPARED)
         .filter_map(|name| {
             let lower = name.to_lowercase();
             let begins =
                 !asked.is_empty() && (lower.starts_with(&asked) || asked.starts_with(&lower));
-            let slips = if begins { 0 } else { distance(&asked, &lower) };
-            (slips <= asked.chars().count() / 3).then_some((slips, name))
+            let slips = if begins { 0 } else { distance(&asked, &lower)? };
+            (slips <= most).then_some((slips, name))
         })
         .min()
         .map(|(_, name)| name.clone())
@@ -26,16 +42,58 @@ pub(super) fn closest<'a>(
 
 /// Lists names with commas.
 pub(super) fn list(names: impl IntoIterator<Item = impl Display>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
-    match names.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    joined(names, ", ", NAME_SHOWN)
+}
+
+/// Lists browsers with their versions.
+pub(super) fn browsers(known: &BTreeMap<String, BTreeSet<String>>) -> String {
+    let browsers = known
+        .iter()
+        .map(|(browser, versions)| format!("{} ({})", short(browser), list(versions)));
+    joined(browsers, ", ", usize::MAX)
+}
+
+/// Lists names with "and".
+pub(super) fn both(names: impl IntoIterator<Item = impl Display>) -> String {
+    joined(names, " and ", NAME_SHOWN)
+}
+
+/// Lists sentences with semicolons.
+pub(super) fn sentences(sentences: impl IntoIterator<Item = impl Display>) -> String {
+    joined(sentences, "; ", SENTENCE_SHOWN)
+}
+
+/// Cuts a name that is too long to be shown.
+pub(super) fn short(name: &str) -> Cow<'_, str> {
+    cut(name, NAME_SHOWN)
+}
+
+fn joined(items: impl IntoIterator<Item = impl Display>, separator: &str, length: usize) -> String {
+    let mut items = items.into_iter();
+    let shown: Vec<String> = items
+        .by_ref()
+        .take(SHOWN)
+        .map(|item| cut(&item.to_string(), length).into_owned())
+        .collect();
+    match items.count() {
+        0 => shown.join(separator),
+        more => format!("{} and {more} more", shown.join(separator)),
     }
 }
 
-/// Levenshtein's distance: how many letters are added, left out or exchanged.
-fn distance(a: &str, b: &str) -> usize {
+fn cut(text: &str, length: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Levenshtein's distance: how many letters are added, left out or exchanged. None for names that nobody types by hand.
+fn distance(a: &str, b: &str) -> Option<usize> {
+    let is_long = |name: &str| name.chars().nth(DISTANCE_MAX).is_some();
+    if is_long(a) || is_long(b) {
+        return None;
+    }
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {
@@ -48,7 +106,7 @@ fn distance(a: &str, b: &str) -> usize {
         }
         row = next;
     }
-    row.last().copied().unwrap_or_default()
+    row.last().copied()
 }
 
 #[cfg(test)]

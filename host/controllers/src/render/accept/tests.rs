@@ -1,6 +1,6 @@
-use podloom_api::BrowserConfigObject;
+use podloom_api::{BrowserConfigObject, PodSettings};
 
-use super::accept;
+use super::{accept, accept_one};
 use crate::render::ConfigRef;
 use crate::render::fixtures::{config, plain_config};
 
@@ -125,4 +125,111 @@ browsers:
             ),
         ],
     );
+}
+
+#[test]
+fn a_name_that_the_api_server_would_not_let_in_serves_and_is_told() {
+    let name = "v".repeat(254);
+    let shown = "v".repeat(64);
+    let message = format!(
+        "chrome {}…: the name of version {shown}… has 254 characters, use at most 253",
+        "v".repeat(57)
+    );
+    check(
+        &[plain_config("a", 1, &[("chrome", &name)])],
+        &[("a", "InvalidTemplate", &message)],
+    );
+}
+
+#[test]
+fn a_message_has_a_limit() {
+    let versions: Vec<String> = (0..1000).map(|number| format!("v{number:03}")).collect();
+    let pairs: Vec<_> = versions
+        .iter()
+        .map(|version| ("chrome", version.as_str()))
+        .collect();
+    let all = [
+        plain_config("old", 1, &pairs),
+        plain_config("young", 2, &pairs),
+    ];
+    let refs: Vec<ConfigRef<'_>> = all.iter().map(ConfigRef::from).collect();
+    let message = accept_one(refs[1], &refs).message();
+    assert!(
+        message.ends_with("; chrome v011 is served by the older BrowserConfig old and 988 more")
+    );
+}
+
+/// A template of 40 KiB, merged into each of a thousand versions.
+#[test]
+fn what_would_take_too_long_to_merge_is_told_and_has_a_version_all_the_same() {
+    let value = "x".repeat(40 << 10);
+    let too_large = |value: &str| {
+        let versions: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        let pairs: Vec<_> = versions
+            .iter()
+            .map(|version| ("chrome", version.as_str()))
+            .collect();
+        let mut config = plain_config("a", 1, &pairs);
+        config.spec.template = Some(PodSettings {
+            working_dir: Some(value.to_owned()),
+            ..PodSettings::default()
+        });
+        config
+    };
+    let config = too_large(&value);
+    check(
+        std::slice::from_ref(&config),
+        &[(
+            "a",
+            "InvalidTemplate",
+            "the versions amount to 39 MiB once the template is merged into each, use at most 32 MiB: define fewer versions, or divide them among several BrowserConfigs",
+        )],
+    );
+    let version = |config| accept_one(ConfigRef::from(config), &[]).version;
+    assert_eq!(version(&config).len(), 16);
+    assert_ne!(
+        version(&config),
+        version(&too_large(&value.replace("xx", "yy")))
+    );
+}
+
+#[track_caller]
+fn version_of(text: &str) -> String {
+    let config = config("a", 1, text);
+    accept_one(ConfigRef::from(&config), &[]).version
+}
+
+const IN_TEMPLATE: &str = "
+template: { env: [{ name: TZ, value: UTC }] }
+browsers: { chrome: { '139.0': { image: 'example/chrome:139.0' } } }
+";
+
+#[test]
+fn hash_has_sixteen_digits_and_is_the_same_everywhere() {
+    assert_eq!(version_of(IN_TEMPLATE), "3507ac233d96916d");
+}
+
+#[test]
+fn hash_is_of_what_the_configuration_amounts_to() {
+    let in_version = "
+browsers: { chrome: { '139.0': { image: 'example/chrome:139.0', env: [{ name: TZ, value: UTC }] } } }
+";
+    assert_eq!(version_of(IN_TEMPLATE), version_of(in_version));
+}
+
+#[test]
+fn hash_changes_with_any_pod() {
+    let mut hashes: Vec<String> = [
+        ("UTC", "CET"),
+        ("139.0'", "140.0'"),
+        ("chrome:139.0", "chrome:139.1"),
+        ("{ chrome:", "{ firefox:"),
+    ]
+    .iter()
+    .map(|(from, to)| version_of(&IN_TEMPLATE.replace(from, to)))
+    .collect();
+    hashes.push(version_of(IN_TEMPLATE));
+    hashes.sort();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 5);
 }

@@ -42,6 +42,37 @@ fn absent_options_are_no_options() {
     }
 }
 
+/// A session may hold as many options as an annotation does, and the list came from whoever may create Browsers.
+#[test]
+fn variables_are_not_searched_for_among_each_other() {
+    let name = |number: usize| format!("VARIABLE_{number}");
+    let asked: serde_json::Map<_, _> = (0..20_000)
+        .map(|number| (name(number), "new".into()))
+        .collect();
+    let text = serde_json::json!({ "containers": { "browser": { "env": asked } } }).to_string();
+    let options = Options::read(&metadata(&text)).unwrap();
+    let old = (10_000..30_000).map(|number| EnvVar {
+        name: name(number),
+        value: Some("old".to_owned()),
+        value_from: None,
+    });
+    let mut container = Container {
+        name: "browser".to_owned(),
+        env: Some(old.collect()),
+        ..Container::default()
+    };
+    options.apply(&mut container);
+    let env = container.env.unwrap();
+    let count = |value: &str| {
+        let has = |variable: &&EnvVar| variable.value.as_deref() == Some(value);
+        env.iter().filter(has).count()
+    };
+    assert_eq!(
+        (env.len(), count("new"), count("old")),
+        (30_000, 20_000, 10_000)
+    );
+}
+
 #[test]
 fn null_is_empty() {
     let text = r#"{

@@ -1,4 +1,4 @@
-use super::{closest, list};
+use super::{closest, list, sentences, short};
 
 #[track_caller]
 fn check(asked: &str, expected: Option<&str>) {
@@ -27,6 +27,30 @@ fn another_name_is_not_close() {
     check("opera", None);
     check("safari", None);
     check("90", None);
+}
+
+/// The distance of two texts costs the product of their lengths, and names come from whoever may create a Browser.
+#[test]
+fn long_names_are_not_compared() {
+    let name = |length: usize, end: &str| format!("{}{end}", "a".repeat(length - 1));
+    let known = [name(64, "b")];
+    assert_eq!(closest(&name(64, "c"), &known), Some(known[0].clone()));
+    assert_eq!(closest(&name(65, "c"), &known), None);
+    assert_eq!(closest(&name(64, "c"), &[name(65, "b")]), None);
+    // Would take hours.
+    assert_eq!(closest(&name(1 << 20, "c"), &[name(1 << 20, "b")]), None);
+}
+
+#[test]
+fn what_is_long_is_cut() {
+    assert_eq!(short(&"ü".repeat(64)), "ü".repeat(64));
+    assert_eq!(short(&"ü".repeat(65)), format!("{}…", "ü".repeat(64)));
+    assert_eq!(list(["a".repeat(65)]), format!("{}…", "a".repeat(64)));
+    let long = sentences(vec!["a".repeat(1000); 1000]);
+    assert_eq!(
+        long.chars().count(),
+        12 * 513 + 11 * 2 + " and 988 more".len()
+    );
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! What a BrowserConfig amounts to, in short.
+
+use podloom_api::BrowserConfigSpec;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::merge::EffectiveConfig;
+use super::resolve::Pair;
+
+/// The hash that `status.version` publishes: 16 hex digits over all that a BrowserConfig amounts to.
+///
+/// It changes when any of its pods would, and not when something is only written elsewhere, in the version instead of the template.
+#[derive(Default)]
+pub(super) struct ConfigHash(Sha256);
+
+impl ConfigHash {
+    /// Adds a version as it is after merging.
+    pub(super) fn add(&mut self, pair: Pair<'_>, effective: &EffectiveConfig) {
+        self.0
+            .update(sorted((pair.browser, pair.version, effective)));
+    }
+
+    /// Adds everything as it is written, where merging would take too long.
+    pub(super) fn add_unmerged(&mut self, spec: &BrowserConfigSpec) {
+        self.0.update(sorted(spec));
+    }
+
+    pub(super) fn finish(self) -> String {
+        let digest = self.0.finalize();
+        digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+/// A value as JSON whose fields are in order of their names.
+fn sorted(value: impl Serialize) -> String {
+    serde_json::json!(value).to_string()
+}

@@ -1,0 +1,37 @@
+//! How much work a BrowserConfig is.
+
+use std::io;
+
+use podloom_api::{BrowserConfigSpec, Versions};
+use serde::Serialize;
+
+/// Returns how many bytes a BrowserConfig has once each version is merged over the template.
+///
+/// Accepting it takes time in proportion, and a manifest of 1 MiB may well amount to gigabytes.
+pub fn merged_size(spec: &BrowserConfigSpec) -> usize {
+    let versions = spec.browsers.values().map(Versions::len).sum();
+    size(&spec.template)
+        .saturating_mul(versions)
+        .saturating_add(size(&spec.browsers))
+}
+
+/// How many bytes of JSON a value has.
+fn size(value: &impl Serialize) -> usize {
+    let mut bytes = Count(0);
+    // Nothing fails: counting does not, and neither do maps with texts as keys.
+    let _ = serde_json::to_writer(&mut bytes, value);
+    bytes.0
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
