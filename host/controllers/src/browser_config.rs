@@ -11,9 +11,14 @@ use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
 
 use self::plan::{World, plan};
 use crate::act::{Action, Actor, Fact};
+use crate::aside::aside;
 use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
 use crate::readable::Readable;
+use crate::render::merged_size;
+
+/// How many bytes a BrowserConfig may amount to for its plan to be made at once, in a few milliseconds.
+const LIGHT: usize = 128 << 10;
 
 /// What the controller of BrowserConfigs needs besides the context of all.
 pub(crate) struct BrowserConfigController {
@@ -39,8 +44,18 @@ impl Reconcile for BrowserConfigController {
                 .as_ref()
                 .is_ok_and(|other| other.metadata.namespace.as_deref() == namespace)
         });
-        let world = World { config, all: &all };
-        if let Some(action) = plan(&world, Timestamp::now()) {
+        let now = Timestamp::now();
+        let planned = if merged_size(&config.spec) > LIGHT {
+            let config = config.clone();
+            aside(move || {
+                let (config, all) = (&config, &*all);
+                plan(&World { config, all }, now)
+            })
+            .await
+        } else {
+            plan(&World { config, all: &all }, now)
+        };
+        if let Some(action) = planned {
             self.act(ctx, config, action).await?;
         }
         Ok(Next::Resync)

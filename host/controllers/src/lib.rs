@@ -5,6 +5,7 @@
 
 pub mod access;
 mod act;
+mod aside;
 mod backoff;
 mod browser;
 mod browser_config;

@@ -17,6 +17,7 @@ use super::memory::{Cached, Memory, Unseen};
 use super::plan::{Plan, Then, plan};
 use super::world::{Learned, World};
 use crate::act::{Action, Actor, Fact};
+use crate::aside::aside;
 use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
 use crate::events::{Notice, appended};
@@ -24,9 +25,12 @@ use crate::live::{read_all, read_object, read_pod};
 use crate::mutator::{PodRequest, Refusal};
 use crate::pod::SeenPod;
 use crate::readable::{Answered, Readable};
+use crate::run::Timeouts;
 
 /// More steps than any way through the life cycle has.
 const STEPS: usize = 10;
+/// How many versions are looked through at once, in a millisecond or two.
+const LIGHT: usize = 4096;
 /// How often a pod is read that the watch does not show, as one without our label.
 const UNWATCHED: Duration = Duration::from_secs(5);
 
@@ -73,7 +77,7 @@ impl Reconcile for BrowserController {
                 action,
                 notice,
                 then,
-            } = plan(&world, &ctx.timeouts, now);
+            } = decide(&world, &ctx.timeouts, now).await;
             let Some(action) = action else {
                 return self.rest(&world, then, now);
             };
@@ -306,6 +310,21 @@ impl BrowserController {
             namespace,
         }
     }
+}
+
+/// Makes the plan, aside if it has to look through many versions.
+async fn decide(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
+    let versions: usize = world.configs.iter().map(|config| versions(config)).sum();
+    if world.pod.is_some() || versions <= LIGHT {
+        return plan(world, timeouts, now);
+    }
+    let (world, timeouts) = (world.clone(), timeouts.clone());
+    aside(move || plan(&world, &timeouts, now)).await
+}
+
+fn versions(config: &Readable<BrowserConfigObject>) -> usize {
+    let browsers = config.0.as_ref().ok().map(|config| &config.spec.browsers);
+    browsers.into_iter().flatten().map(|(_, of)| of.len()).sum()
 }
 
 /// Appends what plugins said about a pod that was created.
