@@ -86,6 +86,35 @@ fn one_file_holds_browsers_and_their_configuration_in_any_order() {
 }
 
 #[test]
+fn a_browser_that_asks_for_more_than_is_allowed_fails() {
+    blackbox("configuration-session-options", async |scene| {
+        let spec = "{ browsers: { chrome: { '1': { image: 'example.com/chrome:1' } } }, \
+                    sessionOptions: { labels: [team], env: { browser: [LANG, APP_*] } } }";
+        scene.config("limited", spec).await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        let asking = |name: &str, value: &str| {
+            let options = json!({ "containers": { "browser": { "env": { name: value } } } });
+            json!({ "annotations": { "selenosis.io/options": options.to_string() } })
+        };
+        scene
+            .browser_with("modest", "1", asking("APP_MODE", "test"))
+            .await;
+        scene
+            .browser_with("greedy", "1", asking("LD_PRELOAD", "/tmp/secret.so"))
+            .await;
+        seen.until_is("modest", "runs", runs).await;
+        assert_eq!(
+            seen.until_gone("greedy").await,
+            [
+                "Failed InvalidSelenosisOptions: annotation selenosis.io/options: containers.browser.env asks for LD_PRELOAD, but sessionOptions of BrowserConfig limited allow only LANG, APP_* there",
+                "gone"
+            ]
+        );
+        assert!(pods.of("greedy").is_empty(), "no pod was ever made");
+    });
+}
+
+#[test]
 fn a_browser_asks_for_what_it_wants_on_top() {
     blackbox("configuration-options", async |scene| {
         scene.behaviours().await;

@@ -61,6 +61,30 @@ pub struct BrowserConfigSpec {
     /// A Browser finds its entry by the exact names first, then without regard to case; two names must differ in more than case.
     #[schemars(transform = schema::browsers)]
     pub browsers: BTreeMap<String, Versions>,
+
+    /// Limit what a Browser may ask for in its annotation selenosis.io/options. Without this field it may ask for everything.
+    /// What is listed nowhere is then refused: the Browser fails with the reason InvalidSelenosisOptions, and the message names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_options: Option<SessionOptions>,
+}
+
+/// What a Browser may ask for in its annotation `selenosis.io/options`; what is listed nowhere is refused.
+///
+/// In a pattern, `*` stands for any characters.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionOptions {
+    /// Allow labels of the pod, by patterns of their keys such as team or example.com/*. Defaults to none.
+    /// Plugins, network policies and services choose pods by their labels, so allow no label that they look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::patterns)]
+    pub labels: Option<Vec<String>>,
+
+    /// Allow environment variables by container, by patterns of their names such as LANG or APP_*. Defaults to none.
+    /// Some variables choose what a container runs, LD_PRELOAD for one, so allow no pattern that matches those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::patterns_by_container)]
+    pub env: Option<BTreeMap<String, Vec<String>>>,
 }
 
 /// Whether the configuration serves, and which one it is; published by the operator alone.

@@ -52,7 +52,8 @@ pub use browser::{
     Phase, PluginMutation,
 };
 pub use browser_config::{
-    BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, Versions,
+    BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, SessionOptions,
+    Versions,
 };
 pub use crds::crds;
 pub use group::{Kind, SelenosisApi, UnknownSelenosisApi};

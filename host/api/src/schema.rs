@@ -66,6 +66,29 @@ pub(crate) fn browsers(schema: &mut Schema) {
     );
 }
 
+/// How many patterns a list of what is allowed may have: each is held against each option of a session.
+const PATTERNS_MAX: usize = 128;
+
+/// How many characters a pattern may have: a label's key has at most a domain of 253, a slash and a name of 63.
+const PATTERN_MAX: usize = 317;
+
+/// Asks for a list of patterns, none of them empty.
+pub(crate) fn patterns(schema: &mut Schema) {
+    schema.insert("maxItems".to_owned(), PATTERNS_MAX.into());
+    if let Some(items) = schema.get_mut("items") {
+        items["minLength"] = 1.into();
+        items["maxLength"] = PATTERN_MAX.into();
+    }
+}
+
+/// Asks for such a list for each container.
+pub(crate) fn patterns_by_container(schema: &mut Schema) {
+    let lists = schema.get_mut("additionalProperties");
+    if let Some(lists) = lists.and_then(|lists| <&mut Schema>::try_from(lists).ok()) {
+        patterns(lists);
+    }
+}
+
 /// Bounds every list and every map: what a spec costs to read, merge and compare grows with them.
 pub(crate) fn bounded(schema: &mut Schema) {
     transform_subschemas(&mut RecursiveTransform(bound), schema);

@@ -28,7 +28,7 @@ fn merge_render(criterion: &mut Criterion) {
             SelenosisApi::Seed,
             &browser.metadata,
             &browser.spec,
-            &resolved.effective,
+            &resolved,
         )
         .expect("the options can be read")
     };

@@ -104,7 +104,7 @@ pub(super) fn render(
     let api = SelenosisApi::recognize(&document.api_version, &document.kind)
         .map(|(api, _)| api)
         .unwrap_or_default();
-    let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved.effective)
+    let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved)
         .map_err(|error| unrendered(document, &error))?;
     let pod = serde_json::to_value(pod)
         .map_err(|error| document.refuse(&[], format!("the pod is no JSON: {error}")))?;

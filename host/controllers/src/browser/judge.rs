@@ -100,12 +100,7 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
         }
     };
     let browser = &world.browser;
-    match render_pod(
-        world.api,
-        &browser.metadata,
-        &browser.spec,
-        &resolved.effective,
-    ) {
+    match render_pod(world.api, &browser.metadata, &browser.spec, &resolved) {
         Ok(pod) => Verdict::Create(Box::new(pod)),
         Err(error) => failed(error.reason(), error.to_string(), error.reason()),
     }

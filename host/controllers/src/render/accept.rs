@@ -92,6 +92,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
         let pairs = Vec::new();
         return (vec![Problem { pairs, text }], hash.finish());
     }
+    hash.add_session_options(spec.session_options.as_ref());
     let template = spec.template.as_ref();
     let browsers = Twins::new("browsers", &spec.browsers);
     for (browser, versions) in &spec.browsers {

@@ -1,6 +1,6 @@
 //! What a BrowserConfig amounts to, in short.
 
-use podloom_api::BrowserConfigSpec;
+use podloom_api::{BrowserConfigSpec, SessionOptions};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +18,13 @@ impl ConfigHash {
     pub(super) fn add(&mut self, pair: Pair<'_>, effective: &EffectiveConfig) {
         self.0
             .update(sorted((pair.browser, pair.version, effective)));
+    }
+
+    /// Adds what sessions may ask for, if that is limited.
+    pub(super) fn add_session_options(&mut self, allowed: Option<&SessionOptions>) {
+        if let Some(allowed) = allowed {
+            self.0.update(sorted(allowed));
+        }
     }
 
     /// Adds everything as it is written, where merging would take too long.

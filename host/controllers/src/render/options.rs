@@ -12,6 +12,7 @@ use podloom_api::names;
 use serde_json::{Map, Value};
 
 use super::check::{is_env_name, is_qualified_name};
+use super::resolve::Resolved;
 use super::similar;
 
 /// What is wrong with the annotation, and where; values are left out, since they may be secrets.
@@ -48,6 +49,21 @@ pub enum OptionsError {
         key: String,
         /// What it should name.
         what: &'static str,
+    },
+    /// The BrowserConfig does not allow it.
+    #[error(
+        "annotation {}: {path} asks for {key}, but sessionOptions of BrowserConfig {config} allow {allowed} there",
+        names::annotation::OPTIONS
+    )]
+    NotAllowed {
+        /// Where it is asked for.
+        path: String,
+        /// The label or the variable.
+        key: String,
+        /// The name of the BrowserConfig.
+        config: String,
+        /// What may be asked for there.
+        allowed: String,
     },
 }
 
@@ -94,6 +110,29 @@ impl Options {
         Ok(options)
     }
 
+    /// Returns an error for the first label or variable that is asked for and not allowed.
+    ///
+    /// What is asked for a container that the pod does not have comes to nothing, so it is allowed.
+    pub(super) fn check(&self, resolved: &Resolved<'_>) -> Result<(), OptionsError> {
+        let Some(allowed) = resolved.session_options else {
+            return Ok(());
+        };
+        let config = resolved.config;
+        let labels = allowed.labels.as_deref().unwrap_or_default();
+        check_keys("labels", &self.labels, labels, config)?;
+        let settings = &resolved.effective.settings;
+        let containers = settings.init_containers.iter().chain(&settings.sidecars);
+        let others = containers.flatten().map(|container| &*container.name);
+        for container in std::iter::once(names::container::BROWSER).chain(others) {
+            if let Some(env) = self.env.get(container) {
+                let path = format!("containers.{container}.env");
+                let names = allowed.env.as_ref().and_then(|env| env.get(container));
+                check_keys(&path, env, names.map_or(&[], Vec::as_slice), config)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Sets a container's variables: by name where it has them, else at the end in the order of their names.
     pub(super) fn apply(&self, container: &mut Container) {
         let Some(wanted) = self.env.get(&container.name).filter(|env| !env.is_empty()) else {
@@ -106,8 +145,55 @@ impl Options {
                 *known = variable(name, value);
             }
         }
-        env.extend(wanted.into_iter().map(|(name, value)| variable(name, value)));
+        env.extend(
+            wanted
+                .into_iter()
+                .map(|(name, value)| variable(name, value)),
+        );
     }
+}
+
+fn check_keys(
+    path: &str,
+    asked: &BTreeMap<String, String>,
+    patterns: &[String],
+    config: &str,
+) -> Result<(), OptionsError> {
+    let refused = asked
+        .keys()
+        .find(|key| !patterns.iter().any(|pattern| matches(pattern, key)));
+    let Some(key) = refused else {
+        return Ok(());
+    };
+    Err(OptionsError::NotAllowed {
+        path: path.to_owned(),
+        key: similar::short(key).into_owned(),
+        config: config.to_owned(),
+        allowed: match patterns {
+            [] => "nothing".to_owned(),
+            patterns => format!("only {}", similar::list(patterns)),
+        },
+    })
+}
+
+/// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the
+/// parts after it, so nothing is tried twice.
+fn matches(pattern: &str, key: &str) -> bool {
+    let Some((prefix, rest)) = pattern.split_once('*') else {
+        return pattern == key;
+    };
+    let Some(mut key) = key.strip_prefix(prefix) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let suffix = parts.pop().unwrap_or_default();
+    for part in parts {
+        match key.split_once(part) {
+            Some((_, after)) => key = after,
+            None => return false,
+        }
+    }
+    key.ends_with(suffix)
 }
 
 fn variable(name: &str, value: &str) -> EnvVar {

@@ -11,6 +11,7 @@ use podloom_api::{
 
 use super::merge::EffectiveConfig;
 use super::options::{Options, OptionsError};
+use super::resolve::Resolved;
 
 /// Annotations that are about the Browser alone, or that only the host may write once the chain has run.
 const NEVER_COPIED: [&str; 4] = [
@@ -23,7 +24,7 @@ const NEVER_COPIED: [&str; 4] = [
 /// Why no pod can be made although there is a configuration: the Browser itself asks for something impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The session's options cannot be read.
+    /// The session's options cannot be read, or ask for more than is allowed.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The Browser has no name, as only a file can.
@@ -49,10 +50,12 @@ pub fn render_pod(
     api: SelenosisApi,
     metadata: &ObjectMeta,
     browser: &BrowserSpec,
-    config: &EffectiveConfig,
+    resolved: &Resolved<'_>,
 ) -> Result<Pod, RenderError> {
     let name = metadata.name.as_deref().ok_or(RenderError::Unnamed)?;
     let options = Options::read(metadata)?;
+    options.check(resolved)?;
+    let config = &resolved.effective;
     Ok(Pod {
         metadata: ObjectMeta {
             name: metadata.name.clone(),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use podloom_api::{BrowserConfigObject, BrowserConfigSpec, BrowserSpec, VersionConfig, names};
+use podloom_api::{
+    BrowserConfigObject, BrowserConfigSpec, BrowserSpec, SessionOptions, VersionConfig, names,
+};
 
 use super::check::{Twins, problems};
 use super::merge::{EffectiveConfig, merge};
@@ -37,6 +39,8 @@ pub struct Resolved<'a> {
     pub pair: Pair<'a>,
     /// The version merged over the template, and checked.
     pub effective: EffectiveConfig,
+    /// What a session may ask for on top; none means everything.
+    pub session_options: Option<&'a SessionOptions>,
 }
 
 /// Why no pod can be made for a Browser, beginning with the words that clients look for.
@@ -46,7 +50,10 @@ pub enum ResolveError {
     #[error("Browser configuration not found: {0}")]
     NotFound(Missing),
     /// One does, but no pod could be made of it.
-    #[error("Browser configuration {config} is invalid: {}", similar::sentences(problems))]
+    #[error(
+        "Browser configuration {config} is invalid: {}",
+        similar::sentences(problems)
+    )]
     Invalid {
         /// The name of the BrowserConfig.
         config: String,
@@ -123,6 +130,7 @@ pub fn resolve<'a>(
             config: entry.config.name(),
             pair: entry.pair,
             effective,
+            session_options: entry.config.spec.session_options.as_ref(),
         });
     }
     Err(ResolveError::Invalid {

@@ -13,7 +13,7 @@ fn outcome(objects: &Objects, browser: &BrowserObject) -> Result<Pod, String> {
     assert_eq!(kind, Kind::Browser);
     let resolved = resolve(&objects.config_refs(), &browser.spec)
         .map_err(|error| format!("{}: {error}", error.reason()))?;
-    render_pod(api, &browser.metadata, &browser.spec, &resolved.effective)
+    render_pod(api, &browser.metadata, &browser.spec, &resolved)
         .map_err(|error| format!("{}: {error}", error.reason()))
 }
 

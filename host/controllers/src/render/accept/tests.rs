@@ -218,6 +218,18 @@ browsers: { chrome: { '139.0': { image: 'example/chrome:139.0', env: [{ name: TZ
 }
 
 #[test]
+fn hash_changes_with_what_sessions_may_ask_for() {
+    let limited = |options: &str| version_of(&format!("{IN_TEMPLATE}sessionOptions: {options}"));
+    let hashes = [
+        version_of(IN_TEMPLATE),
+        limited("{}"),
+        limited("{ labels: [team] }"),
+    ];
+    assert_ne!(hashes[0], hashes[1]);
+    assert_ne!(hashes[1], hashes[2]);
+}
+
+#[test]
 fn hash_changes_with_any_pod() {
     let mut hashes: Vec<String> = [
         ("UTC", "CET"),

@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use podloom_api::names;
 
-use super::Options;
+use super::{Options, matches};
 
 fn metadata(text: &str) -> ObjectMeta {
     ObjectMeta {
@@ -40,6 +40,24 @@ fn absent_options_are_no_options() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_star_stands_for_any_characters() {
+    let check = |pattern: &str, key: &str, expected: bool| {
+        assert_eq!(matches(pattern, key), expected, "{pattern} {key}");
+    };
+    check("LANG", "LANG", true);
+    check("LANG", "LANGUAGE", false);
+    check("APP_*", "APP_", true);
+    check("APP_*", "MY_APP_A", false);
+    check("*_TIMEOUT", "IDLE_TIMEOUT", true);
+    check("*_TIMEOUT", "IDLE_TIMEOUTS", false);
+    check("*", "", true);
+    check("a*b*c", "axbxc", true);
+    check("a*b*c", "acb", false);
+    check("a*a", "a", false);
+    check("a**b", "ab", true);
 }
 
 /// A session may hold as many options as an annotation does, and the list came from whoever may create Browsers.
