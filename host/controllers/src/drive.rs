@@ -1,5 +1,7 @@
 //! What drives every controller: passes that are counted, bounded and waited for, whatever becomes of one of them.
 
+mod pulse;
+mod queue;
 mod watch;
 
 use std::any::Any;
@@ -31,7 +33,9 @@ use crate::mutator::PodMutator;
 use crate::readable::Readable;
 use crate::run::Timeouts;
 
-pub(crate) use watch::{telling_lists, watch};
+pub(crate) use pulse::Pulses;
+pub(crate) use queue::Queue;
+pub(crate) use watch::{telling_lists, watch, watched, watching};
 
 /// How long a pass may take; more than any honest one does, with every request at the end of its patience twice.
 const PASS: Duration = Duration::from_mins(2);
@@ -94,6 +98,7 @@ pub(crate) struct Driven<C: Reconcile> {
     /// Resolves when every cache that a pass reads is filled.
     pub(crate) caches: Shared<BoxFuture<'static, ()>>,
     pub(crate) backoff: Backoff,
+    pub(crate) queue: Queue,
 }
 
 /// Runs a controller to its end, which `stop` asks for.
@@ -104,7 +109,7 @@ pub(crate) async fn drive<C: Reconcile>(
 ) where
     Readable<C::Object>: DeserializeOwned,
 {
-    let name = driven.name;
+    let (name, queue) = (driven.name, driven.queue.clone());
     let caches = driven.caches.clone();
     let at_work = Arc::new((driven, stop));
     let passes = controller.run(
@@ -122,7 +127,7 @@ pub(crate) async fn drive<C: Reconcile>(
         at_work,
     );
     tokio::select! {
-        () = drain(name, passes) => {}
+        () = drain(name, queue, passes) => {}
         // In an empty cluster there is no pass that would wait for the caches, and they would be awaited for ever.
         () = caches.then(|()| future::pending()) => {}
     }
@@ -131,7 +136,12 @@ pub(crate) async fn drive<C: Reconcile>(
 impl<C: Reconcile> Driven<C> {
     /// Makes one pass, unless the object still waits after a failure, and returns when to make the next.
     async fn pass(&self, object: &Readable<C::Object>) -> Action {
-        if let Some(rest) = self.backoff.rest(object.meta()) {
+        let metadata = object.meta();
+        self.queue.taken(
+            metadata.namespace.as_deref(),
+            metadata.name.as_deref().unwrap_or_default(),
+        );
+        if let Some(rest) = self.backoff.rest(metadata) {
             return Action::requeue(rest);
         }
         let begun = Instant::now();
@@ -143,7 +153,7 @@ impl<C: Reconcile> Driven<C> {
             Err(error) => return Action::requeue(self.failed(object, &error)),
         };
         if next != Next::CatchUp {
-            self.backoff.succeeded(object.meta());
+            self.backoff.succeeded(metadata);
         }
         let resync = jittered(self.ctx.timeouts.resync);
         match next {
@@ -246,7 +256,7 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Takes what comes of the passes. Errors of watches were logged where they arose, and those of passes are no errors here.
-async fn drain<K, S>(name: &'static str, passes: S)
+async fn drain<K, S>(name: &'static str, queue: Queue, passes: S)
 where
     K: Resource,
     K::DynamicType: Debug,
@@ -257,6 +267,7 @@ where
         match done {
             Ok(_) | Err(controller::Error::QueueError(_)) => {}
             Err(controller::Error::ObjectNotFound(id)) => {
+                queue.taken(id.namespace.as_deref(), &id.name);
                 tracing::debug!(controller = name, object = %id, "gone before its turn");
             }
             Err(error) => tracing::warn!(

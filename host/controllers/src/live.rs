@@ -85,7 +85,7 @@ where
 }
 
 /// What changes when something changes that a plan looks at.
-fn edition(metadata: &ObjectMeta) -> (Option<&str>, Option<i64>, bool) {
+pub(crate) fn edition(metadata: &ObjectMeta) -> (Option<&str>, Option<i64>, bool) {
     (
         metadata.uid.as_deref(),
         metadata.generation,

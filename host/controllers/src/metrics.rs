@@ -12,11 +12,12 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::browser::BrowserMetrics;
+use crate::drive::{Pulses, Queue};
 use crate::readable::Readable;
 
 /// From a tenth of a millisecond to about half a minute, doubling.
@@ -32,6 +33,8 @@ pub struct ControllerMetrics {
     total: Family<Reconcile, Counter>,
     errors: Family<Failure, Counter>,
     watch_errors: Family<Watch, Counter>,
+    queues: Family<Controller, Gauge>,
+    pub(crate) pulses: Pulses,
     phases: Phases,
     /// Events on objects of the cluster.
     pub events: EventMetrics,
@@ -72,6 +75,8 @@ impl ControllerMetrics {
             total: Family::default(),
             errors: Family::default(),
             watch_errors: Family::default(),
+            queues: Family::default(),
+            pulses: Pulses::default(),
             phases: Phases::default(),
             events: EventMetrics::register(registry),
             browsers: BrowserMetrics::register(registry),
@@ -93,6 +98,12 @@ impl ControllerMetrics {
             "Watches that broke and were begun anew",
             metrics.watch_errors.clone(),
         );
+        registry.register(
+            "reconcile_queue_depth",
+            "Objects that were woken and whose pass has not begun",
+            metrics.queues.clone(),
+        );
+        registry.register_collector(Box::new(metrics.pulses.clone()));
         registry.register_collector(Box::new(metrics.phases.clone()));
         metrics
     }
@@ -119,6 +130,11 @@ impl ControllerMetrics {
             let failure = Failure { controller, reason };
             self.errors.get_or_create(&failure).inc();
         }
+    }
+
+    /// Returns a queue that is counted as the controller's.
+    pub(crate) fn queue(&self, controller: &'static str) -> Queue {
+        Queue::new(self.queues.get_or_create_owned(&Controller { controller }))
     }
 
     /// Counts a watch that broke.

@@ -8,11 +8,12 @@ use kube::runtime::Controller;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::{BrowserObject, Kind, SelenosisApi, names};
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Driven, Next, Reconcile, drive, telling_lists};
+use super::{Context, Driven, Next, Queue, Reconcile, drive, telling_lists};
 use crate::backoff::Backoff;
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context};
@@ -105,6 +106,7 @@ async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
         controller: NeverReached,
         caches: future::pending().boxed().shared(),
         backoff: Backoff::new(),
+        queue: Queue::new(Gauge::default()),
     };
     let mut driving = std::pin::pin!(drive(controller, driven, stop.clone()));
     let begun = timeout(Duration::from_secs(1), driving.as_mut()).await;
@@ -129,6 +131,7 @@ async fn check_unreadable(metadata: &serde_json::Value, expected: &[&str]) {
         controller: NeverReached,
         caches: future::ready(()).boxed().shared(),
         backoff: Backoff::new(),
+        queue: Queue::new(Gauge::default()),
     };
     driven.pass(&object).await;
     assert_eq!(requests.made(), expected);

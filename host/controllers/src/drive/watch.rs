@@ -14,6 +14,14 @@ use serde::de::DeserializeOwned;
 
 use crate::backoff::watch_backoff;
 
+/// How many seconds a watch lasts. kube takes one that is silent for five more to be dead.
+///
+/// Shortly before its end the API server sends the version that a watch has come to, so the next one goes on from there and lists
+/// nothing.
+const WATCH: u32 = 40;
+/// How many objects a page of a list has.
+const PAGE: u32 = 100;
+
 /// Watches a kind into a cache, and returns the events too. `prune` drops what nobody reads before it is kept.
 pub(crate) fn watch<K>(
     api: Api<K>,
@@ -31,14 +39,31 @@ where
 {
     let writer = Writer::new(dyntype);
     let reader = writer.as_reader();
-    let stream = watcher(api, config)
+    (reader, watched(api, config, prune, broke).reflect(writer))
+}
+
+/// Watches a kind and returns its events, for a cache that the caller keeps.
+pub(crate) fn watched<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    prune: impl FnMut(&mut K) + Send + 'static,
+    broke: impl Fn(&watcher::Error) + Send + 'static,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    watcher(api, config)
         .backoff(watch_backoff())
         .modify(prune)
-        .reflect(writer)
         .inspect_err(broke)
         // Told, and waited for here; to the controller an error would mean to hold back all of its other streams too.
-        .filter(|event| future::ready(event.is_ok()));
-    (reader, stream)
+        .filter(|event| future::ready(event.is_ok()))
+}
+
+/// How every watch is made: it ends often, so that one whose connection died without a word is noticed, and it lists in pages, so
+/// that starting with many objects takes little memory.
+pub(crate) fn watching() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE).timeout(WATCH)
 }
 
 /// Tells whenever a watch has listed everything, as it does anew when it was broken for too long.

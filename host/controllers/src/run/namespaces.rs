@@ -9,7 +9,6 @@ use kube::Api;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::Store;
-use kube::runtime::watcher;
 
 use tokio::time::sleep;
 
@@ -35,9 +34,10 @@ pub(super) async fn watch(
     }
     let awaited = readiness.await_cache("namespaces".to_owned());
     let metrics = ctx.metrics.clone();
+    let client = metrics.pulses.client(&ctx.client, "Namespace");
     let (store, events) = drive::watch(
-        Api::<PartialObjectMeta<Namespace>>::all(ctx.client.clone()),
-        watcher::Config::default(),
+        Api::<PartialObjectMeta<Namespace>>::all(client),
+        drive::watching(),
         (),
         |namespace| namespace.metadata.managed_fields = None,
         move |error| {

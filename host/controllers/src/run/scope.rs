@@ -1,6 +1,7 @@
 //! The controllers of one namespace, or of all.
 
 mod browsers;
+mod changes;
 mod configs;
 
 use std::hash::Hash;
@@ -11,8 +12,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ApiResource, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
-use kube::{Api, Resource};
-use podloom_api::{BrowserConfigObject, BrowserObject};
+use kube::{Api, Client, Resource};
+use podloom_api::{BrowserConfigObject, BrowserObject, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::{Readiness, Setup};
@@ -34,22 +35,28 @@ pub(super) struct Scope {
 
 /// Runs both controllers of a scope until they are stopped. Their caches are awaited from this call on, not from its first poll.
 pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
-    let browsers = browsers::run(scope, setup);
-    let configs = configs::run(scope, setup);
+    let watch = configs::watch(scope, setup);
+    let browsers = browsers::run(scope, setup, watch.cache.clone(), watch.of_browsers);
+    let configs = configs::run(scope, setup, watch.cache, watch.own);
     future::join(browsers, configs).map(drop)
 }
 
 impl Scope {
-    /// The objects of a kind of ours in this scope.
-    fn api<K>(&self, resource: &ApiResource) -> Api<K>
+    /// The objects of a kind of ours in this scope, for one watch.
+    fn api<K>(&self, resource: &ApiResource, kind: Kind) -> Api<K>
     where
         K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
     {
-        let client = self.ctx.client.clone();
+        let client = self.watching(kind.name());
         match &self.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),
         }
+    }
+
+    /// A client for one watch.
+    fn watching(&self, kind: &'static str) -> Client {
+        self.ctx.metrics.pulses.client(&self.ctx.client, kind)
     }
 
     /// Tells that a watch broke, here and nowhere else; it is begun anew after a while.
@@ -85,11 +92,6 @@ impl Scope {
             drop(awaited);
         }
     }
-}
-
-/// A page of a list is 100 objects, so that starting with many takes little memory.
-fn watching() -> watcher::Config {
-    watcher::Config::default().page_size(100)
 }
 
 fn drop_managed_fields<K: Resource>(object: &mut K) {

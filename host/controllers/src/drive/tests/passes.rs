@@ -9,12 +9,13 @@ use kube::runtime::Controller;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::{BrowserObject, Kind, SelenosisApi, names};
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::drive::{Context, Driven, Next, Reconcile, drive};
+use crate::drive::{Context, Driven, Next, Queue, Reconcile, drive};
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context, status};
 use crate::readable::Readable;
@@ -122,6 +123,7 @@ fn work(lasts: Duration, pass: Pass) -> (Work, impl Future<Output = ()>) {
         controller: scripted,
         caches: future::ready(()).boxed().shared(),
         backoff: Backoff::new(),
+        queue: Queue::new(Gauge::default()),
     };
     (
         Work { passes, events },

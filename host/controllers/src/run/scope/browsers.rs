@@ -1,7 +1,8 @@
 //! Browsers, woken by themselves, their pods and the BrowserConfigs of their namespace.
 
 use futures::channel::mpsc;
-use futures::{FutureExt, Stream, TryStreamExt, future};
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future, stream};
 use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::utils::WatchStreamExt;
@@ -10,18 +11,24 @@ use kube::{Api, Resource};
 use podloom_api::{BrowserObject, Kind, Phase, names};
 
 use super::super::{BROWSER, Setup};
-use super::{Browsers, Configs, Scope, drop_managed_fields, watching};
+use super::changes::Place;
+use super::{Browsers, Scope, configs, drop_managed_fields};
 use crate::backoff::Backoff;
 use crate::browser::{BrowserController, Memory};
-use crate::drive::{Driven, drive, telling_lists, watch};
+use crate::drive::{Driven, drive, telling_lists, watch, watching};
 use crate::pod::SeenPod;
 
 /// Runs the controller until it is stopped.
-pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
+pub(super) fn run(
+    scope: &Scope,
+    setup: &Setup,
+    configs: configs::Cache,
+    changes: BoxStream<'static, Place>,
+) -> impl Future<Output = ()> + Send + use<> {
     let resource = setup.api.resource(Kind::Browser);
     let config_resource = setup.api.resource(Kind::BrowserConfig);
     let (browsers, browser_events) = watch(
-        scope.api::<Browsers>(&resource),
+        scope.api::<Browsers>(&resource, Kind::Browser),
         watching(),
         resource.clone(),
         drop_managed_fields,
@@ -34,32 +41,31 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
         SeenPod::prune,
         scope.broke("Pod"),
     );
-    let (configs, config_events) = watch(
-        scope.api::<Configs>(&config_resource),
-        watching(),
-        config_resource.clone(),
-        drop_managed_fields,
-        scope.broke("BrowserConfig"),
-    );
     let caches = future::join3(
         scope.filled(&browsers, "Browsers"),
         scope.filled(&pods, "Pods"),
-        scope.filled(&configs, "BrowserConfigs"),
+        configs.filled,
     );
     let counted = scope.ctx.metrics.count_browsers(browsers.clone());
+    let queue = scope.ctx.metrics.queue(BROWSER);
     let (listed, lists) = mpsc::channel(1);
-    let (waiting, of_config) = (browsers.clone(), resource.clone());
     let browser_events = telling_lists(browser_events, listed.clone()).applied_objects();
     let memory = Memory::default();
-    let controller = Controller::for_stream_with(browser_events, browsers, resource.clone())
+    let pod_events = telling_lists(remembered(pod_events, &memory), listed);
+    let (of_pods, owner) = (queue.clone(), resource.clone());
+    let own = queue.counted_objects(browser_events);
+    let lists = queue.counted_lists(lists, browsers.clone());
+    let (beside, of_place) = (browsers.clone(), resource.clone());
+    let waiting =
+        changes.flat_map(move |place| stream::iter(waiting_in(&beside, &place, &of_place)));
+    let waiting = queue.counted(waiting);
+    let controller = Controller::for_stream_with(own, browsers, resource.clone())
         .with_config(Config::default().concurrency(setup.concurrency))
-        .owns_stream(telling_lists(remembered(pod_events, &memory), listed).touched_objects())
+        .watches_stream(pod_events.touched_objects(), move |pod| {
+            owner_of(&pod, &owner).inspect(|browser| of_pods.woken_ref(browser))
+        })
         .reconcile_all_on(lists)
-        .watches_stream_with(
-            config_events.touched_objects(),
-            move |config| waiting_for(&waiting, &config, &of_config),
-            config_resource.clone(),
-        )
+        .reconcile_on(waiting)
         .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER,
@@ -69,13 +75,14 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
             api: setup.api,
             resource,
             config_resource,
-            configs,
+            configs: configs.store,
             pods,
             namespaces: scope.namespaces.clone(),
             memory,
         },
         caches: caches.map(drop).boxed().shared(),
         backoff: Backoff::new(),
+        queue,
     };
     // Its Browsers are counted while it runs, and no longer, however it ends.
     drive(controller, driven, scope.stop.clone()).map(move |()| drop(counted))
@@ -83,7 +90,7 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
 
 impl Scope {
     fn pods(&self) -> Api<SeenPod> {
-        let client = self.ctx.client.clone();
+        let client = self.watching("Pod");
         match &self.namespace {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
@@ -108,20 +115,28 @@ where
     })
 }
 
-/// The Browsers of a BrowserConfig's namespace that have no pod yet.
-fn waiting_for(
+/// The Browser that owns a pod, if one does.
+fn owner_of(pod: &SeenPod, resource: &ApiResource) -> Option<ObjectRef<Browsers>> {
+    let namespace = pod.metadata.namespace.as_deref();
+    let owners = pod.metadata.owner_references.iter().flatten();
+    owners
+        .filter(|owner| owner.controller == Some(true))
+        .find_map(|owner| ObjectRef::from_owner_ref(namespace, owner, resource.clone()))
+}
+
+/// The Browsers of a place that have no pod yet.
+fn waiting_in(
     browsers: &Store<Browsers>,
-    config: &Configs,
+    place: &Place,
     resource: &ApiResource,
 ) -> Vec<ObjectRef<Browsers>> {
-    let namespace = config.meta().namespace.as_deref();
     let waits = |browser: &BrowserObject| {
         let status = browser.status.as_ref();
         let ended = |phase| matches!(phase, Phase::Failed | Phase::Succeeded);
         status.is_none_or(|status| status.pod_uid.is_none() && !status.phase.is_some_and(ended))
     };
     let waiting = browsers.state_filter(|browser| {
-        browser.meta().namespace.as_deref() == namespace && browser.0.as_ref().is_ok_and(waits)
+        place.includes(browser.meta().namespace.as_deref()) && browser.0.as_ref().is_ok_and(waits)
     });
     waiting
         .iter()

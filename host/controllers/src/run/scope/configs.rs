@@ -1,70 +1,163 @@
-//! BrowserConfigs, woken by themselves and those beside them, since the older of two serves what both define.
+//! BrowserConfigs, watched once for both controllers, and their own controller.
+//!
+//! Each is woken by itself, and by a neighbour that comes, goes or changes its spec, since the older of two serves what both
+//! define. A status is nobody else's business: with a hundred BrowserConfigs, each status that was written would be judged anew
+//! a hundred times.
 
-use futures::channel::mpsc;
-use futures::{FutureExt, StreamExt, future, stream};
-use kube::Resource;
+use futures::future::{BoxFuture, Shared};
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, stream};
 use kube::core::ApiResource;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::utils::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Config, Controller};
+use kube::{Resource, ResourceExt};
 use podloom_api::Kind;
 
 use super::super::{BROWSER_CONFIG, Setup};
-use super::{Configs, Scope, drop_managed_fields, watching};
+use super::changes::{Changes, Place, changes};
+use super::{Configs, Scope, drop_managed_fields};
 use crate::backoff::Backoff;
 use crate::browser_config::BrowserConfigController;
-use crate::drive::{Driven, drive, telling_lists, watch};
+use crate::drive::{Driven, drive, watched, watching};
+use crate::live::edition;
 
-/// Runs the controller until it is stopped.
-pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Send + use<> {
+/// The BrowserConfigs of a scope.
+#[derive(Clone)]
+pub(super) struct Cache {
+    pub(super) store: Store<Configs>,
+    /// Resolves when the store is filled.
+    pub(super) filled: Shared<BoxFuture<'static, ()>>,
+}
+
+/// What comes of watching them.
+pub(super) struct Watch {
+    pub(super) cache: Cache,
+    /// Where some changed that Browsers may wait for.
+    pub(super) of_browsers: BoxStream<'static, Place>,
+    pub(super) own: Wakes,
+}
+
+/// What wakes their own controller. Polling the events fills the cache.
+pub(super) struct Wakes {
+    events: BoxStream<'static, Result<Event<Configs>, watcher::Error>>,
+    of_neighbours: BoxStream<'static, Place>,
+}
+
+/// Watches the BrowserConfigs of a scope.
+pub(super) fn watch(scope: &Scope, setup: &Setup) -> Watch {
     let resource = setup.api.resource(Kind::BrowserConfig);
-    let (configs, events) = watch(
-        scope.api::<Configs>(&resource),
+    let events = watched(
+        scope.api::<Configs>(&resource, Kind::BrowserConfig),
         watching(),
-        resource.clone(),
         drop_managed_fields,
         scope.broke("BrowserConfig"),
     );
-    let cache = scope.filled(&configs, "BrowserConfigs, of their own controller");
-    let (beside, of_event) = (configs.clone(), resource.clone());
-    let (listed, lists) = mpsc::channel(1);
-    let wakened = telling_lists(events, listed)
-        .touched_objects()
-        .filter_map(|event| future::ready(event.ok()))
-        .flat_map(move |config| stream::iter(with_neighbours(&beside, &config, &of_event)));
-    // Its own stream is silent: what wakes one wakes its neighbours, so all come the same way.
-    let controller =
-        Controller::for_stream_with(stream::pending(), configs.clone(), resource.clone())
-            .with_config(Config::default().concurrency(setup.concurrency))
-            .reconcile_on(wakened)
-            .reconcile_all_on(lists)
-            .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
+    let (of_neighbours, neighbours) = changes();
+    let (of_browsers, browsers) = changes();
+    let writer = Writer::new(resource.clone());
+    let store = writer.as_reader();
+    let filled = scope.filled(&store, "BrowserConfigs").boxed().shared();
+    let events = cached(events, writer, resource, vec![of_neighbours, of_browsers]);
+    Watch {
+        cache: Cache { store, filled },
+        of_browsers: browsers.boxed(),
+        own: Wakes {
+            events: events.boxed(),
+            of_neighbours: neighbours.boxed(),
+        },
+    }
+}
+
+/// Runs the controller until it is stopped.
+pub(super) fn run(
+    scope: &Scope,
+    setup: &Setup,
+    cache: Cache,
+    wakes: Wakes,
+) -> impl Future<Output = ()> + Send + use<> {
+    let resource = setup.api.resource(Kind::BrowserConfig);
+    let Cache { store, filled } = cache;
+    let queue = scope.ctx.metrics.queue(BROWSER_CONFIG);
+    let (beside, of_place) = (store.clone(), resource.clone());
+    let neighbours = wakes
+        .of_neighbours
+        .flat_map(move |place| stream::iter(all_in(&beside, &place, &of_place)));
+    let neighbours = queue.counted(neighbours);
+    let own = queue.counted_objects(wakes.events.applied_objects());
+    let controller = Controller::for_stream_with(own, store.clone(), resource.clone())
+        .with_config(Config::default().concurrency(setup.concurrency))
+        .reconcile_on(neighbours)
+        .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER_CONFIG,
         resource: resource.clone(),
         ctx: scope.ctx.clone(),
-        controller: BrowserConfigController { resource, configs },
-        caches: cache.boxed().shared(),
+        controller: BrowserConfigController {
+            resource,
+            configs: store,
+        },
+        caches: filled,
         backoff: Backoff::new(),
+        queue,
     };
     drive(controller, driven, scope.stop.clone())
 }
 
-/// A BrowserConfig and all others of its namespace.
-fn with_neighbours(
+/// Puts events into the cache, then notes where they changed what others depend on.
+fn cached(
+    events: impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static,
+    mut writer: Writer<Configs>,
+    resource: ApiResource,
+    mut listeners: Vec<Changes>,
+) -> impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static {
+    let known = writer.as_reader();
+    events.inspect(move |event| {
+        let Ok(event) = event else { return };
+        let place = changed(&known, event, &resource);
+        writer.apply_watcher_event(event);
+        if let Some(place) = place {
+            for listener in &mut listeners {
+                listener.note(place.clone());
+            }
+        }
+    })
+}
+
+/// Where an event changes what others depend on, given what was known before it.
+fn changed(
+    known: &Store<Configs>,
+    event: &Event<Configs>,
+    resource: &ApiResource,
+) -> Option<Place> {
+    let place = |config: &Configs| Place::Namespace(config.namespace().unwrap_or_default());
+    match event {
+        Event::Apply(config) => {
+            let before = known.get(&ObjectRef::from_obj_with(config, resource.clone()));
+            let is_same =
+                before.is_some_and(|before| edition(before.meta()) == edition(config.meta()));
+            (!is_same).then(|| place(config))
+        }
+        Event::Delete(config) => Some(place(config)),
+        // What went while the watch was broken shows in no event, and what came is in the cache only now.
+        Event::InitDone => Some(Place::Everywhere),
+        Event::Init | Event::InitApply(_) => None,
+    }
+}
+
+fn all_in(
     configs: &Store<Configs>,
-    config: &Configs,
+    place: &Place,
     resource: &ApiResource,
 ) -> Vec<ObjectRef<Configs>> {
-    let namespace = config.meta().namespace.as_deref();
-    let mut refs: Vec<_> = configs
-        .state_filter(|other| other.meta().namespace.as_deref() == namespace)
+    configs
+        .state_filter(|config| place.includes(config.meta().namespace.as_deref()))
         .iter()
-        .map(|other| ObjectRef::from_obj_with(&**other, resource.clone()))
-        .collect();
-    let own = ObjectRef::from_obj_with(config, resource.clone());
-    if !refs.contains(&own) {
-        refs.push(own);
-    }
-    refs
+        .map(|config| ObjectRef::from_obj_with(&**config, resource.clone()))
+        .collect()
 }
+
+#[cfg(test)]
+mod tests;
