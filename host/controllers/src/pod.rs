@@ -3,25 +3,41 @@
 //! The full type takes 2 KB for each container alone, and a cache holds a thousand pods.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ContainerPort, ContainerState, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, Pod,
+    PodCondition,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use kube::core::{NamespaceResourceScope, ObjectMeta};
-use podloom_api::names;
+use podloom_api::{ExposedPort, Mutations, PluginMutation, names};
 use serde::Deserialize;
 
 use crate::readable;
 
-/// A pod that was seen.
+/// A pod that was seen. Reading one drops what no plan looks at.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "Whole")]
 pub(crate) struct SeenPod {
-    #[serde(default, deserialize_with = "readable::metadata")]
+    /// Without labels and annotations.
     pub(crate) metadata: ObjectMeta,
-    #[serde(default)]
     pub(crate) spec: SeenSpec,
-    #[serde(default)]
     pub(crate) status: SeenStatus,
+    /// What the chain left on the pod; unreadable or absent is as if there had been no chain.
+    pub(crate) mutations: Option<Mutations>,
+}
+
+/// A pod as the API server has it.
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default, deserialize_with = "readable::metadata")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: SeenSpec,
+    #[serde(default)]
+    status: SeenStatus,
 }
 
 /// What its spec says of its containers.
@@ -39,7 +55,7 @@ pub(crate) struct SeenSpec {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenContainer {
     pub(crate) name: String,
-    pub(crate) ports: Option<Vec<ContainerPort>>,
+    pub(crate) ports: Option<Vec<ExposedPort>>,
     pub(crate) restart_policy: Option<String>,
 }
 
@@ -65,11 +81,55 @@ pub(crate) struct SeenStatus {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenContainerStatus {
     pub(crate) name: String,
-    pub(crate) state: Option<ContainerState>,
+    pub(crate) state: Option<SeenState>,
     #[serde(default)]
     pub(crate) image: String,
     #[serde(default)]
     pub(crate) restart_count: i32,
+}
+
+/// A container's state: Kubernetes' own type has room for all three at once.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "ContainerState")]
+pub(crate) enum SeenState {
+    Running(ContainerStateRunning),
+    Waiting(Box<ContainerStateWaiting>),
+    Terminated(Box<ContainerStateTerminated>),
+    /// The kubelet says nothing of it.
+    Unsaid,
+}
+
+impl From<ContainerState> for SeenState {
+    fn from(state: ContainerState) -> Self {
+        match state {
+            ContainerState {
+                terminated: Some(terminated),
+                ..
+            } => Self::Terminated(Box::new(terminated)),
+            ContainerState {
+                running: Some(running),
+                ..
+            } => Self::Running(running),
+            ContainerState {
+                waiting: Some(waiting),
+                ..
+            } => Self::Waiting(Box::new(waiting)),
+            ContainerState { .. } => Self::Unsaid,
+        }
+    }
+}
+
+impl From<&SeenState> for ContainerState {
+    fn from(seen: &SeenState) -> Self {
+        let mut state = Self::default();
+        match seen {
+            SeenState::Running(running) => state.running = Some(running.clone()),
+            SeenState::Waiting(waiting) => state.waiting = Some((**waiting).clone()),
+            SeenState::Terminated(ended) => state.terminated = Some((**ended).clone()),
+            SeenState::Unsaid => {}
+        }
+        state
+    }
 }
 
 impl SeenPod {
@@ -85,21 +145,43 @@ impl SeenPod {
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
         Some(&owner.uid)
     }
+}
 
-    /// Drops what a list of all fields brings and no plan looks at.
-    pub(crate) fn prune(&mut self) {
-        self.metadata.labels = None;
-        if let Some(annotations) = &mut self.metadata.annotations {
-            annotations.retain(|key, _| key.starts_with(names::annotation::PREFIX));
-        }
+impl From<Whole> for SeenPod {
+    fn from(whole: Whole) -> Self {
+        let Whole {
+            mut metadata,
+            mut spec,
+            mut status,
+        } = whole;
+        metadata.labels = None;
+        let mutations = metadata.annotations.take().and_then(mutations);
+        spec.containers.shrink_to_fit();
         // That all is well goes without saying.
         let tells = |condition: &PodCondition| match condition.type_.as_str() {
             "PodScheduled" | "Ready" => condition.status != "True",
             type_ => type_ == names::condition::DISRUPTION_TARGET,
         };
-        self.status.conditions.retain(tells);
-        self.status.conditions.shrink_to_fit();
+        status.conditions.retain(tells);
+        status.conditions.shrink_to_fit();
+        if let Some(statuses) = &mut status.container_statuses {
+            statuses.shrink_to_fit();
+        }
+        Self {
+            metadata,
+            spec,
+            status,
+            mutations,
+        }
     }
+}
+
+fn mutations(mut annotations: BTreeMap<String, String>) -> Option<Mutations> {
+    let chain = annotations.remove(names::annotation::CHAIN)?;
+    let plugins = annotations.remove(names::annotation::MUTATIONS)?;
+    let mut plugins: Vec<PluginMutation> = serde_json::from_str(&plugins).ok()?;
+    plugins.shrink_to_fit();
+    Some(Mutations { chain, plugins })
 }
 
 impl Resource for SeenPod {

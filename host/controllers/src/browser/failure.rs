@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
 use podloom_api::names;
 
-use crate::pod::{SeenContainerStatus, SeenPod};
+use crate::pod::{SeenContainerStatus, SeenPod, SeenState};
 
 /// Reasons for waiting that every start goes through.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -235,12 +235,19 @@ fn restarting_init_containers(pod: &SeenPod) -> Vec<&str> {
 }
 
 fn terminated(container: &SeenContainerStatus) -> Option<&ContainerStateTerminated> {
-    container.state.as_ref()?.terminated.as_ref()
+    match container.state.as_ref()? {
+        SeenState::Terminated(ended) => Some(ended),
+        _ => None,
+    }
 }
 
 fn waiting(container: &SeenContainerStatus) -> Option<(&str, Option<&str>)> {
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    Some((waiting.reason.as_deref()?, waiting.message.as_deref()))
+    match container.state.as_ref()? {
+        SeenState::Waiting(waiting) => {
+            Some((waiting.reason.as_deref()?, waiting.message.as_deref()))
+        }
+        _ => None,
+    }
 }
 
 /// A duration as Go prints it, since clients compare the text: `5m0s`.

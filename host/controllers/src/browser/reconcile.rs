@@ -245,18 +245,14 @@ impl BrowserController {
                 self.memory.forget(&world.browser.metadata);
                 return Left::Unknown;
             }
-            Fact::PodCreated(mut pod, _) => {
-                pod.prune();
+            Fact::PodCreated(pod, _) => {
                 let pod = Arc::new(*pod);
                 self.memory
                     .created(&world.browser.metadata, Arc::clone(&pod));
                 world.learned.created.clone_from(&pod.metadata.uid);
                 world.pod = Some(pod);
             }
-            Fact::PodExists(mut pod) => {
-                pod.prune();
-                world.pod = Some(Arc::from(pod));
-            }
+            Fact::PodExists(pod) => world.pod = Some(Arc::from(pod)),
             Fact::PodRefused(refusal) => world.learned.refusal = Some(refusal),
             Fact::PodDeleted => world.learned.pod_deleted = true,
             Fact::PodGone => world.pod = None,

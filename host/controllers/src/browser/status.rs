@@ -1,10 +1,8 @@
 //! The status of a Browser, computed from the world.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ContainerPort;
-use podloom_api::{
-    BrowserStatus, ContainerStatus, ExposedPort, Mutations, Phase, PluginMutation, names,
-};
+use k8s_openapi::api::core::v1::ContainerState;
+use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
 
 use super::failure;
 use super::judge::{End, Obstacle, Outcome, Verdict};
@@ -45,7 +43,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
             now,
         )),
         observed_generation: generation,
-        mutations: pod.and_then(mutations),
+        mutations: pod.and_then(|pod| pod.mutations.clone()),
     }
 }
 
@@ -182,7 +180,7 @@ fn container_statuses(pod: &SeenPod) -> Option<Vec<ContainerStatus>> {
     let statuses = pod.status.container_statuses.as_ref()?;
     let published = statuses.iter().map(|status| ContainerStatus {
         name: status.name.clone(),
-        state: status.state.clone(),
+        state: status.state.as_ref().map(ContainerState::from),
         image: Some(status.image.clone()),
         restart_count: status.restart_count,
         ports: pod
@@ -190,29 +188,7 @@ fn container_statuses(pod: &SeenPod) -> Option<Vec<ContainerStatus>> {
             .containers
             .iter()
             .find(|container| container.name == status.name)
-            .and_then(|container| container.ports.as_ref())
-            .map(|ports| ports.iter().map(exposed).collect()),
+            .and_then(|container| container.ports.clone()),
     });
     Some(published.collect())
-}
-
-fn exposed(port: &ContainerPort) -> ExposedPort {
-    ExposedPort {
-        name: port.name.clone(),
-        container_port: port.container_port,
-        protocol: port.protocol.clone(),
-        host_port: port.host_port,
-    }
-}
-
-/// What the chain left on the pod; unreadable or absent is as if there had been no chain.
-fn mutations(pod: &SeenPod) -> Option<Mutations> {
-    let annotations = pod.metadata.annotations.as_ref()?;
-    let chain = annotations.get(names::annotation::CHAIN)?;
-    let plugins = annotations.get(names::annotation::MUTATIONS)?;
-    let plugins: Vec<PluginMutation> = serde_json::from_str(plugins).ok()?;
-    Some(Mutations {
-        chain: chain.clone(),
-        plugins,
-    })
 }

@@ -5,8 +5,7 @@ use super::SeenPod;
 /// The conditions that are left of these, as `type=status`.
 fn kept(conditions: &serde_json::Value) -> Vec<String> {
     let pod = json!({ "metadata": { "name": "a" }, "status": { "conditions": conditions } });
-    let mut pod: SeenPod = serde_json::from_value(pod).unwrap();
-    pod.prune();
+    let pod: SeenPod = serde_json::from_value(pod).unwrap();
     let line = |condition: &k8s_openapi::api::core::v1::PodCondition| {
         format!("{}={}", condition.type_, condition.status)
     };

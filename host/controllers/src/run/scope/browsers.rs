@@ -38,7 +38,7 @@ pub(super) fn run(
         scope.pods(),
         watching().labels(names::label::BROWSER),
         (),
-        SeenPod::prune,
+        |_| {},
         scope.broke("Pod"),
     );
     let caches = future::join3(
