@@ -312,8 +312,8 @@ fn fact<K>(done: Result<K, kube::Error>) -> Result<Fact<K>, Box<kube::Error>> {
     }
 }
 
-/// Whether the API server says that there is no such object. One that does not serve the kind yet says 404 in words of its own,
-/// which tells nothing of the object.
+/// Whether the API server says that there is no such object. One that does not serve the kind yet answers 404 in plain text, and
+/// that says nothing about the object.
 fn is_gone(status: &Status) -> bool {
     status.reason == reason::NOT_FOUND
 }

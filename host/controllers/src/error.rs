@@ -80,7 +80,7 @@ impl ReconcileError {
         }
     }
 
-    /// Returns what to tell on the object itself, where neither its status nor anything else would.
+    /// Returns the Event to publish on the object, if its status cannot show the error.
     pub(crate) fn notice(&self) -> Option<Notice> {
         match self {
             Self::Panicked { .. } => Some(Notice::warning(

@@ -1,7 +1,7 @@
-//! When each watch last gave a sign of life, as its age tells.
+//! The age of each watch: the time since it last heard from the API server.
 //!
-//! A watch of a quiet kind brings no event for hours, and kube begins it anew without a word. What it has to say is heard one
-//! layer below: each watch has a client of its own, which notes answers and whatever comes of them, bookmarks too.
+//! The watch of a quiet kind has no events for hours, and kube restarts it silently. So this listens one layer below: each watch
+//! has a client of its own, which notes every answer and every piece of its body, bookmarks too.
 
 use std::collections::BTreeMap;
 use std::fmt;

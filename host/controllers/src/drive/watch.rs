@@ -56,7 +56,7 @@ where
         .backoff(watch_backoff())
         .modify(prune)
         .inspect_err(broke)
-        // Told, and waited for here; to the controller an error would mean to hold back all of its other streams too.
+        // Logged, and waited for here: an error would make the controller hold back all of its other streams too.
         .filter(|event| future::ready(event.is_ok()))
 }
 
@@ -66,10 +66,10 @@ pub(crate) fn watching() -> watcher::Config {
     watcher::Config::default().page_size(PAGE).timeout(WATCH)
 }
 
-/// Tells whenever a watch has listed everything, as it does anew when it was broken for too long.
+/// Signals each time that a watch has listed everything; one that was broken for too long lists again.
 ///
-/// What went meanwhile shows in no event. What came shows in one before the cache has it: the pages of a list are told one by one,
-/// and the cache changes with the last. So after each list everything has to be looked at, or both would be missed.
+/// Objects that went in the meantime show in no event. Objects that came show in one before the cache has them: the pages of a list
+/// come one by one, and the cache changes with the last. So after each list all objects are looked at, or both would be missed.
 pub(crate) fn telling_lists<K, E>(
     events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
     mut listed: mpsc::Sender<()>,
@@ -80,7 +80,7 @@ where
 {
     events.inspect(move |event| {
         if matches!(event, Ok(watcher::Event::InitDone)) {
-            // If it is full, this was told already and nobody has looked yet.
+            // If it is full, it was signalled before and nobody has looked yet.
             let _ = listed.try_send(());
         }
     })

@@ -78,7 +78,7 @@ struct Work {
 }
 
 impl Work {
-    /// Tells the controller what the object is like now.
+    /// Shows the controller the object as it is now.
     async fn see(&mut self, object: BrowserObject) {
         self.events.send(object).await.unwrap();
         // One turn of everybody, and a time that no wait of an object comes near.

@@ -1,8 +1,7 @@
 //! BrowserConfigs, watched once for both controllers, and their own controller.
 //!
 //! Each is woken by itself, and by a neighbour that comes, goes or changes its spec, since the older of two serves what both
-//! define. A status is nobody else's business: with a hundred BrowserConfigs, each status that was written would be judged anew
-//! a hundred times.
+//! define. A status wakes only its own BrowserConfig: with a hundred of them, each status write would wake all hundred.
 
 use futures::future::{BoxFuture, Shared};
 use futures::stream::BoxStream;
