@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 /// What a listener accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// How many connections may be open. One more is closed at once: whoever waits for room may wait until a peer lets go.
+    /// How many connections may be open. One more is closed at once: to wait for room could mean to wait for a bad peer.
     pub(super) connections: usize,
     /// How many of them one address may have. Where all calls come from few addresses, as those of webhooks do, it is
     /// `connections`.

@@ -37,6 +37,7 @@ resources:
 - podloom-plugins.yaml # made by podloom bundle
 components:
 - plugins/config-map # without it the chain is the one inside the image
+# - options/arm64 # for an image that is built on arm64
 # images:
 # - name: ghcr.io/podloom/podloom
 #   newName: registry.example.com/podloom
