@@ -21,6 +21,7 @@ mod lost_answers;
 mod names;
 mod plugins;
 mod pod_security;
+mod refused;
 mod reload;
 mod replicas;
 mod rights;
