@@ -48,6 +48,10 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
         let refused = format!("{} refused", count(run.refused_writes, "write"));
         line(&mut text, 2, &paint(WARNING, &refused));
     }
+    if run.refused_reads > 0 {
+        let refused = format!("{} refused", count(run.refused_reads, "read"));
+        line(&mut text, 2, &paint(WARNING, &refused));
+    }
     for note in &run.notes {
         line(&mut text, 2, &format!("{} {note}", paint(QUIET, "note:")));
     }

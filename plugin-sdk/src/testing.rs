@@ -238,11 +238,10 @@ pub fn check_config_schema<C: JsonSchema>(file: &str) {
 
 /// Grants what the plugin needs, and nothing more.
 fn access(needs: &Needs) -> Result<Access, podloom_pod_path::GrantError> {
-    Ok(Access {
-        reads: Grants::parse(&needs.reads)?,
-        writes: Grants::parse_writes(&needs.writes)?,
-        ..Access::unrestricted()
-    })
+    Ok(Access::new(
+        Grants::parse(&needs.reads)?,
+        Grants::parse_writes(&needs.writes)?,
+    ))
 }
 
 #[track_caller]

@@ -79,6 +79,10 @@ pub struct PluginRun {
     pub writes: Vec<Write>,
     /// How many writes it tried that it was not granted.
     pub refused_writes: usize,
+    /// How many times it read.
+    pub reads: usize,
+    /// How many reads it tried that it was not granted.
+    pub refused_reads: usize,
     /// What it wants the user to know.
     pub notes: Vec<String>,
     /// How long the call took, with making and dropping the sandbox; zero if it was not called.
@@ -152,6 +156,19 @@ pub enum RejectionCause {
     NotAPod(&'static str),
 }
 
+/// A pod on its way through the chain.
+pub(crate) struct Passing {
+    pub(crate) pod: Value,
+    /// Bytes of memory that what plugins wrote takes, in the pod and in their logs: one limit for the whole chain.
+    held: usize,
+}
+
+impl Passing {
+    pub(crate) fn new(pod: Value) -> Self {
+        Self { pod, held: 0 }
+    }
+}
+
 /// Whether `match` is asked. A proof runs every plugin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
@@ -205,11 +222,13 @@ impl Chain {
         runs: &mut Vec<PluginRun>,
     ) -> Result<Value, RejectionCause> {
         let before = stamp::open(&mut pod, &self.digest).map_err(RejectionCause::NotAPod)?;
+        let mut passing = Passing::new(pod);
         for plugin in &self.plugins {
-            let (next, run) = self.run(plugin, pod, request, selection);
+            let (next, run) = self.run(plugin, passing, request, selection);
             runs.push(run);
-            pod = next?;
+            passing = next?;
         }
+        let mut pod = passing.pod;
         stamp::close(&mut pod, &self.digest, &before, runs).map_err(RejectionCause::NotAPod)?;
         Ok(pod)
     }
@@ -217,12 +236,14 @@ impl Chain {
     pub(crate) fn run(
         &self,
         plugin: &Plugin,
-        pod: Value,
+        passing: Passing,
         request: &Arc<Request>,
         selection: Selection,
-    ) -> (Result<Value, RejectionCause>, PluginRun) {
+    ) -> (Result<Passing, RejectionCause>, PluginRun) {
         let excluded = match selection {
-            Selection::Matching => plugin.matches.excludes(request, |key| label(&pod, key)),
+            Selection::Matching => plugin
+                .matches
+                .excludes(request, |key| label(&passing.pod, key)),
             Selection::Every(until) if until.is_over() => {
                 return failed(plugin, Failure::NoTimeLeft);
             }
@@ -235,27 +256,29 @@ impl Chain {
                 dimension = dimension.as_str(),
                 "plugin run"
             );
-            return (Ok(pod), PluginRun::new(plugin, Outcome::Skipped(dimension)));
+            let run = PluginRun::new(plugin, Outcome::Skipped(dimension));
+            return (Ok(passing), run);
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
         let transaction = Transaction::begin(
-            pod,
+            passing.pod,
             Arc::clone(&plugin.access),
             Arc::clone(&request.selector),
-        );
+        )
+        .holding(passing.held);
         let mutated = plugin
             .sandbox(&self.engine)
             .mutate(transaction, Arc::clone(request));
-        let (pod, mut run) = end(plugin, mutated);
+        let (passed, mut run) = end(plugin, mutated, passing.held);
         run.duration = started.elapsed();
         log(&run);
-        (pod, run)
+        (passed, run)
     }
 }
 
 /// A plugin that failed, and the pod with it.
-fn failed(plugin: &Plugin, failure: Failure) -> (Result<Value, RejectionCause>, PluginRun) {
+fn failed(plugin: &Plugin, failure: Failure) -> (Result<Passing, RejectionCause>, PluginRun) {
     let cause = RejectionCause::Failed {
         plugin: plugin.name.clone(),
         failure: failure.clone(),
@@ -263,8 +286,12 @@ fn failed(plugin: &Plugin, failure: Failure) -> (Result<Value, RejectionCause>, 
     (Err(cause), PluginRun::new(plugin, Outcome::Failed(failure)))
 }
 
-/// Commits or rolls back. A denial denies whatever the policy is.
-fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, RejectionCause>, PluginRun) {
+/// Commits or rolls back to what was held before. A denial denies whatever the policy is.
+fn end(
+    plugin: &Plugin,
+    mutated: Mutated,
+    held_before: usize,
+) -> (Result<Passing, RejectionCause>, PluginRun) {
     let Mutated {
         transaction,
         notes,
@@ -272,8 +299,10 @@ fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, RejectionCause>, Plu
         end,
     } = mutated;
     let refused_writes = transaction.refused_writes();
-    let (pod, run) = match (end, plugin.failure_policy) {
+    let (reads, refused_reads) = (transaction.reads(), transaction.refused_reads());
+    let (passed, run) = match (end, plugin.failure_policy) {
         (End::Done, _) => {
+            let held = transaction.held();
             let (pod, writes) = transaction.commit();
             let outcome = if writes.is_empty() {
                 Outcome::Unchanged
@@ -284,7 +313,7 @@ fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, RejectionCause>, Plu
                 writes,
                 ..PluginRun::new(plugin, outcome)
             };
-            (Ok(pod), run)
+            (Ok(Passing { pod, held }), run)
         }
         (End::Denied(reason), _) => {
             let cause = RejectionCause::Denied {
@@ -295,17 +324,22 @@ fn end(plugin: &Plugin, mutated: Mutated) -> (Result<Value, RejectionCause>, Plu
         }
         (End::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
         (End::Failed(failure), FailurePolicy::Ignore) => (
-            Ok(transaction.rollback()),
+            Ok(Passing {
+                pod: transaction.rollback(),
+                held: held_before,
+            }),
             PluginRun::new(plugin, Outcome::Ignored(failure)),
         ),
     };
     let run = PluginRun {
         refused_writes,
+        reads,
+        refused_reads,
         notes,
         memory,
         ..run
     };
-    (pod, run)
+    (passed, run)
 }
 
 impl PluginRun {
@@ -317,6 +351,8 @@ impl PluginRun {
             outcome,
             writes: Vec::new(),
             refused_writes: 0,
+            reads: 0,
+            refused_reads: 0,
             notes: Vec::new(),
             duration: Duration::ZERO,
             memory: 0,
@@ -339,6 +375,8 @@ fn log(run: &PluginRun) {
         outcome,
         writes,
         refused = run.refused_writes,
+        reads = run.reads,
+        refused_reads = run.refused_reads,
         "plugin run"
     );
     if tracing::enabled!(tracing::Level::DEBUG) {

@@ -28,6 +28,8 @@ pub struct PluginMetrics {
     calls: Family<ByOutcome, Counter>,
     traps: Family<ByReason, Counter>,
     denied_writes: Family<ByPlugin, Counter>,
+    reads: Family<ByPlugin, Counter>,
+    denied_reads: Family<ByPlugin, Counter>,
     compiling: Family<ByPlugin, Histogram, fn() -> Histogram>,
     loads: Family<ByOutcome, Counter>,
     info: Family<Info, Gauge>,
@@ -77,6 +79,8 @@ impl PluginMetrics {
             calls: Family::default(),
             traps: Family::default(),
             denied_writes: Family::default(),
+            reads: Family::default(),
+            denied_reads: Family::default(),
             info: Family::default(),
             told: Arc::default(),
         };
@@ -100,6 +104,16 @@ impl PluginMetrics {
             "plugin_writes_denied",
             "Writes that a plugin tried and was not granted",
             metrics.denied_writes.clone(),
+        );
+        registry.register(
+            "plugin_reads",
+            "Times that a plugin read something of a pod",
+            metrics.reads.clone(),
+        );
+        registry.register(
+            "plugin_reads_denied",
+            "Reads that a plugin tried and was not granted",
+            metrics.denied_reads.clone(),
         );
         registry.register_with_unit(
             "plugin_compile",
@@ -198,9 +212,15 @@ impl PluginMetrics {
             let seconds = run.duration.as_secs_f64();
             self.duration.get_or_create(&plugin()).observe(seconds);
         }
-        if run.refused_writes > 0 {
-            let count = u64::try_from(run.refused_writes).unwrap_or(u64::MAX);
-            self.denied_writes.get_or_create(&plugin()).inc_by(count);
+        for (family, count) in [
+            (&self.denied_writes, run.refused_writes),
+            (&self.reads, run.reads),
+            (&self.denied_reads, run.refused_reads),
+        ] {
+            if count > 0 {
+                let count = u64::try_from(count).unwrap_or(u64::MAX);
+                family.get_or_create(&plugin()).inc_by(count);
+            }
         }
     }
 

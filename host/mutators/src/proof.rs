@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, Outcome, PluginRun, RejectionCause, Selection, Until};
+use crate::chain::{Chain, Outcome, Passing, PluginRun, RejectionCause, Selection, Until};
 use crate::plugin::Plugin;
 use crate::request::Request;
 use crate::sandbox::Failure;
@@ -110,8 +110,9 @@ impl Chain {
     }
 
     fn run_alone(&self, plugin: &Plugin, pod: Value, until: Until) -> Run {
-        let (pod, run) = self.run(plugin, pod, &request(), Selection::Every(until));
-        let pod = pod?;
+        let passing = Passing::new(pod);
+        let (passed, run) = self.run(plugin, passing, &request(), Selection::Every(until));
+        let pod = passed?.pod;
         stop_at_failure(&run)?;
         Ok((
             pod,

@@ -14,6 +14,8 @@ fn run(plugin: &str, outcome: Outcome, writes: Vec<Write>, notes: &[&str]) -> Pl
         outcome,
         writes,
         refused_writes: 0,
+        reads: 0,
+        refused_reads: 0,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
         duration: Duration::ZERO,
         memory: 0,

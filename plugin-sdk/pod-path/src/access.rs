@@ -1,18 +1,17 @@
 //! What one plugin may do.
 
 use crate::grant::Grants;
+use crate::grant::tree::{Coverage, Tree};
 
 /// What a plugin may do. Made once per plugin, shared by all its runs.
 ///
 /// ```
-/// use podloom_pod_path::{Access, Grants, Limits, Transaction};
+/// use podloom_pod_path::{Access, Grants, Transaction};
 /// use serde_json::json;
 ///
-/// let access = Access {
-///     reads: Grants::parse(&["/metadata"])?,
-///     writes: Grants::parse_writes(&["/metadata/labels"])?,
-///     limits: Limits::default(),
-/// };
+/// let reads = Grants::parse(&["/metadata"])?;
+/// let writes = Grants::parse_writes(&["/metadata/labels"])?;
+/// let access = Access::new(reads, writes);
 /// let mut pod = Transaction::begin(json!({ "spec": {} }), access.into(), [].into());
 /// assert!(pod.set("/metadata/labels/team", "\"web\"".to_owned()).is_ok());
 /// assert!(pod.set("/spec/hostNetwork", "true".to_owned()).is_err());
@@ -20,23 +19,46 @@ use crate::grant::Grants;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// What it may read, besides what it may write.
-    pub reads: Grants,
-    /// What it may write, and so read too.
-    pub writes: Grants,
+    reads: Grants,
+    writes: Grants,
+    /// Both.
+    tree: Tree,
     /// How much it may do.
     pub limits: Limits,
 }
 
 impl Access {
+    /// What a plugin may read and write, within the default limits. What it may write it may read too.
+    #[must_use]
+    pub fn new(reads: Grants, writes: Grants) -> Self {
+        Self {
+            tree: Tree::new(&reads, &writes),
+            reads,
+            writes,
+            limits: Limits::default(),
+        }
+    }
+
     /// The whole pod for reading, and everything but what is never written for writing, within the default limits.
     #[must_use]
     pub fn unrestricted() -> Self {
-        Self {
-            reads: Grants::everything(),
-            writes: Grants::everything(),
-            limits: Limits::default(),
-        }
+        Self::new(Grants::everything(), Grants::everything())
+    }
+
+    /// What it may read, besides what it may write.
+    #[must_use]
+    pub fn reads(&self) -> &Grants {
+        &self.reads
+    }
+
+    /// What it may write, and so read too.
+    #[must_use]
+    pub fn writes(&self) -> &Grants {
+        &self.writes
+    }
+
+    pub(crate) fn coverage(&self) -> Coverage<'_> {
+        Coverage::at_root(&self.tree)
     }
 }
 
@@ -50,6 +72,10 @@ impl Access {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Calls of `get`, `view` and `keys`. Default: 100,000.
+    pub reads: usize,
+    /// Bytes of what those calls answered. Default: 64 MiB.
+    pub read_bytes: usize,
     /// Calls of `set`, `insert` and `remove`, whether or not they change anything. Default: 10,000.
     pub writes: usize,
     /// Bytes of the paths and values in those calls. Default: 4 MiB.
@@ -60,16 +86,22 @@ pub struct Limits {
     pub value_depth: usize,
     /// Bytes of the pod as JSON, nearly: it is measured each time another sixteenth of this was written. Default: 1 MiB.
     pub pod_bytes: usize,
+    /// Bytes of memory, nearly, that what is written takes: in the pod, and in the log by which it can be taken back. Runs of a
+    /// chain share this, see [`Transaction::holding`](crate::Transaction::holding). Default: 16 MiB.
+    pub memory: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            reads: 100_000,
+            read_bytes: 64 * 1024 * 1024,
             writes: 10_000,
             written_bytes: 4 * 1024 * 1024,
             path_bytes: 1024,
             value_depth: 64,
             pod_bytes: 1024 * 1024,
+            memory: 16 * 1024 * 1024,
         }
     }
 }

@@ -149,24 +149,6 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
-/// How many levels a JSON text opens at once, whether or not it is sound otherwise.
-pub(crate) fn text_depth(text: &str) -> usize {
-    let (mut open, mut deepest) = (0_usize, 0);
-    let mut in_string = false;
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' if in_string => drop(bytes.next()),
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => open += 1,
-            b']' | b'}' if !in_string => open = open.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(open);
-    }
-    deepest
-}
-
 /// About how many bytes a value takes as JSON; escapes in strings are not counted.
 pub(crate) fn size(value: &Value) -> usize {
     match value {

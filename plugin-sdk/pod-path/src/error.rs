@@ -108,6 +108,10 @@ impl From<LimitExceeded> for EditError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitExceeded {
+    /// Too many calls of `get`, `view` and `keys`.
+    Reads(usize),
+    /// Too many bytes in what those calls answered.
+    ReadBytes(usize),
     /// Too many calls of `set`, `insert` and `remove`.
     Writes(usize),
     /// Too many bytes in the paths and values of those calls.
@@ -118,11 +122,15 @@ pub enum LimitExceeded {
     Depth(usize),
     /// A pod that has become too large, in bytes of JSON.
     PodBytes(usize),
+    /// Values that take too much of the host's memory, in bytes.
+    Memory(usize),
 }
 
 impl fmt::Display for LimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Reads(limit) => write!(f, "more than {limit} reads in one run"),
+            Self::ReadBytes(limit) => write!(f, "more than {limit} bytes read in one run"),
             Self::Writes(limit) => write!(f, "more than {limit} writes in one run"),
             Self::WrittenBytes(limit) => write!(f, "more than {limit} bytes written in one run"),
             Self::PathBytes(limit) => write!(f, "a path of more than {limit} bytes"),
@@ -133,6 +141,9 @@ impl fmt::Display for LimitExceeded {
                 )
             }
             Self::PodBytes(limit) => write!(f, "a pod of more than {limit} bytes"),
+            Self::Memory(limit) => {
+                write!(f, "values that take more than {limit} bytes of memory")
+            }
         }
     }
 }

@@ -8,8 +8,6 @@ pub(crate) mod tree;
 use std::error::Error;
 use std::fmt;
 
-use tree::Tree;
-
 /// A set of path prefixes: what a plugin needs, or what it is granted.
 ///
 /// Each is a path on a Pod that covers everything below it.
@@ -26,7 +24,6 @@ use tree::Tree;
 #[derive(Clone, Debug)]
 pub struct Grants {
     grants: Vec<Grant>,
-    tree: Tree,
 }
 
 /// One path of a set.
@@ -63,7 +60,7 @@ impl Grants {
             .iter()
             .map(|path| parse::grant(path.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::new(grants))
+        Ok(Self { grants })
     }
 
     /// Parses what may be written, or what a plugin needs to write.
@@ -86,20 +83,18 @@ impl Grants {
             .iter()
             .map(|path| parse::write_grant(path.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::new(grants))
+        Ok(Self { grants })
     }
 
     /// The whole pod, for reading and writing.
     pub(crate) fn everything() -> Self {
-        Self::new(vec![Grant {
+        let whole = Grant {
             text: String::new(),
             segments: Vec::new(),
-        }])
-    }
-
-    fn new(grants: Vec<Grant>) -> Self {
-        let tree = Tree::new(&grants);
-        Self { grants, tree }
+        };
+        Self {
+            grants: vec![whole],
+        }
     }
 
     /// Whether each needed path lies within one of these.
@@ -125,10 +120,6 @@ impl Grants {
     /// The paths, as they were written.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.grants.iter().map(|grant| grant.text.as_str())
-    }
-
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
     }
 }
 

@@ -35,9 +35,26 @@
 //! assert_eq!(writes[0].path, "/spec/containers/[name=browser]/env/[name=TZ]");
 //! # Ok::<(), podloom_pod_path::EditError>(())
 //! ```
+//!
+//! # Grants
+//!
+//! A [grant](Grants) is a prefix: it covers a place and all that lies below. What is not covered makes no difference to any answer:
+//! it is `forbidden`, in words that depend on the path and the grants alone, whether or not anything is there. Besides what it
+//! covers, a grant shows as little as it takes to find that:
+//!
+//! - of the parents of what it covers, whether they are there, and whether they are objects, lists or scalars;
+//! - of a list in which it covers something of any element (`/spec/containers/*/image`), how many elements there are, and the field
+//!   that tells them apart, so that `[name=app]` and `0` name an element even where its `name` cannot be read;
+//! - of a list in which it covers elements of one selector alone (`/spec/containers/[name=proxy]`), those elements, by that selector.
+//!   Their positions cannot be used, for they would tell how many others there are; append with `-`.
+//!
+//! A selector by any other field looks only at elements whose field may be read: to others it is as if they did not have it, and
+//! where no element's field may be read, the path is `forbidden`, since it would read that field of every element.
+//! What a plugin may write it may read too.
 
 mod access;
 mod check;
+mod cost;
 mod error;
 mod examine;
 mod grant;

@@ -65,6 +65,11 @@ impl<'p> Segments<'p> {
     pub(crate) fn is_done(&self) -> bool {
         self.rest.is_empty()
     }
+
+    /// What is left of the path.
+    pub(crate) fn text(&self) -> &'p str {
+        self.rest
+    }
 }
 
 impl<'p> Iterator for Segments<'p> {

@@ -3,6 +3,8 @@
 mod locate;
 mod log;
 mod plan;
+mod read;
+mod refuse;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -14,12 +16,10 @@ use serde_json::Value;
 use crate::access::Access;
 use crate::check::size;
 use crate::error::{AccessError, EditError, LimitExceeded};
-use crate::grant::tree::{Coverage, Reached};
-use crate::json::json;
-use crate::path::{ListSegment, Path};
-use crate::walk::{Step, Walk};
+use crate::path::Path;
 use log::Entry;
 use plan::Plan;
+use read::Reads;
 pub use view::Fields;
 
 /// One plugin's run on a pod, which it owns meanwhile.
@@ -52,7 +52,10 @@ pub struct Transaction {
     written: usize,
     /// Bytes written since the pod was last measured.
     unmeasured: usize,
+    /// Bytes of memory that what was written takes.
+    held: usize,
     refused: usize,
+    reads: Reads,
 }
 
 /// One change to the pod, as the audit tells it.
@@ -102,60 +105,37 @@ impl Transaction {
             calls: 0,
             written: 0,
             unmeasured: 0,
+            held: 0,
             refused: 0,
+            reads: Reads::default(),
         }
     }
 
-    /// The JSON text at a path; none if nothing is there.
-    ///
-    /// # Errors
-    ///
-    /// The path is invalid or not granted, or longer than the limit.
+    /// Counts what earlier runs on this pod hold, as [`held`](Self::held) told, against this run's limit on memory.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
     /// use serde_json::json;
     ///
-    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
-    /// assert_eq!(pod.get("/spec/volumes/[name=a]")?.as_deref(), Some(r#"{"name":"a"}"#));
-    /// assert_eq!(pod.get("/spec/nodeName")?, None);
+    /// let access = std::sync::Arc::new(Access::unrestricted());
+    /// let mut first = Transaction::begin(json!({}), access.clone(), [].into());
+    /// first.set("/spec/nodeName", "\"n\"".to_owned())?;
+    /// let held = first.held();
+    /// let (pod, _log) = first.commit();
+    /// let second = Transaction::begin(pod, access, [].into()).holding(held);
+    /// assert_eq!(second.held(), held);
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
-    pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
-        Ok(self.find(path)?.map(json))
+    #[must_use]
+    pub fn holding(mut self, held: usize) -> Self {
+        self.held = held;
+        self
     }
 
-    /// The keys of the object at a path, or `0`, `1`, ... of the list; empty if nothing is there.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get), and a scalar at the path is an invalid path.
-    ///
-    /// ```
-    /// use podloom_pod_path::{Access, Transaction};
-    /// use serde_json::json;
-    ///
-    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
-    /// assert_eq!(pod.keys("/spec")?, ["volumes"]);
-    /// assert_eq!(pod.keys("/spec/volumes")?, ["0"]);
-    /// assert!(pod.keys("/spec/containers")?.is_empty());
-    /// # Ok::<(), podloom_pod_path::EditError>(())
-    /// ```
-    pub fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
-        match self.find(path)? {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Object(fields)) => Ok(fields.keys().cloned().collect()),
-            Some(Value::Array(list)) => {
-                Ok((0..list.len()).map(|index| index.to_string()).collect())
-            }
-            Some(scalar) => {
-                let reason = format_args!(
-                    "it leads to {}, which has no keys; use `get`",
-                    crate::check::noun(scalar)
-                );
-                Err(AccessError::invalid_path(path, reason).into())
-            }
-        }
+    /// How many bytes of memory, nearly, all that was written takes: what is in the pod, and what the log keeps.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// Writes the JSON text at a path. A value that is there already is not written again.
@@ -258,45 +238,6 @@ impl Transaction {
         self.pod
     }
 
-    fn find(&self, text: &str) -> Result<Option<&Value>, EditError> {
-        let (here, reads, writes) = self.follow(text)?;
-        if reads.is_covered() || writes.is_covered() {
-            return Ok(here);
-        }
-        Err(self.unreadable(text).into())
-    }
-
-    /// What is at a path, and how far reading and writing it is granted.
-    fn follow(&self, text: &str) -> Result<Followed<'_>, EditError> {
-        let path = self.parse(text)?;
-        let mut reads = Coverage::at_root(self.access.reads.tree());
-        let mut writes = Coverage::at_root(self.access.writes.tree());
-        let mut walk = Walk::new(&self.pod, path);
-        while let Some(step) = walk.step()? {
-            let reached = match &step {
-                Step::Key { key, .. } => Reached::Key(key),
-                Step::Element(element) => Reached::Element(element.value),
-                Step::Missing {
-                    segment: ListSegment::Selector(selector),
-                    ..
-                } => Reached::Missing(selector),
-                Step::Missing {
-                    segment: ListSegment::Index(_),
-                    ..
-                } => Reached::MissingPosition,
-                Step::Missing {
-                    segment: ListSegment::End,
-                    ..
-                } => return Err(past_the_end(text).into()),
-            };
-            reads.follow(reached);
-            if !reads.is_free() {
-                writes.follow(reached);
-            }
-        }
-        Ok((walk.here, reads, writes))
-    }
-
     fn parse<'p>(&self, text: &'p str) -> Result<Path<'p>, EditError> {
         let limit = self.access.limits.path_bytes;
         if text.len() > limit {
@@ -326,6 +267,12 @@ impl Transaction {
             self.refused += 1;
         }
         let Some(plan) = plan? else { return Ok(false) };
+        let held = self.held.saturating_add(plan.cost());
+        let limit = self.access.limits.memory;
+        if held > limit {
+            return Err(LimitExceeded::Memory(limit).into());
+        }
+        self.held = held;
         self.log.push(plan.apply(&mut self.pod));
         let limit = self.access.limits.pod_bytes;
         // Measuring costs as much as the pod is large, so it is not done for every small write.
@@ -337,19 +284,7 @@ impl Transaction {
         }
         Ok(true)
     }
-
-    fn unreadable(&self, path: &str) -> AccessError {
-        let Access { reads, writes, .. } = &*self.access;
-        AccessError::Forbidden(format!(
-            "reading {} is forbidden: what may be read is {reads}, and what may be written ({writes}); \
-             add it to the reads that the plugin describes, and to `read` in the chain's manifest",
-            crate::error::shown(path)
-        ))
-    }
 }
-
-/// What a path leads to, and the grants along it.
-type Followed<'s> = (Option<&'s Value>, Coverage<'s>, Coverage<'s>);
 
 fn past_the_end(path: &str) -> AccessError {
     AccessError::invalid_path(

@@ -20,6 +20,8 @@ fn run(plugin: &str, outcome: Outcome, writes: usize) -> PluginRun {
         outcome,
         writes: vec![write; writes],
         refused_writes: 0,
+        reads: 0,
+        refused_reads: 0,
         notes: Vec::new(),
         duration: Duration::ZERO,
         memory: 0,

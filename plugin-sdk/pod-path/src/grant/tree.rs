@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Grant, Segment};
+use super::{Grants, Segment};
 use crate::path::{Selector, has_field};
 
-/// All grants of a set, with their common beginnings merged.
+/// All grants of a plugin, to read and to write, with their common beginnings merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     /// The first is the root.
@@ -14,54 +14,83 @@ pub(crate) struct Tree {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Whether a grant ends here.
-    granted: bool,
+    /// Whether a grant ends here; one to write includes reading.
+    read: bool,
+    /// Whether a grant to write ends here.
+    write: bool,
+    /// Whether a grant to write ends further down.
+    leads_to_write: bool,
     children: Vec<(Segment, usize)>,
 }
 
 impl Tree {
-    pub(super) fn new(grants: &[Grant]) -> Self {
-        let mut nodes = vec![Node::default()];
-        for grant in grants {
-            let mut at = 0;
-            for segment in &grant.segments {
-                at = child(&mut nodes, at, segment);
-            }
-            if let Some(node) = nodes.get_mut(at) {
-                node.granted = true;
-            }
+    pub(crate) fn new(reads: &Grants, writes: &Grants) -> Self {
+        let mut tree = Self {
+            nodes: vec![Node::default()],
+        };
+        for grant in &reads.grants {
+            tree.add(&grant.segments, false);
         }
-        Self { nodes }
+        for grant in &writes.grants {
+            tree.add(&grant.segments, true);
+        }
+        tree
+    }
+
+    fn add(&mut self, segments: &[Segment], write: bool) {
+        let mut at = 0;
+        for segment in segments {
+            if let Some(node) = self.nodes.get_mut(at) {
+                node.leads_to_write |= write;
+            }
+            at = self.child(at, segment);
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.read = true;
+            node.write |= write;
+        }
+    }
+
+    /// The node's child for a segment, made if need be.
+    fn child(&mut self, at: usize, segment: &Segment) -> usize {
+        let next = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(at) else {
+            return at;
+        };
+        if let Some((_, child)) = node.children.iter().find(|(own, _)| own == segment) {
+            return *child;
+        }
+        node.children.push((segment.clone(), next));
+        self.nodes.push(Node::default());
+        next
     }
 
     fn node(&self, at: usize) -> Option<&Node> {
         self.nodes.get(at)
     }
-}
 
-/// The node's child for a segment, made if need be.
-fn child(nodes: &mut Vec<Node>, at: usize, segment: &Segment) -> usize {
-    let next = nodes.len();
-    let Some(node) = nodes.get_mut(at) else {
-        return at;
-    };
-    if let Some((_, child)) = node.children.iter().find(|(own, _)| own == segment) {
-        return *child;
+    /// Whether this field of what is at a node may be read.
+    fn shows(&self, at: usize, field: &str) -> bool {
+        let is_granted = |(segment, at): &(Segment, usize)| {
+            matches!(segment, Segment::Key(key) if key == field)
+                && self.node(*at).is_some_and(|node| node.read)
+        };
+        self.node(at)
+            .is_some_and(|node| node.read || node.children.iter().any(is_granted))
     }
-    node.children.push((segment.clone(), next));
-    nodes.push(Node::default());
-    next
 }
 
 /// How far a path is granted, as it is followed segment by segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Coverage<'g> {
     tree: &'g Tree,
-    /// A grant covers the path and sets no condition.
+    /// A grant to write covers the path and sets no condition.
     free: bool,
-    /// Where in the tree the path may be.
+    /// A grant to read or write covers the path.
+    readable: bool,
+    /// Where in the tree the path may be, with something below.
     open: Few<usize>,
-    /// Grants that cover the path and end at an element that must keep its key.
+    /// Grants to write that cover the path and end at an element that must keep its key.
     guards: Few<Guard<'g>>,
     /// How many segments were followed.
     depth: usize,
@@ -73,7 +102,7 @@ pub(crate) struct Guard<'g> {
     pub(crate) key: &'g str,
     pub(crate) value: &'g str,
     /// How many segments lead to the element.
-    depth: usize,
+    pub(crate) depth: usize,
     /// How the path relates to it.
     pub(crate) reach: Reach,
 }
@@ -96,6 +125,8 @@ pub(crate) enum Reached<'s> {
     Key(&'s str),
     /// An element of a list.
     Element(&'s Value),
+    /// Every element of a list, whatever it has.
+    EachElement,
     /// An element that does not exist, named by its position or as the end of the list.
     MissingPosition,
     /// An element that does not exist, named by its key.
@@ -104,16 +135,27 @@ pub(crate) enum Reached<'s> {
     New(&'s Value, &'s [Value]),
 }
 
+/// Among which elements of a list a selector may look, so that it finds out nothing that may not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    All,
+    /// Those that [`Coverage::sees`].
+    Some,
+    None,
+}
+
 impl<'g> Coverage<'g> {
     pub(crate) fn at_root(tree: &'g Tree) -> Self {
-        let free = tree.node(0).is_some_and(|root| root.granted);
-        Self {
+        let mut coverage = Self {
             tree,
-            free,
-            open: Few::one(0),
+            free: tree.node(0).is_some_and(|root| root.write),
+            readable: false,
+            open: Few::none(),
             guards: Few::none(),
             depth: 0,
-        }
+        };
+        coverage.open(0);
+        coverage
     }
 
     pub(crate) fn follow(&mut self, reached: Reached<'_>) {
@@ -139,8 +181,8 @@ impl<'g> Coverage<'g> {
     }
 
     fn enter(&mut self, segment: &'g Segment, at: usize) {
-        self.open.push(at);
-        if !self.tree.node(at).is_some_and(|node| node.granted) {
+        self.open(at);
+        if !self.tree.node(at).is_some_and(|node| node.write) {
             return;
         }
         match segment {
@@ -154,24 +196,93 @@ impl<'g> Coverage<'g> {
         }
     }
 
-    /// Whether a grant covers the path and sets no condition.
+    fn open(&mut self, at: usize) {
+        if let Some(node) = self.tree.node(at) {
+            self.readable |= node.read;
+            if !node.children.is_empty() {
+                self.open.push(at);
+            }
+        }
+    }
+
+    /// Whether what is here may be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Whether nothing here or further down is granted. What the pod has here must then make no difference.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.readable && self.open.is_empty()
+    }
+
+    /// Whether a grant to write covers the path and sets no condition.
     pub(crate) fn is_free(&self) -> bool {
         self.free
     }
 
-    /// Whether a grant covers the path, perhaps under a condition.
+    /// Whether a grant to write covers the path, perhaps under a condition.
     pub(crate) fn is_covered(&self) -> bool {
         self.free || !self.guards.is_empty()
     }
 
-    /// Whether the path leads towards a grant without reaching it.
+    /// Whether the path leads towards a grant to write without reaching it.
     pub(crate) fn is_above(&self) -> bool {
-        !self.is_covered() && !self.open.is_empty()
+        let leads = |&at: &usize| self.tree.node(at).is_some_and(|node| node.leads_to_write);
+        !self.is_covered() && self.open.iter().any(leads)
     }
 
     /// The conditions, of which one must hold unless the path is free.
     pub(crate) fn guards(&self) -> impl Iterator<Item = &Guard<'g>> {
         self.guards.iter()
+    }
+
+    /// Whether positions in the list here may be known, and so how long it is.
+    pub(crate) fn shows_positions(&self) -> bool {
+        self.readable
+            || self
+                .segments()
+                .any(|(segment, _)| matches!(segment, Segment::Any))
+    }
+
+    /// Among which elements of the list here a selector may look. `key` is the field that tells the list's elements apart:
+    /// whoever may reach into any of them may name them.
+    pub(crate) fn sight(&self, selector: &Selector<'_>, key: Option<&str>) -> Sight {
+        let field = &*selector.key;
+        if self.readable {
+            return Sight::All;
+        }
+        let mut sight = Sight::None;
+        for (segment, at) in self.segments() {
+            match segment {
+                Segment::Any if key == Some(field) || self.tree.shows(*at, field) => {
+                    return Sight::All;
+                }
+                Segment::Selector { key, .. } if key == field || self.tree.shows(*at, field) => {
+                    sight = Sight::Some;
+                }
+                _ => {}
+            }
+        }
+        sight
+    }
+
+    /// Whether a selector that has not [`Sight::All`] may look at this element of the list here.
+    pub(crate) fn sees(&self, selector: &Selector<'_>, element: &Value) -> bool {
+        self.segments().any(|(segment, at)| match segment {
+            Segment::Selector { key, value } => {
+                let is_same = *key == selector.key && *value == selector.value;
+                (is_same || self.tree.shows(*at, &selector.key)) && has_field(element, key, value)
+            }
+            // Where this one shows the field, all elements are seen.
+            Segment::Any | Segment::Key(_) => false,
+        })
+    }
+
+    /// The segments by which grants go on from here.
+    fn segments(&self) -> impl Iterator<Item = &'g (Segment, usize)> {
+        let tree = self.tree;
+        let nodes = self.open.iter().filter_map(move |&at| tree.node(at));
+        nodes.flat_map(|node| &node.children)
     }
 }
 
@@ -187,7 +298,7 @@ impl Segment {
             (Self::Selector { key, value }, Reached::Missing(selector)) => {
                 *key == selector.key && *value == selector.value
             }
-            (Self::Selector { .. }, Reached::MissingPosition) => false,
+            (Self::Selector { .. }, Reached::MissingPosition | Reached::EachElement) => false,
             (Self::Selector { key, value }, Reached::New(element, others)) => {
                 has_field(element, key, value)
                     && !others.iter().any(|other| has_field(other, key, value))
@@ -213,13 +324,6 @@ impl<T> Few<T> {
     const fn none() -> Self {
         Self {
             first: None,
-            more: Vec::new(),
-        }
-    }
-
-    const fn one(value: T) -> Self {
-        Self {
-            first: Some(value),
             more: Vec::new(),
         }
     }

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::error::AccessError;
-use crate::grant::tree::{Coverage, Reached, Tree};
+use crate::grant::tree::{Coverage, Reached};
 use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
 use crate::schema::{ROOT, Schema};
-use crate::walk::{Element, Step, Walk};
+use crate::walk::{Element, Hidden, Step, Walk};
 
 /// What a write is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,15 @@ pub(super) enum Last<'p, 'v> {
     },
 }
 
+/// Where a path leaves what was granted.
+#[derive(Debug)]
+pub(super) enum Outside {
+    /// It leads to another place.
+    Place,
+    /// A selector in it would read this field.
+    Field(String),
+}
+
 /// A parent that is missing.
 #[derive(Debug)]
 pub(super) struct Absent<'p> {
@@ -68,7 +77,7 @@ pub(super) struct Absent<'p> {
 
 impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
     /// The root of the pod, where every path begins.
-    pub(super) fn root(grants: &'g Tree) -> Self {
+    pub(super) fn root(coverage: Coverage<'g>) -> Self {
         Self {
             canonical: String::new(),
             indices: Vec::new(),
@@ -76,25 +85,31 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
             here: None,
             schema: ROOT,
             in_map: false,
-            coverage: Coverage::at_root(grants),
+            coverage,
             last: Last::Root,
             absent: None,
             blocked: false,
         }
     }
 
-    /// Goes from the root to where a path leads. This is done in place, because a target is costly to move.
+    /// Goes from the root to where a path leads, unless it leads out of what was granted: the rest of the pod is not looked at.
+    /// This is done in place, because a target is costly to move.
     pub(super) fn locate(
         &mut self,
         pod: &'v Value,
         path: Path<'p>,
         purpose: Purpose,
-    ) -> Result<(), AccessError> {
+    ) -> Result<Option<Outside>, AccessError> {
         let mut walk = Walk::new(pod, path);
         self.canonical.reserve(path.text().len() + 16);
         loop {
+            if self.coverage.is_lost() {
+                return Ok(Some(Outside::Place));
+            }
             self.in_map = matches!(walk.schema, Schema::Map(_));
-            let Some(step) = walk.step()? else { break };
+            let Some(step) = walk.step(&self.coverage)? else {
+                break;
+            };
             self.depth += 1;
             match (step, walk.is_done()) {
                 (Step::Key { raw, key }, is_last) => {
@@ -119,6 +134,8 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
                     self.blocked |= !is_last;
                     self.pass_missing(raw, segment, list, schema);
                 }
+                (Step::Hidden(Hidden::Position), _) => return Ok(Some(Outside::Place)),
+                (Step::Hidden(Hidden::Field(field)), _) => return Ok(Some(Outside::Field(field))),
             }
             if walk.is_done() {
                 break;
@@ -127,7 +144,7 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
         }
         self.here = walk.here;
         self.schema = walk.schema;
-        Ok(())
+        Ok(None)
     }
 
     fn pass_key(&mut self, raw: &str, key: Cow<'p, str>, is_absent_parent: bool) {

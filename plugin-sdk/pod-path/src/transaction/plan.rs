@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::locate::{Last, Purpose, Target, missing};
+use super::locate::{Last, Outside, Purpose, Target, missing};
 use super::log::{Entry, Slot, Undo};
 use super::{Transaction, Write, past_the_end};
-use crate::check::{check, check_member, depth, noun, scalar, text_depth};
+use crate::access::Limits;
+use crate::check::{check, check_member, depth, noun, scalar};
+use crate::cost::{self, Forecast};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
 use crate::json::json;
@@ -31,6 +33,22 @@ enum Action {
 }
 
 impl Plan {
+    /// What it adds to the memory that is held. An old value goes from the pod to the log, and adds nothing.
+    pub(super) fn cost(&self) -> usize {
+        /// The entry of the log, whose list grows by doubling.
+        const ENTRY: usize = 2 * size_of::<Entry>();
+        /// Room in the parent: a map's entry, or a list's element.
+        const PLACE: usize = 256;
+        let value = match &self.action {
+            Action::Put(value) | Action::Insert(value) => cost::cost(value),
+            Action::Take => 0,
+        };
+        let text = self.new.as_ref().map_or(0, String::len);
+        let indices = self.slot.indices.len() * size_of::<usize>();
+        // The last segment may be a new key of the parent.
+        ENTRY + PLACE + value + text + indices + 2 * cost::string(self.path.len())
+    }
+
     pub(super) fn apply(self, pod: &mut Value) -> Entry {
         let place = self.slot.place(pod, &self.path);
         let (old, undo) = match (self.action, place) {
@@ -60,7 +78,7 @@ impl Plan {
 
 impl Transaction {
     pub(super) fn plan_set(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
-        let mut target = Target::root(self.access.writes.tree());
+        let mut target = Target::root(self.access.coverage());
         self.locate(&mut target, text, Purpose::Set)?;
         if target.blocked {
             return Err(self
@@ -100,7 +118,7 @@ impl Transaction {
     }
 
     pub(super) fn plan_insert(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
-        let mut target = Target::root(self.access.writes.tree());
+        let mut target = Target::root(self.access.coverage());
         self.locate(&mut target, text, Purpose::Insert)?;
         if target.blocked {
             return Err(self
@@ -146,7 +164,7 @@ impl Transaction {
     }
 
     pub(super) fn plan_remove(&self, text: &str) -> Result<Option<Plan>, EditError> {
-        let mut target = Target::root(self.access.writes.tree());
+        let mut target = Target::root(self.access.coverage());
         self.locate(&mut target, text, Purpose::Remove)?;
         match &target.last {
             Last::Root => {
@@ -173,7 +191,7 @@ impl Transaction {
             && !coverage.is_free()
             && coverage.guards().all(|guard| guard.reach == Reach::Key)
         {
-            return Err(self.keeps_key(text, guard.key, guard.value).into());
+            return Err(self.keeps_key(text, *guard).into());
         }
         Change {
             path: &target.canonical,
@@ -202,19 +220,20 @@ impl Transaction {
         purpose: Purpose,
     ) -> Result<(), EditError> {
         let path = self.parse(text)?;
-        target.locate(&self.pod, path, purpose)?;
-        if target.coverage.is_covered() || target.coverage.is_above() {
-            return Ok(());
+        match target.locate(&self.pod, path, purpose)? {
+            None if target.coverage.is_covered() || target.coverage.is_above() => Ok(()),
+            None | Some(Outside::Place) => Err(self.unwritable(text, false).into()),
+            Some(Outside::Field(field)) => Err(self.unreadable(&field).into()),
         }
-        Err(self.unwritable(text, false).into())
     }
 
     fn parse_value(&self, path: &str, text: &str, path_depth: usize) -> Result<Value, EditError> {
         let limit = self.access.limits.value_depth;
+        self.afford(text, path_depth)?;
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
             // The parser has a limit of its own, which must not pass for bad JSON.
-            Err(_) if path_depth + text_depth(text) > limit => {
+            Err(_) if path_depth + Forecast::of(text, limit).depth > limit => {
                 return Err(LimitExceeded::Depth(limit).into());
             }
             Err(error) => {
@@ -232,19 +251,35 @@ impl Transaction {
         Ok(value)
     }
 
+    /// Refuses a text whose value would take more memory than is left, before there is anything of it. Most texts are too short
+    /// for that, whatever is in them.
+    fn afford(&self, text: &str, path_depth: usize) -> Result<(), LimitExceeded> {
+        let Limits {
+            memory,
+            value_depth,
+            ..
+        } = self.access.limits;
+        let left = memory.saturating_sub(self.held);
+        if Forecast::highest_cost(text.len()) <= left {
+            return Ok(());
+        }
+        let forecast = Forecast::of(text, value_depth);
+        if path_depth + forecast.depth > value_depth {
+            return Err(LimitExceeded::Depth(value_depth));
+        }
+        if forecast.cost > left {
+            return Err(LimitExceeded::Memory(memory));
+        }
+        Ok(())
+    }
+
     fn permit_set(
         &self,
         text: &str,
         target: &Target<'_, '_, '_>,
         new: &Value,
     ) -> Result<(), AccessError> {
-        let change = Change {
-            path: &target.canonical,
-            old: target.here,
-            new: Some(new),
-            labels: &self.labels,
-        };
-        change.check()?;
+        // First whether it is granted: what is protected in a place that is not is nobody's to know.
         let coverage = &target.coverage;
         let permitted = coverage.is_free()
             || coverage.guards().any(|guard| match guard.reach {
@@ -254,13 +289,19 @@ impl Transaction {
                     .get(guard.key)
                     .is_some_and(|key| has_text(key, guard.value)),
             });
-        if permitted || coverage.is_above() && is_missing_parent(target, new) {
-            return Ok(());
+        if !(permitted || coverage.is_above() && is_missing_parent(target, new)) {
+            return Err(match coverage.guards().next() {
+                Some(guard) => self.keeps_key(text, *guard),
+                None => self.unwritable(text, coverage.is_above()),
+            });
         }
-        match coverage.guards().next() {
-            Some(guard) => Err(self.keeps_key(text, guard.key, guard.value)),
-            None => Err(self.unwritable(text, coverage.is_above())),
+        Change {
+            path: &target.canonical,
+            old: target.here,
+            new: Some(new),
+            labels: &self.labels,
         }
+        .check()
     }
 
     /// The error for a place that does not exist, unless the plugin may not know that.
@@ -272,29 +313,6 @@ impl Transaction {
             return self.unwritable(text, target.coverage.is_above());
         }
         AccessError::NotFound(format!("nothing is at {}: {reason}", shown(text)))
-    }
-
-    fn unwritable(&self, path: &str, is_above: bool) -> AccessError {
-        let (path, writes) = (shown(path), &self.access.writes);
-        AccessError::Forbidden(if is_above {
-            format!(
-                "writing {path} is forbidden: it lies above what may be written, which is {writes}; write below it, path by path"
-            )
-        } else {
-            format!(
-                "writing {path} is forbidden: what may be written is {writes}; \
-                 add it to the writes that the plugin describes, and to `allow` in the chain's manifest"
-            )
-        })
-    }
-
-    fn keeps_key(&self, path: &str, key: &str, value: &str) -> AccessError {
-        AccessError::Forbidden(format!(
-            "writing {} is forbidden: the element is granted as [{key}={value}], so its {key} stays (what may be written is {}); \
-             to change that, ask for `*` in place of the selector",
-            shown(path),
-            self.access.writes
-        ))
     }
 }
 

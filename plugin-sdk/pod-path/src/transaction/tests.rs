@@ -7,13 +7,14 @@ mod laws;
 mod limits;
 mod protected;
 mod reads;
+mod secrecy;
 mod values;
 mod views;
 
 use serde_json::{Value, json};
 
 use super::Transaction;
-use crate::{Access, AccessError, EditError, Grants, Limits};
+use crate::{Access, AccessError, EditError, Grants};
 
 /// A pod as a Go program renders it, with nulls.
 fn pod() -> Value {
@@ -59,11 +60,7 @@ fn unrestricted() -> Transaction {
 fn granted(reads: &[&str], writes: &[&str]) -> Transaction {
     let reads = Grants::parse(reads).unwrap();
     let writes = Grants::parse_writes(writes).unwrap();
-    begin(Access {
-        reads,
-        writes,
-        limits: Limits::default(),
-    })
+    begin(Access::new(reads, writes))
 }
 
 /// A call that writes.

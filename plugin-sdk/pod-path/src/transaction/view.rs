@@ -1,12 +1,15 @@
 //! Reading parts of a pod in one go.
 
+use std::sync::{Arc, OnceLock};
+
 use serde_json::Value;
 
 use super::Transaction;
+use crate::access::Access;
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::{Coverage, Reached};
 use crate::json::write_json;
-use crate::path::{Path, Segments, unescape};
+use crate::path::{Path, Segments, push_escaped, unescape};
 
 /// How many fields one view may name.
 const FIELDS: usize = 256;
@@ -20,6 +23,10 @@ const TEXT: usize = 2048;
 pub struct Fields {
     names: Vec<String>,
     selection: Selection,
+    /// What the plugin they were read for may do.
+    access: Arc<Access>,
+    /// Set once it is known that all of them are granted below the root of the pod, where most views begin.
+    granted: OnceLock<()>,
 }
 
 impl Fields {
@@ -80,16 +87,14 @@ impl Selection {
     }
 }
 
-/// Where a view is being read.
-struct Reader<'s> {
+/// A view that is being written.
+struct Writer<'s> {
     path: &'s str,
-    transaction: &'s Transaction,
+    /// Whether `*` is every element of a list and nothing else, as it is unless all of the place is granted.
+    lists_only: bool,
     /// JSON, and so UTF-8.
     text: Vec<u8>,
 }
-
-/// How far reads and writes are granted on the way to a place.
-type Covered<'s> = (Coverage<'s>, Coverage<'s>);
 
 impl Transaction {
     /// The JSON text at a path with only the parts of it that `fields` name; none if nothing is there.
@@ -99,7 +104,8 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), for the path and for each field that is there; more than 256 fields are an invalid path.
+    /// As [`get`](Self::get), for the path and for each field, whether it is there or not; more than 256 fields are an invalid
+    /// path.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -141,6 +147,8 @@ impl Transaction {
         Ok(Fields {
             names: names.collect(),
             selection,
+            access: Arc::clone(&self.access),
+            granted: OnceLock::new(),
         })
     }
 
@@ -161,37 +169,65 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn view_of(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {
-        let selection = &fields.selection;
-        let (here, reads, writes) = self.follow(path)?;
-        let mut reader = Reader {
-            path,
-            transaction: self,
-            text: Vec::with_capacity(TEXT),
-        };
+        self.read(
+            || self.show(path, fields),
+            |text| text.as_ref().map_or(0, String::len),
+        )
+    }
+
+    fn show(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {
+        let (here, coverage) = self.follow(path)?;
+        let at_root = path.is_empty() && Arc::ptr_eq(&fields.access, &self.access);
+        if !at_root || fields.granted.get().is_none() {
+            if let Some(field) = refused(&fields.selection, &coverage) {
+                return Err(self.unreadable(&format!("{path}{field}")).into());
+            }
+            if at_root {
+                // Another run may have set it meanwhile.
+                let _ = fields.granted.set(());
+            }
+        }
         let Some(here) = here.filter(|value| !value.is_null()) else {
-            reader.may_know(selection, Some(&(reads, writes)))?;
             return Ok(None);
         };
-        reader.show(here, selection, Some(&(reads, writes)))?;
-        Ok(Some(String::from_utf8(reader.text).unwrap_or_default()))
+        let mut writer = Writer {
+            path,
+            lists_only: !coverage.is_readable(),
+            text: Vec::with_capacity(TEXT),
+        };
+        writer.show(here, &fields.selection)?;
+        Ok(Some(String::from_utf8(writer.text).unwrap_or_default()))
     }
 }
 
-impl<'s> Reader<'s> {
-    fn show(
-        &mut self,
-        value: &Value,
-        selection: &Selection,
-        covered: Option<&Covered<'s>>,
-    ) -> Result<(), AccessError> {
-        let covered = covered.filter(|(reads, writes)| !reads.is_covered() && !writes.is_covered());
+/// The first field that is not granted, as a path below the place that is viewed. The pod has no part in this, so that the answer
+/// is the same whatever is there.
+fn refused(selection: &Selection, coverage: &Coverage<'_>) -> Option<String> {
+    if coverage.is_readable() {
+        return None;
+    }
+    if selection.whole || coverage.is_lost() && selection.below.is_empty() {
+        return Some(String::new());
+    }
+    selection.below.iter().find_map(|below| {
+        let mut coverage = coverage.clone();
+        coverage.follow(match below.key.as_str() {
+            "*" => Reached::EachElement,
+            key => Reached::Key(key),
+        });
+        let rest = refused(&below.selection, &coverage)?;
+        let mut field = String::from("/");
+        push_escaped(&mut field, &below.key);
+        Some(field + &rest)
+    })
+}
+
+impl Writer<'_> {
+    fn show(&mut self, value: &Value, selection: &Selection) -> Result<(), AccessError> {
         match value {
-            _ if selection.whole => match covered {
-                None => write_json(&mut self.text, value),
-                Some(_) => return Err(self.transaction.unreadable(self.path)),
-            },
-            Value::Object(fields) => self.show_fields(fields, selection, covered)?,
-            Value::Array(list) => self.show_elements(list, selection, covered)?,
+            _ if selection.whole => write_json(&mut self.text, value),
+            Value::Object(fields) => self.show_fields(fields, selection)?,
+            Value::Array(list) => self.show_elements(list, selection)?,
             scalar => {
                 let reason = format_args!(
                     "a field of the view leads through {}, which has nothing below it",
@@ -207,48 +243,36 @@ impl<'s> Reader<'s> {
         &mut self,
         fields: &serde_json::Map<String, Value>,
         selection: &Selection,
-        covered: Option<&Covered<'s>>,
     ) -> Result<(), AccessError> {
         self.text.push(b'{');
         let marks = fields.keys().fold(0, |marks, key| marks | mark(key));
         for below in &selection.below {
-            let covered = covered.map(|covered| followed(covered, Reached::Key(&below.key)));
-            let value = if marks & below.mark == 0 {
-                None
-            } else {
-                fields.get(&below.key)
-            };
-            let Some(value) = value.filter(|value| !value.is_null()) else {
-                self.may_know(&below.selection, covered.as_ref())?;
+            if marks & below.mark == 0 || self.lists_only && below.key == "*" {
+                continue;
+            }
+            let Some(value) = fields.get(&below.key).filter(|value| !value.is_null()) else {
                 continue;
             };
             self.text.extend_from_slice(below.opening.as_bytes());
-            self.show(value, &below.selection, covered.as_ref())?;
+            self.show(value, &below.selection)?;
             self.text.push(b',');
         }
         self.close(b'}');
         Ok(())
     }
 
-    fn show_elements(
-        &mut self,
-        list: &[Value],
-        selection: &Selection,
-        covered: Option<&Covered<'s>>,
-    ) -> Result<(), AccessError> {
+    fn show_elements(&mut self, list: &[Value], selection: &Selection) -> Result<(), AccessError> {
         let below = match selection.below.as_slice() {
             [below] if below.key == "*" => &below.selection,
             _ => return Err(self.not_every_element()),
         };
         self.text.push(b'[');
         for element in list {
-            let covered = covered.map(|covered| followed(covered, Reached::Element(element)));
             if element.is_null() {
-                self.may_know(below, covered.as_ref())?;
-                self.text.extend_from_slice(b"null,");
-                continue;
+                self.text.extend_from_slice(b"null");
+            } else {
+                self.show(element, below)?;
             }
-            self.show(element, below, covered.as_ref())?;
             self.text.push(b',');
         }
         self.close(b']');
@@ -263,31 +287,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// That nothing is there is for those to know who may read it, or something below it.
-    fn may_know(
-        &self,
-        selection: &Selection,
-        covered: Option<&Covered<'s>>,
-    ) -> Result<(), AccessError> {
-        let Some((reads, writes)) = covered else {
-            return Ok(());
-        };
-        let is_above = reads.is_above() || writes.is_above();
-        if reads.is_covered() || writes.is_covered() || (is_above && !selection.whole) {
-            return Ok(());
-        }
-        Err(self.transaction.unreadable(self.path))
-    }
-
     fn not_every_element(&self) -> AccessError {
         let reason = "a field of the view leads to a list, where its segment is `*`, every element";
         AccessError::invalid_path(self.path, reason)
     }
-}
-
-fn followed<'s>(covered: &Covered<'s>, reached: Reached<'_>) -> Covered<'s> {
-    let (mut reads, mut writes) = covered.clone();
-    reads.follow(reached);
-    writes.follow(reached);
-    (reads, writes)
 }

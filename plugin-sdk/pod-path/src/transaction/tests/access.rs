@@ -303,15 +303,15 @@ fn the_refusal_tells_what_is_granted_and_what_to_do() {
     for (call, text) in [
         (
             Set("/spec/hostNetwork", "true"),
-            "writing /spec/hostNetwork is forbidden: what may be written is /spec/containers/[name=proxy], /metadata/labels; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+            "writing /spec/hostNetwork is forbidden: what may be written is /spec/containers/[name=proxy], /metadata/labels; add the line `- \"/spec/hostNetwork\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
         ),
         (
             Remove("/spec/containers"),
-            "writing /spec/containers is forbidden: it lies above what may be written, which is /spec/containers/[name=proxy], /metadata/labels; write below it, path by path",
+            "writing /spec/containers is forbidden: it lies above what may be written, which is /spec/containers/[name=proxy], /metadata/labels; write below it, path by path, or add the line `- \"/spec/containers\"` to `allow` in chain.yaml",
         ),
         (
-            Remove("/spec/containers/1/name"),
-            "writing /spec/containers/1/name is forbidden: the element is granted as [name=proxy], so its name stays (what may be written is /spec/containers/[name=proxy], /metadata/labels); to change that, ask for `*` in place of the selector",
+            Remove("/spec/containers/[name=proxy]/name"),
+            "writing /spec/containers/[name=proxy]/name is forbidden: the element is granted as [name=proxy], so its name stays (what may be written is /spec/containers/[name=proxy], /metadata/labels); to change that, ask for `*` in place of the selector: add the line `- \"/spec/containers/*/name\"` to `allow` in chain.yaml",
         ),
     ] {
         check_refused(granted(&[], grants), call, "forbidden", text);
@@ -320,6 +320,6 @@ fn the_refusal_tells_what_is_granted_and_what_to_do() {
         granted(&[], &[]),
         Remove("/spec"),
         "forbidden",
-        "writing /spec is forbidden: what may be written is nothing; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+        "writing /spec is forbidden: what may be written is nothing; add the line `- \"/spec\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
     );
 }

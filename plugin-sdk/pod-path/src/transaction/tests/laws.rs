@@ -1,5 +1,7 @@
 //! Laws that hold for any accesses.
 
+mod secrecy;
+
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::sample::{select, subsequence};
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Transaction, begin, granted, pod, unrestricted};
 use crate::path::push_escaped;
-use crate::{Access, Grants, Limits};
+use crate::{Access, Grants};
 
 /// A call with texts of its own.
 #[derive(Clone, Debug)]
@@ -259,7 +261,7 @@ proptest! {
             before.iter().for_each(|call| make(&mut first, call));
             let (pod, _) = first.commit();
             let run = |grants: Grants| {
-                let access = Access { reads: Grants::parse(&[""]).unwrap(), writes: grants, limits: Limits::default() };
+                let access = Access::new(Grants::parse(&[""]).unwrap(), grants);
                 let mut transaction = Transaction::begin(pod.clone(), access.into(), [].into());
                 make(&mut transaction, &last);
                 (transaction.refused_writes(), transaction.commit())

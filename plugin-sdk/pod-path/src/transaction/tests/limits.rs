@@ -1,14 +1,17 @@
 //! How much one run may do.
 
-use super::{Insert, Remove, Set, begin, kind, make};
+use super::{Insert, Remove, Set, Transaction, begin, kind, make};
 use crate::{Access, EditError, LimitExceeded, Limits};
+
+fn limited(limits: Limits) -> Transaction {
+    let mut access = Access::unrestricted();
+    access.limits = limits;
+    begin(access)
+}
 
 #[track_caller]
 fn check(limits: Limits, calls: &[super::Call<'_>], expected: LimitExceeded) {
-    let mut transaction = begin(Access {
-        limits,
-        ..Access::unrestricted()
-    });
+    let mut transaction = limited(limits);
     let (last, before) = calls.split_last().unwrap();
     for call in before {
         assert_eq!(kind(&make(&mut transaction, *call)), "fine", "{call:?}");
@@ -64,10 +67,7 @@ fn paths_are_no_longer_than_the_limit() {
         &[Remove("/spec/hostNetwork")],
         LimitExceeded::PathBytes(10),
     );
-    let transaction = begin(Access {
-        limits,
-        ..Access::unrestricted()
-    });
+    let transaction = limited(limits);
     let limit = EditError::Limit(LimitExceeded::PathBytes(10));
     assert_eq!(transaction.get("/spec/hostNetwork"), Err(limit.clone()));
     assert_eq!(transaction.keys("/spec/hostNetwork"), Err(limit));
@@ -136,8 +136,105 @@ fn the_pod_grows_no_larger_than_the_limit() {
 }
 
 #[test]
+fn reads_are_counted_whatever_they_answer() {
+    let limits = Limits {
+        reads: 4,
+        ..Limits::default()
+    };
+    let transaction = limited(limits);
+    assert_eq!(kind(&transaction.get("/spec/nodeName")), "fine");
+    assert_eq!(kind(&transaction.get("spec")), "invalid path");
+    assert_eq!(kind(&transaction.keys("/spec")), "fine");
+    assert_eq!(kind(&transaction.view("", &["/spec"])), "fine");
+    let limit = Err(EditError::Limit(LimitExceeded::Reads(4)));
+    assert_eq!(transaction.keys("/spec").map(drop), limit);
+    assert_eq!(transaction.view("", &["/spec"]).map(drop), limit);
+    assert_eq!(transaction.reads(), 6);
+}
+
+#[test]
+fn read_bytes_are_those_of_the_answers() {
+    let limits = Limits {
+        read_bytes: 20,
+        ..Limits::default()
+    };
+    let transaction = limited(limits);
+    for _ in 0..2 {
+        assert_eq!(kind(&transaction.get("/spec/containers/0/name")), "fine");
+    }
+    assert_eq!(
+        transaction.keys("/metadata/labels"),
+        Err(EditError::Limit(LimitExceeded::ReadBytes(20)))
+    );
+}
+
+/// Five writes of a megabyte, each worth a hundred megabytes once parsed.
+#[test]
+fn what_is_written_takes_no_more_memory_than_the_limit() {
+    let levels = |count: usize| format!("[{}0]", r#"{"":{"":0}},"#.repeat(count));
+    let memory = LimitExceeded::Memory(16 * 1024 * 1024);
+    check(
+        Limits::default(),
+        &[Set("/spec/new", &levels(80_000))],
+        memory,
+    );
+    // What no longer stands in the pod is still in the log.
+    let part = levels(4000);
+    let write = Set("/spec/new", &part);
+    let away = Remove("/spec/new");
+    check(
+        Limits::default(),
+        &[write, away, write, away, write, away, write],
+        memory,
+    );
+    // What was there already is not kept.
+    check(
+        Limits {
+            writes: 10,
+            ..Limits::default()
+        },
+        &[write; 11],
+        LimitExceeded::Writes(10),
+    );
+}
+
+#[test]
+fn parents_that_are_made_take_memory_too() {
+    let limits = Limits {
+        memory: 100_000,
+        ..Limits::default()
+    };
+    let path = |first: usize| format!("/spec/{first}{}", "/a".repeat(50));
+    let paths: Vec<String> = (0..3).map(path).collect();
+    let calls: Vec<_> = paths.iter().map(|path| Set(path, "0")).collect();
+    check(limits, &calls, LimitExceeded::Memory(100_000));
+}
+
+#[test]
+fn runs_of_a_chain_share_the_memory() {
+    let long = format!("\"{}\"", "x".repeat(1000));
+    let mut first = begin(Access::unrestricted());
+    assert_eq!(first.held(), 0);
+    make(&mut first, Set("/spec/nodeName", &long)).unwrap();
+    assert!((2000..4000).contains(&first.held()), "{}", first.held());
+    let mut second = begin(Access::unrestricted()).holding(16 * 1024 * 1024 - 1000);
+    let outcome = make(&mut second, Set("/spec/nodeName", &long));
+    assert_eq!(kind(&outcome), "limit");
+    assert_eq!(second.held(), 16 * 1024 * 1024 - 1000);
+}
+
+#[test]
 fn a_limit_tells_itself() {
     for (limit, text) in [
+        (LimitExceeded::Reads(1), "more than 1 reads in one run"),
+        (
+            LimitExceeded::ReadBytes(1),
+            "more than 1 bytes read in one run",
+        ),
+        (
+            LimitExceeded::Memory(1),
+            "values that take more than 1 bytes of memory",
+        ),
         (LimitExceeded::Writes(1), "more than 1 writes in one run"),
         (
             LimitExceeded::WrittenBytes(1),

@@ -143,7 +143,8 @@ fn an_element_granted_by_its_key_is_shown_alone() {
         "forbidden",
         "[name=proxy]",
     );
-    let view = granted(&reads, &[]).view("/spec/containers/1", &["/image".to_owned()]);
+    let proxy = "/spec/containers/[name=proxy]";
+    let view = granted(&reads, &[]).view(proxy, &["/image".to_owned()]);
     assert_eq!(view.unwrap().as_deref(), Some(r#"{"image":"envoy"}"#));
 }
 

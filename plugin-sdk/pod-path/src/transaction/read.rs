@@ -1,0 +1,179 @@
+//! Reading, which is counted as writing is.
+
+use std::cell::Cell;
+
+use serde_json::Value;
+
+use super::{Transaction, past_the_end};
+use crate::error::{AccessError, EditError, LimitExceeded};
+use crate::grant::tree::{Coverage, Reached};
+use crate::json::json;
+use crate::path::ListSegment;
+use crate::walk::{Hidden, Step, Walk};
+
+/// What a run has read so far. Reading changes nothing else, so that it needs no more than a shared reference.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    calls: Cell<usize>,
+    bytes: Cell<usize>,
+    refused: Cell<usize>,
+}
+
+impl Transaction {
+    /// The JSON text at a path; none if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid or not granted, or a limit is exceeded.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
+    /// assert_eq!(pod.get("/spec/volumes/[name=a]")?.as_deref(), Some(r#"{"name":"a"}"#));
+    /// assert_eq!(pod.get("/spec/nodeName")?, None);
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
+        self.read(
+            || Ok(self.find(path)?.map(json)),
+            |text| text.as_ref().map_or(0, String::len),
+        )
+    }
+
+    /// The keys of the object at a path, or `0`, `1`, ... of the list; empty if nothing is there. Those of a list may be known where
+    /// something of any of its elements is granted.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and a scalar at the path is an invalid path.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
+    /// assert_eq!(pod.keys("/spec")?, ["volumes"]);
+    /// assert_eq!(pod.keys("/spec/volumes")?, ["0"]);
+    /// assert!(pod.keys("/spec/containers")?.is_empty());
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    pub fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
+        let keys = || match self.find_keys(path)? {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Object(fields)) => Ok(fields.keys().cloned().collect()),
+            Some(Value::Array(list)) => {
+                Ok((0..list.len()).map(|index| index.to_string()).collect())
+            }
+            Some(scalar) => {
+                let reason = format_args!(
+                    "it leads to {}, which has no keys; use `get`",
+                    crate::check::noun(scalar)
+                );
+                Err(AccessError::invalid_path(path, reason).into())
+            }
+        };
+        self.read(keys, |keys| keys.iter().map(String::len).sum())
+    }
+
+    /// How many calls have read, whatever came of them.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+    /// pod.get("/spec/nodeName")?;
+    /// pod.keys("/spec")?;
+    /// assert_eq!((pod.reads(), pod.refused_reads()), (2, 0));
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    #[must_use]
+    pub fn reads(&self) -> usize {
+        self.reads.calls.get()
+    }
+
+    /// How many reads were forbidden.
+    #[must_use]
+    pub fn refused_reads(&self) -> usize {
+        self.reads.refused.get()
+    }
+
+    /// Counts a call that reads, and what it answers.
+    pub(super) fn read<T>(
+        &self,
+        answer: impl FnOnce() -> Result<T, EditError>,
+        bytes: impl FnOnce(&T) -> usize,
+    ) -> Result<T, EditError> {
+        let (limits, reads) = (self.access.limits, &self.reads);
+        reads.calls.set(reads.calls.get() + 1);
+        if reads.calls.get() > limits.reads {
+            return Err(LimitExceeded::Reads(limits.reads).into());
+        }
+        let answer = answer();
+        match &answer {
+            Ok(answer) => {
+                reads
+                    .bytes
+                    .set(reads.bytes.get().saturating_add(bytes(answer)));
+                if reads.bytes.get() > limits.read_bytes {
+                    return Err(LimitExceeded::ReadBytes(limits.read_bytes).into());
+                }
+            }
+            Err(EditError::Access(AccessError::Forbidden(_))) => {
+                reads.refused.set(reads.refused.get() + 1);
+            }
+            Err(_) => {}
+        }
+        answer
+    }
+
+    fn find(&self, text: &str) -> Result<Option<&Value>, EditError> {
+        let (here, coverage) = self.follow(text)?;
+        if coverage.is_readable() {
+            return Ok(here);
+        }
+        Err(self.unreadable(text).into())
+    }
+
+    /// As [`find`](Self::find), and a list too of which only positions may be known.
+    fn find_keys(&self, text: &str) -> Result<Option<&Value>, EditError> {
+        let (here, coverage) = self.follow(text)?;
+        let is_list = matches!(here, None | Some(Value::Null | Value::Array(_)));
+        if coverage.is_readable() || is_list && coverage.shows_positions() {
+            return Ok(here);
+        }
+        Err(self.unreadable(text).into())
+    }
+
+    /// What is at a path, and how far reading it is granted. Where it leads out of what is granted, the rest of the pod is not
+    /// looked at, so that the answer is the same whatever is there.
+    pub(super) fn follow(&self, text: &str) -> Result<(Option<&Value>, Coverage<'_>), EditError> {
+        let path = self.parse(text)?;
+        let mut coverage = self.access.coverage();
+        let mut walk = Walk::new(&self.pod, path);
+        loop {
+            if coverage.is_lost() {
+                return Err(self.unreadable(text).into());
+            }
+            let Some(step) = walk.step(&coverage)? else {
+                return Ok((walk.here, coverage));
+            };
+            let reached = match &step {
+                Step::Key { key, .. } => Reached::Key(key),
+                Step::Element(element) => Reached::Element(element.value),
+                Step::Missing { segment, .. } => match segment {
+                    ListSegment::Selector(selector) => Reached::Missing(selector),
+                    ListSegment::Index(_) => Reached::MissingPosition,
+                    ListSegment::End => return Err(past_the_end(text).into()),
+                },
+                Step::Hidden(Hidden::Position) => return Err(self.unreadable(text).into()),
+                Step::Hidden(Hidden::Field(field)) => return Err(self.unreadable(field).into()),
+            };
+            if !coverage.is_readable() {
+                coverage.follow(reached);
+            }
+        }
+    }
+}
