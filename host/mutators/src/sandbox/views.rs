@@ -36,3 +36,6 @@ impl Views {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use wit_component::ComponentEncoder;
 
-use crate::support::{assemble, chain_of, check_host_is_unharmed, in_utf16, load, mutate, plugin};
+use crate::support::{
+    assemble, chain_of, check_host_is_unharmed, fixture_text, in_utf16, load, mutate, plugin,
+};
 
 /// The chain is not loaded, with this text after the plugin's name.
 #[track_caller]
@@ -233,6 +235,21 @@ fn nesting_without_end_is_refused() {
         "does not fit the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
     );
     check(&nested(1000), "nests components too deeply");
+}
+
+/// Types within types, as deep as they are many: no tool makes them, and they must not take the host's stack.
+#[test]
+fn types_without_end_are_refused() {
+    let lists: String = (1..50_000)
+        .map(|depth| format!("(type $t{depth} (list $t{}))", depth - 1))
+        .collect();
+    let rest = fixture_text("empty-plugin").replacen("(component", "", 1);
+    let component = format!("(component (type $t0 (list u8)) {lists} {rest}");
+    let content = wat::parse_str(&component).expect("text");
+    let error = load("\n- name: it\n  file: it.wasm", &[("it.wasm", &content)]);
+    let error = error.expect_err("a refusal");
+    assert_eq!(error, "");
+    check_host_is_unharmed();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod broken;
 mod chains;
 mod files;
+mod guests;
 mod hostile;
 mod prepared;
 mod reload;

@@ -59,6 +59,14 @@ fn memory(guest: &Guest) -> Result<Memory, Trap> {
     }
 }
 
+/// Whether the guest may call what needs no memory, as it may in a component even while it starts.
+fn may_leave(guest: &Guest) -> Result<(), Trap> {
+    match &guest.module {
+        Some(module) if module.realloc.is_none() => Err(Trap::CannotLeaveComponent),
+        _ => Ok(()),
+    }
+}
+
 fn lift<'c>(caller: &'c mut Caller<'_, Guest>) -> Result<(Reader<'c>, &'c mut Guest), Trap> {
     let memory = memory(caller.data())?;
     let (memory, guest) = memory.data_and_store_mut(caller);
@@ -183,9 +191,9 @@ fn of_labels(
     lower::<OPTION>(&mut caller, result)?.option(result, value.map(String::as_str))
 }
 
-fn dry_run(mut caller: Caller<'_, Guest>) -> wasmtime::Result<u32> {
-    let (_, guest) = lift(&mut caller)?;
-    Ok(u32::from(guest.request()?.dry_run))
+fn dry_run(caller: Caller<'_, Guest>) -> wasmtime::Result<u32> {
+    may_leave(caller.data())?;
+    Ok(u32::from(caller.data().request()?.dry_run))
 }
 
 fn get(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {
@@ -272,8 +280,9 @@ fn remove(
 }
 
 fn drop_pod(mut caller: Caller<'_, Guest>, pod: u32) -> Done {
-    let (_, guest) = lift_pod(&mut caller, pod)?;
-    if let Some(module) = &mut guest.module {
+    may_leave(caller.data())?;
+    check_pod(caller.data(), pod)?;
+    if let Some(module) = &mut caller.data_mut().module {
         module.lends_pod = false;
     }
     Ok(())

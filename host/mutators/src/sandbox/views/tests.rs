@@ -1,0 +1,45 @@
+use podloom_pod_path::{Access, Fields, Transaction};
+use serde_json::json;
+
+use super::{LIST_BYTES, LISTS, Views};
+
+fn fields(names: &[&str]) -> Fields {
+    let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+    pod.fields("", names).expect("paths")
+}
+
+fn found<'v>(views: &'v Views, names: &[&str]) -> Option<&'v [String]> {
+    views.find(|known| known == names).map(Fields::names)
+}
+
+#[test]
+fn a_list_is_found_by_all_its_names_in_their_order() {
+    let views = Views::default();
+    assert_eq!(found(&views, &["/a", "/b"]), None);
+    views.keep(fields(&["/a", "/b"]));
+    views.keep(fields(&[]));
+    assert_eq!(
+        found(&views, &["/a", "/b"]),
+        Some(&["/a".to_owned(), "/b".to_owned()][..])
+    );
+    assert_eq!(found(&views, &[]), Some(&[][..]));
+    for others in [&["/b", "/a"][..], &["/a"], &["/a", "/b", "/c"], &["/a/b"]] {
+        assert_eq!(found(&views, others), None, "{others:?}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let views = Views::default();
+    let long = "/x".repeat(512);
+    views.keep(fields(&vec![long.as_str(); LIST_BYTES / long.len() + 1]));
+    assert_eq!(views.0.iter().flat_map(|slot| slot.get()).count(), 0);
+    let names: Vec<String> = (0..=LISTS).map(|name| format!("/{name}")).collect();
+    for name in &names {
+        views.keep(fields(&[name]));
+    }
+    for name in &names[..LISTS] {
+        assert!(found(&views, &[name]).is_some(), "{name}");
+    }
+    assert_eq!(found(&views, &[&names[LISTS]]), None);
+}
