@@ -69,7 +69,7 @@ fn describe_plugin(number: usize, plugin: &Plugin) -> String {
     row("sha256", &plugin.sha256);
     row("may write", &paths(&plugin.allow));
     row("needs to write", &paths(&description.writes));
-    row("may read", &paths(&plugin.read));
+    row("may read", &paths(&readable(plugin)));
     row("needs to read", &paths(&description.reads));
     row("match", &matches(plugin));
     row("failurePolicy", plugin.failure_policy.as_str());
@@ -83,6 +83,17 @@ fn describe_plugin(number: usize, plugin: &Plugin) -> String {
         ),
     );
     text
+}
+
+/// What a plugin may read: what is granted for that, and what it may write.
+fn readable(plugin: &Plugin) -> Vec<String> {
+    let mut paths = plugin.read.clone();
+    let others = plugin
+        .allow
+        .iter()
+        .filter(|path| !plugin.read.contains(path));
+    paths.extend(others.cloned());
+    paths
 }
 
 /// Which pods a plugin sees, in one line.

@@ -3,6 +3,7 @@
 mod checks;
 mod client;
 mod connections;
+mod grants;
 mod leader;
 mod lease;
 mod metrics;

@@ -101,7 +101,7 @@ pub(crate) struct Entry {
     /// List the paths that the plugin may write, and so read. By default none.
     #[serde(default)]
     pub(crate) allow: Vec<String>,
-    /// List the paths that the plugin may read besides. By default the whole pod.
+    /// List the paths that the plugin may read besides. By default what it says that it reads. "" is the whole pod.
     #[serde(default)]
     pub(crate) read: Option<Vec<String>>,
     /// Configure the plugin; its own schema says how. By default empty.

@@ -7,7 +7,7 @@ mod expansion;
 use std::sync::Arc;
 use std::time::Duration;
 
-use podloom_pod_path::{Access, Grants, Limits};
+use podloom_pod_path::{Access, Grants};
 use serde_json::{Map, Value};
 
 pub use self::config::ConfigError;
@@ -33,7 +33,8 @@ pub struct Plugin {
     pub description: Description,
     /// The paths it may write, and so read.
     pub allow: Vec<String>,
-    /// The paths it may read besides; the empty path is the whole pod.
+    /// The paths it may read besides: what the manifest says, or else what the plugin says that it reads. The empty path is the
+    /// whole pod.
     pub read: Vec<String>,
     /// What becomes of a pod when it fails.
     pub failure_policy: FailurePolicy,
@@ -98,6 +99,11 @@ pub enum PluginError {
         /// What to add.
         missing: String,
     },
+    /// It needs to read the whole pod, and the manifest does not say that it may.
+    #[error(
+        "needs to read the whole pod, which nothing but chain.yaml can allow; add the line `read: [\"\"]` if it may"
+    )]
+    ReadsAll,
     /// It needs to read more than it may.
     #[error("needs to read {needed}, but `read` and `allow` give it {given}; add {missing}")]
     Reads {
@@ -146,7 +152,7 @@ impl Plugin {
             setting: &setting,
         };
         let description = describe(sandbox)?;
-        let read = entry.read.clone().unwrap_or_else(|| vec![String::new()]);
+        let read = readable(entry, &description)?;
         let access = grant(&description, &entry.allow, &read)?;
         config::check(sandbox, &config, description.config_schema.as_ref())?;
         sandbox.prepare().map_err(PluginError::Prepare)?;
@@ -250,11 +256,17 @@ fn grant(
             missing: paths(&missing),
         });
     }
-    Ok(Access {
-        reads,
-        writes,
-        limits: Limits::default(),
-    })
+    Ok(Access::new(reads, writes))
+}
+
+/// What it may read besides what it may write: without a word in the manifest, what it says that it reads. Only the manifest
+/// opens the whole pod.
+fn readable(entry: &Entry, description: &Description) -> Result<Vec<String>, PluginError> {
+    match &entry.read {
+        Some(read) => Ok(read.clone()),
+        None if description.reads.iter().any(String::is_empty) => Err(PluginError::ReadsAll),
+        None => Ok(description.reads.clone()),
+    }
 }
 
 fn paths(paths: &[String]) -> String {

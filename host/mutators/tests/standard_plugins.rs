@@ -8,6 +8,7 @@
     reason = "a test has no other way to fail; the lint sees only functions marked as tests"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -509,6 +510,37 @@ fn the_default_bundle_loads_and_is_proven() {
     assert_eq!(chain.prove(), []);
     let mutation = mutate(&chain, pod());
     assert_eq!(violations(&mutation.pod), Vec::<String>::new());
+}
+
+#[test]
+fn shipped_chains_grant_what_their_plugins_need_and_no_more() {
+    let Some(bundle) = bundle() else { return };
+    for manifest in ["plugins/chain.yaml", "deploy/examples/chain/chain.yaml"] {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(manifest);
+        let directory = directory(&bundle, &[]);
+        fs::copy(&manifest, directory.path().join("chain.yaml")).unwrap();
+        let files = Bundle::read(directory.path()).unwrap();
+        let chain = Chain::load(engine(), &files).unwrap();
+        for plugin in chain.plugins() {
+            let sorted = |paths: &[String]| paths.iter().cloned().collect::<BTreeSet<_>>();
+            let about = &plugin.description;
+            assert_eq!(
+                sorted(&plugin.allow),
+                sorted(&about.writes),
+                "{}",
+                plugin.name
+            );
+            assert_eq!(
+                sorted(&plugin.read),
+                sorted(&about.reads),
+                "{}",
+                plugin.name
+            );
+        }
+        assert_eq!(chain.prove(), []);
+    }
 }
 
 /// What of the restricted Pod Security Standard a Linux pod breaks that a plugin could have mended.

@@ -1,10 +1,13 @@
 //! What is told of each attempt to load a chain: in the log, the metrics, and an Event on our own pod.
 
+use std::sync::{Mutex, PoisonError};
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use podloom_api::names::event;
 use podloom_controllers::{Events, Notice};
 use podloom_mutators::{Chain, LoadError, Reload};
 
+use super::grants::{self, Grants};
 use super::metrics::ChainMetrics;
 use super::process as own;
 
@@ -13,6 +16,8 @@ pub(super) struct Reloads {
     pub(super) metrics: ChainMetrics,
     /// Our own pod, if we know it.
     pub(super) events: Option<(Events, ObjectReference)>,
+    /// What the chain that serves grants; none before the first.
+    pub(super) granted: Mutex<Option<Grants>>,
 }
 
 impl Reloads {
@@ -31,6 +36,7 @@ impl Reloads {
                     memory_mib = mebibytes(own::now()),
                     "chain loaded"
                 );
+                self.log_changed_grants(chain);
                 self.publish(Notice::normal(event::CHAIN_RELOADED, loaded(chain)));
             }
             Reload::Restored { chain } => {
@@ -54,6 +60,25 @@ impl Reloads {
                 tracing::debug!(outcome = error.reason(), %error, "the plugin chain is refused again");
             }
         }
+    }
+
+    fn log_changed_grants(&self, chain: &Chain) {
+        let after = grants::of(chain);
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        for change in granted
+            .iter()
+            .flat_map(|before| grants::changes(before, &after))
+        {
+            tracing::info!(
+                plugin = change.plugin,
+                allow_added = ?change.allow_added,
+                allow_removed = ?change.allow_removed,
+                read_added = ?change.read_added,
+                read_removed = ?change.read_removed,
+                "grants changed"
+            );
+        }
+        *granted = Some(after);
     }
 
     fn publish(&self, notice: Notice) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -181,6 +181,7 @@ fn loading(
     let reloads = Reloads {
         metrics,
         events: own_pod(&arguments.own_pod).map(|pod| (queue, pod)),
+        granted: Mutex::default(),
     };
     let loader = Loader {
         directory,

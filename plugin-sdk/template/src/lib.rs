@@ -35,7 +35,6 @@ struct Variable {
 /// What the plugin looks at in a variable that a container has already.
 #[derive(Deserialize)]
 struct Existing {
-    name: String,
     value: Option<String>,
 }
 
@@ -50,7 +49,7 @@ impl Mutator for Plugin {
 
     /// The manifest's `allow` has to cover these paths, or the chain is not loaded: ask for as little as this configuration needs.
     fn needs(config: &Config) -> Needs {
-        let needs = Needs::default().read("/spec/containers");
+        let needs = Needs::default().read("/spec/containers/*/name");
         config.variables.iter().fold(needs, |needs, variable| {
             let mut path = String::from("/spec/containers/*/env");
             path::push_element(&mut path, "name", &variable.name);
@@ -84,11 +83,11 @@ impl Mutator for Plugin {
             if config.skip_containers.iter().any(|name| name == place) {
                 continue;
             }
-            let existing: Vec<Existing> = container.field("env").get()?.unwrap_or_default();
             for Variable { name, value } in &config.variables {
-                match existing.iter().find(|variable| variable.name == *name) {
-                    None => container.env(name).set(value)?,
-                    Some(variable) if variable.value.as_deref() == Some(value) => {}
+                let variable = container.env(name);
+                match variable.node().get::<Existing>()? {
+                    None => variable.set(value)?,
+                    Some(existing) if existing.value.as_deref() == Some(value) => {}
                     // Users see notes beside the diff. Name what was left alone, never a value: it may be secret.
                     Some(_) => note(&format!("container {place} sets {name} itself")),
                 }

@@ -292,6 +292,11 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
         "has a wrong path in `allow`: \"/spec/containers/0\" cannot be granted: `0` is a position, which shifts as elements come and go; name the element as `[name=...]`, or any as `*`",
     );
     check_refused(
+        "reads-all",
+        "allow: [/metadata/labels]",
+        "needs to read the whole pod, which nothing but chain.yaml can allow; add the line `read: [\"\"]` if it may",
+    );
+    check_refused(
         "needy",
         "read: [spec]",
         "has a wrong path in `read`: \"spec\" cannot be granted: it must start with `/`; only the empty path, which is the whole pod, does not",
@@ -427,4 +432,28 @@ fn fields_that_no_schema_knows_survive() {
         .mutate(pod.clone(), request())
         .expect("a pod");
     assert_eq!(mutation.pod["spec"], pod["spec"]);
+}
+
+#[test]
+fn what_may_be_read_is_what_the_plugin_says_unless_the_manifest_says_else() {
+    let chain = |fixture: &str, lines: &str| {
+        let plugins = format!("\n- name: it\n  file: it.wasm\n  {lines}");
+        load(&plugins, &[("it.wasm", &plugin(fixture))]).expect("the chain loads")
+    };
+    let declared = chain("needy", "allow: [/metadata/labels, /spec/containers]");
+    assert_eq!(declared.plugins()[0].read, ["/spec"]);
+    assert_eq!(
+        declared.plugins()[0].allow,
+        ["/metadata/labels", "/spec/containers"]
+    );
+    let told = chain(
+        "needy",
+        "allow: [/metadata/labels, /spec]\n  read: [/metadata]",
+    );
+    assert_eq!(told.plugins()[0].read, ["/metadata"]);
+    // One that says nothing reads nothing.
+    let run = mutate(&chain("read-ungranted", "failurePolicy: Ignore")).expect("it is ignored");
+    assert_eq!((run.runs[0].reads, run.runs[0].refused_reads), (1, 1));
+    let run = mutate(&chain("reads-all", "read: ['']")).expect("it may");
+    assert_eq!((run.runs[0].reads, run.runs[0].refused_reads), (1, 0));
 }

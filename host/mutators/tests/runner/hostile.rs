@@ -2,7 +2,10 @@
 
 use podloom_mutators::{Chain, Outcome, RejectionCause};
 
-use crate::support::{chain_of, chain_of_components, check_host_is_unharmed, mutate, pod};
+use crate::support::{
+    assemble, chain_of, chain_of_components, check_host_is_unharmed, componentized, fixture_text,
+    load, mutate, pod,
+};
 
 const QUICK: &str = "limits: { timeout: 50ms }";
 
@@ -193,7 +196,7 @@ fn wrong_addresses_lengths_and_cases_are_found_out() {
     ];
     for (fixture, rule) in cases {
         let expected = format!("it passed something that is not of the contract: {rule}");
-        check(fixture, "", &expected);
+        check(fixture, "read: [/spec]", &expected);
     }
 }
 
@@ -250,6 +253,56 @@ fn too_much_ends_the_call() {
     );
 }
 
+/// Five writes of text that takes a hundred times its length once parsed: the first is refused before it is parsed.
+#[test]
+fn what_is_written_is_charged_for_what_it_takes() {
+    check(
+        "dense-values",
+        "allow: [/spec/dense]",
+        "it asked for values that take more than 16777216 bytes of memory",
+    );
+}
+
+/// Six plugins may hold no more together than one alone.
+#[test]
+fn plugins_of_a_chain_share_what_they_may_hold() {
+    let numbers = 1..=6;
+    let modules: Vec<Vec<u8>> = numbers
+        .clone()
+        .map(|number| {
+            assemble(&fixture_text("dense-value").replace("dense0", &format!("dense{number}")))
+        })
+        .collect();
+    let components: Vec<Vec<u8>> = modules.iter().map(|module| componentized(module)).collect();
+    for plugins in [modules, components] {
+        let names: Vec<String> = numbers
+            .clone()
+            .map(|number| format!("p{number}.wasm"))
+            .collect();
+        let files: Vec<(&str, &[u8])> = names
+            .iter()
+            .map(String::as_str)
+            .zip(plugins.iter().map(Vec::as_slice))
+            .collect();
+        let chain = |count| {
+            let entry = |number| {
+                format!(
+                    "\n- {{ name: p{number}, file: p{number}.wasm, allow: [/spec/dense{number}] }}"
+                )
+            };
+            let entries: String = (1..=count).map(entry).collect();
+            load(&entries, &files).expect("the chain loads")
+        };
+        mutate(&chain(2)).expect("two do not hold too much");
+        let rejected = mutate(&chain(6)).expect_err("a refusal");
+        assert_eq!(
+            rejected.to_string(),
+            "plugin p3 failed: it asked for values that take more than 16777216 bytes of memory"
+        );
+    }
+    check_host_is_unharmed();
+}
+
 #[test]
 fn wrong_writes_are_refused_and_the_plugin_is_told_why() {
     check(
@@ -265,27 +318,27 @@ fn wrong_writes_are_refused_and_the_plugin_is_told_why() {
     check(
         "write-ungranted",
         "",
-        "writing /spec/nodeName is forbidden: what may be written is /metadata/labels; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+        "writing /spec/nodeName is forbidden: what may be written is /metadata/labels; add the line `- \"/spec/nodeName\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
     );
     check(
         "write-ancestor",
         "allow: [/spec/volumes]",
-        "writing /spec is forbidden: it lies above what may be written, which is /spec/volumes; write below it, path by path",
+        "writing /spec is forbidden: it lies above what may be written, which is /spec/volumes; write below it, path by path, or add the line `- \"/spec\"` to `allow` in chain.yaml",
     );
     check(
         "write-by-index",
         "allow: ['/spec/containers/[name=proxy]']",
-        "writing /spec/containers/0/image is forbidden: what may be written is /spec/containers/[name=proxy]; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+        "writing /spec/containers/0/image is forbidden: what may be written is /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*/image\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
     );
     check(
         "remove-ungranted",
         "allow: ['/spec/containers/[name=proxy]']",
-        "writing /spec/containers/0 is forbidden: what may be written is /spec/containers/[name=proxy]; add it to the writes that the plugin describes, and to `allow` in the chain's manifest",
+        "writing /spec/containers/0 is forbidden: what may be written is /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
     );
     check(
         "read-ungranted",
         "read: [/metadata]",
-        "reading /spec/containers is forbidden: what may be read is /metadata, and what may be written (/metadata/labels); add it to the reads that the plugin describes, and to `read` in the chain's manifest",
+        "reading /spec/containers is forbidden: what may be read is /metadata, and what may be written (/metadata/labels); add the line `- \"/spec/containers\"` to `read` in chain.yaml, and the path to the reads that the plugin describes",
     );
 }
 
