@@ -18,11 +18,24 @@ struct Soak {
 }
 
 /// One row for each. proptest itself reads how many cases are wanted, and prints the smallest that fails.
-const SOAKS: [Soak; 2] = [
+const SOAKS: [Soak; 3] = [
     Soak {
         name: "paths",
-        what: "100,000 random transactions on a pod: what is written is allowed, and a rollback leaves no trace",
+        what: "100,000 random transactions on a pod: what is written is allowed, what is not granted makes no difference, a rollback leaves no trace",
         command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
+        environment: &[("PROPTEST_CASES", "100000")],
+    },
+    Soak {
+        name: "guests",
+        what: "100,000 random plugins, as a core module and as a component: same pod, same words, same limits",
+        command: &[
+            "test",
+            "--package",
+            "podloom-mutators",
+            "--test",
+            "runner",
+            "guests",
+        ],
         environment: &[("PROPTEST_CASES", "100000")],
     },
     Soak {
