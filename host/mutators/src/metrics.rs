@@ -100,21 +100,7 @@ impl PluginMetrics {
             "Calls in which a plugin failed",
             metrics.traps.clone(),
         );
-        registry.register(
-            "plugin_writes_denied",
-            "Writes that a plugin tried and was not granted",
-            metrics.denied_writes.clone(),
-        );
-        registry.register(
-            "plugin_reads",
-            "Times that a plugin read something of a pod",
-            metrics.reads.clone(),
-        );
-        registry.register(
-            "plugin_reads_denied",
-            "Reads that a plugin tried and was not granted",
-            metrics.denied_reads.clone(),
-        );
+        metrics.register_accesses(registry);
         registry.register_with_unit(
             "plugin_compile",
             "How long compiling a plugin took",
@@ -132,6 +118,24 @@ impl PluginMetrics {
             metrics.info.clone(),
         );
         metrics
+    }
+
+    fn register_accesses(&self, registry: &mut Registry) {
+        registry.register(
+            "plugin_writes_denied",
+            "Writes that a plugin tried and was not granted",
+            self.denied_writes.clone(),
+        );
+        registry.register(
+            "plugin_reads",
+            "Times that a plugin read something of a pod",
+            self.reads.clone(),
+        );
+        registry.register(
+            "plugin_reads_denied",
+            "Reads that a plugin tried and was not granted",
+            self.denied_reads.clone(),
+        );
     }
 
     /// Counts what each plugin did with a pod, also with one that was rejected.

@@ -36,7 +36,9 @@ pub(super) fn offer(linker: &mut Linker<Guest>, module: &str, interface: &str, n
         ("request", "annotation") => linker.func_wrap(module, name, annotation),
         ("request", "namespace-label") => linker.func_wrap(module, name, namespace_label),
         ("request", "namespace-annotation") => linker.func_wrap(module, name, namespace_annotation),
-        ("request", "dry-run") => linker.func_wrap(module, name, dry_run),
+        ("request", "dry-run") => linker.func_wrap(module, name, |caller: Caller<'_, Guest>| {
+            dry_run(caller.data())
+        }),
         ("pods", "[method]pod.get") => linker.func_wrap(module, name, get),
         ("pods", "[method]pod.view") => linker.func_wrap(module, name, view),
         ("pods", "[method]pod.keys") => linker.func_wrap(module, name, keys),
@@ -191,9 +193,9 @@ fn of_labels(
     lower::<OPTION>(&mut caller, result)?.option(result, value.map(String::as_str))
 }
 
-fn dry_run(caller: Caller<'_, Guest>) -> wasmtime::Result<u32> {
-    may_leave(caller.data())?;
-    Ok(u32::from(caller.data().request()?.dry_run))
+fn dry_run(guest: &Guest) -> wasmtime::Result<u32> {
+    may_leave(guest)?;
+    Ok(u32::from(guest.request()?.dry_run))
 }
 
 fn get(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {
