@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -67,13 +68,21 @@ fn message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "without a message".to_owned())
 }
 
-/// Waits for a call until it is interrupted. Then it is told to stop, has a moment to do so, and is dropped; whatever it still
-/// returns, it failed.
-pub(super) async fn until<T>(
-    call: impl Future<Output = Result<T, BoxError>>,
+/// Makes a call and waits for it until it is interrupted. Then it is cancelled, has a moment to end, and is dropped; whatever it
+/// still returns, it failed. What is interrupted before it has begun does not begin.
+pub(super) async fn until<T, Call>(
+    call: impl FnOnce() -> Call,
     interrupt: impl Future<Output = Failure>,
     cancel: &CancellationToken,
-) -> Result<T, Failure> {
+) -> Result<T, Failure>
+where
+    Call: Future<Output = Result<T, BoxError>>,
+{
+    let begun = AtomicBool::new(false);
+    let call = async {
+        begun.store(true, Ordering::Relaxed);
+        call().await
+    };
     pin!(call);
     let failure = tokio::select! {
         // A call that returns because it was interrupted did not do its work.
@@ -86,8 +95,10 @@ pub(super) async fn until<T>(
         Failure::LockLost => LOST_GRACE,
         _ => GRACE,
     };
-    // Nothing is lost with the result: it comes from somebody who was interrupted.
-    let _ = timeout(grace, call).await;
+    if begun.load(Ordering::Relaxed) {
+        // Nothing is lost with the result: it comes from a call that was interrupted.
+        let _ = timeout(grace, call).await;
+    }
     Err(failure)
 }
 

@@ -79,7 +79,7 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
 
     async fn open(&self, ctx: &Ctx) -> Result<Hints<I>, Failure> {
         let limit = self.options.list_timeout;
-        let open = async { until(self.source.watch(ctx), expired(limit), &ctx.cancel).await };
+        let open = async { until(|| self.source.watch(ctx), expired(limit), &ctx.cancel).await };
         caught(open).instrument(ctx.span.clone()).await
     }
 
@@ -130,7 +130,7 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
         let ctx = self.context(span, failures.saturating_add(1));
         let limit = self.options.list_timeout;
         let begun = Instant::now();
-        let list = async { until(self.source.list(&ctx), expired(limit), &ctx.cancel).await };
+        let list = async { until(|| self.source.list(&ctx), expired(limit), &ctx.cancel).await };
         let listed = caught(list).instrument(ctx.span.clone()).await;
         self.meter.tell(|recorder, name| {
             recorder.list_duration(name, begun.elapsed(), Outcome::of(&listed));

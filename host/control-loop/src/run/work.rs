@@ -119,7 +119,7 @@ where
 
     async fn acquire(&self, ctx: &Ctx, id: &I) -> Result<Box<dyn Guard>, End> {
         let limit = expired(self.options.get_timeout);
-        let call = async { until(self.locker.acquire(ctx, id), limit, &ctx.cancel).await };
+        let call = async { until(|| self.locker.acquire(ctx, id), limit, &ctx.cancel).await };
         match self.unless_stopping(caught(call)).await? {
             Ok(Acquired::Held(guard)) => Ok(guard),
             Ok(Acquired::Busy { retry_after }) => {
@@ -172,7 +172,7 @@ where
                 failure = expired(limit) => failure,
             }
         };
-        let call = async { until(self.storage.get(ctx, id), interrupt, &ctx.cancel).await };
+        let call = async { until(|| self.storage.get(ctx, id), interrupt, &ctx.cancel).await };
         let got = self.unless_stopping(caught(call)).await?;
         self.meter.tell(|recorder, name| {
             recorder.get_duration(name, begun.elapsed(), Outcome::of(&got));
@@ -196,7 +196,7 @@ where
             }
         };
         let call = async {
-            let handling = self.handler.handle(ctx, id, object);
+            let handling = || self.handler.handle(ctx, id, object);
             until(handling, interrupt, &ctx.cancel).await
         };
         let handled = caught(call).await;
@@ -227,8 +227,11 @@ where
         }
     }
 
-    /// Waits for what comes before the handler: when the loop stops, it is dropped at once.
+    /// Waits for what comes before the handler: when the loop stops, it is dropped at once, and does not begin after that.
     async fn unless_stopping<T>(&self, call: impl Future<Output = T>) -> Result<T, End> {
+        if self.stopping.is_cancelled() {
+            return Err(End::Unreached);
+        }
         tokio::select! {
             // A lock that was taken in this very moment must be given back in good order.
             biased;

@@ -8,11 +8,14 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_control_loop::{
     Acquired, BoxError, Ctx, Guard, Measurement, MemoryLocker, Next, ObjectLocker, locker_fn,
+    storage_fn,
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{World, eventually, failed, looking_at, ms, secs, settled, start};
+use crate::support::{
+    World, control_loop, eventually, failed, handler, looking_at, ms, secs, settled, source, start,
+};
 
 #[tokio::test(start_paused = true)]
 async fn two_loops_on_one_locker_never_handle_an_id_at_once() {
@@ -166,6 +169,28 @@ async fn a_lost_lock_cancels_the_handler_and_drops_it_before_the_lock_ends() {
         // Whatever it says that it did: it counts as a failure.
         assert_eq!(world.count(|one| *one == Measurement::Dropped), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_does_not_start_without_its_lock() {
+    let world = World::new([1]);
+    let watched = Watched::default();
+    let lost = watched.lost.clone();
+    let gets = Arc::clone(&world);
+    // Lost in the very moment in which the object was read.
+    let storage = storage_fn(move |_, id| {
+        lost.cancel();
+        future::ready(Ok(gets.get(id)))
+    });
+    let handler = handler(&world, |_, _| future::ready(settled()));
+    let mut control_loop = control_loop(&world, source(&world), storage, handler);
+    control_loop.options.max_retries = Some(0);
+    control_loop.locker = locker(&world, &watched);
+    let running = start(control_loop);
+    sleep(secs(60)).await;
+    running.stop().await;
+    assert_eq!(world.calls(), []);
+    assert_eq!(world.count(|one| *one == Measurement::Dropped), 1);
 }
 
 #[tokio::test(start_paused = true)]

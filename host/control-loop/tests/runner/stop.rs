@@ -4,7 +4,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures::{StreamExt, future, stream};
-use podloom_control_loop::{BoxError, Measurement, Next, Report, storage_fn, watched_source_fn};
+use podloom_control_loop::{
+    BoxError, Measurement, MemoryLocker, Next, ObjectLocker, Report, locker_fn, storage_fn,
+    watched_source_fn,
+};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -82,6 +85,29 @@ async fn what_did_not_reach_its_handler_ends_at_once_and_is_queued() {
     assert_eq!(report, expected);
     assert_eq!(world.now(), secs(1));
     assert!(world.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_locked_when_the_loop_stops_is_not_read() {
+    let world = World::new(0..4);
+    let stop = CancellationToken::new();
+    let stops = stop.clone();
+    let memory = MemoryLocker::default();
+    let mut control_loop = looking_at(&world, |_, _| async { settled() });
+    control_loop.locker = Arc::new(locker_fn(move |ctx, id| {
+        let (stops, memory) = (stops.clone(), memory.clone());
+        async move {
+            stops.cancel();
+            memory.acquire(&ctx, &id).await
+        }
+    }));
+    let report = control_loop.run(stop).await;
+    let expected = Report {
+        queued: 4,
+        ..Report::default()
+    };
+    assert_eq!(report, expected);
+    assert!(world.log().gets.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! What the log says of failures.
 
-use std::future::ready;
+use std::future::{self, ready};
 use std::io;
 
 use super::*;
@@ -41,8 +41,17 @@ async fn an_interrupted_call_is_cancelled_and_fails_whatever_it_returns() {
         Ok(1)
     };
     let limit = Duration::from_secs(1);
-    let result = until(obeys, expired(limit), &cancel).await;
+    let result = until(|| obeys, expired(limit), &cancel).await;
     assert!(matches!(result, Err(Failure::Timeout(told)) if told == limit));
-    let result = until(ready(Ok(1)), expired(limit), &CancellationToken::new()).await;
+    let result = until(|| ready(Ok(1)), expired(limit), &CancellationToken::new()).await;
     assert!(matches!(result, Ok(1)));
+}
+
+#[tokio::test]
+async fn what_is_interrupted_before_it_has_begun_does_not_begin() {
+    let cancel = CancellationToken::new();
+    let call = || -> future::Ready<Result<(), BoxError>> { panic!("it has begun") };
+    let result = until(call, ready(Failure::LockLost), &cancel).await;
+    assert!(matches!(result, Err(Failure::LockLost)));
+    assert!(cancel.is_cancelled());
 }
