@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use podloom_control_loop::{BoxError, ControlLoop, Ctx, Handler, Hints, Next, Source, Storage};
+use podloom_control_loop::{
+    BoxError, ControlLoop, Ctx, Handler, HintStream, Next, Source, Storage,
+};
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -28,7 +30,7 @@ impl Source<&'static str> for Basket {
     }
 
     /// A hint every ten milliseconds, for one fruit after another.
-    async fn watch(&self, _: &Ctx) -> Result<Hints<&'static str>, BoxError> {
+    async fn watch(&self, _: &Ctx) -> Result<HintStream<&'static str>, BoxError> {
         let state = (interval(Duration::from_millis(10)), FRUITS.iter().cycle());
         let hints = stream::unfold(state, async |(mut ticks, mut fruits)| {
             ticks.tick().await;

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::run::Driver;
 use crate::{
-    Handler, Id, MemoryLocker, NoRecorder, ObjectLocker, Options, Recorder, Source, Storage,
+    Handler, Hints, Id, MemoryLocker, NoRecorder, ObjectLocker, Options, Recorder, Source, Storage,
 };
 
 /// A feedback loop: what it looks at, how, and what it does about it.
@@ -43,6 +43,8 @@ pub struct ControlLoop<I, So, St, Ha> {
     pub storage: St,
     /// What is done about it.
     pub handler: Ha,
+    /// Where ids come from besides: clone it to push them from outside.
+    pub hints: Hints<I>,
     /// How the loop behaves.
     pub options: Options,
     /// Who may handle an id; by default a [`MemoryLocker`] of its own.
@@ -77,6 +79,7 @@ where
             source,
             storage,
             handler,
+            hints: Hints::default(),
             options: Options::default(),
             locker: Arc::new(MemoryLocker::default()),
             recorder: Arc::new(NoRecorder),

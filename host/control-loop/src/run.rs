@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::queue::{Backoff, Ended, Fate, Popped, Queue, Reason};
-use crate::{ControlLoop, Handler, Id, Kind, Next, Report, Source, Storage};
+use crate::{ControlLoop, Handler, Hints, Id, Kind, Next, Report, Source, Storage};
 use call::{Failure, GRACE, causes};
 use feed::{Feed, News};
 use meter::Meter;
@@ -42,6 +42,7 @@ pub(crate) struct Driver<I: Id, St, Ha> {
     running: HashMap<task::Id, Popped<I>>,
     feeds: JoinSet<()>,
     inbox: mpsc::Receiver<News<I>>,
+    hints: Hints<I>,
     stop: CancellationToken,
     /// How long to wait for tasks that were cancelled before they are taken for stuck.
     patience: Duration,
@@ -91,6 +92,7 @@ where
             workers: JoinSet::new(),
             running: HashMap::new(),
             inbox,
+            hints: parts.hints,
             stop,
             patience: PATIENCE,
             shown: (0, 0),
@@ -110,6 +112,7 @@ where
                 }
                 // None are received only if the feeds are gone; that must not keep the loop spinning.
                 1.. = self.inbox.recv_many(&mut news, INBOX) => self.hear(&mut news),
+                () = self.hints.pushed() => self.take_hints(),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
@@ -148,6 +151,14 @@ where
                     }
                 }
             }
+        }
+    }
+
+    /// Takes what was pushed from outside into the queue.
+    fn take_hints(&mut self) {
+        let now = Instant::now();
+        for id in self.hints.take() {
+            self.queue.push(id, Reason::Hint, now);
         }
     }
 
@@ -233,8 +244,9 @@ where
 }
 
 impl<I: Id, St, Ha> Drop for Driver<I, St, Ha> {
-    /// A loop that is gone has nothing ready and nothing in flight.
+    /// A loop that is gone has nothing ready and nothing in flight, and takes no more hints.
     fn drop(&mut self) {
+        self.hints.close();
         self.shared.meter.tell(|recorder, name| {
             recorder.queue_depth(name, 0);
             recorder.in_flight(name, 0);

@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use crate::{BoxError, Ctx, Id};
 
 /// What [`Source::watch`] returns: hints without end.
-pub type Hints<I> = BoxStream<'static, Result<I, BoxError>>;
+pub type HintStream<I> = BoxStream<'static, Result<I, BoxError>>;
 
 /// Names the ids that a loop should look at.
 ///
@@ -27,9 +27,9 @@ pub trait Source<I: Id>: Send + Sync + 'static {
     ///
     /// A stream that ends or yields an error is opened anew after a pause, and a list follows. By default the stream never yields, so
     /// a source that is only polled has no more to write than [`list`](Self::list).
-    fn watch(&self, ctx: &Ctx) -> impl Future<Output = Result<Hints<I>, BoxError>> + Send {
+    fn watch(&self, ctx: &Ctx) -> impl Future<Output = Result<HintStream<I>, BoxError>> + Send {
         let _ = ctx;
-        async { Ok(Box::pin(stream::pending()) as Hints<I>) }
+        async { Ok(Box::pin(stream::pending()) as HintStream<I>) }
     }
 }
 
@@ -73,7 +73,7 @@ where
     L: Fn(Ctx) -> Listed + Send + Sync + 'static,
     Listed: Future<Output = Result<Vec<I>, BoxError>> + Send,
     W: Fn(Ctx) -> Watched + Send + Sync + 'static,
-    Watched: Future<Output = Result<Hints<I>, BoxError>> + Send,
+    Watched: Future<Output = Result<HintStream<I>, BoxError>> + Send,
 {
     WatchedSourceFn {
         list,
@@ -115,13 +115,13 @@ where
     L: Fn(Ctx) -> Listed + Send + Sync + 'static,
     Listed: Future<Output = Result<Vec<I>, BoxError>> + Send,
     W: Fn(Ctx) -> Watched + Send + Sync + 'static,
-    Watched: Future<Output = Result<Hints<I>, BoxError>> + Send,
+    Watched: Future<Output = Result<HintStream<I>, BoxError>> + Send,
 {
     async fn list(&self, ctx: &Ctx) -> Result<Vec<I>, BoxError> {
         (self.list)(ctx.clone()).await
     }
 
-    async fn watch(&self, ctx: &Ctx) -> Result<Hints<I>, BoxError> {
+    async fn watch(&self, ctx: &Ctx) -> Result<HintStream<I>, BoxError> {
         (self.watch)(ctx.clone()).await
     }
 }

@@ -14,7 +14,7 @@ use super::call::{Failure, caught, causes, expired, until};
 use super::meter::Meter;
 use crate::queue::{Backoff, FAR, LEAST};
 use crate::recorder::Outcome;
-use crate::source::Hints;
+use crate::source::HintStream;
 use crate::{Ctx, Id, Options, Source};
 
 /// The first pause before a watch is opened anew, and the longest.
@@ -77,14 +77,14 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
         }
     }
 
-    async fn open(&self, ctx: &Ctx) -> Result<Hints<I>, Failure> {
+    async fn open(&self, ctx: &Ctx) -> Result<HintStream<I>, Failure> {
         let limit = self.options.list_timeout;
         let open = async { until(|| self.source.watch(ctx), expired(limit), &ctx.cancel).await };
         caught(open).instrument(ctx.span.clone()).await
     }
 
     /// Passes hints on until the stream ends or breaks, and returns why.
-    async fn forward(&self, mut hints: Hints<I>) -> Failure {
+    async fn forward(&self, mut hints: HintStream<I>) -> Failure {
         let forwarded = caught(async move {
             while let Some(hint) = hints.next().await {
                 let news = News::Hint(hint.map_err(Failure::Error)?);

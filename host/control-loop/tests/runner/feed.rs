@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use podloom_control_loop::{BoxError, Hints, Measurement, Outcome, source_fn, watched_source_fn};
+use podloom_control_loop::{
+    BoxError, HintStream, Measurement, Outcome, source_fn, watched_source_fn,
+};
 use tokio::time::sleep;
 
 use crate::support::{
@@ -150,7 +152,7 @@ async fn a_watch_that_never_opens_holds_up_no_list_for_long() {
     let lists = Arc::clone(&world);
     let hangs = watched_source_fn(
         move |_| std::future::ready(Ok(lists.listed())),
-        |_| std::future::pending::<Result<Hints<u32>, BoxError>>(),
+        |_| std::future::pending::<Result<HintStream<u32>, BoxError>>(),
     );
     run(&world, hangs, Some(secs(10)), secs(100)).await;
     // A minute to open, and the moment to give up.
@@ -168,7 +170,7 @@ enum Watch {
     Panics,
 }
 
-fn disappointing(world: &Arc<World>, watch: Watch) -> Hints<u32> {
+fn disappointing(world: &Arc<World>, watch: Watch) -> HintStream<u32> {
     world.opened();
     match watch {
         Watch::Ends => stream::empty().boxed(),
@@ -211,7 +213,7 @@ async fn a_watch_that_does_not_open_is_tried_again_and_a_list_follows_when_it_do
             async move {
                 match late {
                     true => Ok(opened),
-                    false => Err::<Hints<u32>, BoxError>("not yet".into()),
+                    false => Err::<HintStream<u32>, BoxError>("not yet".into()),
                 }
             }
         },

@@ -2,6 +2,7 @@
 
 mod examples;
 mod feed;
+mod hints;
 mod isolation;
 mod known;
 mod lock;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use podloom_control_loop::{
-    BoxError, ControlLoop, Hints, Next, handler_fn, storage_fn, watched_source_fn,
+    BoxError, ControlLoop, HintStream, Next, handler_fn, storage_fn, watched_source_fn,
 };
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
@@ -40,7 +40,7 @@ fn looking_at(
         |_| async { Ok(Vec::new()) },
         move |_| {
             let heard = heard.lock().expect("held briefly").take();
-            let opened = heard.map(|heard| heard.map(Ok).boxed() as Hints<usize>);
+            let opened = heard.map(|heard| heard.map(Ok).boxed() as HintStream<usize>);
             std::future::ready(opened.ok_or_else(|| BoxError::from("opened twice")))
         },
     );

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{StreamExt, stream};
 use podloom_control_loop::{
-    BoxError, ControlLoop, Ctx, Handler, Hints, Measurement, Next, Options, Report, Source,
+    BoxError, ControlLoop, Ctx, Handler, HintStream, Measurement, Next, Options, Report, Source,
     Storage, handler_fn, recorder_fn, storage_fn, watched_source_fn,
 };
 use tokio::task::JoinHandle;
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Hints that the test sends; for a watch that is opened again, none.
-    pub(crate) fn watch(&self) -> Hints<u32> {
+    pub(crate) fn watch(&self) -> HintStream<u32> {
         self.opened();
         let heard = lock(&self.heard).take();
         stream::iter(heard)

@@ -1,0 +1,142 @@
+//! Hints from outside the source.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::Id;
+
+/// Pushes ids into a loop: "look at this id". For code that learns of changes, but is no stream that a
+/// [`Source`](crate::Source) could watch: a request handler, another loop, a test.
+///
+/// Clones push into the same loop. Take one from [`ControlLoop::hints`](crate::ControlLoop::hints) before the loop runs; what was
+/// pushed by then is handled when it starts.
+///
+/// ```
+/// use podloom_control_loop::{ControlLoop, Next, handler_fn, source_fn, storage_fn};
+/// use tokio::sync::mpsc;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let (handled, mut seen) = mpsc::channel(10);
+/// let numbers = ControlLoop::new(
+///     "numbers",
+///     source_fn(|_ctx| async { Ok(vec![]) }),
+///     storage_fn(|_ctx, id: u32| async move { Ok(Some(id)) }),
+///     handler_fn(move |_ctx, id, _object: Option<u32>| {
+///         let handled = handled.clone();
+///         async move {
+///             handled.send(id).await?;
+///             Ok(Next::Settled)
+///         }
+///     }),
+/// );
+/// let hints = numbers.hints.clone();
+///
+/// let stop = tokio_util::sync::CancellationToken::new();
+/// let running = tokio::spawn(numbers.run(stop.clone()));
+/// hints.push(7);
+/// assert_eq!(seen.recv().await, Some(7));
+/// stop.cancel();
+/// running.await.unwrap();
+/// # }
+/// ```
+pub struct Hints<I>(Arc<Shared<I>>);
+
+struct Shared<I> {
+    pending: Mutex<Pending<I>>,
+    pushed: Notify,
+}
+
+/// Each id once, so it is bounded by the number of ids, as the queue is.
+struct Pending<I> {
+    order: Vec<I>,
+    known: HashSet<I>,
+    is_open: bool,
+}
+
+impl<I: Id> Hints<I> {
+    /// Asks for an id to be handled, at once if a worker is free.
+    ///
+    /// Never waits. An id that was pushed already and not yet taken by the loop is not pushed twice; once the loop has ended, nothing
+    /// is pushed.
+    pub fn push(&self, id: I) {
+        let is_new = self.change(|pending| {
+            let is_new = pending.is_open && pending.known.insert(id.clone());
+            if is_new {
+                pending.order.push(id);
+            }
+            is_new
+        });
+        if is_new {
+            self.0.pushed.notify_one();
+        }
+    }
+
+    /// Waits until something may have been pushed since the last call.
+    pub(crate) async fn pushed(&self) {
+        self.0.pushed.notified().await;
+    }
+
+    /// Takes what was pushed, in order.
+    pub(crate) fn take(&self) -> Vec<I> {
+        self.change(|pending| {
+            pending.known.clear();
+            std::mem::take(&mut pending.order)
+        })
+    }
+}
+
+impl<I> Hints<I> {
+    /// Drops what was pushed and will be.
+    pub(crate) fn close(&self) {
+        self.change(|pending| {
+            *pending = Pending {
+                is_open: false,
+                ..Pending::default()
+            };
+        });
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Pending<I>) -> T) -> T {
+        change(
+            &mut self
+                .0
+                .pending
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl<I> Clone for Hints<I> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<I> Default for Hints<I> {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            pending: Mutex::new(Pending::default()),
+            pushed: Notify::new(),
+        }))
+    }
+}
+
+impl<I> Default for Pending<I> {
+    fn default() -> Self {
+        Self {
+            order: Vec::new(),
+            known: HashSet::new(),
+            is_open: true,
+        }
+    }
+}
+
+impl<I> fmt::Debug for Hints<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hints").finish_non_exhaustive()
+    }
+}
