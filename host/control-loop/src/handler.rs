@@ -1,5 +1,6 @@
 //! What is done about an id.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{BoxError, Ctx, Id};
@@ -20,6 +21,17 @@ pub trait Handler<I: Id, O>: Send + Sync + 'static {
         id: &I,
         object: Option<O>,
     ) -> impl Future<Output = Result<Next, BoxError>> + Send;
+}
+
+impl<I: Id, O, T: Handler<I, O>> Handler<I, O> for Arc<T> {
+    fn handle(
+        &self,
+        ctx: &Ctx,
+        id: &I,
+        object: Option<O>,
+    ) -> impl Future<Output = Result<Next, BoxError>> + Send {
+        (**self).handle(ctx, id, object)
+    }
 }
 
 /// When a handled id is looked at again.

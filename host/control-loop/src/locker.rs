@@ -2,6 +2,7 @@
 
 mod memory;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -21,6 +22,12 @@ pub trait ObjectLocker<I: Id>: Send + Sync + 'static {
     /// The loop drops this future when it shuts down or when it takes longer than
     /// [`get_timeout`](crate::Options::get_timeout). A lock that was taken by then must become free by itself.
     fn acquire<'a>(&'a self, ctx: &'a Ctx, id: &'a I) -> BoxFuture<'a, Result<Acquired, BoxError>>;
+}
+
+impl<I: Id, T: ObjectLocker<I> + ?Sized> ObjectLocker<I> for Arc<T> {
+    fn acquire<'a>(&'a self, ctx: &'a Ctx, id: &'a I) -> BoxFuture<'a, Result<Acquired, BoxError>> {
+        (**self).acquire(ctx, id)
+    }
 }
 
 /// What became of an attempt to take a lock.

@@ -3,6 +3,7 @@
 #[cfg(feature = "prometheus")]
 pub(crate) mod prometheus;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Takes the measurements of loops; one recorder can serve many.
@@ -73,6 +74,60 @@ pub trait Recorder: Send + Sync + 'static {
     /// Foreign code panicked and was caught.
     fn panicked(&self, name: &str) {
         let _ = name;
+    }
+}
+
+impl<T: Recorder + ?Sized> Recorder for Arc<T> {
+    fn queue_queued(&self, name: &str, ids: u64) {
+        (**self).queue_queued(name, ids);
+    }
+
+    fn queue_dequeued(&self, name: &str) {
+        (**self).queue_dequeued(name);
+    }
+
+    fn queued_duration(&self, name: &str, took: Duration) {
+        (**self).queued_duration(name, took);
+    }
+
+    fn list_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+        (**self).list_duration(name, took, outcome);
+    }
+
+    fn get_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+        (**self).get_duration(name, took, outcome);
+    }
+
+    fn handle_duration(&self, name: &str, took: Duration, kind: Kind, outcome: Outcome) {
+        (**self).handle_duration(name, took, kind, outcome);
+    }
+
+    fn queue_depth(&self, name: &str, ids: usize) {
+        (**self).queue_depth(name, ids);
+    }
+
+    fn in_flight(&self, name: &str, ids: usize) {
+        (**self).in_flight(name, ids);
+    }
+
+    fn retried(&self, name: &str) {
+        (**self).retried(name);
+    }
+
+    fn dropped(&self, name: &str) {
+        (**self).dropped(name);
+    }
+
+    fn lock_contended(&self, name: &str) {
+        (**self).lock_contended(name);
+    }
+
+    fn watch_restarted(&self, name: &str) {
+        (**self).watch_restarted(name);
+    }
+
+    fn panicked(&self, name: &str) {
+        (**self).panicked(name);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where ids come from.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use futures::stream::{self, BoxStream};
 
@@ -30,6 +31,16 @@ pub trait Source<I: Id>: Send + Sync + 'static {
     fn watch(&self, ctx: &Ctx) -> impl Future<Output = Result<HintStream<I>, BoxError>> + Send {
         let _ = ctx;
         async { Ok(Box::pin(stream::pending()) as HintStream<I>) }
+    }
+}
+
+impl<I: Id, T: Source<I>> Source<I> for Arc<T> {
+    fn list(&self, ctx: &Ctx) -> impl Future<Output = Result<Vec<I>, BoxError>> + Send {
+        (**self).list(ctx)
+    }
+
+    fn watch(&self, ctx: &Ctx) -> impl Future<Output = Result<HintStream<I>, BoxError>> + Send {
+        (**self).watch(ctx)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where the truth is read.
 
+use std::sync::Arc;
+
 use crate::{BoxError, Ctx, Id};
 
 /// Reads what an id stands for.
@@ -16,6 +18,18 @@ pub trait Storage<I: Id>: Send + Sync + 'static {
         ctx: &Ctx,
         id: &I,
     ) -> impl Future<Output = Result<Option<Self::Object>, BoxError>> + Send;
+}
+
+impl<I: Id, T: Storage<I>> Storage<I> for Arc<T> {
+    type Object = T::Object;
+
+    fn get(
+        &self,
+        ctx: &Ctx,
+        id: &I,
+    ) -> impl Future<Output = Result<Option<Self::Object>, BoxError>> + Send {
+        (**self).get(ctx, id)
+    }
 }
 
 /// Makes a storage of a closure.

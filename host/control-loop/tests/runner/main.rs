@@ -11,6 +11,7 @@ mod log;
 mod metrics;
 mod once;
 mod retry;
+mod shared;
 mod stop;
 mod stress;
 mod support;
