@@ -22,7 +22,7 @@ pub struct Options {
     /// From the end of a list to the next, give or take a tenth; 30 seconds by default. None lists once for each time that the watch
     /// was opened, and at the start in any case.
     pub resync_interval: Option<Duration>,
-    /// The pause after a first failure, which doubles with each in a row; half a second by default.
+    /// The pause after a first failure, which doubles with each in a row; half a second by default. Jitter takes up to a fifth off.
     pub backoff_base: Duration,
     /// The longest pause after a failure; 5 minutes by default.
     pub backoff_cap: Duration,
@@ -34,7 +34,8 @@ pub struct Options {
     pub get_timeout: Duration,
     /// How long the handler may take; 5 minutes by default.
     pub handle_timeout: Duration,
-    /// How long handlers may go on after the loop was told to stop; 30 seconds by default.
+    /// How long handlers may go on after the loop was stopped; 30 seconds by default. `run` may return 10 seconds later, or 30 if code
+    /// blocks its thread.
     pub drain_timeout: Duration,
     /// Makes the random part of pauses repeatable; none by default.
     pub seed: Option<u64>,
