@@ -8,6 +8,9 @@ use tempfile::TempDir;
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
+/// The plugins that misbehave, by the name of their text.
+const MISBEHAVING: [&str; 4] = ["breaks", "loops", "eats", "hangs"];
+
 /// A directory that `--plugins` can name.
 pub struct Bundle(TempDir);
 
@@ -55,8 +58,8 @@ impl Bundle {
         Self::of("[]")
     }
 
-    /// A chain of these entries, as `plugins:` lists them. The standard plugins lie in the directory, and `breaks.wasm`, which traps
-    /// on a pod with the label `break`.
+    /// A chain of these entries, as `plugins:` lists them. The standard plugins lie in the directory, and those that misbehave:
+    /// `breaks.wasm`, `loops.wasm` and `eats.wasm` on pods with the label `break`, `loop` and `eat`, `hangs.wasm` on all.
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();
@@ -79,7 +82,9 @@ fn fill(directory: &Path, entries: &str) {
             fs::copy(&file, directory.join(name)).unwrap();
         }
     }
-    fs::write(directory.join("breaks.wasm"), breaks()).unwrap();
+    for name in MISBEHAVING {
+        fs::write(directory.join(format!("{name}.wasm")), assemble(name)).unwrap();
+    }
     let manifest =
         format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: {entries}\n");
     fs::write(directory.join("chain.yaml"), manifest).unwrap();
@@ -92,8 +97,8 @@ pub(crate) fn standard() -> PathBuf {
     PathBuf::from(bundle)
 }
 
-/// Assembles the plugin that breaks, from the parts that the fixtures of the sandbox's own tests have, too.
-fn breaks() -> Vec<u8> {
+/// Assembles a plugin that misbehaves, from the parts that the fixtures of the sandbox's own tests have, too.
+fn assemble(name: &str) -> Vec<u8> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let parts = here.join("../host/mutators/tests/fixtures");
     let part = |name: &str| fs::read_to_string(parts.join(name)).unwrap();
@@ -103,7 +108,7 @@ fn breaks() -> Vec<u8> {
         part("default-cabi_realloc.wat"),
         part("default-describe.wat"),
         part("default-validate_config.wat"),
-        fs::read_to_string(here.join("blackbox/fixtures/breaks.wat")).unwrap(),
+        fs::read_to_string(here.join(format!("blackbox/fixtures/{name}.wat"))).unwrap(),
     );
     let mut module = wat::parse_str(text).unwrap();
     let mut resolve = Resolve::default();

@@ -227,12 +227,18 @@ impl Operator {
         )
     }
 
-    /// Where it listens, as its log says.
+    /// Where it serves everything, as its log says.
     fn address(&self) -> Option<SocketAddr> {
+        self.listens("http")
+    }
+
+    /// Where it listens, as its log says: `http` for everything, `probes` for probes alone.
+    #[must_use]
+    pub fn listens(&self, what: &str) -> Option<SocketAddr> {
         let log = self.log();
         let mut addresses = log.iter().filter_map(|line| {
             let fields = line.get("fields").unwrap_or(line);
-            fields.get("http")?.as_str()?.parse().ok()
+            fields.get(what)?.as_str()?.parse().ok()
         });
         addresses.next()
     }

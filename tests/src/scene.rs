@@ -32,7 +32,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub(crate) async fn new(cluster: Arc<Cluster>, name: &str) -> Self {
+    /// Makes the namespace.
+    pub async fn new(cluster: Arc<Cluster>, name: &str) -> Self {
         let client = cluster.client().await;
         let scene = Self {
             cluster,

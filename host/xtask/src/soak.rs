@@ -1,12 +1,14 @@
 //! `cargo xtask soak`: what repeats too often, or takes too long, for every test run.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::run;
+use crate::{plugins, release, run};
 
 /// A soak of one part. A small sample of the same runs in every `cargo xtask test`.
 struct Soak {
@@ -52,6 +54,13 @@ pub(crate) struct Arguments {
     /// Run this soak alone.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SOAKS.map(|soak| soak.name)))]
     only: Option<String>,
+    /// Let chance break what is around the operator for so many minutes: replicas on a real control plane, the API server and the
+    /// connections to it, plugins, quotas, peers. Then nothing may be lost, doubled or left over.
+    #[arg(long, value_name = "N", conflicts_with = "only")]
+    minutes: Option<u64>,
+    /// For --minutes: repeat the faults of another run, which has printed this.
+    #[arg(long, value_name = "N", requires = "minutes")]
+    seed: Option<u64>,
 }
 
 fn table() -> String {
@@ -59,8 +68,12 @@ fn table() -> String {
     format!("Soaks:\n{}", rows.join("\n"))
 }
 
-/// Runs one soak, or all.
+/// Runs what is asked for; all named soaks if nothing is.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(minutes) = arguments.minutes {
+        let bundle = plugins::run()?;
+        return chaos(&release::binary()?, &bundle, minutes, arguments.seed);
+    }
     let is_asked = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
     let failed: Vec<&str> = SOAKS
         .iter()
@@ -86,4 +99,20 @@ fn holds(soak: &Soak) -> bool {
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!("==> {}: {outcome} in {seconds:.1} s", soak.name);
     done.is_ok()
+}
+
+/// Random faults around the operator.
+pub(crate) fn chaos(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64>) -> Result<()> {
+    // Built with the features of the black-box tests, which are there already in a test run.
+    let arguments = ["build", "--quiet", "--workspace", "--bin", "soak"];
+    run::succeed(&mut run::cargo(arguments))?;
+    let program = run::workspace()?.target_directory.join("debug/soak");
+    let mut soak = Command::new(program);
+    soak.args(["--minutes", &minutes.to_string()]);
+    if let Some(seed) = seed {
+        soak.args(["--seed", &seed.to_string()]);
+    }
+    soak.env("PODLOOM_BLACKBOX_BINARY", binary)
+        .env("PODLOOM_BUNDLE", bundle);
+    run::succeed(&mut soak)
 }

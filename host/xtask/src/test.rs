@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{dist, plugins, release, run};
+use crate::{dist, plugins, release, run, soak};
 
 /// How many black-box tests run at once. They mostly wait, so there may be more than processors.
 const AT_ONCE: &str = "8";
+
+/// How long chance may break what is around the operator.
+const SOAK_MINUTES: u64 = 2;
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         step("black-box tests", || {
             black_box_tests(&binary, &bundle, &root)
         })?;
+        step("soak", || soak::chaos(&binary, &bundle, SOAK_MINUTES, None))?;
     }
     eprintln!("\n==> all checks passed in {}", seconds(start.elapsed()));
     Ok(())

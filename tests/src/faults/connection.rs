@@ -115,10 +115,12 @@ async fn serve(stream: TcpStream, upstream: Upstream, controls: Arc<Controls>) {
         pending::<Infallible>().await
     };
     tokio::select! {
+        biased;
+        // First, so that one that is dropped while it is silent says nothing more.
+        () = line.clone().drops() => {}
         // It ends when the server's last byte is passed on, or the client has gone.
         _ = carry(from_server, to_client, line.clone()) => {}
         _ = receiving => {}
-        () = line.clone().drops() => {}
     }
 }
 

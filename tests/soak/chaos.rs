@@ -1,0 +1,279 @@
+//! Random faults, each of which is undone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use podloom_tests::faults::{Fault, Requests, Rule};
+use serde_json::json;
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+
+use crate::peers;
+use crate::replica::Replica;
+use crate::stage::Stage;
+use crate::tenants;
+
+/// What goes wrong around the operator; one at a time, since two in one are hard to understand afterwards.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    ApiServerKilled,
+    ConnectionsSilent,
+    EverythingSilent,
+    ConnectionsDropped,
+    WritesLost,
+    AnswersLost,
+    WritesRefused,
+    RequestsSlow,
+    ReplicaKilled,
+    ReplicaFrozen,
+    BadPeers,
+}
+
+const TROUBLES: [Trouble; 11] = [
+    Trouble::ApiServerKilled,
+    Trouble::ConnectionsSilent,
+    Trouble::EverythingSilent,
+    Trouble::ConnectionsDropped,
+    Trouble::WritesLost,
+    Trouble::AnswersLost,
+    Trouble::WritesRefused,
+    Trouble::RequestsSlow,
+    Trouble::ReplicaKilled,
+    Trouble::ReplicaFrozen,
+    Trouble::BadPeers,
+];
+
+/// What tenants do meanwhile.
+#[derive(Clone, Copy, Debug)]
+enum Mischief {
+    BundleExchanged,
+    BundleRefused,
+    BundleStrict,
+    QuotaFilled,
+    ConfigTouched,
+}
+
+const MISCHIEFS: [Mischief; 5] = [
+    Mischief::BundleExchanged,
+    Mischief::BundleRefused,
+    Mischief::BundleStrict,
+    Mischief::QuotaFilled,
+    Mischief::ConfigTouched,
+];
+
+/// All that goes wrong, and how often it did.
+pub(crate) struct Chaos {
+    stage: Arc<Stage>,
+    chance: Rng,
+    counts: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Chaos {
+    pub(crate) fn new(stage: Arc<Stage>, chance: Rng) -> Self {
+        Self {
+            stage,
+            chance,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Lets things go wrong until then, and puts everything right.
+    pub(crate) async fn rage(&mut self, end: Instant) {
+        let (mut first, mut second) = (self.chance.fork(), self.chance.fork());
+        tokio::join!(
+            self.troubles(end, &mut first),
+            self.mischiefs(end, &mut second)
+        );
+    }
+
+    /// Prints how often what went wrong.
+    pub(crate) fn report(&self) {
+        eprintln!("soak: what went wrong, and how often");
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for (what, count) in counts.iter() {
+            eprintln!("  {count:6} {what}");
+        }
+    }
+
+    fn count(&self, what: String) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        eprintln!("soak: {what}");
+        *counts.entry(what).or_default() += 1;
+    }
+
+    async fn troubles(&self, end: Instant, chance: &mut Rng) {
+        // Each kind in turn, in an order by chance, so that a short run has most of them.
+        let mut left = Vec::new();
+        while Instant::now() < end {
+            if left.is_empty() {
+                left = TROUBLES.to_vec();
+                chance.shuffle(&mut left);
+            }
+            let Some(trouble) = left.pop() else { return };
+            self.count(format!("{trouble:?}"));
+            self.cause(trouble, chance).await;
+            sleep(Duration::from_millis(chance.u64(500..3_000))).await;
+        }
+    }
+
+    async fn cause(&self, trouble: Trouble, chance: &mut Rng) {
+        let replicas = &self.stage.replicas;
+        let time = Duration::from_millis(chance.u64(1_000..12_000));
+        match trouble {
+            Trouble::ApiServerKilled => self.kill_api_server(time).await,
+            Trouble::ConnectionsSilent => {
+                replicas.iter().for_each(|replica| replica.proxy.silence())
+            }
+            Trouble::EverythingSilent => {
+                let silent = chance.choice(replicas);
+                silent
+                    .iter()
+                    .for_each(|replica| replica.proxy.silence_all());
+                sleep(time).await;
+                // What is held back would be older than what others have done meanwhile.
+                silent.iter().for_each(|replica| {
+                    replica.proxy.drop_connections();
+                    replica.proxy.resume();
+                });
+            }
+            Trouble::ConnectionsDropped => {
+                replicas
+                    .iter()
+                    .for_each(|replica| replica.proxy.drop_connections());
+            }
+            Trouble::WritesLost => self.spoil(Fault::Drop, chance, time).await,
+            Trouble::AnswersLost => self.spoil(Fault::Cut, chance, time).await,
+            Trouble::WritesRefused => {
+                let refusal = Fault::refusal(500, "InternalError", "injected");
+                self.spoil(refusal, chance, time).await;
+            }
+            Trouble::RequestsSlow => {
+                self.spoil(Fault::Delay { seconds: 1.0 }, chance, time)
+                    .await
+            }
+            // The first one is never killed, so that its memory can be compared over the whole time.
+            Trouble::ReplicaKilled => {
+                if let Some(victim) = chance.choice(replicas.iter().skip(1)) {
+                    self.kill(victim, time).await;
+                }
+            }
+            Trouble::ReplicaFrozen => {
+                if let Some(victim) = chance.choice(replicas) {
+                    victim.freeze(time).await;
+                }
+            }
+            Trouble::BadPeers => {
+                let victim = chance
+                    .choice(replicas)
+                    .and_then(|replica| replica.listens());
+                if let Some(victim) = victim {
+                    peers::pester(victim.http, time).await;
+                }
+            }
+        }
+    }
+
+    async fn kill(&self, victim: &Replica, time: Duration) {
+        victim.kill();
+        sleep(time).await;
+        victim.start_again(&self.stage.findings).await;
+    }
+
+    async fn kill_api_server(&self, time: Duration) {
+        let plane = &self.stage.scene.cluster.plane;
+        let killed = plane.stop_api_server();
+        sleep(time).await;
+        let started = block_in_place(|| plane.start_api_server());
+        for error in [killed.err(), started.err()].into_iter().flatten() {
+            self.stage.findings.add(format!("the API server: {error}"));
+        }
+    }
+
+    /// Spoils writes of all replicas for a while: of all kinds, so that Leases and Events are among them.
+    async fn spoil(&self, fault: Fault, chance: &mut Rng, time: Duration) {
+        for replica in &self.stage.replicas {
+            let rule = Rule {
+                on: Requests {
+                    verbs: vec!["write".to_owned()],
+                    ..Requests::default()
+                },
+                after: chance.u64(0..20),
+                times: Some(chance.u64(1..30)),
+                fault: fault.clone(),
+            };
+            replica.proxy.set_rules(vec![rule]);
+        }
+        sleep(time).await;
+        for replica in &self.stage.replicas {
+            replica.proxy.set_rules(Vec::new());
+        }
+    }
+
+    async fn mischiefs(&self, end: Instant, chance: &mut Rng) {
+        while Instant::now() < end {
+            let Some(mischief) = chance.choice(MISCHIEFS) else {
+                return;
+            };
+            self.count(format!("{mischief:?}"));
+            self.commit(mischief, chance).await;
+            sleep(Duration::from_millis(chance.u64(500..3_000))).await;
+        }
+    }
+
+    async fn commit(&self, mischief: Mischief, chance: &mut Rng) {
+        let bundle = &self.stage.bundle;
+        let time = Duration::from_millis(chance.u64(1_000..8_000));
+        let good = tenants::good_chain(if chance.bool() { "one" } else { "two" });
+        match mischief {
+            Mischief::BundleExchanged => block_in_place(|| bundle.update(&good)),
+            Mischief::BundleRefused => {
+                let refused = chance.choice(tenants::REFUSED).unwrap_or_default();
+                block_in_place(|| bundle.update(refused));
+                sleep(time).await;
+                block_in_place(|| bundle.update(&good));
+            }
+            Mischief::BundleStrict => {
+                block_in_place(|| bundle.update(&tenants::strict_chain()));
+                sleep(time).await;
+                block_in_place(|| bundle.update(&good));
+            }
+            Mischief::QuotaFilled => self.fill_quota(time).await,
+            Mischief::ConfigTouched => self.touch_config(chance).await,
+        }
+    }
+
+    /// No pod is let in for a while. The quota's controller does not run here, so we say what it would.
+    async fn fill_quota(&self, time: Duration) {
+        let scene = &self.stage.scene;
+        let quotas: Api<ResourceQuota> = Api::namespaced(scene.client.clone(), &scene.namespace);
+        let quota = json!({ "metadata": { "name": "full" }, "spec": { "hard": { "pods": "0" } } });
+        let status = json!({ "status": { "hard": { "pods": "0" }, "used": { "pods": "0" } } });
+        // The API server may be down just now; then there is no quota, or it goes later.
+        if let Ok(quota) = serde_json::from_value(quota) {
+            let _down = quotas.create(&PostParams::default(), &quota).await;
+            let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+            let _down = quotas.patch_status("full", &params, &patch).await;
+        }
+        sleep(time).await;
+        while let Err(error) = quotas.delete("full", &DeleteParams::default()).await {
+            if matches!(&error, kube::Error::Api(status) if status.is_not_found()) {
+                return;
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn touch_config(&self, chance: &mut Rng) {
+        let label = json!({ "touched": chance.u32(..).to_string() });
+        let patch = Patch::Merge(json!({ "spec": { "template": { "labels": label } } }));
+        let configs = self.stage.scene.configs();
+        let _down = configs
+            .patch("sessions", &PatchParams::default(), &patch)
+            .await;
+    }
+}

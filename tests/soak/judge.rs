@@ -1,0 +1,201 @@
+//! What has to hold.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use podloom_api::{Browser, Phase};
+use serde_json::Value;
+use tokio::time::{interval, sleep};
+
+use crate::stage::Stage;
+
+/// How long everything may take to settle once nothing goes wrong any more: a minute until silent connections are noticed, the
+/// longest backoff, and the work itself.
+const SETTLE: Duration = Duration::from_secs(150);
+/// How often is looked.
+const LOOKING: Duration = Duration::from_secs(1);
+/// What one process may hold more at the end than at its first quiet point.
+const GROWTH_KIB: u64 = 24 * 1024;
+/// How far a pod's creation and the readiness of who made it may be apart.
+const APART: Duration = Duration::from_secs(3);
+
+/// Waits until every Browser has what it needs.
+pub(crate) async fn all_settle(stage: &Stage) {
+    let begun = Instant::now();
+    let mut ticks = interval(LOOKING);
+    loop {
+        ticks.tick().await;
+        let unsettled = match unsettled(stage).await {
+            Ok(unsettled) if unsettled.is_empty() => break,
+            Ok(unsettled) => unsettled,
+            Err(error) => vec![error.to_string()],
+        };
+        if begun.elapsed() > SETTLE {
+            for what in unsettled.iter().take(5) {
+                stage
+                    .findings
+                    .add(format!("not settled after {} s: {what}", SETTLE.as_secs()));
+            }
+            let more = unsettled.len().saturating_sub(5);
+            if more > 0 {
+                stage.findings.add(format!("not settled: {more} more"));
+            }
+            return;
+        }
+    }
+    eprintln!(
+        "soak: {} Browsers, all settled after {:.0} s",
+        stage.ledger.alive().len(),
+        begun.elapsed().as_secs_f64()
+    );
+}
+
+/// The Browsers that wait for something, and what was said of each.
+async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
+    let browsers = stage.scene.browsers().list(&ListParams::default()).await?;
+    let pods = stage
+        .scene
+        .pods()
+        .list_metadata(&ListParams::default())
+        .await?;
+    let pods: BTreeMap<String, Option<String>> = pods
+        .items
+        .iter()
+        .map(|pod| (pod.name_any(), pod.uid()))
+        .collect();
+    let waits = |browser: &&Browser| {
+        let status = browser.status.as_ref();
+        let phase = status.and_then(|status| status.phase);
+        let pod_uid = status.and_then(|status| status.pod_uid.clone());
+        let has_pod = pod_uid.is_some() && pods.get(&browser.name_any()) == Some(&pod_uid);
+        !(phase == Some(Phase::Running) && has_pod && browser.metadata.deletion_timestamp.is_none())
+    };
+    let told = |browser: &Browser| {
+        let status = serde_json::to_string(&browser.status).unwrap_or_default();
+        let going = match browser.metadata.deletion_timestamp {
+            Some(_) => " (being deleted)",
+            None => "",
+        };
+        format!("{}{going}: {status}", browser.name_any())
+    };
+    Ok(browsers.items.iter().filter(waits).map(told).collect())
+}
+
+/// Waits until no Browser and no pod is left, since so much was there to go.
+pub(crate) async fn nothing_is_left(stage: &Stage, begun: Instant, there: usize) {
+    loop {
+        let all = ListParams::default();
+        let browsers = stage.scene.browsers().list_metadata(&all).await;
+        let pods = stage.scene.pods().list_metadata(&all).await;
+        let left = match (browsers, pods) {
+            (Ok(browsers), Ok(pods)) => (browsers.items.len(), pods.items.len()),
+            _ => (1, 1),
+        };
+        if left == (0, 0) {
+            eprintln!(
+                "soak: {there} Browsers deleted, and nothing is left after {:.1} s",
+                begun.elapsed().as_secs_f64()
+            );
+            return;
+        }
+        if begun.elapsed() > SETTLE {
+            let finding = format!(
+                "left over after {} s: {} Browsers, {} pods",
+                SETTLE.as_secs(),
+                left.0,
+                left.1
+            );
+            stage.findings.add(finding);
+            return;
+        }
+        sleep(LOOKING).await;
+    }
+}
+
+/// Judges what can be told only at the end.
+pub(crate) fn judge(stage: &Stage) {
+    memory(stage);
+    match pods_made(stage) {
+        Ok(made) => made_once_by_who_was_ready(stage, &made),
+        Err(error) => stage.findings.add(format!("the audit log: {error}")),
+    }
+}
+
+fn memory(stage: &Stage) {
+    for replica in &stage.replicas {
+        let weights = replica.weights();
+        eprintln!(
+            "soak: {} held {:?} KiB since its last start",
+            replica.name, weights
+        );
+        // Before the first there was a warm-up.
+        if let (Some(first), Some(last)) = (weights.first(), weights.last())
+            && last.saturating_sub(*first) > GROWTH_KIB
+        {
+            stage
+                .findings
+                .add(format!("{} grew from {first} to {last} KiB", replica.name));
+        }
+    }
+}
+
+/// A pod that was made: its name, by whom and when.
+struct Made {
+    name: String,
+    user: String,
+    at: Timestamp,
+}
+
+fn pods_made(stage: &Stage) -> std::io::Result<Vec<Made>> {
+    let log = File::open(stage.scene.cluster.plane.audit_log())?;
+    let lines = BufReader::new(log).lines().map_while(Result::ok);
+    let made = lines
+        .filter(|line| line.contains("\"create\""))
+        .filter_map(|line| {
+            // The last line may be half written.
+            let entry: Value = serde_json::from_str(&line).ok()?;
+            let is_made = entry["verb"] == "create"
+                && entry["objectRef"]["resource"] == "pods"
+                && entry["objectRef"].get("subresource").is_none()
+                && entry["responseStatus"]["code"] == 201;
+            is_made.then_some(Made {
+                name: entry["objectRef"]["name"].as_str()?.to_owned(),
+                user: entry["user"]["username"].as_str()?.to_owned(),
+                at: entry["requestReceivedTimestamp"].as_str()?.parse().ok()?,
+            })
+        });
+    Ok(made.collect())
+}
+
+fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
+    eprintln!("soak: {} pods were made", made.len());
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut unready: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
+    for pod in made {
+        *by_name.entry(&pod.name).or_default() += 1;
+        let maker = stage
+            .replicas
+            .iter()
+            .find(|replica| replica.user == pod.user);
+        let was_ready = maker.and_then(|maker| maker.was_ready(pod.at - APART, pod.at + APART));
+        if was_ready == Some(false) {
+            unready.entry(&pod.user).or_default().push(pod.at);
+        }
+    }
+    for (name, count) in by_name.iter().filter(|(_, count)| **count > 1) {
+        stage
+            .findings
+            .add(format!("{count} pods were made for {name}"));
+    }
+    for (user, times) in unready {
+        let (first, count) = (times.first(), times.len());
+        stage.findings.add(format!(
+            "{user} made {count} pods while it was not ready, first {first:?}"
+        ));
+    }
+}

@@ -1,0 +1,177 @@
+//! What a client sees of Browsers and pods, in few words, so that an hour of it fits into memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use podloom_api::{Browser, Phase};
+
+use crate::stage::Stage;
+use crate::tenants;
+
+/// More than this of one run nobody reads.
+const FINDINGS: usize = 50;
+
+/// What does not hold.
+#[derive(Clone, Default)]
+pub(crate) struct Findings(Arc<Mutex<Vec<String>>>);
+
+impl Findings {
+    /// Notes it, and says it at once.
+    pub(crate) fn add(&self, finding: String) {
+        let mut findings = lock(&self.0);
+        eprintln!("FINDING: {finding}");
+        if findings.len() < FINDINGS {
+            findings.push(finding);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.0))
+    }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One Browser. No name comes back, so the name is all that it is known by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) version: String,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    /// We have deleted it, or tried to.
+    pub(crate) is_deleted: bool,
+    pub(crate) is_gone: bool,
+    /// The UIDs of all pods that it ever had.
+    pub(crate) pods: BTreeSet<String>,
+}
+
+/// All Browsers that there ever were.
+#[derive(Default)]
+pub(crate) struct Ledger(Mutex<BTreeMap<String, Session>>);
+
+impl Ledger {
+    /// The Browsers that nobody has deleted yet.
+    pub(crate) fn alive(&self) -> Vec<String> {
+        let sessions = lock(&self.0);
+        let alive = sessions
+            .iter()
+            .filter(|(_, session)| !session.is_gone && !session.is_deleted);
+        alive.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Notes that we are about to delete one.
+    pub(crate) fn deleted(&self, name: &str) {
+        lock(&self.0).entry(name.to_owned()).or_default().is_deleted = true;
+    }
+
+    fn seen(&self, browser: &Browser, findings: &Findings) {
+        let mut sessions = lock(&self.0);
+        let session = sessions.entry(browser.name_any()).or_default();
+        session.version.clone_from(&browser.spec.browser_version);
+        let Some(status) = &browser.status else {
+            return;
+        };
+        session.phase = status.phase;
+        session.message.clone_from(&status.message);
+        let reason = status.reason.clone();
+        let is_new = session.reason != reason;
+        session.reason = reason;
+        if let (true, Some(reason)) = (is_new, &session.reason)
+            && !tenants::may_end(&session.version, reason)
+        {
+            let (name, version) = (browser.name_any(), &session.version);
+            let message = session.message.as_deref().unwrap_or_default();
+            findings.add(format!("{name} ({version}) ended as {reason}: {message}"));
+        }
+    }
+
+    fn gone(&self, name: &str, findings: &Findings) {
+        let mut sessions = lock(&self.0);
+        let session = sessions.entry(name.to_owned()).or_default();
+        session.is_gone = true;
+        if !session.is_deleted && session.reason.is_none() {
+            findings.add(format!("{name} went, and nobody said why: {session:?}"));
+        }
+    }
+
+    /// Those that a new list does not have went while nobody looked.
+    fn listed(&self, names: &BTreeSet<String>) {
+        for (name, session) in lock(&self.0).iter_mut() {
+            session.is_gone |= !names.contains(name);
+        }
+    }
+
+    fn has_pod(&self, pod: &Pod, findings: &Findings) {
+        let (Some(owner), Some(uid)) = (pod.owner_references().first(), pod.uid()) else {
+            return;
+        };
+        let mut sessions = lock(&self.0);
+        let session = sessions.entry(owner.name.clone()).or_default();
+        let is_new = session.pods.insert(uid);
+        if is_new && session.pods.len() > 1 {
+            findings.add(format!("{} got a second pod: {session:?}", owner.name));
+        }
+    }
+
+    /// Prints how the sessions of each kind ended.
+    pub(crate) fn report(&self) {
+        let mut ends: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for session in lock(&self.0).values() {
+            let end = match &session.reason {
+                Some(reason) => reason.clone(),
+                None if session.pods.is_empty() => "deleted, without a pod".to_owned(),
+                None => "deleted".to_owned(),
+            };
+            *ends.entry((session.version.clone(), end)).or_default() += 1;
+        }
+        eprintln!("soak: {} Browsers", ends.values().sum::<usize>());
+        for ((version, end), count) in ends {
+            eprintln!("  {count:6} {version}: {end}");
+        }
+    }
+}
+
+/// Watches Browsers into the ledger.
+pub(crate) async fn follow_browsers(stage: Arc<Stage>) {
+    let (ledger, findings) = (&stage.ledger, &stage.findings);
+    let events = watcher(stage.scene.browsers(), watcher::Config::default()).default_backoff();
+    let mut events = pin!(events);
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(browser)) => {
+                listed.insert(browser.name_any());
+                ledger.seen(&browser, findings);
+            }
+            Ok(Event::InitDone) => ledger.listed(&listed),
+            Ok(Event::Apply(browser)) => ledger.seen(&browser, findings),
+            Ok(Event::Delete(browser)) => {
+                ledger.seen(&browser, findings);
+                ledger.gone(&browser.name_any(), findings);
+            }
+            // It is begun again.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Watches pods into the ledger.
+pub(crate) async fn follow_pods(stage: Arc<Stage>) {
+    let events = watcher(stage.scene.pods(), watcher::Config::default()).default_backoff();
+    let mut events = pin!(events);
+    while let Some(event) = events.next().await {
+        if let Ok(Event::InitApply(pod) | Event::Apply(pod) | Event::Delete(pod)) = event {
+            stage.ledger.has_pod(&pod, &stage.findings);
+        }
+    }
+}

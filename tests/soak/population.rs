@@ -1,0 +1,143 @@
+//! Browsers that come and go.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use futures::future::join_all;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use podloom_api::Browser;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{interval, sleep, timeout};
+
+use crate::stage::Stage;
+use crate::tenants;
+
+/// How often some come or go.
+const TICK: Duration = Duration::from_millis(400);
+/// As many at a time.
+const AT_ONCE: usize = 16;
+/// How long it may take until all are there.
+const WARM_UP: Duration = Duration::from_secs(120);
+/// How long is waited for an API server that may be down.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The users who make and delete Browsers.
+pub(crate) struct Population {
+    stage: Arc<Stage>,
+    browsers: usize,
+    chance: Mutex<Rng>,
+    works: watch::Sender<bool>,
+    next: Mutex<u64>,
+}
+
+impl Population {
+    pub(crate) fn new(stage: &Arc<Stage>, browsers: usize, seed: u64) -> Self {
+        Self {
+            stage: Arc::clone(stage),
+            browsers,
+            chance: Mutex::new(Rng::with_seed(seed)),
+            works: watch::Sender::new(true),
+            next: Mutex::default(),
+        }
+    }
+
+    /// Waits until there are as many as there are to be.
+    pub(crate) async fn is_there(&self) {
+        let begun = Instant::now();
+        while self.stage.ledger.alive().len() < self.browsers {
+            if begun.elapsed() > WARM_UP {
+                let finding = format!("not all Browsers are there after {} s", WARM_UP.as_secs());
+                self.stage.findings.add(finding);
+                return;
+            }
+            sleep(TICK).await;
+        }
+    }
+
+    /// From now on none comes or goes.
+    pub(crate) fn rest(&self) {
+        self.works.send_replace(false);
+    }
+
+    /// Now they do again.
+    pub(crate) fn go_on(&self) {
+        self.works.send_replace(true);
+    }
+
+    /// Works for ever.
+    pub(crate) async fn live(self: Arc<Self>) {
+        let mut ticks = interval(TICK);
+        let mut works = self.works.subscribe();
+        loop {
+            ticks.tick().await;
+            if works.wait_for(|works| *works).await.is_err() {
+                return;
+            }
+            self.turn().await;
+        }
+    }
+
+    async fn turn(&self) {
+        let alive = self.stage.ledger.alive();
+        let (come, go) = self.choose(&alive);
+        let api = self.stage.scene.browsers();
+        join_all(come.iter().map(|version| self.create(&api, version))).await;
+        join_all(go.iter().map(|name| self.delete(&api, name))).await;
+    }
+
+    fn choose(&self, alive: &[String]) -> (Vec<&'static str>, Vec<String>) {
+        let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = self.browsers.saturating_sub(alive.len());
+        let come = (0..missing.min(AT_ONCE)).map(|_| tenants::version(&mut chance));
+        let come = come.collect();
+        let going = match missing {
+            0 => chance.usize(0..AT_ONCE),
+            _ => chance.usize(0..AT_ONCE / 4),
+        };
+        let go = (0..going).filter_map(|_| chance.choice(alive).cloned());
+        (come, go.collect())
+    }
+
+    async fn create(&self, api: &Api<Browser>, version: &str) {
+        let number = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            *next += 1;
+            *next
+        };
+        let browser = json!({
+            "apiVersion": "selenosis.io/v1", "kind": "Browser",
+            "metadata": { "name": format!("b{number}") },
+            "spec": { "browserName": "chrome", "browserVersion": version },
+        });
+        let Ok(browser) = serde_json::from_value(browser) else {
+            return;
+        };
+        // Whether it was made is seen by watching; if not, another one is missing.
+        let _seen = timeout(PATIENCE, api.create(&PostParams::default(), &browser)).await;
+    }
+
+    async fn delete(&self, api: &Api<Browser>, name: &str) {
+        self.stage.ledger.deleted(name);
+        let _tried_again_at_the_end =
+            timeout(PATIENCE, api.delete(name, &DeleteParams::default())).await;
+    }
+
+    /// Lets all go that rest here, for good, and returns how many there were.
+    pub(crate) async fn end(&self) -> usize {
+        let there = self.stage.ledger.alive();
+        for name in &there {
+            self.stage.ledger.deleted(name);
+        }
+        let browsers = self.stage.scene.browsers();
+        let all = DeleteParams::default();
+        if let Err(error) = browsers.delete_collection(&all, &Default::default()).await {
+            self.stage
+                .findings
+                .add(format!("could not delete the Browsers: {error}"));
+        }
+        there.len()
+    }
+}
