@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 use podloom_pod_path::{Transaction, Write};
 use serde_json::Value;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Purpose};
 use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::matching::Dimension;
 use crate::plugin::{Plugin, PluginError};
 use crate::request::Request;
 use crate::sandbox::{End, Failure, Mutated};
 use crate::stamp;
-
-pub(crate) use self::load::Until;
+use crate::until::Until;
 
 /// Why a bundle did not become a chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -240,14 +239,17 @@ impl Chain {
         request: &Arc<Request>,
         selection: Selection,
     ) -> (Result<Passing, RejectionCause>, PluginRun) {
-        let excluded = match selection {
-            Selection::Matching => plugin
-                .matches
-                .excludes(request, |key| label(&passing.pod, key)),
+        let (excluded, purpose) = match selection {
+            Selection::Matching => {
+                let excluded = plugin
+                    .matches
+                    .excludes(request, |key| label(&passing.pod, key));
+                (excluded, Purpose::Pod)
+            }
             Selection::Every(until) if until.is_over() => {
                 return failed(plugin, Failure::NoTimeLeft);
             }
-            Selection::Every(_) => None,
+            Selection::Every(_) => (None, Purpose::Trial),
         };
         if let Some(dimension) = excluded {
             tracing::debug!(
@@ -267,9 +269,10 @@ impl Chain {
             Arc::clone(&request.selector),
         )
         .holding(passing.held);
-        let mutated = plugin
-            .sandbox(&self.engine)
-            .mutate(transaction, Arc::clone(request));
+        let mutated =
+            plugin
+                .sandbox(&self.engine)
+                .mutate(purpose, transaction, Arc::clone(request));
         let (passed, mut run) = end(plugin, mutated, passing.held);
         run.duration = started.elapsed();
         log(&run);

@@ -5,18 +5,22 @@
 //! A core module is always made a component, which is then validated: that is what tells whether it does what its metadata says.
 //! It is compiled and called as the module that it is wherever that comes to the same, for that is much cheaper.
 
+mod bounds;
 mod names;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 use wit_component::ComponentEncoder;
 
+pub use self::bounds::TooMuch;
 use self::names::Names;
 pub(crate) use self::names::contract;
-use crate::engine::Engine;
+use crate::engine::{CompileThreadError, Engine};
 use crate::sandbox::{Code, Component, Module};
 use crate::text::one_line;
+use crate::until::Until;
 
 /// The contract versions that this host serves, for people.
 pub const SERVED: &str = "0.1";
@@ -66,6 +70,12 @@ pub enum ComponentError {
     /// A core module that does not do what its metadata says.
     #[error("cannot be made a component: {0}")]
     Encode(String),
+    /// More of something than any honest plugin has, which would keep the compiler busy for minutes.
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    /// The time for building its chain was over before it was compiled.
+    #[error("was not compiled in time: building the chain takes too long")]
+    NoTimeLeft,
     /// The compiler refused it.
     #[error("does not compile: {0}")]
     Compile(String),
@@ -94,37 +104,46 @@ pub(crate) struct Compiled {
     pub(crate) code: Code,
 }
 
-/// Checks names and version, then encodes, compiles and links.
-pub(crate) fn compile(engine: &Engine, wasm: &[u8]) -> Result<Compiled, ComponentError> {
+/// Looks at what a file would cost the compiler, checks names and version, then encodes, compiles and links.
+pub(crate) fn compile(
+    engine: &Arc<Engine>,
+    wasm: Vec<u8>,
+    until: Until,
+) -> Result<Compiled, ComponentError> {
     let started = Instant::now();
-    let panicked =
-        |error: crate::engine::CompileThreadError| ComponentError::Compile(error.to_string());
-    let (names, code) = engine
-        .compile(|| encode_and_compile(engine, wasm))
-        .map_err(panicked)??;
+    let wasm_bytes = wasm.len();
+    let look = move || {
+        bounds::check(&wasm)?;
+        Ok::<_, ComponentError>((names::read(&wasm)?, wasm))
+    };
+    let compile = |engine: &Engine, (names, wasm): (Names, Vec<u8>)| {
+        let code = encode_and_compile(engine, &wasm, &names)?;
+        Ok((names, code))
+    };
+    let compiled = engine.compile(look, compile, until);
+    let (names, code) = compiled.map_err(|error| match error {
+        CompileThreadError::TooLong => ComponentError::NoTimeLeft,
+        error => ComponentError::Compile(error.to_string()),
+    })??;
     Ok(Compiled {
         form: names.form,
         contract: names.contract,
         imports: names.imports,
-        wasm_bytes: wasm.len(),
+        wasm_bytes,
         compile_time: started.elapsed(),
         code,
     })
 }
 
-fn encode_and_compile(engine: &Engine, wasm: &[u8]) -> Result<(Names, Code), ComponentError> {
-    let names = names::read(wasm)?;
-    let code = match names.form {
-        Form::Component => component(engine, wasm, &names)?,
-        Form::CoreModule => {
-            let encoded = encode(wasm)?;
-            match module(engine, wasm, &encoded, &names)? {
-                Some(module) => Code::Module(module),
-                None => component(engine, &encoded, &names)?,
-            }
-        }
-    };
-    Ok((names, code))
+fn encode_and_compile(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Code, ComponentError> {
+    if names.form == Form::Component {
+        return component(engine, wasm, names);
+    }
+    let encoded = encode(wasm)?;
+    match module(engine, wasm, &encoded, names)? {
+        Some(module) => Ok(Code::Module(module)),
+        None => component(engine, &encoded, names),
+    }
 }
 
 fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Code, ComponentError> {

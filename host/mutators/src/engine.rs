@@ -1,20 +1,25 @@
 //! The one engine of a process: compiler settings, instance pool, clock of the time limits, and call permits.
 
+mod compiler;
 mod permits;
 mod ticker;
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 
 use wasmtime::component::Linker;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
 
+use self::compiler::Compiler;
 use self::permits::Permits;
 use crate::limits::MAX_MEMORY;
 use crate::sandbox::{self, Guest};
+use crate::until::Until;
 
+pub(crate) use self::compiler::CompileThreadError;
+pub(crate) use self::permits::Purpose;
 pub(crate) use self::ticker::ticks;
 
 /// How many core instances one component may bring; a finished component of another language brings more than the three
@@ -26,13 +31,11 @@ pub(crate) const TABLE_ELEMENTS: usize = 100_000;
 const MAX_PERMITS: usize = 32;
 const KEEP_RESIDENT: usize = 64 << 10;
 const BACKTRACE_FRAMES: usize = 8;
-/// Cranelift and the encoder recurse over hostile input on a stack of known size.
-const COMPILE_STACK: usize = 16 << 20;
 
 /// Choices about an engine; the default suits a server and the command line alike.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// How many plugin calls run at the same time; by default one per processor, at most 32.
+    /// How many plugin calls on pods run at the same time; by default one per processor, at most 32.
     pub permits: Option<NonZeroUsize>,
     /// Where instances live.
     pub instances: InstanceAllocation,
@@ -67,7 +70,7 @@ pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
     pub(crate) linker: Linker<Guest>,
     permits: Permits,
-    compiling: Mutex<()>,
+    compiler: Compiler,
     instances: InstanceAllocation,
 }
 
@@ -91,7 +94,7 @@ impl Engine {
             wasm,
             linker,
             permits: Permits::new(permits),
-            compiling: Mutex::new(()),
+            compiler: Compiler::default(),
             instances,
         }))
     }
@@ -102,29 +105,20 @@ impl Engine {
     }
 
     /// Waits until fewer calls run than there are permits, and holds one until the answer is dropped.
-    pub(crate) fn permit(&self) -> permits::Permit<'_> {
-        self.permits.acquire()
+    pub(crate) fn permit(&self, purpose: Purpose) -> permits::Permit<'_> {
+        self.permits.acquire(purpose)
     }
 
-    /// Runs a step of compiling a plugin: one at a time, on a thread of its own, so that a panic in the compiler over hostile
-    /// input is an error of that input and costs the process nothing.
-    pub(crate) fn compile<T: Send>(
-        &self,
-        step: impl FnOnce() -> T + Send,
-    ) -> Result<T, CompileThreadError> {
-        let _one_at_a_time = self
-            .compiling
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        thread::scope(|scope| {
-            thread::Builder::new()
-                .name("podloom-compile".to_owned())
-                .stack_size(COMPILE_STACK)
-                .spawn_scoped(scope, step)
-                .map_err(CompileThreadError::Start)?
-                .join()
-                .map_err(|panic| CompileThreadError::Panicked(panic_message(panic.as_ref())))
-        })
+    /// Looks at a plugin and compiles it, see [`Compiler::run`].
+    pub(crate) fn compile<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
+        self: &Arc<Self>,
+        look: impl FnOnce() -> Result<L, E> + Send + 'static,
+        compile: impl FnOnce(&Self, L) -> Result<T, E> + Send + 'static,
+        until: Until,
+    ) -> Result<Result<T, E>, CompileThreadError> {
+        let engine = Arc::clone(self);
+        self.compiler
+            .run(look, move |looked| compile(&engine, looked), until)
     }
 }
 
@@ -134,23 +128,6 @@ impl fmt::Debug for Engine {
             .field("instances", &self.instances)
             .finish_non_exhaustive()
     }
-}
-
-/// Why a step of compiling did not come to an end.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CompileThreadError {
-    #[error("cannot start a thread to compile on: {0}")]
-    Start(std::io::Error),
-    #[error("the compiler gave up on it: {0}")]
-    Panicked(String),
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    crate::text::one_line(text.unwrap_or("no reason given"), 200)
 }
 
 fn default_permits() -> NonZeroUsize {
@@ -165,7 +142,8 @@ fn allocate(
 ) -> Result<(wasmtime::Engine, InstanceAllocation), EngineError> {
     if wanted == InstanceAllocation::Pooled {
         let mut config = config();
-        config.allocation_strategy(pool(permits));
+        // One more for the plugin that is tried.
+        config.allocation_strategy(pool(permits + 1));
         match wasmtime::Engine::new(&config) {
             Ok(engine) => return Ok((engine, InstanceAllocation::Pooled)),
             Err(error) => {

@@ -1,5 +1,6 @@
 //! What a plugin file is, seen alone: for authors and for those who review one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -7,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::component::Form;
 use crate::engine::Engine;
 use crate::plugin::{Code, Description, PluginError, describe_alone};
+use crate::until::Until;
 
 /// All there is to know of a plugin file.
 #[derive(Debug)]
@@ -34,11 +36,11 @@ pub struct Inspection {
 /// # Errors
 /// If the file is not a plugin, does not describe itself, or refuses the configuration.
 pub fn inspect(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     shipped: &[u8],
     config: Option<&Map<String, Value>>,
 ) -> Result<Inspection, PluginError> {
-    let code = Code::of(engine, shipped)?;
+    let code = Code::of(engine, shipped, Until::DONE)?;
     let description = describe_alone(engine, &code, config)?;
     Ok(Inspection {
         description,

@@ -23,10 +23,11 @@ mod request;
 mod sandbox;
 mod stamp;
 mod text;
+mod until;
 
 pub use bundle::{Bundle, BundleError};
 pub use chain::{Chain, ChainError, Mutation, Outcome, PluginRun, Rejected, RejectionCause};
-pub use component::{ComponentError, ForeignImport, Form, SERVED};
+pub use component::{ComponentError, ForeignImport, Form, SERVED, TooMuch};
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256};
 pub use inspect::{Inspection, inspect};

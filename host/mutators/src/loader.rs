@@ -35,7 +35,8 @@ pub use self::slot::{FailedReload, Serving, Slot};
 
 /// The loop's name in metrics and logs.
 const NAME: &str = "plugins";
-/// A build ends by itself when its time is over, but not before what it compiles at that moment; then comes this.
+/// A build ends by itself when its time is over, but not before the plugin returns that is called at that moment; then comes
+/// this.
 const BUILD_GRACE: Duration = Duration::from_secs(60);
 
 /// Loads the chain of a directory, and again whenever the directory changes.

@@ -20,6 +20,7 @@ use crate::manifest::{Entry, FailurePolicy};
 use crate::matching::Match;
 use crate::sandbox::{Failure, Sandbox, Setting};
 use crate::text;
+use crate::until::Until;
 
 /// A plugin in its place in a chain.
 pub struct Plugin {
@@ -124,9 +125,13 @@ pub enum PluginError {
 
 impl Code {
     /// Unpacks, checks and compiles a file.
-    pub(crate) fn of(engine: &Engine, shipped: &[u8]) -> Result<Self, PluginError> {
+    pub(crate) fn of(
+        engine: &Arc<Engine>,
+        shipped: &[u8],
+        until: Until,
+    ) -> Result<Self, PluginError> {
         let unpacked = file::unpack(shipped)?;
-        let compiled = component::compile(engine, &unpacked.wasm)?;
+        let compiled = component::compile(engine, unpacked.wasm, until)?;
         Ok(Self {
             sha256: file::sha256(shipped),
             shipped_bytes: unpacked.shipped_bytes,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, Outcome, Passing, PluginRun, RejectionCause, Selection, Until};
+use crate::chain::{Chain, Outcome, Passing, PluginRun, RejectionCause, Selection};
 use crate::plugin::Plugin;
 use crate::request::Request;
 use crate::sandbox::Failure;
+use crate::until::Until;
 
 /// Pods as people write them: the least there can be, one with everything that plugins look at, and one that breaks rules.
 const SAMPLES: [(&str, &str); 3] = [

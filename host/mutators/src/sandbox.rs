@@ -23,7 +23,7 @@ use self::usage::{Speech, Usage};
 use self::views::Views;
 use crate::bindings::{Description, Rejection};
 use crate::component::Compiled;
-use crate::engine::{Engine, ticks};
+use crate::engine::{Engine, Purpose, ticks};
 use crate::limits::{CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes};
 use crate::request::Request;
 use crate::text::one_line;
@@ -98,7 +98,7 @@ pub(crate) enum End {
 impl Sandbox<'_> {
     /// Asks the plugin who it is and what it needs.
     pub(crate) fn describe(self) -> Result<Description, Failure> {
-        let _permit = self.engine.permit();
+        let _permit = self.engine.permit(Purpose::Trial);
         let mut store = self.store(Some(Arc::default()), None);
         match &self.compiled.code {
             Code::Module(module) => module.describe(&mut store),
@@ -109,7 +109,7 @@ impl Sandbox<'_> {
 
     /// Asks the plugin what is wrong with its configuration.
     pub(crate) fn validate_config(self) -> Result<Vec<String>, Failure> {
-        let _permit = self.engine.permit();
+        let _permit = self.engine.permit(Purpose::Trial);
         let mut store = self.store(Some(Arc::default()), None);
         match &self.compiled.code {
             Code::Module(module) => module.validate_config(&mut store),
@@ -129,7 +129,7 @@ impl Sandbox<'_> {
         let Some(preparation) = module.preparation() else {
             return Ok(());
         };
-        let _permit = self.engine.permit();
+        let _permit = self.engine.permit(Purpose::Trial);
         let mut fresh = self.store(None, None);
         let before = module
             .fresh_memory(&mut fresh)
@@ -153,8 +153,13 @@ impl Sandbox<'_> {
     }
 
     /// Hands the plugin a pod.
-    pub(crate) fn mutate(self, transaction: Transaction, request: Arc<Request>) -> Mutated {
-        let _permit = self.engine.permit();
+    pub(crate) fn mutate(
+        self,
+        purpose: Purpose,
+        transaction: Transaction,
+        request: Arc<Request>,
+    ) -> Mutated {
+        let _permit = self.engine.permit(purpose);
         let mut store = self.store(Some(request), Some(transaction));
         let result = match &self.compiled.code {
             Code::Module(module) => module.mutate(&mut store),

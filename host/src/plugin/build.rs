@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
     let module = cargo::build(directory)?;
     let shipped = gzip(&module).context("could not compress the plugin")?;
     // As it is shipped, so that what is too large to be loaded is told now.
-    let found = inspect(&*load::engine()?, &shipped, None).map_err(|error| {
+    let found = inspect(&load::engine()?, &shipped, None).map_err(|error| {
         Failure::refused(format!("{}: what was built {error}", directory.display()))
     })?;
     let name = format!("{}.wasm.gz", found.description.name);

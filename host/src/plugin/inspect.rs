@@ -15,7 +15,7 @@ use crate::{load, output};
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
     let file = load::file(&arguments.file)?;
     let config = arguments.config.as_deref().map(load::config).transpose()?;
-    let found = inspect(&*load::engine()?, &file, config.as_ref()).map_err(|error| {
+    let found = inspect(&load::engine()?, &file, config.as_ref()).map_err(|error| {
         Failure::refused(format!("{}: the plugin {error}", arguments.file.display()))
     })?;
     output::print(&match arguments.output {

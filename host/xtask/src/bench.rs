@@ -81,6 +81,12 @@ fn figures(criterion: &Path, bundle: &Path) -> Result<Vec<Figure>> {
             goal: Goal::AtLeast(4.0),
         },
         Figure {
+            key: "refuse_code_ms",
+            what: "2 MB of code that is refused, ms",
+            reached: round(time("refuse/code")? / 1e6),
+            goal: Goal::AtMost(100.0),
+        },
+        Figure {
             key: "plugin_bytes_max",
             what: "largest plugin as shipped, in bytes",
             reached: largest(bundle)?,

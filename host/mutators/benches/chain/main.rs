@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Request};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Request, inspect};
 use serde_json::Value;
 
 #[global_allocator]
@@ -83,6 +83,21 @@ fn labels(criterion: &mut Criterion) {
     });
 }
 
+/// The worst that is refused for its code: large, all within the bounds, but for the end.
+fn refusal(criterion: &mut Criterion) {
+    let engine = Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly");
+    let body = "i32.const 1 drop ".repeat(80_000);
+    let nested = "loop ".repeat(30_000) + &"end ".repeat(30_000);
+    let text = format!(
+        "(module {} (func {nested}))",
+        format!("(func {body})").repeat(8)
+    );
+    let wasm = wat::parse_str(text).expect("the text is WebAssembly");
+    criterion.bench_function("refuse/code", |bencher| {
+        bencher.iter(|| inspect(&engine, &wasm, None).expect_err("a refusal"));
+    });
+}
+
 fn load(engine: &Arc<Engine>, directory: &tempfile::TempDir) -> Chain {
     let bundle = Bundle::read(directory.path()).expect("the bundle is complete");
     Chain::load(engine, &bundle).expect("the bundle loads")
@@ -102,5 +117,5 @@ fn measure(criterion: &mut Criterion, id: &str, chain: &Chain) {
     });
 }
 
-criterion_group!(benches, parse, chain, labels);
+criterion_group!(benches, parse, chain, labels, refusal);
 criterion_main!(benches);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Chain, ChainError, digest};
 use crate::bundle::Bundle;
@@ -10,23 +10,7 @@ use crate::engine::Engine;
 use crate::manifest::Entry;
 use crate::plugin::{Code, Plugin, PluginError};
 use crate::sandbox::Failure;
-
-/// When to give up building a chain. Each call is bounded, and yet a chain of many slow plugins would take hours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Until(Option<Instant>);
-
-impl Until {
-    /// Somebody waits for it, and can give up by himself.
-    pub(crate) const DONE: Self = Self(None);
-
-    pub(crate) fn after(time: Duration) -> Self {
-        Self(Instant::now().checked_add(time))
-    }
-
-    pub(crate) fn is_over(self) -> bool {
-        self.0.is_some_and(|until| Instant::now() >= until)
-    }
-}
+use crate::until::Until;
 
 impl Chain {
     /// Checks and compiles every plugin of a bundle. Proves nothing of what they do: see [`Self::prove`].
@@ -76,7 +60,7 @@ impl Chain {
             let loaded = if until.is_over() {
                 Err(PluginError::Describe(Failure::NoTimeLeft))
             } else {
-                load_plugin(engine, bundle, entry, &mut known)
+                load_plugin(engine, bundle, entry, &mut known, until)
             };
             let plugin = loaded.map_err(|problem| ChainError {
                 plugin: entry.name.value.0.clone(),
@@ -96,10 +80,11 @@ impl Chain {
 }
 
 fn load_plugin(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     bundle: &Bundle,
     entry: &Entry,
     known: &mut BTreeMap<String, Arc<Code>>,
+    until: Until,
 ) -> Result<Plugin, PluginError> {
     let shipped = bundle
         .files
@@ -117,7 +102,7 @@ fn load_plugin(
         Some(code) => (Arc::clone(code), None),
         None => {
             let started = Instant::now();
-            let code = Arc::new(Code::of(engine, shipped)?);
+            let code = Arc::new(Code::of(engine, shipped, until)?);
             (code, Some(started.elapsed()))
         }
     };

@@ -14,8 +14,6 @@ const METADATA: &str = "component-type";
 /// In core modules that use the standard names of the component model's 32-bit build target.
 const STANDARD_PREFIX: &str = "cm32p2|";
 const NAMES: usize = 1000;
-/// Components within components; toolchains make two or three levels.
-const NESTING: usize = 16;
 
 /// What a plugin's names say.
 #[derive(Debug)]
@@ -101,9 +99,6 @@ fn find(wasm: &[u8]) -> Result<Found, ComponentError> {
             }
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
                 depth += 1;
-                if depth > NESTING {
-                    return Err(ComponentError::Nested);
-                }
             }
             Payload::End(_) => depth = depth.saturating_sub(1),
             // What nested modules and components import is linked inside the component.

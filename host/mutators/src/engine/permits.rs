@@ -2,8 +2,23 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Counts free permits; waiting callers are woken one by one.
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Somebody waits for a pod.
+    Pod,
+    /// A plugin is asked what it is, or tried, before its chain serves. It may take its time: one such call runs at once,
+    /// beside those for pods, so that no pod waits for it.
+    Trial,
+}
+
+/// Counts free permits of each purpose; waiting callers are woken one by one.
 pub(super) struct Permits {
+    pods: Lane,
+    trials: Lane,
+}
+
+struct Lane {
     count: Mutex<Count>,
     freed: Condvar,
 }
@@ -15,14 +30,30 @@ struct Count {
 }
 
 impl Permits {
-    pub(super) fn new(free: usize) -> Self {
+    pub(super) fn new(pods: usize) -> Self {
+        Self {
+            pods: Lane::new(pods),
+            trials: Lane::new(1),
+        }
+    }
+
+    pub(super) fn acquire(&self, purpose: Purpose) -> Permit<'_> {
+        match purpose {
+            Purpose::Pod => self.pods.acquire(),
+            Purpose::Trial => self.trials.acquire(),
+        }
+    }
+}
+
+impl Lane {
+    fn new(free: usize) -> Self {
         Self {
             count: Mutex::new(Count { free, waiting: 0 }),
             freed: Condvar::new(),
         }
     }
 
-    pub(super) fn acquire(&self) -> Permit<'_> {
+    fn acquire(&self) -> Permit<'_> {
         let mut count = self.count();
         if count.free == 0 {
             count.waiting += 1;
@@ -33,7 +64,7 @@ impl Permits {
             count.waiting -= 1;
         }
         count.free -= 1;
-        Permit { permits: self }
+        Permit { lane: self }
     }
 
     fn count(&self) -> MutexGuard<'_, Count> {
@@ -43,17 +74,17 @@ impl Permits {
 
 /// The right to run one call; given back when dropped.
 pub(crate) struct Permit<'a> {
-    permits: &'a Permits,
+    lane: &'a Lane,
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut count = self.permits.count();
+        let mut count = self.lane.count();
         count.free += 1;
         let is_awaited = count.waiting > 0;
         drop(count);
         if is_awaited {
-            self.permits.freed.notify_one();
+            self.lane.freed.notify_one();
         }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::permits::Permits;
+use super::permits::{Permits, Purpose};
 use super::{Engine, EngineOptions, InstanceAllocation, ticks};
 
 #[test]
@@ -36,7 +36,7 @@ fn no_more_calls_run_than_there_are_permits() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    let _permit = permits.acquire();
+                    let _permit = permits.acquire(Purpose::Pod);
                     most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     thread::yield_now();
                     running.fetch_sub(1, Ordering::SeqCst);
@@ -48,20 +48,11 @@ fn no_more_calls_run_than_there_are_permits() {
 }
 
 #[test]
-fn a_panic_while_compiling_is_an_error() {
-    let engine = Engine::new(&EngineOptions {
-        instances: InstanceAllocation::OnDemand,
-        permits: None,
-    })
-    .expect("an engine");
-    let error = engine
-        .compile(|| -> () { panic!("no such opcode") })
-        .expect_err("an error");
-    assert_eq!(
-        error.to_string(),
-        "the compiler gave up on it: no such opcode"
-    );
-    assert_eq!(engine.compile(|| 1).expect("the next one compiles"), 1);
+fn no_pod_waits_for_a_plugin_that_is_tried() {
+    let permits = Permits::new(1);
+    let _tried = permits.acquire(Purpose::Trial);
+    // It would never return.
+    let _pod = permits.acquire(Purpose::Pod);
 }
 
 #[test]

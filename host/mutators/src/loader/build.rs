@@ -12,8 +12,9 @@ use super::identity::{Content, Directory};
 use super::snapshot::Found;
 use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError};
-use crate::chain::{Chain, Until};
+use crate::chain::Chain;
 use crate::engine::Engine;
+use crate::until::Until;
 
 /// What was refused is built again now and then, for a machine that stood still makes plugins miss their time; in doubling
 /// pauses up to this.

@@ -4,10 +4,12 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use podloom_mutators::inspect;
 use wit_component::ComponentEncoder;
 
 use crate::support::{
-    assemble, chain_of, check_host_is_unharmed, fixture_text, in_utf16, load, mutate, plugin,
+    assemble, chain_of, check_host_is_unharmed, engine, fixture_text, in_utf16, load, mutate,
+    plugin,
 };
 
 /// The chain is not loaded, with this text after the plugin's name.
@@ -53,6 +55,29 @@ fn a_file_that_is_not_wasm_is_refused() {
         b"\0asm\x07\0\0\0",
         "is damaged or uses a feature of WebAssembly that this host does not know: unknown binary version:        0x7 (at offset 0x4)",
     );
+}
+
+#[test]
+fn code_that_would_take_the_compiler_minutes_is_refused() {
+    let module = assemble(&format!(
+        "(func $mutate (param $pod i32) (result i32) {} {} (call $ok))",
+        "loop ".repeat(30_000),
+        "end ".repeat(30_000),
+    ));
+    let component = wat::parse_str(format!(
+        "(component (core module (func {} {})))",
+        "loop ".repeat(30_000),
+        "end ".repeat(30_000),
+    ));
+    let expected = |function: u32| {
+        format!(
+            "has more than 500 blocks within each other in its function {function}: compiling it would take too long"
+        )
+    };
+    check(&gzip(&module), &expected(24));
+    check(&component.expect("WebAssembly text"), &expected(0));
+    let error = inspect(engine(), &module, None).expect_err("a refusal");
+    assert_eq!(error.to_string(), expected(24));
 }
 
 #[test]
@@ -240,16 +265,20 @@ fn nesting_without_end_is_refused() {
 /// Types within types, as deep as they are many: no tool makes them, and they must not take the host's stack.
 #[test]
 fn types_without_end_are_refused() {
-    let lists: String = (1..50_000)
-        .map(|depth| format!("(type $t{depth} (list $t{}))", depth - 1))
-        .collect();
-    let rest = fixture_text("empty-plugin").replacen("(component", "", 1);
-    let component = format!("(component (type $t0 (list u8)) {lists} {rest}");
-    let content = wat::parse_str(&component).expect("text");
-    let error = load("\n- name: it\n  file: it.wasm", &[("it.wasm", &content)]);
-    let error = error.expect_err("a refusal");
-    let expected = "does not compile: failed to parse WebAssembly module: type nesting is too deep";
-    assert!(error.contains(expected), "{error}");
+    for (depth, expected) in [
+        (50_000, "has more than 1000 types"),
+        (900, "type nesting is too deep"),
+    ] {
+        let lists: String = (1..depth)
+            .map(|depth| format!("(type $t{depth} (list $t{}))", depth - 1))
+            .collect();
+        let rest = fixture_text("empty-plugin").replacen("(component", "", 1);
+        let component = format!("(component (type $t0 (list u8)) {lists} {rest}");
+        let content = wat::parse_str(&component).expect("text");
+        let error = load("\n- name: it\n  file: it.wasm", &[("it.wasm", &content)]);
+        let error = error.expect_err("a refusal");
+        assert!(error.contains(expected), "{error}");
+    }
     check_host_is_unharmed();
 }
 

@@ -1,0 +1,371 @@
+//! Looks at what a file would cost the compiler, before it is compiled.
+//!
+//! The compiler cannot be interrupted, and the time and memory that it takes grow faster than the file: 30,000 nested loops,
+//! 1.7 KB as shipped, take it 23 s. So each quantity that makes it slow has a bound here, about ten times and more what the
+//! largest standard plugin has; its figures are in the comments. A file that just stays within all of them is compiled in a
+//! few seconds of processor time and about 200 MiB.
+
+use wasmparser::{
+    CompositeInnerType, ElementItems, FuncToValidate, FuncValidator, FuncValidatorAllocations,
+    FunctionBody, ModuleArity, Operator, Parser, Payload, RecGroup, ValidPayload, Validator,
+    ValidatorResources, WasmFeatures,
+};
+
+use super::ComponentError;
+use super::names::damaged;
+
+/// The most of something that is compiled, in a whole file: nested modules and components count together.
+#[derive(Clone, Copy)]
+struct Bound {
+    most: u64,
+    what: &'static str,
+}
+
+impl Bound {
+    const fn new(most: u64, what: &'static str) -> Self {
+        Self { most, what }
+    }
+
+    fn check(self, found: u64) -> Result<(), TooMuch> {
+        if found <= self.most {
+            return Ok(());
+        }
+        Err(TooMuch {
+            most: self.most,
+            what: self.what,
+            function: None,
+        })
+    }
+}
+
+// 115 KB.
+const CODE: Bound = Bound::new(2 << 20, "bytes of code");
+// 264.
+const FUNCTIONS: Bound = Bound::new(5_000, "functions");
+// One; a component that the encoder made of it has three.
+const MODULES: Bound = Bound::new(16, "nested modules and components");
+/// Components within components; toolchains make two or three levels.
+const NESTING: usize = 16;
+// 17.
+const TYPES: Bound = Bound::new(1_000, "types");
+// 16.
+const IMPORTS: Bound = Bound::new(1_000, "imports");
+// 12.
+const EXPORTS: Bound = Bound::new(1_000, "exports");
+// 3.
+const GLOBALS: Bound = Bound::new(10_000, "globals");
+// 2.
+const SEGMENTS: Bound = Bound::new(10_000, "data and element segments");
+// 59.
+const ENTRIES: Bound = Bound::new(100_000, "entries of element segments");
+// A component that the encoder made of a module has some 100.
+const PARTS: Bound = Bound::new(5_000, "instances, aliases and other parts of a component");
+// 316.
+const LOOPS: Bound = Bound::new(3_000, "loops");
+// 6,000.
+const BRANCHES: Bound = Bound::new(60_000, "branches, checked accesses and divisions");
+// 730.
+const TARGETS: Bound = Bound::new(50_000, "targets of br_table");
+// 170,000: the locals and operands at each branch, three times at a loop.
+const LIVE_VALUES: Bound = Bound::new(2_000_000, "values that are kept over branches");
+// Some 25,000.
+const CALLS: Bound = Bound::new(300_000, "calls with their parameters and results");
+
+// 17.
+const SIGNATURE: Bound = Bound::new(64, "parameters and results of one type");
+// 20 KB.
+const BODY: Bound = Bound::new(256 << 10, "bytes");
+// 75.
+const LOCALS: Bound = Bound::new(2_000, "locals");
+// 71.
+const DEPTH: Bound = Bound::new(500, "blocks within each other");
+// 43.
+const FUNCTION_LOOPS: Bound = Bound::new(1_000, "loops");
+// 1,100.
+const FUNCTION_BRANCHES: Bound = Bound::new(10_000, "branches, checked accesses and divisions");
+// Some 20; the memory that the compiler takes grows with their square.
+const BLOCK_VALUES: Bound = Bound::new(2_000, "parameters and results of blocks");
+
+/// More of something than is compiled. Reads as the rest of a sentence that begins with the plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("has more than {most} {what}{}: compiling it would take too long", in_function(.function))]
+pub struct TooMuch {
+    /// The bound.
+    pub most: u64,
+    /// What there is too much of.
+    pub what: &'static str,
+    /// The function that has it, by its index; none if it is the file as a whole.
+    pub function: Option<u32>,
+}
+
+fn in_function(function: &Option<u32>) -> String {
+    function.map_or_else(String::new, |index| format!(" in its function {index}"))
+}
+
+/// Holds a file against all bounds, and stops at the first that it exceeds.
+pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
+    // What the host's own engine leaves out it refuses itself.
+    let mut validator = Validator::new_with_features(WasmFeatures::all());
+    let mut allocations = FuncValidatorAllocations::default();
+    let mut file = File::default();
+    for payload in Parser::new(0).parse_all(wasm) {
+        let payload = payload.map_err(damaged)?;
+        file.section(&payload)?;
+        if let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(damaged)? {
+            allocations = file.function(function, &body, allocations)?;
+        }
+    }
+    Ok(())
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct File {
+    code: u64,
+    functions: u64,
+    modules: u64,
+    /// Of the component or module that is read.
+    depth: usize,
+    types: u64,
+    imports: u64,
+    exports: u64,
+    globals: u64,
+    segments: u64,
+    entries: u64,
+    parts: u64,
+    loops: u64,
+    branches: u64,
+    targets: u64,
+    live_values: u64,
+    calls: u64,
+}
+
+fn add(found: &mut u64, more: impl Into<u64>, bound: Bound) -> Result<(), TooMuch> {
+    *found = found.saturating_add(more.into());
+    bound.check(*found)
+}
+
+impl File {
+    /// Counts what a section announces, before anybody reads the section.
+    fn section(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
+        match payload {
+            Payload::CodeSectionStart { count, size, .. } => {
+                add(&mut self.functions, *count, FUNCTIONS)?;
+                add(&mut self.code, *size, CODE)?;
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                self.depth += 1;
+                if self.depth > NESTING {
+                    return Err(ComponentError::Nested);
+                }
+                add(&mut self.modules, 1_u32, MODULES)?;
+            }
+            Payload::End(_) => self.depth = self.depth.saturating_sub(1),
+            Payload::TypeSection(section) => {
+                add(&mut self.types, section.count(), TYPES)?;
+                for group in section.clone() {
+                    self.recursive_types(&group.map_err(damaged)?)?;
+                }
+            }
+            Payload::CoreTypeSection(section) => add(&mut self.types, section.count(), TYPES)?,
+            Payload::ComponentTypeSection(section) => add(&mut self.types, section.count(), TYPES)?,
+            Payload::ImportSection(section) => add(&mut self.imports, section.count(), IMPORTS)?,
+            Payload::ComponentImportSection(section) => {
+                add(&mut self.imports, section.count(), IMPORTS)?
+            }
+            Payload::ExportSection(section) => add(&mut self.exports, section.count(), EXPORTS)?,
+            Payload::ComponentExportSection(section) => {
+                add(&mut self.exports, section.count(), EXPORTS)?
+            }
+            Payload::GlobalSection(section) => add(&mut self.globals, section.count(), GLOBALS)?,
+            Payload::DataSection(section) => add(&mut self.segments, section.count(), SEGMENTS)?,
+            Payload::ElementSection(section) => {
+                add(&mut self.segments, section.count(), SEGMENTS)?;
+                for element in section.clone() {
+                    let entries = match element.map_err(damaged)?.items {
+                        ElementItems::Functions(items) => items.count(),
+                        ElementItems::Expressions(_, items) => items.count(),
+                    };
+                    add(&mut self.entries, entries, ENTRIES)?;
+                }
+            }
+            Payload::InstanceSection(section) => add(&mut self.parts, section.count(), PARTS)?,
+            Payload::ComponentInstanceSection(section) => {
+                add(&mut self.parts, section.count(), PARTS)?
+            }
+            Payload::ComponentAliasSection(section) => {
+                add(&mut self.parts, section.count(), PARTS)?
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                add(&mut self.parts, section.count(), PARTS)?
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A section counts groups of types.
+    fn recursive_types(&mut self, group: &RecGroup) -> Result<(), TooMuch> {
+        for (index, subtype) in group.types().enumerate() {
+            if index > 0 {
+                add(&mut self.types, 1_u32, TYPES)?;
+            }
+            if let CompositeInnerType::Func(function) = &subtype.composite_type.inner {
+                SIGNATURE.check((function.params().len() + function.results().len()) as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn function(
+        &mut self,
+        function: FuncToValidate<ValidatorResources>,
+        body: &FunctionBody<'_>,
+        allocations: FuncValidatorAllocations,
+    ) -> Result<FuncValidatorAllocations, ComponentError> {
+        let index = function.index;
+        let range = body.range();
+        let mut body_so_far = Body {
+            file: self,
+            validator: function.into_validator(allocations),
+            loops: 0,
+            branches: 0,
+            block_values: 0,
+        };
+        let looked = BODY
+            .check(range.end.saturating_sub(range.start))
+            .map_err(ComponentError::from)
+            .and_then(|()| body_so_far.look(body));
+        match looked {
+            Ok(()) => Ok(body_so_far.validator.into_allocations()),
+            Err(ComponentError::TooMuch(what)) => Err(ComponentError::TooMuch(TooMuch {
+                function: Some(index),
+                ..what
+            })),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A function on the way.
+struct Body<'a> {
+    file: &'a mut File,
+    validator: FuncValidator<ValidatorResources>,
+    loops: u64,
+    branches: u64,
+    block_values: u64,
+}
+
+/// What an operator costs the compiler.
+enum Cost {
+    Little,
+    Call,
+    /// Blocks of the compiler's own, over which it keeps all that lives.
+    Branch,
+    Loop,
+}
+
+fn cost(operator: &Operator<'_>) -> Cost {
+    match operator {
+        Operator::Loop { .. } => Cost::Loop,
+        Operator::Call { .. } | Operator::ReturnCall { .. } => Cost::Call,
+        Operator::Block { .. }
+        | Operator::If { .. }
+        | Operator::Else
+        | Operator::Br { .. }
+        | Operator::BrIf { .. }
+        | Operator::BrTable { .. }
+        | Operator::BrOnNull { .. }
+        | Operator::BrOnNonNull { .. }
+        | Operator::TryTable { .. }
+        | Operator::CallIndirect { .. }
+        | Operator::ReturnCallIndirect { .. }
+        | Operator::CallRef { .. }
+        | Operator::ReturnCallRef { .. }
+        | Operator::RefFunc { .. }
+        | Operator::TableGet { .. }
+        | Operator::TableSet { .. }
+        | Operator::TableGrow { .. }
+        | Operator::TableFill { .. }
+        | Operator::TableCopy { .. }
+        | Operator::TableInit { .. }
+        | Operator::ElemDrop { .. }
+        | Operator::MemoryGrow { .. }
+        | Operator::MemoryFill { .. }
+        | Operator::MemoryCopy { .. }
+        | Operator::MemoryInit { .. }
+        | Operator::DataDrop { .. }
+        | Operator::I32DivS
+        | Operator::I32DivU
+        | Operator::I32RemS
+        | Operator::I32RemU
+        | Operator::I64DivS
+        | Operator::I64DivU
+        | Operator::I64RemS
+        | Operator::I64RemU => Cost::Branch,
+        _ => Cost::Little,
+    }
+}
+
+impl Body<'_> {
+    fn look(&mut self, body: &FunctionBody<'_>) -> Result<(), ComponentError> {
+        for local in body.get_locals_reader().map_err(damaged)? {
+            let (count, kind) = local.map_err(damaged)?;
+            LOCALS.check(u64::from(self.validator.len_locals()) + u64::from(count))?;
+            self.validator
+                .define_locals(body.range().start, count, kind)
+                .map_err(damaged)?;
+        }
+        let mut operators = body.get_operators_reader().map_err(damaged)?;
+        while !operators.eof() {
+            let (operator, offset) = operators.read_with_offset().map_err(damaged)?;
+            self.operator(&operator, offset)?;
+            self.validator.op(offset, &operator).map_err(damaged)?;
+        }
+        operators.finish().map_err(damaged)
+    }
+
+    fn operator(&mut self, operator: &Operator<'_>, offset: u64) -> Result<(), TooMuch> {
+        let cost = cost(operator);
+        if let Cost::Little = cost {
+            return Ok(());
+        }
+        // What has no arity is not valid, as the validator finds next.
+        let arity = operator.operator_arity(&self.validator.visitor(offset));
+        let values = arity.map_or(0, |(pops, pushes)| u64::from(pops) + u64::from(pushes));
+        let live = u64::from(self.validator.len_locals())
+            + u64::from(self.validator.operand_stack_height());
+        if let Operator::Loop { .. } | Operator::Block { .. } | Operator::If { .. } = operator {
+            DEPTH.check(u64::from(self.validator.control_stack_height()))?;
+        }
+        match cost {
+            Cost::Little => {}
+            Cost::Call => add(&mut self.file.calls, values + 1, CALLS)?,
+            Cost::Branch => self.branch(live)?,
+            Cost::Loop => {
+                add(&mut self.loops, 1_u32, FUNCTION_LOOPS)?;
+                add(&mut self.file.loops, 1_u32, LOOPS)?;
+                self.branch(live.saturating_mul(3))?;
+            }
+        }
+        match operator {
+            Operator::CallIndirect { .. } => add(&mut self.file.calls, values + 1, CALLS),
+            Operator::BrTable { targets } => add(&mut self.file.targets, targets.len(), TARGETS),
+            Operator::Loop { blockty } | Operator::Block { blockty } | Operator::If { blockty } => {
+                let arity = self.validator.visitor(offset).block_type_arity(*blockty);
+                let values = arity.map_or(0, |(params, results)| params.saturating_add(results));
+                add(&mut self.block_values, values, BLOCK_VALUES)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn branch(&mut self, live: u64) -> Result<(), TooMuch> {
+        add(&mut self.branches, 1_u32, FUNCTION_BRANCHES)?;
+        add(&mut self.file.branches, 1_u32, BRANCHES)?;
+        add(&mut self.file.live_values, live, LIVE_VALUES)
+    }
+}
+
+#[cfg(test)]
+mod tests;

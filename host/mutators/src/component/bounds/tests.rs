@@ -1,0 +1,213 @@
+use super::check;
+
+/// Twice: as it is, and nested in a component.
+#[track_caller]
+fn refused(module: &str, expected: &str) {
+    for text in [
+        module.to_owned(),
+        module.replacen("(module", "(component (core module", 1) + ")",
+    ] {
+        let wasm = wat::parse_str(&text).expect("the fixture is WebAssembly text");
+        let error = check(&wasm).expect_err("too much").to_string();
+        assert_eq!(
+            error,
+            format!("has more than {expected}: compiling it would take too long")
+        );
+    }
+}
+
+#[track_caller]
+fn accepted(module: &str) {
+    let wasm = wat::parse_str(module).expect("the fixture is WebAssembly text");
+    assert_eq!(check(&wasm), Ok(()));
+}
+
+fn function(body: &str) -> String {
+    format!("(module (memory 1) (table 1 funcref) (func) (func (param i32) {body}))")
+}
+
+fn nested(times: usize) -> String {
+    function(&("loop ".repeat(times) + &"end ".repeat(times)))
+}
+
+#[test]
+fn nested_loops_are_refused() {
+    accepted(&nested(499));
+    refused(
+        &nested(30_000),
+        "500 blocks within each other in its function 1",
+    );
+    refused(
+        &function(&"loop end ".repeat(1001)),
+        "1000 loops in its function 1",
+    );
+    let functions = format!("(func {})", "loop end ".repeat(1000)).repeat(4);
+    refused(
+        &format!("(module {functions})"),
+        "3000 loops in its function 3",
+    );
+}
+
+#[test]
+fn values_that_live_over_branches_are_refused() {
+    let locals = format!("(local {}) ", "i32 ".repeat(1000));
+    accepted(&function(&(locals.clone() + &"loop end ".repeat(600))));
+    refused(
+        &function(&(locals + &"loop end ".repeat(700))),
+        "2000000 values that are kept over branches in its function 1",
+    );
+    let operands = format!(
+        "{} {} {}",
+        "memory.size ".repeat(1000),
+        "loop end ".repeat(700),
+        "drop ".repeat(1000)
+    );
+    refused(
+        &function(&operands),
+        "2000000 values that are kept over branches in its function 1",
+    );
+    refused(
+        &function(&format!("(local {})", "i64 ".repeat(2001))),
+        "2000 locals in its function 1",
+    );
+}
+
+#[test]
+fn branches_of_the_compilers_own_count() {
+    for operators in [
+        "block end ",
+        "local.get 0 if end ",
+        "local.get 0 br_if 0 ",
+        "local.get 0 call_indirect ",
+        "local.get 0 table.get 0 drop ",
+        "local.get 0 local.get 0 i32.div_s drop ",
+        "local.get 0 local.get 0 local.get 0 memory.copy ",
+    ] {
+        accepted(&function(&operators.repeat(10_000)));
+        refused(
+            &function(&operators.repeat(10_001)),
+            "10000 branches, checked accesses and divisions in its function 1",
+        );
+    }
+    let functions = format!("(func {})", "block end ".repeat(10_000)).repeat(7);
+    refused(
+        &format!("(module {functions})"),
+        "60000 branches, checked accesses and divisions in its function 6",
+    );
+    let table = format!("(local.get 0) br_table {}", "0 ".repeat(50_002));
+    refused(
+        &function(&table),
+        "50000 targets of br_table in its function 1",
+    );
+}
+
+#[test]
+fn values_that_are_handed_over_are_refused() {
+    let values = |count: usize| "i32 ".repeat(count);
+    let wide = format!("(module (type (func (param {}))))", values(65));
+    refused(&wide, "64 parameters and results of one type");
+    let blocks = |count: usize| {
+        let blocks = "loop (type $t) end ".repeat(count);
+        format!(
+            "(module (type $t (func (param {0}) (result {0}))) (func (type $t) {1} {blocks}))",
+            values(8),
+            "local.get 0 ".repeat(8),
+        )
+    };
+    accepted(&blocks(125));
+    refused(
+        &blocks(126),
+        "2000 parameters and results of blocks in its function 0",
+    );
+    let calls = format!(
+        "(module (type $t (func (param {0}) (result {0}))) (func $f (type $t) {1} {2}))",
+        values(8),
+        "local.get 0 ".repeat(8),
+        "call $f ".repeat(20_000),
+    );
+    refused(
+        &calls,
+        "300000 calls with their parameters and results in its function 0",
+    );
+}
+
+#[test]
+fn code_is_refused_by_its_size() {
+    refused(
+        &function(&"i32.const 1 drop ".repeat(90_000)),
+        "262144 bytes in its function 1",
+    );
+    let functions = format!("(func {})", "i32.const 1 drop ".repeat(80_000)).repeat(9);
+    refused(&format!("(module {functions})"), "2097152 bytes of code");
+    refused(
+        &format!("(module {})", "(func)".repeat(5001)),
+        "5000 functions",
+    );
+}
+
+#[test]
+fn what_is_not_code_is_refused_by_its_number() {
+    let module = |text: &str, times: usize| format!("(module {})", text.repeat(times));
+    refused(
+        &module("(global i32 (i32.const 0))", 10_001),
+        "10000 globals",
+    );
+    refused(
+        &module("(data \"x\")", 10_001),
+        "10000 data and element segments",
+    );
+    refused(
+        &module("(rec (type (func)) (type (func)))", 501),
+        "1000 types",
+    );
+    let numbered = |text: fn(usize) -> String| (0..1001).map(text).collect::<String>();
+    let imports = numbered(|index| format!("(import \"m\" \"{index}\" (func))"));
+    refused(&format!("(module {imports})"), "1000 imports");
+    let exports = numbered(|index| format!("(export \"{index}\" (func 0))"));
+    refused(&format!("(module (func) {exports})"), "1000 exports");
+    let entries = "0 ".repeat(100_001);
+    refused(
+        &format!("(module (func) (elem declare func {entries}))"),
+        "100000 entries of element segments",
+    );
+}
+
+#[test]
+fn components_are_refused_by_their_parts() {
+    let check = |text: String, expected: &str| {
+        let wasm = wat::parse_str(&text).expect("the fixture is WebAssembly text");
+        let error = check(&wasm).expect_err("too much").to_string();
+        assert!(
+            error.starts_with(&format!("has more than {expected}")),
+            "{error}"
+        );
+    };
+    check(
+        format!("(component {})", "(core module)".repeat(17)),
+        "16 nested modules and components",
+    );
+    let functions = format!("(func {})", "loop end ".repeat(1000)).repeat(2);
+    check(
+        format!(
+            "(component {})",
+            format!("(core module {functions})").repeat(2)
+        ),
+        "3000 loops in its function 1",
+    );
+    check(
+        format!("(component {})", "(type (list u8))".repeat(1001)),
+        "1000 types",
+    );
+    let instances = "(core instance (instantiate 0))".repeat(5001);
+    check(
+        format!("(component (core module) {instances})"),
+        "5000 instances, aliases and other parts of a component",
+    );
+}
+
+#[test]
+fn what_is_damaged_is_said_to_be() {
+    let wasm = wat::parse_str("(module (func i32.const 1))").expect("WebAssembly text");
+    let error = check(&wasm).expect_err("a value is left over").to_string();
+    assert!(error.starts_with("is damaged"), "{error}");
+}

@@ -1,0 +1,57 @@
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::{CompileThreadError, Compiler};
+use crate::until::Until;
+
+type Compiled = Result<Result<u32, &'static str>, CompileThreadError>;
+
+/// Compiles what is nothing to look at.
+fn compile(compiler: &Compiler, number: u32) -> Compiled {
+    compiler.run(|| Ok(()), move |()| Ok(number), Until::DONE)
+}
+
+#[test]
+fn a_panic_while_compiling_is_an_error() {
+    let compiler = Compiler::default();
+    let panicked: Compiled = compiler.run(|| Ok(()), |()| panic!("no such opcode"), Until::DONE);
+    assert_eq!(
+        panicked.expect_err("an error").to_string(),
+        "the compiler gave up on it: no such opcode"
+    );
+    let panicked: Compiled = compiler.run(|| panic!("no such type"), |()| Ok(1), Until::DONE);
+    assert_eq!(
+        panicked,
+        Err(CompileThreadError::Panicked("no such type".to_owned()))
+    );
+    assert_eq!(compile(&compiler, 1), Ok(Ok(1)), "the next one compiles");
+}
+
+#[test]
+fn nobody_waits_for_a_plugin_that_compiles_too_long() {
+    let compiler = Compiler::default();
+    let (go_on, stuck) = mpsc::channel::<()>();
+    let soon = || Until::after(Duration::from_millis(20));
+    let slow: Compiled = compiler.run(
+        || Ok(()),
+        move |()| {
+            let _dropped = stuck.recv();
+            Ok(1)
+        },
+        soon(),
+    );
+    assert_eq!(slow, Err(CompileThreadError::TooLong));
+
+    // It still compiles: another plugin waits for its turn, no longer than it may, and is not compiled afterwards.
+    let compiled = Arc::new(());
+    let kept = Arc::clone(&compiled);
+    let next: Compiled = compiler.run(|| Ok(()), move |()| Ok(drop(kept)).map(|()| 2), soon());
+    assert_eq!(next, Err(CompileThreadError::TooLong));
+    // What can be refused needs no turn.
+    let refused: Compiled = compiler.run(|| Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
+    assert_eq!(refused, Ok(Err("too large")));
+
+    drop(go_on);
+    assert_eq!(compile(&compiler, 4), Ok(Ok(4)), "its turn comes");
+}
