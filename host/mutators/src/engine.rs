@@ -69,7 +69,7 @@ pub enum EngineError {
 pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
     pub(crate) linker: Linker<Guest>,
-    permits: Permits,
+    permits: Arc<Permits>,
     compiler: Compiler,
     instances: InstanceAllocation,
 }
@@ -89,11 +89,17 @@ impl Engine {
         let mut linker = Linker::new(&wasm);
         sandbox::add_to_linker(&mut linker)
             .map_err(|error| EngineError::Link(format!("{error:#}")))?;
-        ticker::start(&wasm).map_err(EngineError::StartTicker)?;
+        let (permits, epoch) = (Arc::new(Permits::new(permits)), wasm.weak());
+        let tick = move || {
+            if let Some(engine) = epoch.upgrade() {
+                engine.increment_epoch();
+            }
+        };
+        ticker::start(Arc::clone(&permits), tick).map_err(EngineError::StartTicker)?;
         Ok(Arc::new(Self {
             wasm,
             linker,
-            permits: Permits::new(permits),
+            permits,
             compiler: Compiler::default(),
             instances,
         }))
@@ -119,6 +125,12 @@ impl Engine {
         let engine = Arc::clone(self);
         self.compiler
             .run(look, move |looked| compile(&engine, looked), until)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.permits.close();
     }
 }
 

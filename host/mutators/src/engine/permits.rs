@@ -1,4 +1,4 @@
-//! A bound on the number of calls that run at the same time.
+//! A bound on the number of calls that run at the same time, and what the clock of their time limits waits for.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -14,57 +14,114 @@ pub(crate) enum Purpose {
 
 /// Counts free permits of each purpose; waiting callers are woken one by one.
 pub(super) struct Permits {
-    pods: Lane,
-    trials: Lane,
-}
-
-struct Lane {
     count: Mutex<Count>,
-    freed: Condvar,
+    pod_ended: Condvar,
+    trial_ended: Condvar,
+    /// The clock stands still while no call runs.
+    began: Condvar,
 }
 
 struct Count {
+    pods: Lane,
+    trials: Lane,
+    running: usize,
+    clock: Clock,
+}
+
+struct Lane {
     free: usize,
     /// Waking is a system call, even where nobody waits; this saves it.
     waiting: usize,
 }
 
-impl Permits {
-    pub(super) fn new(pods: usize) -> Self {
-        Self {
-            pods: Lane::new(pods),
-            trials: Lane::new(1),
-        }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    Ticks,
+    /// Whoever begins a call wakes it.
+    Rests,
+    Ends,
+}
 
-    pub(super) fn acquire(&self, purpose: Purpose) -> Permit<'_> {
+impl Count {
+    fn lane(&mut self, purpose: Purpose) -> &mut Lane {
         match purpose {
-            Purpose::Pod => self.pods.acquire(),
-            Purpose::Trial => self.trials.acquire(),
+            Purpose::Pod => &mut self.pods,
+            Purpose::Trial => &mut self.trials,
         }
     }
 }
 
-impl Lane {
-    fn new(free: usize) -> Self {
+impl Permits {
+    pub(super) fn new(pods: usize) -> Self {
+        let lane = |free| Lane { free, waiting: 0 };
         Self {
-            count: Mutex::new(Count { free, waiting: 0 }),
-            freed: Condvar::new(),
+            count: Mutex::new(Count {
+                pods: lane(pods),
+                trials: lane(1),
+                running: 0,
+                clock: Clock::Ticks,
+            }),
+            pod_ended: Condvar::new(),
+            trial_ended: Condvar::new(),
+            began: Condvar::new(),
         }
     }
 
-    fn acquire(&self) -> Permit<'_> {
+    pub(super) fn acquire(&self, purpose: Purpose) -> Permit<'_> {
         let mut count = self.count();
-        if count.free == 0 {
-            count.waiting += 1;
+        if count.lane(purpose).free == 0 {
+            count.lane(purpose).waiting += 1;
             count = self
-                .freed
-                .wait_while(count, |count| count.free == 0)
+                .ended(purpose)
+                .wait_while(count, |count| count.lane(purpose).free == 0)
                 .unwrap_or_else(PoisonError::into_inner);
-            count.waiting -= 1;
+            count.lane(purpose).waiting -= 1;
         }
-        count.free -= 1;
-        Permit { lane: self }
+        count.lane(purpose).free -= 1;
+        count.running += 1;
+        let clock_rests = count.clock == Clock::Rests;
+        if clock_rests {
+            count.clock = Clock::Ticks;
+        }
+        drop(count);
+        if clock_rests {
+            self.began.notify_one();
+        }
+        Permit {
+            permits: self,
+            purpose,
+        }
+    }
+
+    /// Waits until a call runs; false once [`Self::close`] was called.
+    pub(super) fn await_call(&self) -> bool {
+        let mut count = self.count();
+        while count.running == 0 && count.clock != Clock::Ends {
+            count.clock = Clock::Rests;
+            count = self
+                .began
+                .wait(count)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        count.clock != Clock::Ends
+    }
+
+    /// Lets the clock end.
+    pub(super) fn close(&self) {
+        self.count().clock = Clock::Ends;
+        self.began.notify_one();
+    }
+
+    #[cfg(test)]
+    pub(super) fn clock_rests(&self) -> bool {
+        self.count().clock == Clock::Rests
+    }
+
+    fn ended(&self, purpose: Purpose) -> &Condvar {
+        match purpose {
+            Purpose::Pod => &self.pod_ended,
+            Purpose::Trial => &self.trial_ended,
+        }
     }
 
     fn count(&self) -> MutexGuard<'_, Count> {
@@ -74,17 +131,20 @@ impl Lane {
 
 /// The right to run one call; given back when dropped.
 pub(crate) struct Permit<'a> {
-    lane: &'a Lane,
+    permits: &'a Permits,
+    purpose: Purpose,
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut count = self.lane.count();
-        count.free += 1;
-        let is_awaited = count.waiting > 0;
+        let mut count = self.permits.count();
+        count.running -= 1;
+        let lane = count.lane(self.purpose);
+        lane.free += 1;
+        let is_awaited = lane.waiting > 0;
         drop(count);
         if is_awaited {
-            self.lane.freed.notify_one();
+            self.permits.ended(self.purpose).notify_one();
         }
     }
 }

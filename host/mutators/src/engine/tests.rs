@@ -1,10 +1,11 @@
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::permits::{Permits, Purpose};
-use super::{Engine, EngineOptions, InstanceAllocation, ticks};
+use super::{Engine, EngineOptions, InstanceAllocation, ticker, ticks};
 
 #[test]
 fn an_engine_can_do_without_a_pool() {
@@ -55,18 +56,50 @@ fn no_pod_waits_for_a_plugin_that_is_tried() {
     let _pod = permits.acquire(Purpose::Pod);
 }
 
+#[track_caller]
+fn wait_until(condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < give_up, "it does not come to pass");
+        thread::yield_now();
+    }
+}
+
 #[test]
-fn the_ticker_ends_with_its_engine() {
+fn the_clock_ticks_only_while_a_call_runs() {
+    let (permits, ticks) = (Arc::new(Permits::new(2)), Arc::new(AtomicUsize::new(0)));
+    let ticked = {
+        let ticks = Arc::clone(&ticks);
+        move || ticks.load(Ordering::SeqCst)
+    };
+    let tick = move || {
+        ticks.fetch_add(1, Ordering::SeqCst);
+    };
+    ticker::start(Arc::clone(&permits), tick).expect("a thread");
+    for purpose in [Purpose::Pod, Purpose::Trial, Purpose::Pod] {
+        wait_until(|| permits.clock_rests());
+        let before = ticked();
+        let call = permits.acquire(purpose);
+        wait_until(|| ticked() > before + 2);
+        assert!(!permits.clock_rests());
+        let another = permits.acquire(Purpose::Pod);
+        drop(call);
+        let before = ticked();
+        wait_until(|| ticked() > before + 2);
+        drop(another);
+    }
+    permits.close();
+    wait_until(|| Arc::strong_count(&permits) == 1);
+}
+
+#[test]
+fn the_clock_ends_with_its_engine() {
     let engine = Engine::new(&EngineOptions {
         instances: InstanceAllocation::OnDemand,
         permits: None,
     })
     .expect("an engine");
-    let weak = engine.wasm.weak();
+    let (wasm, permits) = (engine.wasm.weak(), Arc::downgrade(&engine.permits));
     drop(engine);
-    let give_up = Instant::now() + Duration::from_secs(10);
-    while weak.upgrade().is_some() {
-        assert!(Instant::now() < give_up, "the engine is still held");
-        thread::yield_now();
-    }
+    wait_until(|| wasm.upgrade().is_none() && permits.upgrade().is_none());
 }

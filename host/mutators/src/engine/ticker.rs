@@ -1,23 +1,30 @@
-//! The clock of the time limits: a thread that advances the engine's epoch.
+//! The clock of the time limits: a thread that advances the engine's epoch while a call runs, and rests while none does.
 //!
 //! It is an OS thread, not a timer of an asynchronous runtime, since a starved runtime must not disable the limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
+
+use super::permits::Permits;
 
 /// How often the epoch advances, and so how precise a time limit is.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Starts the thread. It holds the engine only weakly and ends within a tick after it.
-pub(super) fn start(engine: &wasmtime::Engine) -> io::Result<()> {
-    let engine = engine.weak();
+/// Starts the thread. It ends within a tick after the permits were closed.
+///
+/// A call counts from the epoch at which it begins, so it does not matter for how long the clock stood still before. The
+/// first tick comes a full interval after the clock was woken.
+pub(super) fn start(
+    permits: Arc<Permits>,
+    mut tick: impl FnMut() + Send + 'static,
+) -> io::Result<()> {
     thread::Builder::new()
         .name("podloom-epoch".to_owned())
         .spawn(move || {
-            while let Some(engine) = engine.upgrade() {
-                engine.increment_epoch();
-                drop(engine);
+            while permits.await_call() {
                 thread::sleep(TICK);
+                tick();
             }
         })?;
     Ok(())
