@@ -11,6 +11,9 @@ pub(crate) const INFLATED_BYTES: usize = 16 << 20;
 /// The manifest; a `ConfigMap` could not hold a longer one.
 pub(crate) const MANIFEST_BYTES: usize = 1 << 20;
 
+/// Plugins of a chain.
+pub(crate) const PLUGINS: usize = 256;
+
 /// What a call may take when the manifest says nothing. A pod is at most 1.5 MiB of JSON, since etcd refuses more, so this is
 /// ten times the largest pod; more would let a few plugins gone wrong fill the operator's own container.
 pub(crate) const DEFAULT_MEMORY: usize = 16 << 20;
@@ -39,7 +42,13 @@ pub(crate) const NOTE_BYTES: usize = 512;
 pub(crate) const REASON_BYTES: usize = 16 << 10;
 
 pub(crate) const SUMMARY_BYTES: usize = 512;
-pub(crate) const SCHEMA_BYTES: usize = 256 << 10;
+/// Five times the largest of the standard plugins.
+pub(crate) const SCHEMA_BYTES: usize = 64 << 10;
+/// Regular expressions in a schema. Each takes memory of its own, and the standard plugins have one in all.
+pub(crate) const PATTERNS: usize = 64;
+pub(crate) const PATTERN_BYTES: usize = 512;
+/// What one of them may take when compiled: a class of all letters of Unicode takes some 40 KiB.
+pub(crate) const PATTERN_MEMORY: usize = 256 << 10;
 pub(crate) const NEEDED_PATHS: usize = 256;
 pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;

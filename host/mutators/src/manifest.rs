@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter};
 
 pub(crate) use self::scalars::{FileName, Memory, PluginName, Sha256, Timeout, is_dns_label};
-use crate::limits::{CallLimits, MANIFEST_BYTES, show_bytes};
+use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, show_bytes};
 use crate::matching::Match;
 
 /// The manifest's file name in a bundle.
@@ -38,6 +38,9 @@ pub enum ManifestError {
         /// Column, from 1.
         column: u64,
     },
+    /// More plugins than a chain may have.
+    #[error("{MANIFEST} lists more than {PLUGINS} plugins")]
+    TooManyPlugins,
     /// Two plugins of one name.
     #[error(
         "{MANIFEST}:{line}: plugin {name} is listed twice, first in line {first}; give one of them another name"
@@ -71,7 +74,8 @@ pub(crate) struct Manifest {
     /// Kind of this document.
     #[serde(rename = "kind")]
     _kind: Kind,
-    /// The plugins in the order in which they run. Write `[]` for a chain without plugins.
+    /// The plugins in the order in which they run, at most 256. Write `[]` for a chain without plugins.
+    #[schemars(length(max = PLUGINS))]
     pub(crate) plugins: Vec<Entry>,
 }
 
@@ -194,6 +198,9 @@ impl Manifest {
             });
         }
         let manifest = document.ok_or(ManifestError::Empty)?;
+        if manifest.plugins.len() > PLUGINS {
+            return Err(ManifestError::TooManyPlugins);
+        }
         manifest.check_names()?;
         Ok(manifest)
     }

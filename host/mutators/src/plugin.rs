@@ -3,8 +3,9 @@
 mod config;
 mod description;
 mod expansion;
+mod steps;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use podloom_pod_path::{Access, Grants};
@@ -57,6 +58,8 @@ pub(crate) struct Code {
     pub(crate) sha256: String,
     pub(crate) shipped_bytes: usize,
     pub(crate) compiled: Compiled,
+    /// The schema of its configuration, once it has described itself.
+    schema: OnceLock<Option<Arc<str>>>,
 }
 
 /// Why a plugin cannot be part of a chain. Each reads as the rest of a sentence that begins with the plugin.
@@ -136,7 +139,20 @@ impl Code {
             sha256: file::sha256(shipped),
             shipped_bytes: unpacked.shipped_bytes,
             compiled,
+            schema: OnceLock::new(),
         })
+    }
+
+    /// Keeps one schema for a file, however often it is listed.
+    fn share_schema(&self, description: &mut Description) -> Result<(), DescriptionError> {
+        let shared = self
+            .schema
+            .get_or_init(|| description.config_schema.clone());
+        if *shared != description.config_schema {
+            return Err(DescriptionError::ChangingSchema);
+        }
+        description.config_schema.clone_from(shared);
+        Ok(())
     }
 }
 
@@ -156,10 +172,10 @@ impl Plugin {
             compiled: &code.compiled,
             setting: &setting,
         };
-        let description = describe(sandbox)?;
+        let description = describe(sandbox, &code)?;
         let read = readable(entry, &description)?;
         let access = grant(&description, &entry.allow, &read)?;
-        config::check(sandbox, &config, description.config_schema.as_ref())?;
+        config::check(sandbox, &config, description.config_schema.as_deref())?;
         sandbox.prepare().map_err(PluginError::Prepare)?;
         Ok(Self {
             name,
@@ -216,17 +232,19 @@ pub(crate) fn describe_alone(
         compiled: &code.compiled,
         setting: &setting,
     };
-    let description = describe(sandbox)?;
+    let description = describe(sandbox, code)?;
     if config.is_some() {
-        config::check(sandbox, &value, description.config_schema.as_ref())?;
+        config::check(sandbox, &value, description.config_schema.as_deref())?;
         sandbox.prepare().map_err(PluginError::Prepare)?;
     }
     Ok(description)
 }
 
-fn describe(sandbox: Sandbox<'_>) -> Result<Description, PluginError> {
-    let description = sandbox.describe().map_err(PluginError::Describe)?;
-    Ok(Description::check(description)?)
+fn describe(sandbox: Sandbox<'_>, code: &Code) -> Result<Description, PluginError> {
+    let said = sandbox.describe().map_err(PluginError::Describe)?;
+    let mut description = Description::check(said)?;
+    code.share_schema(&mut description)?;
+    Ok(description)
 }
 
 /// The plugin gets what the manifest gives, not what it needs: the manifest is what people review.

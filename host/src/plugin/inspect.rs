@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use podloom_mutators::{Form, Inspection, inspect};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::chain::{paths, size};
 use crate::cli::{InspectArguments, InspectFormat};
@@ -77,7 +77,7 @@ fn json(found: &Inspection) -> anyhow::Result<String> {
         "imports": found.imports,
         "writes": about.writes,
         "reads": about.reads,
-        "configSchema": about.config_schema,
+        "configSchema": about.config_schema.as_deref().map(serde_json::from_str::<Value>).transpose()?,
     }))
 }
 

@@ -4,7 +4,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError};
 use serde_json::Value;
 
-use crate::limits::CONFIG_COMPLAINTS;
+use crate::limits::{CONFIG_COMPLAINTS, PATTERN_MEMORY};
 use crate::sandbox::{Failure, Sandbox};
 use crate::text::{list, one_line};
 
@@ -29,10 +29,14 @@ pub enum ConfigError {
 pub(super) fn check(
     sandbox: Sandbox<'_>,
     config: &Value,
-    schema: Option<&Value>,
+    schema: Option<&str>,
 ) -> Result<(), ConfigError> {
     match schema {
-        Some(schema) => check_schema(config, schema)?,
+        Some(schema) => {
+            let schema = serde_json::from_str(schema)
+                .map_err(|error| ConfigError::Schema(error.to_string()))?;
+            check_schema(config, &schema)?;
+        }
         None => check_absent(config)?,
     }
     let complaints = sandbox.validate_config().map_err(ConfigError::Check)?;
@@ -62,13 +66,18 @@ fn check_absent(config: &Value) -> Result<(), ConfigError> {
     }
 }
 
-/// Nothing is fetched for a schema, patterns run in linear time, and references cannot blow it up: a schema comes from a
-/// plugin, and is trusted no more than its code.
+/// Nothing is fetched for a schema, patterns are few and run in linear time and little memory, and neither references nor the
+/// configuration can blow it up: a schema comes from a plugin, and is trusted no more than its code.
 fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
-    super::expansion::check(schema).map_err(|error| ConfigError::Schema(error.to_string()))?;
+    super::expansion::check(schema)
+        .and_then(|()| super::steps::check(schema, config))
+        .map_err(|error| ConfigError::Schema(error.to_string()))?;
+    let patterns = PatternOptions::regex()
+        .size_limit(PATTERN_MEMORY)
+        .dfa_size_limit(PATTERN_MEMORY);
     let validator = jsonschema::options()
         .offline()
-        .with_pattern_options(PatternOptions::regex())
+        .with_pattern_options(patterns)
         .build(schema)
         .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))?;
     let complaints: Vec<String> = validator

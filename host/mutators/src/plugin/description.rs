@@ -1,7 +1,9 @@
 //! What a plugin says of itself, checked before anyone believes it.
 
+use std::sync::Arc;
+
 use podloom_pod_path::Grants;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 use crate::bindings;
 use crate::limits::{NEEDED_PATH_BYTES, NEEDED_PATHS, SCHEMA_BYTES, SUMMARY_BYTES, show_bytes};
@@ -17,8 +19,8 @@ pub struct Description {
     pub version: String,
     /// One sentence for people.
     pub summary: String,
-    /// JSON Schema of its configuration; none if it takes none.
-    pub config_schema: Option<Value>,
+    /// JSON Schema of its configuration, as text: parsed it would take up to a hundred times the memory. None if it takes none.
+    pub config_schema: Option<Arc<str>>,
     /// The paths it must be able to read, besides those it writes.
     pub reads: Vec<String>,
     /// The paths it must be able to write.
@@ -42,6 +44,9 @@ pub enum DescriptionError {
     /// More text than a schema needs.
     #[error("its configuration schema is larger than {}", show_bytes(SCHEMA_BYTES))]
     LongSchema,
+    /// A schema is of the plugin, not of its configuration.
+    #[error("its configuration schema differs from one configuration to another")]
+    ChangingSchema,
     /// Not JSON.
     #[error("its configuration schema is not JSON: {0}")]
     Schema(String),
@@ -93,16 +98,16 @@ impl Description {
     }
 }
 
-fn schema(text: &str) -> Result<Option<Value>, DescriptionError> {
+fn schema(text: &str) -> Result<Option<Arc<str>>, DescriptionError> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     if text.len() > SCHEMA_BYTES {
         return Err(DescriptionError::LongSchema);
     }
-    serde_json::from_str(text)
-        .map(Some)
-        .map_err(|error| DescriptionError::Schema(error.to_string()))
+    serde_json::from_str::<IgnoredAny>(text)
+        .map_err(|error| DescriptionError::Schema(error.to_string()))?;
+    Ok(Some(text.into()))
 }
 
 /// Three numbers, then what a pre-release or a build may carry; enough for a stamp that people and scripts read.

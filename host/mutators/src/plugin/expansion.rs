@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::limits::{PATTERN_BYTES, PATTERNS};
 use crate::text::one_line;
 
 /// Places in a schema once every reference is replaced by its target; a Container of Kubernetes has a few thousand.
@@ -24,18 +25,49 @@ pub(super) enum ExpansionError {
         "it refers to {0:?}; only pointers to something within the schema are followed, such as #/$defs/name"
     )]
     Reference(String),
+    #[error("it has more than {PATTERNS} patterns, or one longer than {PATTERN_BYTES} bytes")]
+    Patterns,
+    #[error("checking this configuration against it takes too many steps")]
+    TooSlow,
     #[error("it uses {0}, which moves what its references mean")]
     Keyword(&'static str),
 }
 
-/// Follows every reference, except into itself.
+/// Follows every reference, except into itself, and counts the patterns.
 pub(super) fn check(schema: &Value) -> Result<(), ExpansionError> {
+    if patterns(schema)? > PATTERNS {
+        return Err(ExpansionError::Patterns);
+    }
     let mut expansion = Expansion {
         root: schema,
         places: 0,
         open: Vec::new(),
     };
     expansion.visit(schema)
+}
+
+/// The patterns in a schema, each at the place where it stands, which is where the validator keeps it.
+fn patterns(place: &Value) -> Result<usize, ExpansionError> {
+    match place {
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Object(fields) => {
+            let of_fields = fields.iter().map(|(key, value)| {
+                let here: Vec<&str> = match (key.as_str(), value) {
+                    ("pattern", Value::String(pattern)) => vec![pattern],
+                    ("patternProperties", Value::Object(patterns)) => {
+                        patterns.keys().map(String::as_str).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                if here.iter().any(|pattern| pattern.len() > PATTERN_BYTES) {
+                    return Err(ExpansionError::Patterns);
+                }
+                Ok(here.len() + patterns(value)?)
+            });
+            of_fields.sum()
+        }
+        _ => Ok(0),
+    }
 }
 
 struct Expansion<'a> {

@@ -27,3 +27,34 @@ fn a_wrong_choice_is_told_the_choices() {
         r#"config/mode: value is not valid under any of the schemas listed in the 'oneOf' keyword"#,
     );
 }
+
+#[test]
+fn a_pattern_that_takes_much_memory_is_an_error() {
+    let schema = |pattern: &str| json!({ "properties": { "mode": { "pattern": pattern } } });
+    for pattern in [r"\p{L}{200}", r"(\p{L}{20}){20}", "(a{100}){1000}"] {
+        let error = check_schema(&json!({}), &schema(pattern)).expect_err("too large");
+        assert!(matches!(error, ConfigError::Schema(_)), "{error}");
+    }
+    for pattern in [
+        r"^[\w.-]{1,4}$",
+        "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        r"^\p{L}+$",
+    ] {
+        assert_eq!(
+            check_schema(&json!({ "mode": "of" }), &schema(pattern)),
+            Ok(())
+        );
+    }
+}
+
+#[test]
+fn a_schema_that_would_take_hours_is_an_error() {
+    let schema = json!({ "additionalProperties": { "allOf": vec![json!({ "$ref": "#" }); 300] } });
+    let config = json!({ "a": { "a": { "a": { "a": 1 } } } });
+    assert_eq!(
+        check_schema(&config, &schema),
+        Err(ConfigError::Schema(
+            "checking this configuration against it takes too many steps".to_owned()
+        ))
+    );
+}

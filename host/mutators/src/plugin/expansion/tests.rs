@@ -58,3 +58,21 @@ fn properties_may_have_names_of_keywords() {
     let schema = json!({ "$id": "urn:it", "properties": { "$ref": { "type": "string" }, "$id": { "type": "string" } } });
     assert_eq!(check(&schema), Ok(()));
 }
+
+#[test]
+fn patterns_are_few_and_short() {
+    let each = |count: usize| json!({ "allOf": vec![json!({ "pattern": "^a$" }); count] });
+    assert_eq!(check(&each(64)), Ok(()));
+    assert_eq!(check(&each(65)), Err(ExpansionError::Patterns));
+    let named: Map<String, Value> = (0..65).map(|n| (n.to_string(), json!({}))).collect();
+    assert_eq!(
+        check(&json!({ "patternProperties": named })),
+        Err(ExpansionError::Patterns)
+    );
+    let long = |length: usize| json!({ "properties": { "a": { "pattern": "a".repeat(length) } } });
+    assert_eq!(check(&long(512)), Ok(()));
+    assert_eq!(check(&long(513)), Err(ExpansionError::Patterns));
+    // A property of that name is none.
+    let property = json!({ "properties": { "pattern": { "type": "string" } } });
+    assert_eq!(check(&property), Ok(()));
+}

@@ -1,0 +1,71 @@
+use serde_json::{Value, json};
+
+use super::check;
+use crate::plugin::expansion::ExpansionError;
+
+fn nested(levels: usize, inner: Value) -> Value {
+    (0..levels).fold(inner, |inner, _| json!({ "a": inner }))
+}
+
+#[test]
+fn a_schema_that_multiplies_with_each_level_is_given_up() {
+    let itself = vec![json!({ "$ref": "#" }); 300];
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let schema = json!({ "additionalProperties": { keyword: itself } });
+        assert_eq!(check(&schema, &nested(1, json!(1))), Ok(()), "{keyword}");
+        assert_eq!(
+            check(&schema, &nested(4, json!(1))),
+            Err(ExpansionError::TooSlow),
+            "{keyword}"
+        );
+    }
+    let doubled = json!({ "not": { "additionalProperties": { "$ref": "#" } } });
+    assert_eq!(check(&doubled, &nested(8, json!(1))), Ok(()));
+    assert_eq!(
+        check(&doubled, &nested(30, json!(1))),
+        Err(ExpansionError::TooSlow)
+    );
+}
+
+#[test]
+fn a_circle_of_references_ends() {
+    let circle = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } });
+    assert_eq!(check(&circle, &json!({})), Ok(()));
+    assert_eq!(check(&json!({ "$ref": "#" }), &json!({})), Ok(()));
+    assert_eq!(
+        check(&json!({ "allOf": [{ "$ref": "#" }] }), &json!({ "a": 1 })),
+        Ok(())
+    );
+}
+
+#[test]
+fn many_patterns_on_much_text_are_given_up() {
+    let patterns = vec![json!({ "pattern": "a*b" }); 60];
+    let schema = json!({ "items": { "allOf": patterns } });
+    let texts = |count: usize| json!(vec!["a".repeat(6400); count]);
+    assert_eq!(check(&schema, &texts(10)), Ok(()));
+    assert_eq!(check(&schema, &texts(20)), Err(ExpansionError::TooSlow));
+    let unique = json!({ "uniqueItems": true });
+    assert_eq!(check(&unique, &json!(vec![1; 1000])), Ok(()));
+    assert_eq!(
+        check(&unique, &json!(vec![1; 2000])),
+        Err(ExpansionError::TooSlow)
+    );
+}
+
+#[test]
+fn a_large_configuration_of_a_plain_schema_is_fine() {
+    let schema = json!({
+        "properties": { "containers": { "items": { "$ref": "#/$defs/container" } } },
+        "$defs": { "container": { "properties": {
+            "name": { "type": "string" },
+            "env": { "items": { "required": ["name"], "additionalProperties": { "type": "string" } } },
+        } } },
+    });
+    let env = vec![json!({ "name": "A", "value": "b" }); 1000];
+    let container = json!({ "name": "app", "env": env });
+    assert_eq!(
+        check(&schema, &json!({ "containers": vec![container; 10] })),
+        Ok(())
+    );
+}
