@@ -1,11 +1,13 @@
 //! A plugin directory, read as one consistent snapshot.
 
+mod open;
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::open::NOT_A_FILE;
 use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
 use crate::manifest::{Entry, FileName, MANIFEST, Manifest, ManifestError};
 use crate::text;
@@ -14,9 +16,6 @@ use crate::text;
 pub(crate) const SWAPPED: &str = "..data";
 /// A volume that changes again and again while it is read is given up until the next look.
 const ATTEMPTS: usize = 5;
-
-/// How reading fails where a directory or a device has a file's name.
-const NOT_A_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
 
 /// Why a directory is not a bundle.
 #[derive(Debug, thiserror::Error)]
@@ -143,7 +142,7 @@ impl Bundle {
     /// Reads a directory: its manifest, and the files that the manifest names.
     ///
     /// A volume that the kubelet updates is read below the directory that it points to at that moment; if that vanishes on
-    /// the way, reading starts over.
+    /// the way, reading starts over. Symbolic links are followed within the directory, and refused if they lead out of it.
     ///
     /// # Errors
     /// If the directory is no bundle, its manifest is wrong or a file is missing; nothing is checked inside plugin files.
@@ -214,26 +213,25 @@ impl Bundle {
 }
 
 fn resolve(directory: &Path) -> Result<PathBuf, BundleError> {
-    let open = |source| BundleError::Open {
+    let failed = |source| BundleError::Open {
         path: directory.to_owned(),
         source,
     };
-    let listed = directory.metadata().map_err(open)?;
+    let listed = directory.metadata().map_err(failed)?;
     if !listed.is_dir() {
-        return Err(open(io::ErrorKind::NotADirectory.into()));
+        return Err(failed(io::ErrorKind::NotADirectory.into()));
     }
-    match directory.join(SWAPPED).canonicalize() {
-        Ok(root) => Ok(root),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            directory.canonicalize().map_err(open)
-        }
-        Err(error) => Err(open(error)),
+    let itself = directory.canonicalize().map_err(failed)?;
+    match itself.join(SWAPPED).canonicalize() {
+        Ok(root) if root.starts_with(&itself) => Ok(root),
+        Ok(_) => Err(failed(open::leads_out())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(itself),
+        Err(error) => Err(failed(error)),
     }
 }
 
 fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
-    let path = root.join(MANIFEST);
-    let text = read_capped(&path, MANIFEST_BYTES).map_err(|error| match error.kind() {
+    let text = open::read(root, MANIFEST, MANIFEST_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => BundleError::NoManifest {
             path: directory.to_owned(),
         },
@@ -277,7 +275,7 @@ fn read_plugin(root: &Path, entry: &Entry) -> Result<Arc<[u8]>, BundleError> {
         entry.file.0.clone(),
         entry.line(),
     );
-    match read_capped(&root.join(&file), SHIPPED_BYTES) {
+    match open::read(root, &file, SHIPPED_BYTES) {
         Ok(Some(bytes)) => Ok(bytes.into()),
         Ok(None) => Err(BundleError::TooLarge { plugin, file, line }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BundleError::NoFile {
@@ -293,18 +291,6 @@ fn read_plugin(root: &Path, entry: &Entry) -> Result<Arc<[u8]>, BundleError> {
             source,
         }),
     }
-}
-
-/// Reads a regular file of at most `cap` bytes; `None` if it is larger, whatever the directory said of its size.
-fn read_capped(path: &Path, cap: usize) -> io::Result<Option<Vec<u8>>> {
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::new(NOT_A_FILE, "not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(cap as u64 + 1)
-        .read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= cap).then_some(bytes))
 }
 
 fn plugin_files(root: &Path) -> String {

@@ -1,6 +1,8 @@
+use std::error::Error;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -160,4 +162,75 @@ fn files_that_are_too_large_together_are_refused() {
         "chain.yaml:36: with the file p16.wasm of plugin p16 the bundle is larger than 64 MiB; compress its plugins, or leave \
          some out",
     );
+}
+
+#[test]
+fn a_link_that_leads_out_of_the_directory_is_refused() {
+    let elsewhere = directory(&[("a.wasm", "secret"), ("chain.yaml", MANIFEST)]);
+    let why = "a symbolic link that leads out of the plugin directory; put the file itself there";
+    let check = |bundle: &Path| {
+        let error = Bundle::read(bundle).expect_err("a refusal");
+        assert_eq!(error.source().expect("why").to_string(), why);
+    };
+    let bundle = directory(&[("chain.yaml", MANIFEST)]);
+    symlink(
+        elsewhere.path().join("a.wasm"),
+        bundle.path().join("a.wasm"),
+    )
+    .expect("a link");
+    check(bundle.path());
+    let bundle = directory(&[("a.wasm", "one")]);
+    symlink(
+        elsewhere.path().join("chain.yaml"),
+        bundle.path().join("chain.yaml"),
+    )
+    .expect("a link");
+    check(bundle.path());
+    let bundle = TempDir::new().expect("a directory");
+    symlink(elsewhere.path(), bundle.path().join("..data")).expect("a link");
+    check(bundle.path());
+}
+
+#[test]
+fn links_within_the_directory_are_followed() {
+    let bundle = directory(&[("chain.yaml", MANIFEST), ("a-1.wasm", "one")]);
+    symlink("a-1.wasm", bundle.path().join("a.wasm")).expect("a link");
+    assert_eq!(
+        content(&Bundle::read(bundle.path()).expect("a bundle")),
+        "one"
+    );
+    fs::remove_file(bundle.path().join("a.wasm")).expect("the link");
+    symlink(bundle.path().join("a-1.wasm"), bundle.path().join("a.wasm")).expect("a link");
+    assert_eq!(
+        content(&Bundle::read(bundle.path()).expect("a bundle")),
+        "one"
+    );
+    // As the kubelet has it, under a link to the volume.
+    let volume = TempDir::new().expect("a directory");
+    swap(volume.path(), "2026", "two");
+    symlink("..data/chain.yaml", volume.path().join("chain.yaml")).expect("a link");
+    symlink("..data/a.wasm", volume.path().join("a.wasm")).expect("a link");
+    let outer = TempDir::new().expect("a directory");
+    symlink(volume.path(), outer.path().join("plugins")).expect("a link");
+    let read = Bundle::read(&outer.path().join("plugins")).expect("a bundle");
+    assert_eq!(content(&read), "two");
+}
+
+#[test]
+fn a_pipe_holds_nobody_up() {
+    for (pipe, other) in [("a.wasm", "chain.yaml"), ("chain.yaml", "a.wasm")] {
+        let bundle = directory(&[(other, MANIFEST)]);
+        let made = Command::new("mkfifo")
+            .arg(bundle.path().join(pipe))
+            .status();
+        assert!(made.expect("mkfifo is of the system").success());
+        let error = Bundle::read(bundle.path()).expect_err("a refusal");
+        assert_eq!(
+            error.source().expect("why").to_string(),
+            "not a regular file"
+        );
+        // What is swapped in after a look at the name is opened like this.
+        let read = super::open::read(bundle.path(), pipe, 1);
+        assert_eq!(read.expect_err("a refusal").kind(), super::NOT_A_FILE);
+    }
 }
