@@ -2,8 +2,9 @@
 //!
 //! Every pod that passes a chain is stamped, also by a chain without plugins and when no plugin matched: a missing stamp
 //! means that the pod never came by. A pod may pass the same chain again (a reinvoked webhook, a template that was rendered
-//! before); its stamp then tells of all passes together. Writes add up, and a plugin that ran earlier but is skipped now
-//! stays listed, so that a pass which writes nothing leaves every byte as it was. The stamp of another chain is replaced.
+//! before); its stamp then tells of all passes together, and writes add up. A stamp is a record, no proof: whoever may write pods
+//! can write it, so a plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain
+//! is replaced.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -87,7 +88,7 @@ pub(crate) fn close(
     Ok(())
 }
 
-/// A plugin that was skipped, or failed and was ignored, is listed only if an earlier pass of it left something.
+/// A plugin that failed and was ignored is listed only if an earlier pass of it left something.
 fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
@@ -97,7 +98,8 @@ fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> 
         Outcome::Mutated | Outcome::Unchanged => {
             run.writes.len().saturating_add(earlier.unwrap_or_default())
         }
-        Outcome::Skipped(_) | Outcome::Ignored(_) => earlier?,
+        Outcome::Ignored(_) => earlier?,
+        Outcome::Skipped(_) => return None,
         // Such a pod is not stamped.
         Outcome::Denied | Outcome::Failed(_) => return None,
     };

@@ -68,16 +68,28 @@ fn a_second_pass_that_writes_nothing_changes_no_byte() {
         &[run("a", Outcome::Mutated, 2), run("b", Outcome::Mutated, 1)],
     );
     let first = pod.to_string();
-    // The second plugin's `match` no longer holds, for instance by a label that a plugin after it wrote.
+    let ignored = Outcome::Ignored(crate::sandbox::Failure::StackExhausted);
     stamp(
         &mut pod,
         "one",
-        &[
-            run("a", Outcome::Unchanged, 0),
-            run("b", Outcome::Skipped(Dimension::Selector), 0),
-        ],
+        &[run("a", Outcome::Unchanged, 0), run("b", ignored, 0)],
     );
     assert_eq!(pod.to_string(), first);
+}
+
+#[test]
+fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
+    let forged = format!("[{},{}]", entry("a", 2), entry("b", 7));
+    let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
+    let mut pod = json!({ "metadata": { "annotations": annotations } });
+    let runs = [
+        run("a", Outcome::Unchanged, 0),
+        run("b", Outcome::Skipped(Dimension::Selector), 0),
+    ];
+    assert_eq!(
+        stamp(&mut pod, "one", &runs),
+        format!("[{}]", entry("a", 2))
+    );
 }
 
 #[test]

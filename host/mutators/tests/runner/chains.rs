@@ -137,12 +137,29 @@ fn labels_of_the_pod_are_matched_when_the_plugins_turn_comes() {
 
 #[test]
 fn a_second_pass_changes_no_byte() {
+    let chain = chain_of(&[("good", ""), ("persists", "")]);
+    let first = mutate(&chain).expect("a pod").pod;
+    let second = chain.mutate(first.clone(), request()).expect("a pod");
+    assert_eq!(second.pod.to_string(), first.to_string());
+}
+
+#[test]
+fn a_plugin_that_a_second_pass_skips_leaves_the_stamp_and_nothing_else() {
     let first_only =
         "match: { selector: { matchExpressions: [{ key: fixture, operator: DoesNotExist }] } }";
     let chain = chain_of(&[("good", first_only), ("persists", "")]);
     let first = mutate(&chain).expect("a pod").pod;
-    let second = chain.mutate(first.clone(), request()).expect("a pod");
-    assert_eq!(second.pod.to_string(), first.to_string());
+    let mut second = chain.mutate(first.clone(), request()).expect("a pod").pod;
+    let listed = |pod: &Value| pod["metadata"]["annotations"]["podloom.dev/mutations"].clone();
+    let names = |pod: &Value| -> Vec<Value> {
+        let entries: Vec<Value> =
+            serde_json::from_str(listed(pod).as_str().expect("a stamp")).expect("JSON");
+        entries.iter().map(|entry| entry["name"].clone()).collect()
+    };
+    assert_eq!(names(&first), ["good", "persists"]);
+    assert_eq!(names(&second), ["persists"]);
+    second["metadata"]["annotations"]["podloom.dev/mutations"] = listed(&first);
+    assert_eq!(second, first);
 }
 
 #[test]
