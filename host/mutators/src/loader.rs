@@ -181,8 +181,17 @@ fn told(directory: &Path, error: &BundleError) -> String {
 }
 
 fn unproven(directory: &Path, failures: &[ProofFailure]) -> String {
-    let told: Vec<String> = failures.iter().map(ToString::to_string).collect();
-    format!("{}/{MANIFEST}: {}", directory.display(), told.join("; "))
+    const SHOWN: usize = 5;
+    let told: Vec<String> = failures
+        .iter()
+        .take(SHOWN)
+        .map(ToString::to_string)
+        .collect();
+    let mut text = format!("{}/{MANIFEST}: {}", directory.display(), told.join("; "));
+    if failures.len() > SHOWN {
+        text.push_str(&format!("; and {} more", failures.len() - SHOWN));
+    }
+    text
 }
 
 impl Loader {

@@ -10,6 +10,7 @@ use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter};
 pub(crate) use self::scalars::{FileName, Memory, PluginName, Sha256, Timeout, is_dns_label};
 use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, show_bytes};
 use crate::matching::Match;
+use crate::text::one_line;
 
 /// The manifest's file name in a bundle.
 pub const MANIFEST: &str = "chain.yaml";
@@ -237,7 +238,7 @@ fn parse_error(error: &serde_saphyr::Error) -> ManifestError {
         message.push_str(" (true or false expected)");
     }
     ManifestError::Parse {
-        message,
+        message: one_line(&message, 1000),
         line,
         column,
     }

@@ -256,13 +256,22 @@ fn grant(
     let wrong = |field| {
         move |error: podloom_pod_path::GrantError| PluginError::Grant {
             field,
-            message: error.to_string(),
+            message: text::one_line(&error.to_string(), 500),
         }
     };
+    for (field, paths) in [("allow", allow), ("read", read)] {
+        if let Some(path) = paths.iter().find(|path| !text::is_plain(path)) {
+            let message = format!(
+                "{} has characters that nobody sees",
+                text::one_line(path, 200)
+            );
+            return Err(PluginError::Grant { field, message });
+        }
+    }
     let writes = Grants::parse_writes(allow).map_err(wrong("allow"))?;
     let reads = Grants::parse(read).map_err(wrong("read"))?;
     if let Err(missing) = writes.covers(&description.needed_writes) {
-        let (needed, given) = (description.needed_writes.to_string(), writes.to_string());
+        let (needed, given) = (shown(&description.needed_writes), shown(&writes));
         return Err(PluginError::Writes {
             needed,
             given,
@@ -272,7 +281,7 @@ fn grant(
     let readable: Vec<&str> = read.iter().chain(allow).map(String::as_str).collect();
     let all_reads = Grants::parse(&readable).map_err(wrong("read"))?;
     if let Err(missing) = all_reads.covers(&description.needed_reads) {
-        let (needed, given) = (description.needed_reads.to_string(), all_reads.to_string());
+        let (needed, given) = (shown(&description.needed_reads), shown(&all_reads));
         return Err(PluginError::Reads {
             needed,
             given,
@@ -290,6 +299,10 @@ fn readable(entry: &Entry, description: &Description) -> Result<Vec<String>, Plu
         None if description.reads.iter().any(String::is_empty) => Err(PluginError::ReadsAll),
         None => Ok(description.reads.clone()),
     }
+}
+
+fn shown(grants: &Grants) -> String {
+    text::one_line(&grants.to_string(), 2000)
 }
 
 fn paths(paths: &[String]) -> String {

@@ -11,7 +11,11 @@ use crate::chain::{Chain, Outcome, Passing, PluginRun, RejectionCause, Selection
 use crate::plugin::Plugin;
 use crate::request::Request;
 use crate::sandbox::Failure;
+use crate::text::{self, one_line};
 use crate::until::Until;
+
+/// What is shown of a plugin's reason.
+const WORDS: usize = 1000;
 
 /// Pods as people write them: the least there can be, one with everything that plugins look at, and one that breaks rules.
 const SAMPLES: [(&str, &str); 3] = [
@@ -48,13 +52,13 @@ pub enum ProofProblem {
     #[error("is not deterministic: two runs on the same pod gave different results")]
     NotDeterministic,
     /// A second run over its own result still writes.
-    #[error("is not idempotent: over its own result it writes {}; say `idempotent: false` if that is meant", .paths.join(", "))]
+    #[error("is not idempotent: over its own result it writes {}; say `idempotent: false` if that is meant", text::joined(.paths, ", "))]
     NotIdempotent {
         /// What the second run wrote.
         paths: Vec<String>,
     },
     /// Plugins that are idempotent one by one undo each other's work.
-    #[error("is not idempotent: a second pass over its own result writes {}", .paths.join(", "))]
+    #[error("is not idempotent: a second pass over its own result writes {}", text::joined(.paths, ", "))]
     Undoing {
         /// What the second pass wrote, each with the plugin.
         paths: Vec<String>,
@@ -177,7 +181,7 @@ fn try_pod(
     let result = match (once, again) {
         (Err(RejectionCause::Failed { failure, .. }), _)
         | (_, Err(RejectionCause::Failed { failure, .. })) => {
-            return Some(ProofProblem::Failed(failure.to_string()));
+            return Some(ProofProblem::Failed(one_line(&failure.to_string(), WORDS)));
         }
         (Err(once), Err(again)) if once == again => return None,
         (Ok((once, _)), Ok((again, _))) if once == again => once,
@@ -193,7 +197,10 @@ fn try_pod(
             failure: Failure::NoTimeLeft,
             ..
         }) => Some(ProofProblem::Failed(Failure::NoTimeLeft.to_string())),
-        Err(rejected) => Some(ProofProblem::RejectsOwnResult(rejected.to_string())),
+        Err(rejected) => Some(ProofProblem::RejectsOwnResult(one_line(
+            &rejected.to_string(),
+            WORDS,
+        ))),
     }
 }
 

@@ -43,13 +43,19 @@ pub(super) fn check(
     if complaints.is_empty() {
         return Ok(());
     }
-    Err(ConfigError::Rejected(
-        complaints
-            .iter()
-            .take(CONFIG_COMPLAINTS)
-            .map(|complaint| one_line(complaint, 500))
-            .collect(),
+    Err(rejected(
+        complaints.iter().map(|complaint| one_line(complaint, 500)),
     ))
+}
+
+/// The first complaints, and how many more there are.
+fn rejected(mut complaints: impl Iterator<Item = String>) -> ConfigError {
+    let mut shown: Vec<String> = complaints.by_ref().take(CONFIG_COMPLAINTS).collect();
+    match complaints.count() {
+        0 => {}
+        more => shown.push(format!("and {more} more")),
+    }
+    ConfigError::Rejected(shown)
 }
 
 fn check_absent(config: &Value) -> Result<(), ConfigError> {
@@ -80,16 +86,11 @@ fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
         .with_pattern_options(patterns)
         .build(schema)
         .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))?;
-    let complaints: Vec<String> = validator
-        .iter_errors(config)
-        .take(CONFIG_COMPLAINTS)
-        .map(|error| complaint(&error))
-        .collect();
-    if complaints.is_empty() {
-        Ok(())
-    } else {
-        Err(ConfigError::Rejected(complaints))
+    let mut errors = validator.iter_errors(config).peekable();
+    if errors.peek().is_none() {
+        return Ok(());
     }
+    Err(rejected(errors.map(|error| complaint(&error))))
 }
 
 /// Names the place and the rule, never the value: a configuration may hold a secret, and this goes to logs and status.

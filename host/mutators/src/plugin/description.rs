@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use crate::bindings;
 use crate::limits::{NEEDED_PATH_BYTES, NEEDED_PATHS, SCHEMA_BYTES, SUMMARY_BYTES, show_bytes};
 use crate::manifest::is_dns_label;
-use crate::text::one_line;
+use crate::text::{is_plain, one_line};
 
 /// What a plugin says of itself with its present configuration.
 #[derive(Debug)]
@@ -56,6 +56,9 @@ pub enum DescriptionError {
         show_bytes(NEEDED_PATH_BYTES)
     )]
     Paths,
+    /// Whoever reviews the path would see another one.
+    #[error("the path {0} has characters that nobody sees")]
+    HiddenPath(String),
     /// A path it says it reads.
     #[error("a path that it reads is wrong: {0}")]
     Reads(String),
@@ -80,11 +83,14 @@ impl Description {
             {
                 return Err(DescriptionError::Paths);
             }
+            if let Some(path) = paths.iter().find(|path| !is_plain(path)) {
+                return Err(DescriptionError::HiddenPath(one_line(path, 200)));
+            }
         }
         let needed_reads = Grants::parse(&said.reads)
-            .map_err(|error| DescriptionError::Reads(error.to_string()))?;
+            .map_err(|error| DescriptionError::Reads(one_line(&error.to_string(), 500)))?;
         let needed_writes = Grants::parse_writes(&said.writes)
-            .map_err(|error| DescriptionError::Writes(error.to_string()))?;
+            .map_err(|error| DescriptionError::Writes(one_line(&error.to_string(), 500)))?;
         Ok(Self {
             config_schema: schema(&said.config_schema)?,
             summary: one_line(&said.summary, SUMMARY_BYTES),
@@ -106,7 +112,7 @@ fn schema(text: &str) -> Result<Option<Arc<str>>, DescriptionError> {
         return Err(DescriptionError::LongSchema);
     }
     serde_json::from_str::<IgnoredAny>(text)
-        .map_err(|error| DescriptionError::Schema(error.to_string()))?;
+        .map_err(|error| DescriptionError::Schema(one_line(&error.to_string(), 200)))?;
     Ok(Some(text.into()))
 }
 
