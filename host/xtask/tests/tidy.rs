@@ -13,6 +13,9 @@ const LONG: [(&str, &str); 1] = [(
     "generated from Kubernetes' OpenAPI document",
 )];
 
+/// What is loadable without the workspace names versions itself.
+const ALONE: &str = "host/control-loop/Cargo.toml";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -126,7 +129,7 @@ fn tests_neither_hide_nor_expect_panics() {
 fn versions_stand_in_the_workspace_alone() {
     let mut offences = Vec::new();
     for (file, text) in texts("Cargo.toml") {
-        if file == "Cargo.toml" {
+        if file == "Cargo.toml" || file == ALONE {
             continue;
         }
         let mut section = "";
