@@ -1,6 +1,7 @@
 //! Random faults, each of which is undone.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,8 @@ const MISCHIEFS: [Mischief; 5] = [
 pub(crate) struct Chaos {
     stage: Arc<Stage>,
     chance: Rng,
+    troubles: Vec<Trouble>,
+    mischiefs: Vec<Mischief>,
     counts: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -78,6 +81,8 @@ impl Chaos {
         Self {
             stage,
             chance,
+            troubles: Vec::new(),
+            mischiefs: Vec::new(),
             counts: Mutex::default(),
         }
     }
@@ -85,10 +90,12 @@ impl Chaos {
     /// Lets things go wrong until then, and puts everything right.
     pub(crate) async fn rage(&mut self, end: Instant) {
         let (mut first, mut second) = (self.chance.fork(), self.chance.fork());
+        let (mut troubles, mut mischiefs) = (take(&mut self.troubles), take(&mut self.mischiefs));
         tokio::join!(
-            self.troubles(end, &mut first),
-            self.mischiefs(end, &mut second)
+            self.troubles(end, &mut troubles, &mut first),
+            self.mischiefs(end, &mut mischiefs, &mut second)
         );
+        (self.troubles, self.mischiefs) = (troubles, mischiefs);
     }
 
     /// Prints how often what went wrong.
@@ -106,15 +113,11 @@ impl Chaos {
         *counts.entry(what).or_default() += 1;
     }
 
-    async fn troubles(&self, end: Instant, chance: &mut Rng) {
-        // Each kind in turn, in an order by chance, so that a short run has most of them.
-        let mut left = Vec::new();
+    async fn troubles(&self, end: Instant, left: &mut Vec<Trouble>, chance: &mut Rng) {
         while Instant::now() < end {
-            if left.is_empty() {
-                left = TROUBLES.to_vec();
-                chance.shuffle(&mut left);
-            }
-            let Some(trouble) = left.pop() else { return };
+            let Some(trouble) = deal(left, &TROUBLES, chance) else {
+                return;
+            };
             self.count(format!("{trouble:?}"));
             self.cause(trouble, chance).await;
             sleep(Duration::from_millis(chance.u64(500..3_000))).await;
@@ -214,9 +217,9 @@ impl Chaos {
         }
     }
 
-    async fn mischiefs(&self, end: Instant, chance: &mut Rng) {
+    async fn mischiefs(&self, end: Instant, left: &mut Vec<Mischief>, chance: &mut Rng) {
         while Instant::now() < end {
-            let Some(mischief) = chance.choice(MISCHIEFS) else {
+            let Some(mischief) = deal(left, &MISCHIEFS, chance) else {
                 return;
             };
             self.count(format!("{mischief:?}"));
@@ -276,4 +279,13 @@ impl Chaos {
             .patch("sessions", &PatchParams::default(), &patch)
             .await;
     }
+}
+
+/// The next of those that are left; each comes once before one comes again, so that two minutes have most of them.
+fn deal<T: Copy>(left: &mut Vec<T>, all: &[T], chance: &mut Rng) -> Option<T> {
+    if left.is_empty() {
+        left.extend(all);
+        chance.shuffle(left);
+    }
+    left.pop()
 }

@@ -73,10 +73,18 @@ impl Ledger {
         lock(&self.0).entry(name.to_owned()).or_default().is_deleted = true;
     }
 
+    /// Notes one that was made, before it is seen.
+    pub(crate) fn made(&self, name: &str, version: &str) {
+        let mut sessions = lock(&self.0);
+        let session = sessions.entry(name.to_owned()).or_default();
+        version.clone_into(&mut session.version);
+    }
+
     fn seen(&self, browser: &Browser, findings: &Findings) {
         let mut sessions = lock(&self.0);
         let session = sessions.entry(browser.name_any()).or_default();
         session.version.clone_from(&browser.spec.browser_version);
+        session.is_gone = false;
         let Some(status) = &browser.status else {
             return;
         };
@@ -175,3 +183,6 @@ pub(crate) async fn follow_pods(stage: Arc<Stage>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

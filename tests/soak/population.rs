@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use kube::Api;
 use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
 use podloom_api::Browser;
 use serde_json::json;
 use tokio::sync::watch;
@@ -112,11 +112,14 @@ impl Population {
             "metadata": { "name": format!("b{number}") },
             "spec": { "browserName": "chrome", "browserVersion": version },
         });
-        let Ok(browser) = serde_json::from_value(browser) else {
+        let Ok(browser) = serde_json::from_value::<Browser>(browser) else {
             return;
         };
-        // Whether it was made is seen by watching; if not, another one is missing.
-        let _seen = timeout(PATIENCE, api.create(&PostParams::default(), &browser)).await;
+        let created = timeout(PATIENCE, api.create(&PostParams::default(), &browser)).await;
+        // One that was made though the answer was lost is seen by watching.
+        if matches!(created, Ok(Ok(_))) {
+            self.stage.ledger.made(&browser.name_any(), version);
+        }
     }
 
     async fn delete(&self, api: &Api<Browser>, name: &str) {
