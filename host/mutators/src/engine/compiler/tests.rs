@@ -46,7 +46,11 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     // It still compiles: another plugin waits for its turn, no longer than it may, and is not compiled afterwards.
     let compiled = Arc::new(());
     let kept = Arc::clone(&compiled);
-    let next: Compiled = compiler.run(|| Ok(()), move |()| Ok(drop(kept)).map(|()| 2), soon());
+    let release = move |()| {
+        drop(kept);
+        Ok(2)
+    };
+    let next: Compiled = compiler.run(|| Ok(()), release, soon());
     assert_eq!(next, Err(CompileThreadError::TooLong));
     // What can be refused needs no turn.
     let refused: Compiled = compiler.run(|| Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
