@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::response::reason;
 use kube::core::{ApiResource, ObjectMeta, Request, Status};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -15,13 +14,16 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::error::ReconcileError;
-use crate::live::read_pod;
+use crate::live::{is_gone, read_pod};
 use crate::mutator::{Note, PodMutator, PodRequest, Refusal};
 use crate::pod::SeenPod;
 use crate::status::difference;
 
 /// How long one write may take. The client itself tries again where the API server asks for it.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a pod may take to be created; admission webhooks take 10 seconds each unless they are given more. A webhook that hangs
+/// keeps a pass busy for as long, and others wait for it.
+const CREATE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The longest sentence of the API server that is passed on.
 const SENTENCE_MAX: usize = 4096;
@@ -189,7 +191,12 @@ impl Actor<'_> {
         let request = Request::new(url)
             .create(&post, body)
             .map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        match self.send(request).await? {
+        let refused = |sentence| Ok(Fact::PodRefused(Refusal::Forbidden(sentence)));
+        let Ok(done) = timeout(CREATE_PATIENCE, self.client.request(request)).await else {
+            let seconds = CREATE_PATIENCE.as_secs();
+            return refused(format!("no answer from the API server after {seconds} s"));
+        };
+        match done {
             Ok(created) => Ok(Fact::PodCreated(Box::new(created), mutated.notes)),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 let found = read_pod(self.client, self.namespace(), self.name()).await?;
@@ -198,16 +205,15 @@ impl Actor<'_> {
                     .map(|pod| Fact::PodExists(Box::new(pod)))
                     .ok_or_else(|| failed(kube::Error::Api(status)))
             }
-            // An admission webhook that does not answer is an internal error, and may be one until the creation timeout.
-            Err(kube::Error::Api(status)) if status.is_forbidden() || status.code == 500 => {
-                Ok(Fact::PodRefused(Refusal::Forbidden(sentence(*status))))
-            }
             Err(kube::Error::Api(status))
                 if status.is_invalid() || matches!(status.code, 400 | 413) =>
             {
                 Ok(Fact::PodRefused(Refusal::Invalid(sentence(*status))))
             }
-            Err(error) => Err(failed(error)),
+            // Webhooks deny with any status, or do not answer; whatever it is, the creation timeout ends it. The pod may be there
+            // all the same if only the answer was lost: then the next attempt finds it.
+            Err(kube::Error::Api(status)) => refused(sentence(*status)),
+            Err(error) => refused(format!("no answer from the API server: {error}")),
         }
     }
 
@@ -230,7 +236,7 @@ impl Actor<'_> {
         match done {
             Ok(Ok(_)) => Ok(Fact::PodDeleted),
             // A conflict says that the pod of that UID is gone, and the name another's.
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() || status.is_conflict() => {
+            Ok(Err(kube::Error::Api(status))) if is_gone(&status) || status.is_conflict() => {
                 Ok(Fact::PodGone)
             }
             failed if how == Deletion::LastResort => {
@@ -312,12 +318,6 @@ fn fact<K>(done: Result<K, kube::Error>) -> Result<Fact<K>, Box<kube::Error>> {
     }
 }
 
-/// Whether the API server says that there is no such object. One that does not serve the kind yet answers 404 in plain text, and
-/// that says nothing about the object.
-fn is_gone(status: &Status) -> bool {
-    status.reason == reason::NOT_FOUND
-}
-
 /// What the API server says, cut to what a condition can hold: admission may say anything.
 fn sentence(status: Status) -> String {
     let mut sentence = status.message;
@@ -325,9 +325,10 @@ fn sentence(status: Status) -> String {
     sentence
 }
 
-/// Whether admission or validation said no; the same request may pass once somebody has changed a policy.
-fn is_refusal(status: &Status) -> bool {
-    status.is_forbidden() || status.is_invalid() || status.code == 400
+/// Whether admission or validation said no; the same request may pass once somebody has changed a policy. A webhook that is down is
+/// an internal error.
+pub(crate) fn is_refusal(status: &Status) -> bool {
+    status.is_forbidden() || status.is_invalid() || matches!(status.code, 400 | 500)
 }
 
 fn preconditioned(uid: Option<String>) -> DeleteParams {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use podloom_api::names;
 
+use crate::act::is_refusal;
 use crate::events::Notice;
 
 /// A reconcile that has to be repeated.
@@ -87,14 +88,13 @@ impl ReconcileError {
                 names::event::PANICKED,
                 "the operator hit a bug at this object and tries again; see its log",
             )),
-            Self::SetMetadata { source } if !self.is_conflict() => {
-                let cause = match &**source {
-                    kube::Error::Api(status) => status.message.clone(),
-                    other => other.to_string(),
-                };
-                let note = format!("{self}: {cause}");
-                Some(Notice::warning(names::reason::METADATA_REFUSED, note))
-            }
+            Self::SetMetadata { source } => match &**source {
+                kube::Error::Api(status) if is_refusal(status) => {
+                    let note = format!("{self}: {}", status.message);
+                    Some(Notice::warning(names::reason::METADATA_REFUSED, note))
+                }
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -117,5 +117,29 @@ impl ReconcileError {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::ReconcileError;
+
+    fn is_told(error: kube::Error) -> bool {
+        let source = Box::new(error);
+        ReconcileError::SetMetadata { source }.notice().is_some()
+    }
+
+    #[test]
+    fn metadata_is_refused_only_by_an_api_server_that_says_so() {
+        let answer = |code: u16, reason| {
+            kube::Error::Api(Box::new(Status::failure("no", reason).with_code(code)))
+        };
+        assert!(is_told(answer(403, "Forbidden")));
+        assert!(is_told(answer(500, "InternalError")));
+        assert!(!is_told(answer(409, "Conflict")));
+        assert!(!is_told(answer(503, "ServiceUnavailable")));
+        assert!(!is_told(kube::Error::Service("connection refused".into())));
     }
 }

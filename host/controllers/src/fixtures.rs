@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, future};
 use http::{Method, Request, Response};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -61,6 +61,9 @@ pub(crate) fn scripted(
             let body = body.collect_bytes().await?;
             let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
             let (code, answer) = answer(&format!("{} {}", parts.method, parts.uri.path()), body);
+            if code == SILENCE {
+                future::pending::<()>().await;
+            }
             let text = match answer {
                 Value::String(text) => text.into_bytes(),
                 json => serde_json::to_vec(&json)?,
@@ -71,6 +74,9 @@ pub(crate) fn scripted(
     });
     (Client::new(service, "default"), requests)
 }
+
+/// The status of an answer that never comes.
+pub(crate) const SILENCE: u16 = 0;
 
 /// An answer that refuses.
 pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {

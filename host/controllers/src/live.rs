@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use kube::api::{Api, ListParams};
-use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
+use kube::core::response::reason;
+use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta, Status};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -22,11 +23,23 @@ pub(crate) async fn read_pod(
     name: &str,
 ) -> Result<Option<SeenPod>, ReconcileError> {
     let pods: Api<SeenPod> = Api::namespaced(client.clone(), namespace);
-    answer(pods.get_opt(name), |source| ReconcileError::ReadPod {
+    let read = answer(pods.get(name), |source| ReconcileError::ReadPod {
         name: name.to_owned(),
         source,
-    })
-    .await
+    });
+    match read.await {
+        Ok(pod) => Ok(Some(pod)),
+        Err(ReconcileError::ReadPod { source, .. }) if matches!(&*source, kube::Error::Api(status) if is_gone(status)) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the API server says that there is no such object. A 404 in plain text, from a proxy or from a server that does not
+/// serve the kind yet, says nothing about the object.
+pub(crate) fn is_gone(status: &Status) -> bool {
+    status.reason == reason::NOT_FOUND
 }
 
 /// Reads an object of ours; none if there is none, or another of that name.

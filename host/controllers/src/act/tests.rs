@@ -45,8 +45,19 @@ async fn a_pod_that_the_api_server_refuses_is_no_error() {
     check(500, "InternalError", forbidden()).await;
 }
 
+/// Webhooks deny with any status, and proxies answer for an API server that is away. Whatever it is, the Browser's status says it and
+/// the creation timeout ends it.
 #[tokio::test]
-async fn what_is_not_about_the_pod_is_tried_again() {
-    check(401, "Unauthorized", None).await;
-    check(409, "Conflict", None).await;
+async fn any_other_failure_to_create_a_pod_is_said_and_tried_again() {
+    for (code, reason) in [
+        (401, "Unauthorized"),
+        (404, "NotFound"),
+        (409, "Conflict"),
+        (429, "TooManyRequests"),
+        (502, ""),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ] {
+        check(code, reason, Some(Refusal::Forbidden("no".to_owned()))).await;
+    }
 }

@@ -19,6 +19,8 @@ use crate::pod::SeenPod;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A pod that its watch does not show for so long may be gone, or hide: the API server knows.
 const POD_PATIENCE: Duration = Duration::from_secs(5);
+/// How long labels that were refused are not tried again.
+const REFUSED: Duration = Duration::from_secs(30);
 /// Browsers that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
@@ -35,6 +37,8 @@ struct Entry {
     first_seen: Option<Timestamp>,
     /// What drove its pod out, as the pod's last state said.
     disruption: Option<Cause>,
+    /// What the API server last said to the labels that we set, and when.
+    labels_refused: Option<(String, Instant)>,
     at: Instant,
 }
 
@@ -105,7 +109,7 @@ impl Memory {
         self.note(browser, |entry| entry.pod = Some(pod));
     }
 
-    /// Notes that the cache shows the pod of the Browser, so that its absence from now on means that it is gone.
+    /// Notes that the cache and the status show the pod of the Browser, so that its absence from now on means that it is gone.
     pub(crate) fn pod_is_cached(&self, browser: &ObjectMeta) {
         self.change(browser, |entry| {
             entry.pod = None;
@@ -127,6 +131,25 @@ impl Memory {
     pub(crate) fn disruption(&self, browser: &ObjectMeta) -> Option<Cause> {
         self.change(browser, |entry| entry.disruption.clone())
             .flatten()
+    }
+
+    /// Notes that the API server does not let us set labels.
+    pub(crate) fn labels_refused(&self, browser: &ObjectMeta, sentence: &str) {
+        let refused = Some((sentence.to_owned(), Instant::now()));
+        self.note(browser, |entry| entry.labels_refused = refused);
+    }
+
+    /// Returns what the API server said to our labels, if that was a moment ago.
+    pub(crate) fn labels_were_refused(&self, browser: &ObjectMeta) -> Option<String> {
+        self.change(browser, |entry| {
+            entry.labels_refused = entry
+                .labels_refused
+                .take()
+                .filter(|(_, at)| at.elapsed() < REFUSED);
+            let (sentence, _) = entry.labels_refused.as_ref()?;
+            Some(sentence.clone())
+        })
+        .flatten()
     }
 
     /// Forgets a Browser that is gone, and those that vanished.
@@ -169,6 +192,7 @@ impl Entry {
             pod: None,
             first_seen: None,
             disruption: None,
+            labels_refused: None,
             at: Instant::now(),
         }
     }
@@ -178,6 +202,7 @@ impl Entry {
             && self.pod.is_none()
             && self.first_seen.is_none()
             && self.disruption.is_none()
+            && self.labels_refused.is_none()
     }
 }
 

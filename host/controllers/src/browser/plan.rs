@@ -110,7 +110,7 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
 }
 
 /// The finalizer and the three labels, as far as they are missing.
-fn missing_metadata(world: &World) -> Option<MetadataPatch> {
+pub(crate) fn missing_metadata(world: &World) -> Option<MetadataPatch> {
     let finalizers = (!world.has_finalizer()).then(|| {
         let mut finalizers = world.finalizers().to_vec();
         finalizers.push(names::finalizer::BROWSER.to_owned());

@@ -1,5 +1,7 @@
 //! Observe, plan and act for one Browser, until there is nothing left to do.
 
+mod confirm;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use crate::aside::aside;
 use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
 use crate::events::{Notice, appended};
-use crate::live::{read_all, read_object, read_pod};
+use crate::live::{read_object, read_pod};
 use crate::mutator::{PodRequest, Refusal};
 use crate::pod::SeenPod;
 use crate::readable::{Answered, Readable};
@@ -87,11 +89,7 @@ impl Reconcile for BrowserController {
                 continue;
             }
             if written.as_ref() == Some(&action) {
-                tracing::warn!(
-                    namespace = browser.metadata.namespace,
-                    name = browser.metadata.name,
-                    "the API server drops fields of the status that was written, install our CRDs"
-                );
+                warn_of_dropped_fields(&browser);
                 return Ok(Next::Resync);
             }
             let fact = self.act(ctx, &world, &action).await?;
@@ -105,6 +103,9 @@ impl Reconcile for BrowserController {
                 }
             }
             let left = self.learn(&mut world, fact);
+            if let (Left::Browser, Action::SetMetadata(_)) = (&left, &action) {
+                self.look_at_metadata(ctx, &mut world);
+            }
             written = matches!(action, Action::WriteStatus(_)).then_some(action);
             match left {
                 Left::Nothing => return Ok(Next::Change),
@@ -150,23 +151,35 @@ impl BrowserController {
             learned: Learned::default(),
             browser: Arc::new(browser.clone()),
         };
+        if world.has_finalizer() {
+            world.learned.metadata_refused = self.memory.labels_were_refused(metadata);
+        }
         let cached = self.pods.get(&ObjectRef::new(&name).within(&namespace));
         let is_taken = match cached {
             Some(pod) if world.owns(&pod) => {
-                self.memory.pod_is_cached(metadata);
+                // Until the status has its UID, nothing else would know of it if it went.
+                match world.pod_uid() {
+                    Some(_) => self.memory.pod_is_cached(metadata),
+                    None => self.memory.created(metadata, Arc::clone(&pod)),
+                }
                 world.pod = Some(pod);
                 return Ok(world);
             }
             // A name that was used before: the other's pod may be gone, and the cache not show it yet.
             other => other.is_some(),
         };
+        let mut is_overdue = false;
         match self.memory.created_pod(metadata) {
             Some(Unseen::Fresh(pod)) => world.pod = Some(pod),
-            Some(Unseen::Overdue(pod)) => world.learned.created.clone_from(&pod.metadata.uid),
+            Some(Unseen::Overdue(pod)) => {
+                is_overdue = true;
+                world.learned.created.clone_from(&pod.metadata.uid);
+            }
             None => {}
         }
-        // Only a living session is lost with its pod; for one that goes, a pod that hides is left to garbage collection.
-        if world.pod.is_none() && (is_taken || world.had_pod()) && !world.is_over() {
+        // Only a living session is lost with its pod; of one that goes, only a pod that no cache ever showed may still be there.
+        let may_hide = (is_taken || world.had_pod()) && !world.is_over();
+        if world.pod.is_none() && (is_overdue || may_hide) {
             world.pod = read_pod(&ctx.client, &namespace, &name)
                 .await?
                 .map(Arc::new);
@@ -178,31 +191,6 @@ impl BrowserController {
             world.learned.disruption = self.memory.disruption(metadata);
         }
         Ok(world)
-    }
-
-    /// Reads from the API server what is about to end a session, where that may be otherwise by now: what a cache shows may be old.
-    ///
-    /// What has ended stays so, thus only a pod that never ran, and the lack of a pod, are looked at again.
-    async fn confirm(&self, ctx: &Context, world: &mut World) -> Result<(), ReconcileError> {
-        let namespace = world.browser.namespace().unwrap_or_default();
-        match world.own_pod() {
-            Some(pod) if pod.is_pending() => {
-                let pod = read_pod(&ctx.client, &namespace, world.name()).await?;
-                world.pod = pod.map(Arc::new);
-            }
-            None if world.lacks_pod() && world.learned.metadata_refused.is_none() => {
-                let cached = world.configs.iter().map(|config| config.meta());
-                let resource = &self.config_resource;
-                let live = read_all(&ctx.client, resource, &namespace, cached).await?;
-                if let Some(live) = live {
-                    world.configs = live.into_iter().map(Arc::new).collect();
-                    // It was about a pod of the old configuration.
-                    world.learned.refusal = None;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     async fn act(
@@ -252,7 +240,14 @@ impl BrowserController {
                 world.learned.created.clone_from(&pod.metadata.uid);
                 world.pod = Some(pod);
             }
-            Fact::PodExists(pod) => world.pod = Some(Arc::from(pod)),
+            Fact::PodExists(pod) => {
+                let pod = Arc::from(pod);
+                if world.owns(&pod) {
+                    self.memory
+                        .created(&world.browser.metadata, Arc::clone(&pod));
+                }
+                world.pod = Some(pod);
+            }
             Fact::PodRefused(refusal) => world.learned.refusal = Some(refusal),
             Fact::PodDeleted => world.learned.pod_deleted = true,
             Fact::PodGone => world.pod = None,
@@ -353,6 +348,14 @@ fn ends(world: &World, action: &Action<BrowserStatus>) -> bool {
         return false;
     };
     matches!(status.phase, Some(Phase::Failed | Phase::Succeeded)) && !world.is_over()
+}
+
+fn warn_of_dropped_fields(browser: &BrowserObject) {
+    tracing::warn!(
+        namespace = browser.metadata.namespace,
+        name = browser.metadata.name,
+        "the API server drops fields of the status that was written, install our CRDs"
+    );
 }
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {

@@ -173,7 +173,11 @@ async fn a_browser_ends_without_config_only_after_a_look_at_the_api_server() {
     pass(&controller, &client, &browser(60)).await.unwrap();
     assert_eq!(
         requests.made(),
-        [CONFIGS.to_owned(), format!("PATCH {BROWSER}/status")]
+        [
+            format!("GET {POD}"),
+            CONFIGS.to_owned(),
+            format!("PATCH {BROWSER}/status")
+        ]
     );
     assert_eq!(server.status()["phase"], "Failed");
 }
@@ -375,3 +379,5 @@ async fn a_kind_that_is_not_served_is_tried_again_soon() {
         .unwrap_err();
     assert_eq!(error.reason(), "WriteStatus");
 }
+
+mod faults;

@@ -1,0 +1,84 @@
+//! What is looked at once more before it is believed: the end of a session, and metadata that was set.
+
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt};
+use podloom_api::names;
+
+use super::BrowserController;
+use crate::browser::plan::missing_metadata;
+use crate::browser::world::World;
+use crate::drive::Context;
+use crate::error::ReconcileError;
+use crate::events::Notice;
+use crate::live::{read_all, read_pod};
+
+impl BrowserController {
+    /// Reads from the API server what is about to end a session, where that may be otherwise by now: what a cache shows may be old.
+    ///
+    /// What has ended stays so, thus only a pod that never ran, and the lack of a pod, are looked at again. There may be a pod though
+    /// nobody knows of one: the answer to its creation was lost.
+    pub(super) async fn confirm(
+        &self,
+        ctx: &Context,
+        world: &mut World,
+    ) -> Result<(), ReconcileError> {
+        let namespace = world.browser.namespace().unwrap_or_default();
+        let is_marked = world.has_finalizer() || world.learned.metadata_refused.is_none();
+        match world.own_pod() {
+            Some(pod) if pod.is_pending() => {
+                world.learned.created = pod.metadata.uid.clone();
+                let pod = read_pod(&ctx.client, &namespace, world.name()).await?;
+                world.pod = pod.map(Arc::new);
+                if world.pod.is_none() {
+                    world.learned.disruption = self.memory.disruption(&world.browser.metadata);
+                }
+            }
+            None if world.lacks_pod() && is_marked => {
+                let pod = read_pod(&ctx.client, &namespace, world.name()).await?;
+                world.pod = pod.map(Arc::new);
+                if world.pod.is_some() {
+                    return Ok(());
+                }
+                let cached = world.configs.iter().map(|config| config.meta());
+                let resource = &self.config_resource;
+                let live = read_all(&ctx.client, resource, &namespace, cached).await?;
+                if let Some(live) = live {
+                    world.configs = live.into_iter().map(Arc::new).collect();
+                    // It was about a pod of the old configuration.
+                    world.learned.refusal = None;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Looks what became of metadata that was set: a mutating policy may have removed it. Labels that are refused hold no session
+    /// up, so the Browser's status does not show them.
+    pub(super) fn look_at_metadata(&self, ctx: &Context, world: &mut World) {
+        if world.learned.metadata_refused.is_none()
+            && !world.is_deleted()
+            && missing_metadata(world).is_some()
+        {
+            let sentence = "a policy removes what we set".to_owned();
+            world.learned.metadata_refused = Some(sentence);
+        }
+        let refused = world.learned.metadata_refused.as_ref();
+        let Some(sentence) = refused.filter(|_| world.has_finalizer()) else {
+            return;
+        };
+        let metadata = &world.browser.metadata;
+        self.memory.labels_refused(metadata, sentence);
+        tracing::warn!(
+            namespace = metadata.namespace,
+            name = metadata.name,
+            error = sentence,
+            "could not set labels"
+        );
+        let note = format!("cannot set labels: {sentence}");
+        let notice = Notice::warning(names::reason::METADATA_REFUSED, note);
+        ctx.events
+            .tell(world.browser.object_ref(&self.resource), notice);
+    }
+}

@@ -1,0 +1,293 @@
+//! What a pass makes of answers that are lost, late or wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::Event;
+use podloom_api::{Kind, SelenosisApi};
+use serde_json::{Value, json};
+
+use super::{
+    BROWSER, CONFIGS, CREATE, POD, Server, ago, browser, config, list, merge, not_found, pass, pod,
+    pod_of, typed, unmarked,
+};
+use crate::browser::BrowserController;
+use crate::browser::reconcile::tests::controller_of;
+use crate::drive::{Context, Reconcile};
+use crate::events::Events;
+use crate::fixtures::{SILENCE, context, scripted, status};
+use crate::pod::SeenPod;
+
+/// The controller, with a configuration for the Browser.
+fn configured(controller: BrowserController) -> BrowserController {
+    let mut configs = Writer::new(SelenosisApi::Seed.resource(Kind::BrowserConfig));
+    configs.apply_watcher_event(&Event::Apply(serde_json::from_value(config()).unwrap()));
+    BrowserController {
+        configs: configs.as_reader(),
+        ..controller
+    }
+}
+
+/// The same controller, which has seen the Browser for longer than anything waits.
+fn long_known(controller: BrowserController) -> BrowserController {
+    let seen = typed(browser(0));
+    controller
+        .memory
+        .first_seen(&seen.metadata, Timestamp::UNIX_EPOCH);
+    controller
+}
+
+fn fresh(phase: &str) -> Value {
+    let mut pod = pod("new", phase);
+    pod["metadata"]["creationTimestamp"] = json!(ago(1));
+    pod
+}
+
+fn typed_pod(pod: Value) -> Arc<SeenPod> {
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+/// A proxy's 404 is no word of the API server about the object.
+fn plain_not_found() -> (u16, Value) {
+    (404, json!("404 page not found\n"))
+}
+
+fn webhook_down() -> (u16, Value) {
+    let message = "Internal error occurred: failed calling webhook";
+    (500, status(500, "InternalError", message))
+}
+
+fn condition(status: &Value, type_: &str) -> Value {
+    let conditions = status["conditions"].as_array().unwrap();
+    let found = conditions.iter().find(|one| one["type"] == type_);
+    found.unwrap().clone()
+}
+
+/// A webhook may take longer than anybody waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_creation_without_an_answer_is_said_and_tried_again() {
+    let (server, client, _) = Server::new(browser(60), |request| match request {
+        CREATE => (SILENCE, json!({})),
+        _ => not_found(),
+    });
+    let begun = tokio::time::Instant::now();
+    let error = pass(&configured(controller_of(None)), &client, &browser(60))
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "PodForbidden");
+    assert!(begun.elapsed() <= Duration::from_secs(15));
+    let created = condition(&server.status(), "PodCreated");
+    let message = created["message"].as_str().unwrap();
+    assert!(message.contains("no answer"), "{message}");
+}
+
+/// The pod was created, the answer was lost, and its watch is behind.
+#[tokio::test]
+async fn a_pod_whose_answer_was_lost_ends_no_session() {
+    let (server, client, _) = Server::new(browser(3600), |request| match request {
+        CREATE => webhook_down(),
+        CONFIGS => (200, list(&[config()])),
+        _ if request == format!("GET {POD}") => (200, fresh("Pending")),
+        _ => not_found(),
+    });
+    let controller = long_known(configured(controller_of(None)));
+    pass(&controller, &client, &browser(3600)).await.unwrap();
+    assert_eq!(server.status()["phase"], "Pending");
+    assert_eq!(server.status()["podUID"], "pod-new");
+}
+
+fn unpullable() -> Value {
+    let mut pod = fresh("Pending");
+    pod["status"]["containerStatuses"] = json!([
+        { "name": "browser", "image": "i", "restartCount": 0, "state": { "waiting": { "reason": "ErrImagePull" } } },
+    ]);
+    pod
+}
+
+/// A leader made the pod and died before it wrote the status; the next one sees the pod in its cache, and somebody deletes it.
+#[tokio::test]
+async fn a_pod_that_goes_while_its_end_is_confirmed_is_not_made_again() {
+    let (server, client, requests) = Server::new(browser(60), |request| match request {
+        CREATE => (201, fresh("Pending")),
+        _ => not_found(),
+    });
+    let controller = configured(controller_of(Some(unpullable())));
+    pass(&controller, &client, &browser(60)).await.unwrap();
+    assert_eq!(server.status()["reason"], "PodLost");
+    assert!(!requests.made().iter().any(|made| made == CREATE));
+}
+
+#[tokio::test]
+async fn what_drove_out_a_pod_is_known_while_its_end_is_confirmed() {
+    let (server, client, _) = Server::new(browser(60), |_| not_found());
+    let controller = configured(controller_of(Some(unpullable())));
+    let mut evicted = unpullable();
+    evicted["status"]["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
+    controller.memory.pod_went(&typed_pod(evicted));
+    pass(&controller, &client, &browser(60)).await.unwrap();
+    assert_eq!(server.status()["reason"], "EvictionByEvictionAPI");
+}
+
+/// Its status could not be written while the cache showed it.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_the_cache_showed_is_not_made_again() {
+    let (client, _) = scripted(|_, _| webhook_down());
+    let showing = configured(controller_of(Some(fresh("Pending"))));
+    pass(&showing, &client, &browser(60)).await.unwrap_err();
+    tokio::time::advance(Duration::from_secs(6)).await;
+    let (server, client, requests) = Server::new(browser(60), |request| match request {
+        CREATE => (201, fresh("Pending")),
+        _ => not_found(),
+    });
+    let gone = BrowserController {
+        memory: showing.memory.clone(),
+        ..configured(controller_of(None))
+    };
+    pass(&gone, &client, &browser(60)).await.unwrap();
+    assert_eq!(server.status()["reason"], "PodLost");
+    assert!(!requests.made().iter().any(|made| made == CREATE));
+}
+
+fn unlabelled(age: i64) -> Value {
+    let mut browser = browser(age);
+    browser["metadata"]["labels"] = json!({});
+    browser
+}
+
+/// An API server that refuses metadata so, keeps statuses, and answers the rest as the test says.
+fn refusing(
+    browser: Value,
+    refusal: (u16, Value),
+    rest: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
+) -> (Server, Client, crate::fixtures::Requests) {
+    let (server, _, _) = Server::new(browser, |_| not_found());
+    let state = server.clone();
+    let (client, requests) = scripted(move |request, body| {
+        if request == format!("PATCH {BROWSER}/status") {
+            let mut browser = state.browser.lock().unwrap();
+            merge(&mut browser, &body);
+            return (200, browser.clone());
+        }
+        match request == format!("PATCH {BROWSER}") {
+            true => refusal.clone(),
+            false => rest(request),
+        }
+    });
+    (server, client, requests)
+}
+
+fn forbidden() -> (u16, Value) {
+    (403, status(403, "Forbidden", "not welcome here"))
+}
+
+#[tokio::test]
+async fn a_refused_label_spares_no_look_at_the_api_server() {
+    let (server, client, requests) =
+        refusing(unlabelled(60), forbidden(), |request| match request {
+            CONFIGS => (200, list(&[config()])),
+            CREATE => (201, fresh("Pending")),
+            _ => not_found(),
+        });
+    let controller = long_known(controller_of(None));
+    pass(&controller, &client, &unlabelled(60)).await.unwrap();
+    assert!(requests.made().iter().any(|made| made == CREATE));
+    assert_eq!(server.status()["phase"], "Pending");
+}
+
+const EVENTS: &str = "POST /apis/events.k8s.io/v1/namespaces/team/events";
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_label_is_told_and_not_tried_at_each_wake() {
+    let labels = format!("PATCH {BROWSER}");
+    let (_, client, requests) = refusing(unlabelled(60), forbidden(), |_| (201, json!({})));
+    let controller = controller_of(Some(pod("new", "Running")));
+    let count = |wanted: &str| {
+        requests
+            .made()
+            .iter()
+            .filter(|made| *made == wanted)
+            .count()
+    };
+    for (wait, tries) in [(0, 1), (1, 1), (28, 1), (1, 2)] {
+        tokio::time::advance(Duration::from_secs(wait)).await;
+        let context = context(client.clone());
+        let metrics = context.metrics.events.clone();
+        let (events, sending) = Events::new(&client, None, "Reconcile", metrics);
+        let context = Context { events, ..context };
+        let object = typed(unlabelled(60));
+        controller.reconcile(&context, &object).await.unwrap();
+        drop(context);
+        sending.await;
+        assert_eq!(count(&labels), tries);
+        assert_eq!(count(EVENTS), tries);
+    }
+}
+
+#[tokio::test]
+async fn metadata_that_a_broken_webhook_refuses_is_said() {
+    let (server, client, _) = refusing(unmarked(60), webhook_down(), |_| not_found());
+    let error = pass(&controller_of(None), &client, &unmarked(60))
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "MetadataRefused");
+    let created = condition(&server.status(), "PodCreated");
+    assert_eq!(created["reason"], "MetadataRefused");
+}
+
+/// A mutating policy may drop what we set, and answer that all is well.
+#[tokio::test]
+async fn metadata_that_is_taken_off_again_is_said() {
+    let (server, client, _) = refusing(unmarked(60), (200, unmarked(60)), |_| not_found());
+    let error = pass(&controller_of(None), &client, &unmarked(60))
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "MetadataRefused");
+    let created = condition(&server.status(), "PodCreated");
+    let message = created["message"].as_str().unwrap();
+    assert!(message.contains("removes"), "{message}");
+}
+
+/// Its watch is behind, or somebody took our label off the pod.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_browser_waits_for_a_pod_that_no_cache_ever_showed() {
+    let mut deleted = browser(60);
+    deleted["metadata"]["deletionTimestamp"] = json!(ago(1));
+    let (_, client, requests) = Server::new(deleted.clone(), |request| match request {
+        _ if request == format!("GET {POD}") => (200, fresh("Running")),
+        _ if request == format!("DELETE {POD}") => (200, fresh("Running")),
+        _ => not_found(),
+    });
+    let controller = controller_of(None);
+    controller
+        .memory
+        .created(&typed(browser(60)).metadata, typed_pod(pod_of("new")));
+    tokio::time::advance(Duration::from_secs(6)).await;
+    pass(&controller, &client, &deleted).await.unwrap();
+    assert_eq!(
+        requests.made(),
+        [format!("GET {POD}"), format!("DELETE {POD}")]
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_finds_no_page_says_nothing_of_a_pod() {
+    let mut running = browser(60);
+    running["status"] = json!({ "phase": "Running", "podUID": "pod-new" });
+    let (_, client, _) = Server::new(running.clone(), |_| plain_not_found());
+    let error = pass(&controller_of(None), &client, &running)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "ReadPod");
+    running["metadata"]["deletionTimestamp"] = json!(ago(1));
+    let error = pass(
+        &controller_of(Some(pod("new", "Running"))),
+        &client,
+        &running,
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error.reason(), "DeletePod");
+}
