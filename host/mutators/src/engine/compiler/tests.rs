@@ -1,5 +1,6 @@
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use super::{CompileThreadError, Compiler};
@@ -44,13 +45,16 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     assert_eq!(slow, Err(CompileThreadError::TooLong));
 
     // It still compiles: another plugin waits for its turn, no longer than it may, and is not compiled afterwards.
-    let compiled = Arc::new(());
-    let kept = Arc::clone(&compiled);
-    let release = move |()| {
-        drop(kept);
-        Ok(2)
-    };
-    let next: Compiled = compiler.run(|| Ok(()), release, soon());
+    let was_compiled = Arc::new(AtomicBool::new(false));
+    let compiles = Arc::clone(&was_compiled);
+    let next: Compiled = compiler.run(
+        || Ok(()),
+        move |()| {
+            compiles.store(true, Ordering::SeqCst);
+            Ok(2)
+        },
+        soon(),
+    );
     assert_eq!(next, Err(CompileThreadError::TooLong));
     // What can be refused needs no turn.
     let refused: Compiled = compiler.run(|| Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
@@ -58,4 +62,9 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
 
     drop(go_on);
     assert_eq!(compile(&compiler, 4), Ok(Ok(4)), "its turn comes");
+    // The one that nobody waited for has had its turn once nobody can run it any more.
+    while Arc::strong_count(&was_compiled) > 1 {
+        thread::yield_now();
+    }
+    assert!(!was_compiled.load(Ordering::SeqCst));
 }
