@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
@@ -56,12 +57,16 @@ pub(crate) struct Session {
 
 /// All Browsers that there ever were.
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<BTreeMap<String, Session>>);
+pub(crate) struct Ledger {
+    sessions: Mutex<BTreeMap<String, Session>>,
+    /// From when on all are deleted, those too that were not seen yet.
+    is_over: AtomicBool,
+}
 
 impl Ledger {
     /// The Browsers that nobody has deleted yet.
     pub(crate) fn alive(&self) -> Vec<String> {
-        let sessions = lock(&self.0);
+        let sessions = lock(&self.sessions);
         let alive = sessions
             .iter()
             .filter(|(_, session)| !session.is_gone && !session.is_deleted);
@@ -70,18 +75,26 @@ impl Ledger {
 
     /// Notes that we are about to delete one.
     pub(crate) fn deleted(&self, name: &str) {
-        lock(&self.0).entry(name.to_owned()).or_default().is_deleted = true;
+        lock(&self.sessions)
+            .entry(name.to_owned())
+            .or_default()
+            .is_deleted = true;
+    }
+
+    /// Notes that we are about to delete all, for good.
+    pub(crate) fn all_deleted(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Notes one that was made, before it is seen.
     pub(crate) fn made(&self, name: &str, version: &str) {
-        let mut sessions = lock(&self.0);
+        let mut sessions = lock(&self.sessions);
         let session = sessions.entry(name.to_owned()).or_default();
         version.clone_into(&mut session.version);
     }
 
     fn seen(&self, browser: &Browser, findings: &Findings) {
-        let mut sessions = lock(&self.0);
+        let mut sessions = lock(&self.sessions);
         let session = sessions.entry(browser.name_any()).or_default();
         session.version.clone_from(&browser.spec.browser_version);
         session.is_gone = false;
@@ -103,17 +116,18 @@ impl Ledger {
     }
 
     fn gone(&self, name: &str, findings: &Findings) {
-        let mut sessions = lock(&self.0);
+        let mut sessions = lock(&self.sessions);
         let session = sessions.entry(name.to_owned()).or_default();
         session.is_gone = true;
-        if !session.is_deleted && session.reason.is_none() {
+        let is_deleted = session.is_deleted || self.is_over.load(Ordering::Relaxed);
+        if !is_deleted && session.reason.is_none() {
             findings.add(format!("{name} went, and nobody said why: {session:?}"));
         }
     }
 
     /// Those that a new list does not have went while nobody looked.
     fn listed(&self, names: &BTreeSet<String>) {
-        for (name, session) in lock(&self.0).iter_mut() {
+        for (name, session) in lock(&self.sessions).iter_mut() {
             session.is_gone |= !names.contains(name);
         }
     }
@@ -122,7 +136,7 @@ impl Ledger {
         let (Some(owner), Some(uid)) = (pod.owner_references().first(), pod.uid()) else {
             return;
         };
-        let mut sessions = lock(&self.0);
+        let mut sessions = lock(&self.sessions);
         let session = sessions.entry(owner.name.clone()).or_default();
         let is_new = session.pods.insert(uid);
         if is_new && session.pods.len() > 1 {
@@ -133,7 +147,7 @@ impl Ledger {
     /// Prints how the sessions of each kind ended.
     pub(crate) fn report(&self) {
         let mut ends: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for session in lock(&self.0).values() {
+        for session in lock(&self.sessions).values() {
             let end = match &session.reason {
                 Some(reason) => reason.clone(),
                 None if session.pods.is_empty() => "deleted, without a pod".to_owned(),

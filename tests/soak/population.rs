@@ -130,10 +130,8 @@ impl Population {
 
     /// Lets all go that rest here, for good, and returns how many there were.
     pub(crate) async fn end(&self) -> usize {
-        let there = self.stage.ledger.alive();
-        for name in &there {
-            self.stage.ledger.deleted(name);
-        }
+        let there = self.stage.ledger.alive().len();
+        self.stage.ledger.all_deleted();
         let browsers = self.stage.scene.browsers();
         let all = DeleteParams::default();
         if let Err(error) = browsers.delete_collection(&all, &Default::default()).await {
@@ -141,6 +139,6 @@ impl Population {
                 .findings
                 .add(format!("could not delete the Browsers: {error}"));
         }
-        there.len()
+        there
     }
 }
