@@ -25,6 +25,7 @@ mod refused;
 mod reload;
 mod replicas;
 mod rights;
+mod silence;
 mod split_groups;
 mod status;
 mod storm;
