@@ -40,7 +40,7 @@ struct Failures {
     asked: Asked,
 }
 
-/// What an object asked for when it failed. An object that asks for something else is tried at once.
+/// What an object asked for when it failed. An object that asks for something else is tried at once, and its waits start over.
 #[derive(PartialEq, Eq)]
 struct Asked {
     generation: Option<i64>,
@@ -100,6 +100,9 @@ impl Backoff {
                     closed_until: now,
                     asked: Asked::by(object),
                 });
+            if failures.asked != Asked::by(object) {
+                failures.count = 0;
+            }
             let doubled = FIRST.saturating_mul(2_u32.saturating_pow(failures.count));
             let wait = wait(doubled.min(LONGEST));
             failures.count = failures.count.saturating_add(1);

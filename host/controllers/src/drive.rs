@@ -37,7 +37,7 @@ pub(crate) use pulse::Pulses;
 pub(crate) use queue::Queue;
 pub(crate) use watch::{telling_lists, watch, watched, watching};
 
-/// How long a pass may take; more than any honest one does, with every request at the end of its patience twice.
+/// How long a pass may take: longer than the patience of a few requests. What one that is given up leaves undone, the next one does.
 const PASS: Duration = Duration::from_mins(2);
 /// How long an object waits at most for its cache to show our own write; the write's event wakes it earlier.
 const CATCH_UP: Duration = Duration::from_secs(1);
@@ -117,9 +117,9 @@ pub(crate) async fn drive<C: Reconcile>(
             let (driven, stop): &(Driven<C>, CancellationToken) = &at_work;
             tokio::select! {
                 biased;
-                () = driven.caches.clone() => {}
-                // The watches that fill them have ended with it, so they would be awaited for ever.
+                // First: the watches have ended with it, and with them the caches are as good as filled, though empty.
                 () = stop.cancelled() => return Ok(Action::await_change()),
+                () = driven.caches.clone() => {}
             }
             Ok::<_, Infallible>(driven.pass(&object).await)
         },

@@ -87,13 +87,9 @@ impl Scope {
         let awaited = self.readiness.await_cache(cache);
         let store = store.clone();
         async move {
-            // A cache whose watch has ended is filled no more, and the controller that awaits it ends too.
+            // A cache whose watch has ended is filled no more. That happens at a stop alone, after which no pass begins.
             let _ended = store.wait_until_ready().await;
             drop(awaited);
         }
     }
-}
-
-fn drop_managed_fields<K: Resource>(object: &mut K) {
-    object.meta_mut().managed_fields = None;
 }

@@ -95,6 +95,14 @@ impl Work {
 }
 
 fn work(lasts: Duration, pass: Pass) -> (Work, impl Future<Output = ()>) {
+    work_until(lasts, pass, CancellationToken::new())
+}
+
+fn work_until(
+    lasts: Duration,
+    pass: Pass,
+    stop: CancellationToken,
+) -> (Work, impl Future<Output = ()>) {
     let resource = SelenosisApi::Seed.resource(Kind::Browser);
     let mut writer = Writer::<Stored>::new(resource.clone());
     let store = writer.as_reader();
@@ -125,10 +133,7 @@ fn work(lasts: Duration, pass: Pass) -> (Work, impl Future<Output = ()>) {
         backoff: Backoff::new(),
         queue: Queue::new(Gauge::default()),
     };
-    (
-        Work { passes, events },
-        drive(controller, driven, CancellationToken::new()),
-    )
+    (Work { passes, events }, drive(controller, driven, stop))
 }
 
 /// Runs the script beside the controller.
@@ -182,7 +187,7 @@ async fn a_refused_object_is_tried_again_though_nothing_wakes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_and_an_edit_are_tried_at_once_and_only_once() {
+async fn a_deletion_and_an_edit_are_tried_at_once_and_then_wait() {
     let (mut work, driving) = work(AT_ONCE, Box::new(|_| refused()));
     let passes = work.passes.clone();
     play(driving, async move {
@@ -193,11 +198,8 @@ async fn a_deletion_and_an_edit_are_tried_at_once_and_only_once() {
         work.see(deleted(object("a", 2))).await;
         assert_eq!(work.passes.of("a").len(), before + 2, "the deletion waits");
         work.keep_waking(&deleted(object("a", 2)), 10).await;
-        assert_eq!(
-            work.passes.of("a").len(),
-            before + 2,
-            "it is tried on and on"
-        );
+        let tries = work.passes.of("a").len() - before - 1;
+        assert!((5..=7).contains(&tries), "{tries} tries in 10 s");
     })
     .await;
     drop(passes);
@@ -271,4 +273,18 @@ async fn waiting_for_a_cache_ends_no_backoff() {
     .await;
     let tries = passes.of("a").len().div_ceil(2);
     assert!((6..=8).contains(&tries), "{tries} tries in 20 s");
+}
+
+/// With the watches go the caches, and a pass would take an empty one for an empty cluster.
+#[tokio::test(start_paused = true)]
+async fn no_pass_begins_after_a_stop() {
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let (mut work, driving) = work_until(AT_ONCE, Box::new(|_| Ok(Next::Resync)), stop);
+    let passes = work.passes.clone();
+    play(driving, async move {
+        work.see(object("a", 1)).await;
+    })
+    .await;
+    assert!(passes.of("a").is_empty());
 }

@@ -12,7 +12,7 @@ use podloom_api::{BrowserObject, Kind, Phase, names};
 
 use super::super::{BROWSER, Setup};
 use super::changes::Place;
-use super::{Browsers, Scope, configs, drop_managed_fields};
+use super::{Browsers, Scope, configs};
 use crate::backoff::Backoff;
 use crate::browser::{BrowserController, Memory};
 use crate::drive::{Driven, drive, telling_lists, watch, watching};
@@ -31,7 +31,7 @@ pub(super) fn run(
         scope.api::<Browsers>(&resource, Kind::Browser),
         watching(),
         resource.clone(),
-        drop_managed_fields,
+        |_| {},
         scope.broke("Browser"),
     );
     let (pods, pod_events) = watch(

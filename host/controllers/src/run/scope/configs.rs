@@ -17,7 +17,7 @@ use podloom_api::Kind;
 
 use super::super::{BROWSER_CONFIG, Setup};
 use super::changes::{Changes, Place, changes};
-use super::{Configs, Scope, drop_managed_fields};
+use super::{Configs, Scope};
 use crate::backoff::Backoff;
 use crate::browser_config::BrowserConfigController;
 use crate::drive::{Driven, drive, watched, watching};
@@ -51,7 +51,7 @@ pub(super) fn watch(scope: &Scope, setup: &Setup) -> Watch {
     let events = watched(
         scope.api::<Configs>(&resource, Kind::BrowserConfig),
         watching(),
-        drop_managed_fields,
+        |_| {},
         scope.broke("BrowserConfig"),
     );
     let (of_neighbours, neighbours) = changes();
