@@ -134,6 +134,8 @@ pub mod event {
     pub const COMPLETED: &str = "Completed";
     /// The operator panicked over the object, which is a bug.
     pub const PANICKED: &str = "Panicked";
+    /// The operator took too long at an object and tries again.
+    pub const TOO_SLOW: &str = "TooSlow";
 }
 
 /// The longest value that a label can have.

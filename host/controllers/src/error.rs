@@ -88,6 +88,7 @@ impl ReconcileError {
                 names::event::PANICKED,
                 "the operator hit a bug at this object and tries again; see its log",
             )),
+            Self::TooLong { .. } => Some(Notice::warning(names::event::TOO_SLOW, self.to_string())),
             Self::SetMetadata { source } => match &**source {
                 kube::Error::Api(status) if is_refusal(status) => {
                     let note = format!("{self}: {}", status.message);
@@ -129,6 +130,12 @@ mod tests {
     fn is_told(error: kube::Error) -> bool {
         let source = Box::new(error);
         ReconcileError::SetMetadata { source }.notice().is_some()
+    }
+
+    #[test]
+    fn a_pass_that_takes_too_long_is_told() {
+        let after = std::time::Duration::from_mins(2);
+        assert!(ReconcileError::TooLong { after }.notice().is_some());
     }
 
     #[test]

@@ -77,8 +77,11 @@ pub struct Events {
 
 type Told = (ObjectReference, Notice);
 
-/// Sends the notices of one lane.
+/// Sends the notices of one lane. What is left when it is dropped is counted.
 struct Sending {
+    queue: mpsc::Receiver<Told>,
+    /// Whether a notice is on its way.
+    is_sending: bool,
     client: Client,
     reporter: Reporter,
     /// Counts warnings that are repeated; all lanes share it.
@@ -104,15 +107,17 @@ impl Events {
         let repeated = Recorder::new(client.clone(), reporter.clone());
         let (lanes, work): (Vec<_>, Vec<_>) = (0..LANES)
             .map(|_| {
-                let (sender, receiver) = mpsc::channel(QUEUE);
+                let (sender, queue) = mpsc::channel(QUEUE);
                 let sending = Sending {
+                    queue,
+                    is_sending: false,
                     client: client.clone(),
                     reporter: reporter.clone(),
                     repeated: repeated.clone(),
                     action,
                     metrics: metrics.clone(),
                 };
-                (sender, sending.run(receiver))
+                (sender, sending.run())
             })
             .unzip();
         (Self { lanes, metrics }, future::join_all(work).map(drop))
@@ -134,8 +139,9 @@ impl Events {
 }
 
 impl Sending {
-    async fn run(self, mut receiver: mpsc::Receiver<Told>) {
-        while let Some((about, notice)) = receiver.recv().await {
+    async fn run(mut self) {
+        while let Some((about, notice)) = self.queue.recv().await {
+            self.is_sending = true;
             // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
             // so one that lasts would hold a copy of every session that comes and goes.
             let recorder = match notice.severity {
@@ -143,7 +149,21 @@ impl Sending {
                 Severity::Warning => self.repeated.clone(),
             };
             let outcome = publish(&recorder, &about, event(notice, self.action)).await;
+            self.is_sending = false;
             self.metrics.count(outcome);
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.queue.close();
+        let mut left = usize::from(self.is_sending);
+        while self.queue.try_recv().is_ok() {
+            left += 1;
+        }
+        for _ in 0..left {
+            self.metrics.count(EventOutcome::Dropped);
         }
     }
 }

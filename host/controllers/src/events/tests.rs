@@ -140,3 +140,18 @@ async fn what_does_not_fit_is_dropped_and_counted() {
     }
     assert_eq!(count(&registry, "dropped"), "3");
 }
+
+/// Whoever loses the Lease drops its work, and what that wanted to tell.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_when_the_work_ends_is_dropped_and_counted() {
+    let (client, _) = client();
+    let (metrics, registry) = metrics();
+    let (events, sending) = Events::new(&client, None, "Test", metrics.events.clone());
+    for _ in 0..3 {
+        events.tell(about("stuck"), Notice::normal("Told", ""));
+    }
+    work(sending).await;
+    assert_eq!(count(&registry, "sent"), "0");
+    // One of them was on its way.
+    assert_eq!(count(&registry, "dropped"), "3");
+}
