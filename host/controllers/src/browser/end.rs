@@ -17,6 +17,14 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
     if world.phase() != Some(Phase::Failed) {
         return Plan::act(Action::Delete);
     }
+    let ended = world
+        .status()
+        .map_or(now, |status| ended_at(world, status, now));
+    let visible_until = later(ended, timeouts.failed_retention);
+    // Its own deletion goes on with a pod that nobody lets us delete, and gives it up in the end.
+    if now >= visible_until.max(later(ended, timeouts.pod_deletion)) {
+        return Plan::act(Action::Delete);
+    }
     let forced = world
         .own_pod()
         .and_then(|pod| terminates_until(pod, timeouts));
@@ -27,9 +35,6 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
     if let Some(deletion) = delete_pod(world, how) {
         return Plan::act(deletion);
     }
-    let visible_until = world.status().map_or(now, |status| {
-        later(ended_at(world, status, now), timeouts.failed_retention)
-    });
     if now < visible_until {
         let stuck_until = forced.filter(|forced| now < *forced);
         let next = stuck_until.map_or(visible_until, |stuck| stuck.min(visible_until));

@@ -13,6 +13,9 @@ use crate::pod::SeenPod;
 use crate::render::{ConfigRef, ResolveError, render_pod, resolve};
 use crate::run::Timeouts;
 
+/// How long a Browser without a pod is tried at least from when it is first seen.
+const FIRST_SIGHT: Duration = Duration::from_secs(30);
+
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
@@ -75,7 +78,7 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
 
 fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let created = world.created_at(now);
-    let until = later(created, timeouts.pod_creation);
+    let until = last_try(world, timeouts, now);
     if let Some(sentence) = &world.learned.metadata_refused
         && !world.has_finalizer()
     {
@@ -104,6 +107,15 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
         Ok(pod) => Verdict::Create(Box::new(pod)),
         Err(error) => failed(error.reason(), error.to_string(), error.reason()),
     }
+}
+
+/// Until when a pod that cannot be created is tried: until its time is over, and for a moment from the first sight, since a Browser
+/// may be old when this process starts, and the first refusal a passing one.
+fn last_try(world: &World, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
+    let until = later(world.created_at(now), timeouts.pod_creation);
+    let grace = FIRST_SIGHT.min(timeouts.pod_creation);
+    let seen = world.first_seen.map(|seen| later(seen, grace));
+    seen.map_or(until, |seen| until.max(seen))
 }
 
 /// Files are often applied together, so a young Browser waits for its configuration.

@@ -96,6 +96,8 @@ impl Memory {
         let entry = entries
             .entry(uid(browser).to_owned())
             .or_insert_with(Entry::new);
+        // It is still there, and its first sight is remembered for as long as it waits.
+        entry.at = Instant::now();
         *entry.first_seen.get_or_insert(now)
     }
 

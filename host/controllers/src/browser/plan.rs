@@ -1,6 +1,7 @@
 //! What to do next about a Browser.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -9,13 +10,17 @@ use serde::Serialize;
 
 use super::end::{plan_deleted, plan_ended};
 use super::failure;
-use super::judge::{Obstacle, Outcome, Verdict, judge};
+use super::judge::{Obstacle, Outcome, Verdict, judge, later};
 use super::status::status;
 use super::world::World;
 use crate::act::{Action, MetadataPatch};
 use crate::events::Notice;
 use crate::render::browser_labels;
 use crate::run::Timeouts;
+
+/// How long a pod has to be ready for a warning when it no longer is: one whose probe flaps would warn at each turn. Its conditions
+/// show each.
+const SETTLED: Duration = Duration::from_secs(30);
 
 /// At most one action, since what it teaches may change what comes next.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,7 +100,7 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
     }
     let wanted = status(world, &verdict, now);
     if Some(&wanted) != world.status() {
-        let notice = notice(world, &verdict, &wanted);
+        let notice = notice(world, &verdict, &wanted, now);
         let write = Plan::act(Action::WriteStatus(Box::new(wanted))).telling(notice);
         return match verdict {
             // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
@@ -128,9 +133,14 @@ pub(crate) fn missing_metadata(world: &World) -> Option<MetadataPatch> {
 }
 
 /// What a change of the status means to people; the same status again means nothing.
-fn notice(world: &World, verdict: &Verdict, wanted: &BrowserStatus) -> Option<Notice> {
+fn notice(
+    world: &World,
+    verdict: &Verdict,
+    wanted: &BrowserStatus,
+    now: Timestamp,
+) -> Option<Notice> {
     match verdict {
-        Verdict::Starts { .. } | Verdict::Runs => disturbance(world, wanted),
+        Verdict::Starts { .. } | Verdict::Runs => disturbance(world, wanted, now),
         Verdict::Ended(end) => Some(match end.outcome {
             Outcome::Succeeded => Notice::normal(end.event, &end.cause.message),
             Outcome::Failed => Notice::warning(end.event, &end.cause.message),
@@ -152,7 +162,7 @@ fn notice(world: &World, verdict: &Verdict, wanted: &BrowserStatus) -> Option<No
 }
 
 /// What has befallen a pod that neither failed nor goes, if the status did not say so before.
-fn disturbance(world: &World, wanted: &BrowserStatus) -> Option<Notice> {
+fn disturbance(world: &World, wanted: &BrowserStatus, now: Timestamp) -> Option<Notice> {
     let target = condition(Some(wanted), names::condition::DISRUPTION_TARGET);
     let before = condition(world.status(), names::condition::DISRUPTION_TARGET);
     if target.is_some_and(is_true) && !before.is_some_and(is_true) {
@@ -160,15 +170,15 @@ fn disturbance(world: &World, wanted: &BrowserStatus) -> Option<Notice> {
         return Some(Notice::warning(names::event::POD_DISRUPTED, cause.message));
     }
     let ready = condition(Some(wanted), names::condition::READY)?;
-    let was_ready = condition(world.status(), names::condition::READY).is_some_and(is_true);
-    if is_true(ready) || !was_ready {
+    let before = condition(world.status(), names::condition::READY).filter(|one| is_true(one))?;
+    if is_true(ready) {
         return None;
     }
-    let reason = match ready.reason.as_str() {
-        names::reason::NODE_LOST => names::reason::NODE_LOST,
-        _ => names::event::POD_NOT_READY,
-    };
-    Some(Notice::warning(reason, &ready.message))
+    if ready.reason == names::reason::NODE_LOST {
+        return Some(Notice::warning(names::reason::NODE_LOST, &ready.message));
+    }
+    let settled = later(before.last_transition_time.0, SETTLED);
+    (now >= settled).then(|| Notice::warning(names::event::POD_NOT_READY, &ready.message))
 }
 
 fn condition<'a>(status: Option<&'a BrowserStatus>, type_: &str) -> Option<&'a Condition> {

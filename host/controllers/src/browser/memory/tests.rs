@@ -121,3 +121,16 @@ fn what_drove_a_pod_out_is_known_when_it_is_gone() {
     assert_eq!(cause.reason, "DeletionByPodGC");
     assert_eq!(memory.disruption(&browser("b", "10")), None);
 }
+
+/// A grace may be longer than anything is remembered; forgotten, it would start over for ever.
+#[tokio::test(start_paused = true)]
+async fn a_browser_that_waits_for_hours_is_first_seen_once() {
+    let memory = Memory::default();
+    let (seen, now) = (browser("a", "10"), Timestamp::UNIX_EPOCH);
+    memory.first_seen(&seen, now);
+    for _ in 0..20 {
+        assert_eq!(memory.first_seen(&seen, Timestamp::MAX), now);
+        tokio::time::advance(Duration::from_mins(10)).await;
+        memory.forget(&browser("b", "1"));
+    }
+}

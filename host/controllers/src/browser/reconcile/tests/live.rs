@@ -321,9 +321,12 @@ async fn a_refused_finalizer_is_said_and_no_pod_is_created_without_it() {
 #[tokio::test]
 async fn a_finalizer_that_stays_refused_fails_the_browser() {
     let (state, client, _) = denying(unmarked(3600));
-    pass(&controller_of(None), &client, &unmarked(3600))
-        .await
-        .unwrap();
+    let controller = controller_of(None);
+    let seen = typed(unmarked(3600));
+    controller
+        .memory
+        .first_seen(&seen.metadata, Timestamp::UNIX_EPOCH);
+    pass(&controller, &client, &unmarked(3600)).await.unwrap();
     let status = state.lock().unwrap()["status"].clone();
     assert_eq!(status["phase"], "Failed");
     assert_eq!(status["reason"], "MetadataRefused");
