@@ -93,23 +93,22 @@ pub(crate) async fn nothing_is_left(stage: &Stage, begun: Instant, there: usize)
         let browsers = stage.scene.browsers().list_metadata(&all).await;
         let pods = stage.scene.pods().list_metadata(&all).await;
         let left = match (browsers, pods) {
-            (Ok(browsers), Ok(pods)) => (browsers.items.len(), pods.items.len()),
-            _ => (1, 1),
+            (Ok(browsers), Ok(pods)) if browsers.items.is_empty() && pods.items.is_empty() => {
+                eprintln!(
+                    "soak: {there} Browsers deleted, and nothing is left after {:.1} s",
+                    begun.elapsed().as_secs_f64()
+                );
+                return;
+            }
+            (Ok(browsers), Ok(pods)) => format!(
+                "{} Browsers, {} pods",
+                browsers.items.len(),
+                pods.items.len()
+            ),
+            (Err(error), _) | (_, Err(error)) => format!("could not list what is left: {error}"),
         };
-        if left == (0, 0) {
-            eprintln!(
-                "soak: {there} Browsers deleted, and nothing is left after {:.1} s",
-                begun.elapsed().as_secs_f64()
-            );
-            return;
-        }
         if begun.elapsed() > SETTLE {
-            let finding = format!(
-                "left over after {} s: {} Browsers, {} pods",
-                SETTLE.as_secs(),
-                left.0,
-                left.1
-            );
+            let finding = format!("left over after {} s: {left}", SETTLE.as_secs());
             stage.findings.add(finding);
             return;
         }
@@ -121,6 +120,9 @@ pub(crate) async fn nothing_is_left(stage: &Stage, begun: Instant, there: usize)
 pub(crate) fn judge(stage: &Stage) {
     memory(stage);
     match pods_made(stage) {
+        Ok(made) if made.is_empty() => stage
+            .findings
+            .add("no pod was made, so nothing was shown".to_owned()),
         Ok(made) => made_once_by_who_was_ready(stage, &made),
         Err(error) => stage.findings.add(format!("the audit log: {error}")),
     }
@@ -153,23 +155,31 @@ struct Made {
 
 fn pods_made(stage: &Stage) -> std::io::Result<Vec<Made>> {
     let log = File::open(stage.scene.cluster.plane.audit_log())?;
-    let lines = BufReader::new(log).lines().map_while(Result::ok);
-    let made = lines
-        .filter(|line| line.contains("\"create\""))
-        .filter_map(|line| {
-            // The last line may be half written.
-            let entry: Value = serde_json::from_str(&line).ok()?;
-            let is_made = entry["verb"] == "create"
-                && entry["objectRef"]["resource"] == "pods"
-                && entry["objectRef"].get("subresource").is_none()
-                && entry["responseStatus"]["code"] == 201;
-            is_made.then_some(Made {
-                name: entry["objectRef"]["name"].as_str()?.to_owned(),
-                user: entry["user"]["username"].as_str()?.to_owned(),
-                at: entry["requestReceivedTimestamp"].as_str()?.parse().ok()?,
-            })
-        });
-    Ok(made.collect())
+    let mut made = Vec::new();
+    for line in BufReader::new(log).lines() {
+        let line = line?;
+        if line.contains("\"create\"") {
+            made.extend(pod_made(&line));
+        }
+    }
+    Ok(made)
+}
+
+/// The pod that an entry of the audit log is about, if one was made. The last line may be half written.
+fn pod_made(line: &str) -> Option<Made> {
+    let entry: Value = serde_json::from_str(line).ok()?;
+    let is_made = entry["verb"] == "create"
+        && entry["objectRef"]["resource"] == "pods"
+        && entry["objectRef"].get("subresource").is_none()
+        && entry["responseStatus"]["code"] == 201;
+    if !is_made {
+        return None;
+    }
+    Some(Made {
+        name: entry["objectRef"]["name"].as_str()?.to_owned(),
+        user: entry["user"]["username"].as_str()?.to_owned(),
+        at: entry["requestReceivedTimestamp"].as_str()?.parse().ok()?,
+    })
 }
 
 fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {

@@ -89,7 +89,8 @@ pub struct BrowserStatus {
     #[schemars(transform = schema::atomic_list)]
     pub container_statuses: Option<Vec<ContainerStatus>>,
 
-    /// How far the session is, one aspect each: ConfigResolved, PodCreated and Ready.
+    /// How far the session is, one aspect each: ConfigResolved, PodCreated, Ready and, while something drives the pod out,
+    /// DisruptionTarget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::conditions)]
     pub conditions: Option<Vec<Condition>>,

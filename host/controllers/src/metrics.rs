@@ -95,7 +95,7 @@ impl ControllerMetrics {
         );
         registry.register(
             "watch_errors",
-            "Watches that broke and were begun anew",
+            "Watches that broke and were restarted",
             metrics.watch_errors.clone(),
         );
         registry.register(

@@ -35,13 +35,13 @@ const LAST_EVENTS: Duration = Duration::from_secs(3);
 pub struct Timeouts {
     /// From the creation of a Browser until it has a pod, and from then until the pod runs; 5 minutes each by default.
     pub pod_creation: Duration,
-    /// From the deletion of a Browser until its pod is given up; 5 minutes by default.
+    /// How long to wait for a pod to terminate; 5 minutes by default.
     pub pod_deletion: Duration,
     /// How long a failed Browser stays; none by default.
     pub failed_retention: Duration,
-    /// How long a Browser waits for its BrowserConfig; 5 seconds by default.
+    /// How long a Browser waits for its BrowserConfig from when it is first seen; 5 seconds by default.
     pub config_grace: Duration,
-    /// How often an object is looked at though nothing changed; 10 minutes by default.
+    /// Resync interval; 10 minutes by default.
     pub resync: Duration,
 }
 

@@ -16,10 +16,10 @@ use super::{duration, namespace};
 ///
 /// The cluster is the one that KUBECONFIG names, or the one that this runs in.
 /// Before it starts, the operator looks whether its CustomResourceDefinitions are served and whether it has every right that it
-/// needs; what is missing is logged by name and shown by /readyz, and it starts once that is mended.
+/// needs; what is missing is logged by name and shown by /readyz, and it starts once that is fixed.
 ///
 /// Several replicas elect a leader; the others stand by.
-/// SIGTERM ends it in peace: what is being done is finished. A second signal ends it at once.
+/// SIGTERM stops it gracefully: passes that run are finished. A second signal ends it at once.
 ///
 /// Every option can be given as an environment variable; an option on the command line wins.
 #[derive(Args, Clone, Debug)]
@@ -97,7 +97,7 @@ pub(crate) struct RunArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct ElectionArguments {
-    /// Work without asking; for a single replica that is never started before the last one has ended.
+    /// Disable leader election; only for one replica with strategy Recreate.
     #[arg(long, env = "PODLOOM_NO_LEADER_ELECTION", value_parser = FalseyValueParser::new())]
     pub(crate) no_leader_election: bool,
 
@@ -140,11 +140,13 @@ pub(crate) struct OwnPodArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Life of a Browser (times as in 90s, 5m, 1h30m)")]
 pub(crate) struct LifeArguments {
-    /// How long a Browser may take to get a pod, and then that pod to run; after that it has failed.
+    /// How long a Browser may take to get a pod, and then again how long that pod may take to run: at most twice this; after that it
+    /// has failed. The original operator counts once, from the Browser's creation.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_creation_timeout: Duration,
 
-    /// From the deletion of a Browser until its pod is given up.
+    /// How long to wait for a pod to terminate. After that it is deleted without its grace period, and a deleted Browser goes even if
+    /// its pod stays.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_DELETION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_deletion_timeout: Duration,
 
@@ -152,11 +154,11 @@ pub(crate) struct LifeArguments {
     #[arg(long, value_name = "TIME", env = "PODLOOM_FAILED_RETENTION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) failed_retention: Duration,
 
-    /// How long a Browser waits for its BrowserConfig.
+    /// How long a Browser waits for its BrowserConfig, from when this operator first sees the Browser; then it has failed.
     #[arg(long, value_name = "TIME", env = "PODLOOM_CONFIG_GRACE", default_value = "5s", value_parser = duration::parse)]
     pub(crate) config_grace: Duration,
 
-    /// How often an object is looked at though nothing changed.
+    /// Resync interval.
     #[arg(long, value_name = "TIME", env = "PODLOOM_RESYNC", default_value = "10m", value_parser = duration::parse_positive)]
     pub(crate) resync: Duration,
 }

@@ -124,7 +124,7 @@ fn leader(role: &Role) -> Result<String, String> {
 
 fn caches(awaited: &[String]) -> Result<String, String> {
     match awaited {
-        [] => Ok("none is awaited".to_owned()),
+        [] => Ok("all caches synced".to_owned()),
         awaited => Err(format!("not filled yet: {}", awaited.join(", "))),
     }
 }

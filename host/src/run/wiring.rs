@@ -71,7 +71,7 @@ pub(super) async fn operator(
     ]);
     ours.register("build", "What runs here", build);
     let leader = Gauge::default();
-    ours.register("leader", "Whether this replica works", leader.clone());
+    ours.register("leader", "1 if this replica is the leader", leader.clone());
     let plugin_metrics = PluginMetrics::register(ours);
     let chain_metrics = ChainMetrics::register(ours, plugin_metrics.clone());
     let controller_metrics = ControllerMetrics::register(ours);

@@ -28,8 +28,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, and the operator on a
-    /// real control plane.
+    /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a real
+    /// control plane, and two minutes of random faults around it.
     Test {
         /// Leave out what needs the control plane.
         #[arg(long)]
@@ -49,7 +49,7 @@ enum Command {
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
         cluster: Option<Vec<String>>,
     },
-    /// Repeat what a test run does a little of until chance has tried nearly everything.
+    /// Run random tests with many more cases, or with --minutes random faults around a running operator.
     Soak(soak::Arguments),
     /// Regenerate committed code: the table of Pod types.
     Codegen,

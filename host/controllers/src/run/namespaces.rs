@@ -45,7 +45,7 @@ pub(super) async fn watch(
             tracing::warn!(
                 kind = "Namespace",
                 error = error as &dyn std::error::Error,
-                "watch broke, beginning anew"
+                "watch broke, restarting"
             );
         },
     );

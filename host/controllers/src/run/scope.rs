@@ -59,7 +59,7 @@ impl Scope {
         self.ctx.metrics.pulses.client(&self.ctx.client, kind)
     }
 
-    /// Tells that a watch broke, here and nowhere else; it is begun anew after a while.
+    /// Logs that a watch broke, here and nowhere else; it restarts after a while.
     fn broke(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
         let metrics = self.ctx.metrics.clone();
         let namespace = self.namespace.clone();
@@ -69,7 +69,7 @@ impl Scope {
                 kind,
                 namespace,
                 error = error as &dyn std::error::Error,
-                "watch broke, beginning anew"
+                "watch broke, restarting"
             );
         }
     }
