@@ -51,6 +51,9 @@ pub(crate) const PATTERN_BYTES: usize = 512;
 pub(crate) const PATTERN_MEMORY: usize = 256 << 10;
 pub(crate) const NEEDED_PATHS: usize = 256;
 pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
+/// Segments of all paths together: each takes some 500 bytes of memory for each plugin of a chain, and the deepest fields of a pod
+/// have eleven.
+pub(crate) const NEEDED_SEGMENTS: usize = 4096;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 
 /// What one call may use.

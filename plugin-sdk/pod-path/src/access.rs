@@ -74,13 +74,14 @@ impl Access {
 pub struct Limits {
     /// Calls of `get`, `view` and `keys`. Default: 100,000.
     pub reads: usize,
-    /// Bytes of what those calls answered. Default: 64 MiB.
+    /// Bytes of what those calls answered, besides 32 for each key and 512 for each segment of the fields of a view, which is what
+    /// the host needs for them. Default: 64 MiB.
     pub read_bytes: usize,
     /// Calls of `set`, `insert` and `remove`, whether or not they change anything. Default: 10,000.
     pub writes: usize,
     /// Bytes of the paths and values in those calls. Default: 4 MiB.
     pub written_bytes: usize,
-    /// Bytes of one path. Default: 1 KiB.
+    /// Bytes of one path. Default: 1 KiB. It never has more than 64 segments.
     pub path_bytes: usize,
     /// Levels of objects and lists from the root of the pod down to the deepest in a written value. Default: 64.
     pub value_depth: usize,

@@ -14,6 +14,8 @@
 //! - `[key=value]`, which names the one element whose field has that value. The key ends at the first `=`, the value at the
 //!   segment's last `]`. The field is a string, or a number or boolean as JSON writes it: `[containerPort=8080]`.
 //!
+//! A path has at most 64 segments, as many as a pod has levels.
+//!
 //! A field that is null counts as absent, as it does for the API server: it cannot be read, there is nothing to remove, and
 //! parents are made in its place.
 //!

@@ -6,7 +6,11 @@ use serde_json::Value;
 
 use crate::error::AccessError;
 
-/// A path whose escapes are known to be sound.
+/// How many segments a path may have: as many as a pod has levels. Each takes hundreds of bytes where it is kept, in a grant or a
+/// view.
+pub(crate) const SEGMENTS: usize = 64;
+
+/// A path whose escapes are known to be sound, and that has few segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
     text: &'p str,
@@ -20,6 +24,12 @@ impl<'p> Path<'p> {
             return Err(AccessError::invalid_path(
                 text,
                 "it must be empty or start with `/`",
+            ));
+        }
+        if is_too_deep(text) {
+            return Err(AccessError::invalid_path(
+                text,
+                format_args!("it has more than {SEGMENTS} segments"),
             ));
         }
         let is_escaped = text.as_bytes().contains(&b'~');
@@ -48,6 +58,11 @@ impl<'p> Path<'p> {
     pub(crate) fn segments(self) -> Segments<'p> {
         segments(self.text)
     }
+}
+
+/// Whether a path has more than [`SEGMENTS`]. Only a text of more bytes than that is looked through.
+pub(crate) fn is_too_deep(text: &str) -> bool {
+    text.len() > SEGMENTS && text.bytes().filter(|&byte| byte == b'/').count() > SEGMENTS
 }
 
 /// The segments of a path that has been parsed before, still escaped.

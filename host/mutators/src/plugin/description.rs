@@ -6,7 +6,9 @@ use podloom_pod_path::Grants;
 use serde::de::IgnoredAny;
 
 use crate::bindings;
-use crate::limits::{NEEDED_PATH_BYTES, NEEDED_PATHS, SCHEMA_BYTES, SUMMARY_BYTES, show_bytes};
+use crate::limits::{
+    NEEDED_PATH_BYTES, NEEDED_PATHS, NEEDED_SEGMENTS, SCHEMA_BYTES, SUMMARY_BYTES, show_bytes,
+};
 use crate::manifest::is_dns_label;
 use crate::text::{is_plain, one_line};
 
@@ -56,6 +58,9 @@ pub enum DescriptionError {
         show_bytes(NEEDED_PATH_BYTES)
     )]
     Paths,
+    /// Paths that are too deep to be kept for each plugin of a chain.
+    #[error("the paths that it needs have more than {NEEDED_SEGMENTS} segments together")]
+    Segments,
     /// Whoever reviews the path would see another one.
     #[error("the path {0} has characters that nobody sees")]
     HiddenPath(String),
@@ -86,6 +91,11 @@ impl Description {
             if let Some(path) = paths.iter().find(|path| !is_plain(path)) {
                 return Err(DescriptionError::HiddenPath(one_line(path, 200)));
             }
+        }
+        let paths = said.reads.iter().chain(&said.writes);
+        let segments: usize = paths.map(|path| path.matches('/').count()).sum();
+        if segments > NEEDED_SEGMENTS {
+            return Err(DescriptionError::Segments);
         }
         let needed_reads = Grants::parse(&said.reads)
             .map_err(|error| DescriptionError::Reads(one_line(&error.to_string(), 500)))?;

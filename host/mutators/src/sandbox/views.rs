@@ -10,6 +10,8 @@ use podloom_pod_path::Fields;
 const LISTS: usize = 4;
 /// Longer lists are not kept, so that a plugin cannot fill the host.
 const LIST_BYTES: usize = 16 << 10;
+/// Nor lists of more segments, each of which takes some 500 bytes. The longest of the standard plugins has 240.
+const LIST_SEGMENTS: usize = 512;
 
 /// Filled from the front; what is there stays.
 #[derive(Debug, Default)]
@@ -24,7 +26,7 @@ impl Views {
     /// Keeps a list that was not found. Two calls at the same time may both bring it, which does no harm.
     pub(super) fn keep(&self, fields: Fields) {
         let bytes: usize = fields.names().iter().map(String::len).sum();
-        if bytes <= LIST_BYTES {
+        if bytes <= LIST_BYTES && fields.segments() <= LIST_SEGMENTS {
             // One that finds no place is dropped.
             let _ = self
                 .0

@@ -1,7 +1,7 @@
 //! From the text of a grant to its segments.
 
 use super::{Grant, GrantError, Segment};
-use crate::path::{ListSegment, Path, unescape};
+use crate::path::{ListSegment, Path, SEGMENTS, is_too_deep, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
 
@@ -58,7 +58,9 @@ pub(super) fn write_grant(text: &str) -> Result<Grant, GrantError> {
 }
 
 fn malformed(text: &str) -> String {
-    if text.starts_with('/') {
+    if is_too_deep(text) {
+        format!("it has more than {SEGMENTS} segments")
+    } else if text.starts_with('/') {
         "`~` must be written `~0`, and `/` inside a segment `~1`".to_owned()
     } else {
         "it must start with `/`; only the empty path, which is the whole pod, does not".to_owned()

@@ -55,6 +55,15 @@ fn malformed_paths_are_refused() {
 }
 
 #[test]
+fn grants_have_no_more_segments_than_paths() {
+    check_parses(&format!("/spec{}", "/a".repeat(63)));
+    check_refused(
+        &format!("/spec{}", "/a".repeat(64)),
+        "it has more than 64 segments",
+    );
+}
+
+#[test]
 fn positions_are_refused_with_the_key_to_use() {
     check_refused(
         "/spec/containers/0",

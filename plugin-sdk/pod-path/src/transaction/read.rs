@@ -11,6 +11,9 @@ use crate::json::json;
 use crate::path::ListSegment;
 use crate::walk::{Hidden, Step, Walk};
 
+/// Bytes of memory that a key takes at most besides its text.
+const KEY: usize = 32;
+
 /// What a run has read so far. Reading changes nothing else, so that it needs no more than a shared reference.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
@@ -74,7 +77,7 @@ impl Transaction {
                 Err(AccessError::invalid_path(path, reason).into())
             }
         };
-        self.read(keys, |keys| keys.iter().map(String::len).sum())
+        self.read(keys, |keys| keys.iter().map(|key| key.len() + KEY).sum())
     }
 
     /// How many calls have read, whatever came of them.
@@ -113,20 +116,23 @@ impl Transaction {
         }
         let answer = answer();
         match &answer {
-            Ok(answer) => {
-                reads
-                    .bytes
-                    .set(reads.bytes.get().saturating_add(bytes(answer)));
-                if reads.bytes.get() > limits.read_bytes {
-                    return Err(LimitExceeded::ReadBytes(limits.read_bytes).into());
-                }
-            }
+            Ok(answer) => self.count_read(bytes(answer))?,
             Err(EditError::Access(AccessError::Forbidden(_))) => {
                 reads.refused.set(reads.refused.get() + 1);
             }
             Err(_) => {}
         }
         answer
+    }
+
+    /// Counts what a call takes of the host.
+    pub(super) fn count_read(&self, bytes: usize) -> Result<(), LimitExceeded> {
+        let (limit, read) = (self.access.limits.read_bytes, &self.reads.bytes);
+        read.set(read.get().saturating_add(bytes));
+        if read.get() > limit {
+            return Err(LimitExceeded::ReadBytes(limit));
+        }
+        Ok(())
     }
 
     fn find(&self, text: &str) -> Result<Option<&Value>, EditError> {

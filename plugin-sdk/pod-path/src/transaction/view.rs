@@ -13,6 +13,8 @@ use crate::path::{Path, Segments, push_escaped, unescape};
 
 /// How many fields one view may name.
 const FIELDS: usize = 256;
+/// Bytes of memory that a segment of a field takes at most while its view is read, besides its text.
+const SEGMENT: usize = 512;
 /// Room for what most views show.
 const TEXT: usize = 2048;
 
@@ -22,6 +24,7 @@ const TEXT: usize = 2048;
 #[derive(Debug)]
 pub struct Fields {
     names: Vec<String>,
+    segments: usize,
     selection: Selection,
     /// What the plugin they were read for may do.
     access: Arc<Access>,
@@ -34,6 +37,12 @@ impl Fields {
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// How many segments they have together.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.segments
     }
 }
 
@@ -140,12 +149,16 @@ impl Transaction {
             return Err(LimitExceeded::PathBytes(limit).into());
         }
         let mut selection = Selection::default();
+        let mut segments = 0;
         for field in fields {
-            selection.add(Path::parse(field.as_ref())?.segments());
+            let field = Path::parse(field.as_ref())?;
+            segments += field.segments().count();
+            selection.add(field.segments());
         }
         let names = fields.iter().map(|field| field.as_ref().to_owned());
         Ok(Fields {
             names: names.collect(),
+            segments,
             selection,
             access: Arc::clone(&self.access),
             granted: OnceLock::new(),
@@ -170,7 +183,11 @@ impl Transaction {
     /// ```
     pub fn view_of(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {
         self.read(
-            || self.show(path, fields),
+            || {
+                // The same for a list that was kept, so that no limit depends on what ran before.
+                self.count_read(fields.segments.saturating_mul(SEGMENT))?;
+                self.show(path, fields)
+            },
             |text| text.as_ref().map_or(0, String::len),
         )
     }

@@ -1,4 +1,27 @@
-use super::is_version;
+use super::{Description, DescriptionError, is_version};
+use crate::bindings;
+
+#[track_caller]
+fn check_needs(reads: &[&str], writes: &[&str], expected: Option<DescriptionError>) {
+    let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
+    let said = bindings::Description {
+        name: "fixture".to_owned(),
+        version: "1.0.0".to_owned(),
+        summary: String::new(),
+        config_schema: String::new(),
+        reads: owned(reads),
+        writes: owned(writes),
+    };
+    assert_eq!(Description::check(said).err(), expected);
+}
+
+#[test]
+fn needed_paths_are_bounded_in_what_they_take_together() {
+    let deep = format!("/spec{}", "/a".repeat(31));
+    let (fits, too_many) = (vec![deep.as_str(); 64], vec![deep.as_str(); 65]);
+    check_needs(&fits, &fits, None);
+    check_needs(&fits, &too_many, Some(DescriptionError::Segments));
+}
 
 #[test]
 fn versions_have_three_numbers() {

@@ -1,7 +1,7 @@
 use podloom_pod_path::{Access, Fields, Transaction};
 use serde_json::json;
 
-use super::{LIST_BYTES, LISTS, Views};
+use super::{LIST_BYTES, LIST_SEGMENTS, LISTS, Views};
 
 fn fields(names: &[&str]) -> Fields {
     let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
@@ -31,8 +31,10 @@ fn a_list_is_found_by_all_its_names_in_their_order() {
 #[test]
 fn what_is_kept_is_bounded() {
     let views = Views::default();
-    let long = "/x".repeat(512);
+    let long = format!("/{}", "x".repeat(1000));
     views.keep(fields(&vec![long.as_str(); LIST_BYTES / long.len() + 1]));
+    let deep = "/x".repeat(64);
+    views.keep(fields(&vec![deep.as_str(); LIST_SEGMENTS / 64 + 1]));
     assert_eq!(views.0.iter().flat_map(|slot| slot.get()).count(), 0);
     let names: Vec<String> = (0..=LISTS).map(|name| format!("/{name}")).collect();
     for name in &names {

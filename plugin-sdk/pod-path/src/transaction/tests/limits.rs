@@ -75,6 +75,26 @@ fn paths_are_no_longer_than_the_limit() {
 }
 
 #[test]
+fn a_path_has_no_more_segments_than_a_pod_has_levels() {
+    let (fits, too_deep) = (format!("/spec{}", "/a".repeat(63)), "/a".repeat(65));
+    let mut transaction = begin(Access::unrestricted());
+    let reason = format!("path {too_deep:?} is invalid: it has more than 64 segments");
+    assert_eq!(kind(&transaction.get(&fits)), "fine");
+    assert_eq!(kind(&transaction.view("", &[&fits])), "fine");
+    let outcomes = [
+        transaction.get(&too_deep).map(drop),
+        transaction.keys(&too_deep).map(drop),
+        transaction.view("", &[&too_deep]).map(drop),
+        make(&mut transaction, Set(&too_deep, "0")).map(drop),
+        make(&mut transaction, Remove(&too_deep)).map(drop),
+    ];
+    for outcome in outcomes {
+        assert_eq!(kind(&outcome), "invalid path");
+        assert_eq!(outcome.unwrap_err().to_string(), reason);
+    }
+}
+
+#[test]
 fn depth_counts_from_the_root() {
     let limits = Limits {
         value_depth: 5,
@@ -166,6 +186,30 @@ fn read_bytes_are_those_of_the_answers() {
         transaction.keys("/metadata/labels"),
         Err(EditError::Limit(LimitExceeded::ReadBytes(20)))
     );
+}
+
+/// The names of keys and the fields of a view take more of the host than the text that they make.
+#[test]
+fn keys_and_fields_are_read_bytes_too() {
+    let check = |calls: usize, read: &dyn Fn(&Transaction) -> Result<(), EditError>| {
+        let transaction = limited(Limits {
+            read_bytes: 10_000,
+            ..Limits::default()
+        });
+        for _ in 0..calls {
+            assert_eq!(read(&transaction), Ok(()));
+        }
+        let limit = LimitExceeded::ReadBytes(10_000);
+        assert_eq!(read(&transaction), Err(EditError::Limit(limit)));
+    };
+    // Three keys of 38 bytes together.
+    check(74, &|pod| pod.keys("/metadata/labels").map(drop));
+    // 18 segments, and nothing there.
+    let fields = ["/a".repeat(9), "/b".repeat(9)];
+    check(1, &|pod| pod.view("", &fields).map(drop));
+    // A list that was kept from an earlier call costs the same.
+    let kept = limited(Limits::default()).fields("", &fields).unwrap();
+    check(1, &|pod| pod.view_of("", &kept).map(drop));
 }
 
 /// Five writes of a megabyte, each worth a hundred megabytes once parsed.
