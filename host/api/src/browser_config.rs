@@ -62,23 +62,32 @@ pub struct BrowserConfigSpec {
     #[schemars(transform = schema::browsers)]
     pub browsers: BTreeMap<String, Versions>,
 
-    /// Limit what a Browser may ask for in its annotation selenosis.io/options. Without this field it may ask for everything.
+    /// Limit what a Browser may ask for: in its annotation selenosis.io/options, and by its own labels and annotations, which its
+    /// pod gets too. Without this field it may ask for everything.
     /// What is listed nowhere is then refused: the Browser fails with the reason InvalidSelenosisOptions, and the message names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_options: Option<SessionOptions>,
 }
 
-/// What a Browser may ask for in its annotation `selenosis.io/options`; what is listed nowhere is refused.
+/// What a Browser may ask for in its annotation `selenosis.io/options`, and which labels and annotations it may have itself, since
+/// its pod gets them; what is listed nowhere is refused.
 ///
 /// In a pattern, `*` stands for any characters.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionOptions {
-    /// Allow labels of the pod, by patterns of their keys such as team or example.com/*. Defaults to none.
+    /// Allow labels in the options and on the Browser, by patterns of their keys such as team or example.com/*. Defaults to none.
+    /// The three labels that name the Browser, selenosis.io/browser and so on, need not be listed.
     /// Plugins, network policies and services choose pods by their labels, so allow no label that they look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::patterns)]
     pub labels: Option<Vec<String>>,
+
+    /// Allow annotations on the Browser, by patterns of their keys such as example.com/*. Defaults to none.
+    /// The options themselves and what kubectl apply leaves go to no pod and need not be listed; list what other tools add.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::patterns)]
+    pub annotations: Option<Vec<String>>,
 
     /// Allow environment variables by container, by patterns of their names such as LANG or APP_*. Defaults to none.
     /// Some variables choose what a container runs, LD_PRELOAD for one, so allow no pattern that matches those.

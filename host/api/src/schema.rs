@@ -81,8 +81,14 @@ pub(crate) fn patterns(schema: &mut Schema) {
     }
 }
 
-/// Asks for such a list for each container.
+/// Asks for such a list for each container, whose names are as long here as where the containers are defined.
 pub(crate) fn patterns_by_container(schema: &mut Schema) {
+    let rule = format!("self.all(c, size(c) <= {NAME_MAX})");
+    let message = format!("names of containers have at most {NAME_MAX} characters");
+    schema.insert(
+        "x-kubernetes-validations".to_owned(),
+        json!([{ "rule": rule, "message": message }]),
+    );
     let lists = schema.get_mut("additionalProperties");
     if let Some(lists) = lists.and_then(|lists| <&mut Schema>::try_from(lists).ok()) {
         patterns(lists);

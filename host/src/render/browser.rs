@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use podloom_controllers::render::{
-    ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
+    ConfigRef, Missing, OptionsError, RenderError, ResolveError, accept, browser_labels,
+    render_pod, resolve,
 };
 use podloom_mutators::Request;
 use serde::de::DeserializeOwned;
@@ -162,6 +163,9 @@ fn unresolved(
 
 fn unrendered(document: &Document, error: &RenderError) -> Refusal {
     let path = match error {
+        RenderError::Options(OptionsError::NotCopied { field, .. }) => {
+            vec![Step::from("metadata"), (*field).into()]
+        }
         RenderError::Options(_) => vec![
             Step::from("metadata"),
             "annotations".into(),

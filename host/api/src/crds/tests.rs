@@ -273,6 +273,11 @@ fn rules_of_the_fields_are_in_the_schema() {
         "rule",
         "self.all(b, size(b) <= 253 && self[b].all(v, size(v) <= 253))",
     );
+    check_rule(
+        &format!("{SPEC}/properties/sessionOptions/properties/env/x-kubernetes-validations/0"),
+        "rule",
+        "self.all(c, size(c) <= 253)",
+    );
     check_rule(CONDITIONS, "x-kubernetes-list-type", "map");
     check_rule(
         CONDITIONS,

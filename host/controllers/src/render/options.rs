@@ -65,7 +65,36 @@ pub enum OptionsError {
         /// What may be asked for there.
         allowed: String,
     },
+    /// The Browser has a label or an annotation that goes to its pod, and the BrowserConfig does not allow it.
+    #[error(
+        "metadata.{field} of the Browser has {key}, but sessionOptions of BrowserConfig {config} allow {allowed} there"
+    )]
+    NotCopied {
+        /// `labels` or `annotations`.
+        field: &'static str,
+        /// The label or the annotation.
+        key: String,
+        /// The name of the BrowserConfig.
+        config: String,
+        /// What may be there.
+        allowed: String,
+    },
 }
+
+/// Annotations that are about the Browser alone, or that only the host may write once the chain has run.
+pub(super) const NEVER_COPIED: [&str; 4] = [
+    names::annotation::OPTIONS,
+    names::annotation::LAST_APPLIED,
+    names::annotation::MUTATIONS,
+    names::annotation::CHAIN,
+];
+
+/// The operator sets these three itself, on the Browser and on its pod, whatever anybody writes there.
+const OWN_LABELS: [&str; 3] = [
+    names::label::BROWSER,
+    names::label::BROWSER_NAME,
+    names::label::BROWSER_VERSION,
+];
 
 /// A session's options.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -119,7 +148,7 @@ impl Options {
         };
         let config = resolved.config;
         let labels = allowed.labels.as_deref().unwrap_or_default();
-        check_keys("labels", &self.labels, labels, config)?;
+        check_keys("labels", self.labels.keys(), labels, config)?;
         let settings = &resolved.effective.settings;
         let containers = settings.init_containers.iter().chain(&settings.sidecars);
         let others = containers.flatten().map(|container| &*container.name);
@@ -127,7 +156,7 @@ impl Options {
             if let Some(env) = self.env.get(container) {
                 let path = format!("containers.{container}.env");
                 let names = allowed.env.as_ref().and_then(|env| env.get(container));
-                check_keys(&path, env, names.map_or(&[], Vec::as_slice), config)?;
+                check_keys(&path, env.keys(), names.map_or(&[], Vec::as_slice), config)?;
             }
         }
         Ok(())
@@ -153,27 +182,71 @@ impl Options {
     }
 }
 
-fn check_keys(
+/// Returns an error for the first label or annotation of a Browser that its pod would get and that is not allowed.
+///
+/// Without this, whoever may set no label by the options would set it on the Browser.
+pub(super) fn check_copied(
+    metadata: &ObjectMeta,
+    resolved: &Resolved<'_>,
+) -> Result<(), OptionsError> {
+    let Some(allowed) = resolved.session_options else {
+        return Ok(());
+    };
+    let fields = [
+        ("labels", &metadata.labels, &allowed.labels, &OWN_LABELS[..]),
+        (
+            "annotations",
+            &metadata.annotations,
+            &allowed.annotations,
+            &NEVER_COPIED[..],
+        ),
+    ];
+    for (field, has, patterns, excepted) in fields {
+        let keys = has.iter().flat_map(BTreeMap::keys);
+        let keys = keys.filter(|key| !excepted.contains(&key.as_str()));
+        let patterns = patterns.as_deref().unwrap_or_default();
+        if let Some(key) = not_allowed(keys, patterns) {
+            return Err(OptionsError::NotCopied {
+                field,
+                key: similar::short(key).into_owned(),
+                config: resolved.config.to_owned(),
+                allowed: listed(patterns),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_keys<'a>(
     path: &str,
-    asked: &BTreeMap<String, String>,
+    asked: impl Iterator<Item = &'a String>,
     patterns: &[String],
     config: &str,
 ) -> Result<(), OptionsError> {
-    let refused = asked
-        .keys()
-        .find(|key| !patterns.iter().any(|pattern| matches(pattern, key)));
-    let Some(key) = refused else {
+    let Some(key) = not_allowed(asked, patterns) else {
         return Ok(());
     };
     Err(OptionsError::NotAllowed {
         path: path.to_owned(),
         key: similar::short(key).into_owned(),
         config: config.to_owned(),
-        allowed: match patterns {
-            [] => "nothing".to_owned(),
-            patterns => format!("only {}", similar::list(patterns)),
-        },
+        allowed: listed(patterns),
     })
+}
+
+/// Returns the first key that no pattern matches.
+fn not_allowed<'a>(
+    mut keys: impl Iterator<Item = &'a String>,
+    patterns: &[String],
+) -> Option<&'a String> {
+    keys.find(|key| !patterns.iter().any(|pattern| matches(pattern, key)))
+}
+
+fn listed(patterns: &[String]) -> String {
+    match patterns {
+        [] => "nothing".to_owned(),
+        patterns => format!("only {}", similar::list(patterns)),
+    }
 }
 
 /// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the

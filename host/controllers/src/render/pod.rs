@@ -10,21 +10,13 @@ use podloom_api::{
 };
 
 use super::merge::EffectiveConfig;
-use super::options::{Options, OptionsError};
+use super::options::{NEVER_COPIED, Options, OptionsError, check_copied};
 use super::resolve::Resolved;
-
-/// Annotations that are about the Browser alone, or that only the host may write once the chain has run.
-const NEVER_COPIED: [&str; 4] = [
-    names::annotation::OPTIONS,
-    names::annotation::LAST_APPLIED,
-    names::annotation::MUTATIONS,
-    names::annotation::CHAIN,
-];
 
 /// Why no pod can be made although there is a configuration: the Browser itself asks for something impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The session's options cannot be read, or ask for more than is allowed.
+    /// The session's options cannot be read, or they or the Browser's metadata ask for more than is allowed.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The Browser has no name, as only a file can.
@@ -55,6 +47,7 @@ pub fn render_pod(
     let name = metadata.name.as_deref().ok_or(RenderError::Unnamed)?;
     let options = Options::read(metadata)?;
     options.check(resolved)?;
+    check_copied(metadata, resolved)?;
     let config = &resolved.effective;
     Ok(Pod {
         metadata: ObjectMeta {
