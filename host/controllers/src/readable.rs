@@ -42,11 +42,33 @@ where
                 status,
             }),
             Err(error) => Err(InvalidObject {
-                error: error.to_string(),
+                error: without_value(&error.to_string()),
                 metadata,
             }),
         }))
     }
+}
+
+/// How much of an error is kept, in characters.
+const ERROR_MAX: usize = 256;
+
+/// Leaves out of what serde says the value that it is about: it may be a secret, of many lines, and as long as the object.
+///
+/// The value is quoted, before what was expected: `invalid type: string "hunter2", expected i32`.
+fn without_value(error: &str) -> String {
+    // This one names a field of ours and no value.
+    if error.starts_with("missing field") {
+        return error.to_owned();
+    }
+    let is_known = error.starts_with("invalid ") || error.starts_with("unknown ");
+    let expected = error.rsplit_once(", expected ").filter(|_| is_known);
+    let (found, expected) = expected.unwrap_or((error, ""));
+    let kind = found.split(['"', '`', '\'']).next().unwrap_or_default();
+    let text = match expected {
+        "" => kind.to_owned(),
+        expected => format!("{}, expected {expected}", kind.trim_end()),
+    };
+    text.chars().take(ERROR_MAX).collect()
 }
 
 /// An object of ours as the API server answers a write with it.

@@ -69,3 +69,26 @@ fn managed_fields_of_pods_are_not_even_read() {
     let pod: SeenPod = serde_json::from_value(pod).unwrap();
     assert_eq!(pod.metadata.name.as_deref(), Some("a"));
 }
+
+#[test]
+fn an_error_names_no_value() {
+    let check = |field: &str, value: Value, expected: &str| {
+        let mut object = browser(&chrome());
+        object[field] = value;
+        let watched: Readable<BrowserObject> = serde_json::from_value(object).unwrap();
+        let error = watched.0.unwrap_err().error;
+        assert!(error.starts_with(expected), "{error}");
+        assert!(!error.contains("hunter2") && error.len() <= 256, "{error}");
+    };
+    let is_text = "invalid type: string, expected ";
+    check("spec", json!("hunter2"), is_text);
+    check(
+        "spec",
+        json!("\", expected hunter2\n".repeat(1000)),
+        is_text,
+    );
+    let phase = "unknown variant, expected one of `Pending`, `Running`";
+    check("status", json!({ "phase": "hunter2" }), phase);
+    check("status", json!({ "phase": "`, expected hunter2" }), phase);
+    check("spec", json!({}), "missing field `browserName`");
+}
