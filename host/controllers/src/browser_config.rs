@@ -9,15 +9,14 @@ use kube::core::ApiResource;
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
 
-use self::plan::{World, plan};
+use self::plan::{World, plan, work};
 use crate::act::{Action, Actor, Fact};
 use crate::aside::aside;
 use crate::drive::{Context, Next, Reconcile};
 use crate::error::ReconcileError;
 use crate::readable::Readable;
-use crate::render::merged_size;
 
-/// How many bytes a BrowserConfig may amount to for its plan to be made at once, in a few milliseconds.
+/// How much work a plan may be to be made at once, in a few milliseconds; more would keep probes and the Lease waiting.
 const LIGHT: usize = 128 << 10;
 
 /// What the controller of BrowserConfigs needs besides the context of all.
@@ -45,7 +44,7 @@ impl Reconcile for BrowserConfigController {
                 .is_ok_and(|other| other.metadata.namespace.as_deref() == namespace)
         });
         let now = Timestamp::now();
-        let planned = if merged_size(&config.spec) > LIGHT {
+        let planned = if work(&World { config, all: &all }) > LIGHT {
             let config = config.clone();
             aside(move || {
                 let (config, all) = (&config, &*all);

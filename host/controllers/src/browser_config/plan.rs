@@ -1,11 +1,11 @@
 //! What to do next about a BrowserConfig.
 
 use jiff::Timestamp;
-use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
+use podloom_api::{BrowserConfigObject, BrowserConfigStatus, Versions, names};
 
 use super::Configs;
 use crate::act::{Action, MetadataPatch};
-use crate::render::{Acceptance, ConfigRef, accept_one};
+use crate::render::{Acceptance, ConfigRef, accept_one, merged_size};
 use crate::status::{Fact, Truth, conditions, time};
 
 /// A BrowserConfig among those of its namespace.
@@ -13,6 +13,17 @@ pub(super) struct World<'a> {
     pub(super) config: &'a BrowserConfigObject,
     /// All BrowserConfigs of the namespace, itself among them unless the cache is behind.
     pub(super) all: &'a Configs,
+}
+
+/// Looking at one version of the namespace costs as much as merging so many bytes.
+const LOOK: usize = 32;
+
+/// Returns how much work it is to decide, in bytes that are merged.
+pub(super) fn work(world: &World<'_>) -> usize {
+    let others = world.all.iter().filter_map(|other| other.0.as_ref().ok());
+    let browsers = others.flat_map(|other| other.spec.browsers.values());
+    let versions: usize = browsers.map(Versions::len).sum();
+    merged_size(&world.config.spec).saturating_add(versions.saturating_mul(LOOK))
 }
 
 /// Decides what to write, if anything.

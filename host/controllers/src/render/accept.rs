@@ -5,7 +5,7 @@ use std::fmt;
 
 use podloom_api::{BrowserConfigSpec, NAME_MAX, names};
 
-use super::check::{Twins, problems};
+use super::check::{FOUND_MAX, Twins, problems};
 use super::digest::ConfigHash;
 use super::merge::merge;
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
@@ -48,22 +48,40 @@ const MERGED_MAX: usize = 32 << 20;
 
 /// Says of each BrowserConfig of one namespace whether it serves all that it defines, the oldest first.
 pub fn accept<'a>(configs: &[ConfigRef<'a>]) -> Vec<Acceptance<'a>> {
-    by_age(configs)
+    let configs = by_age(configs);
+    let first = oldest(&configs, |_| true);
+    configs
         .into_iter()
-        .map(|config| accept_one(config, configs))
+        .map(|config| accept_beside(config, &first))
         .collect()
 }
 
 /// Says of a BrowserConfig whether it serves all that it defines, given those of its namespace in any order.
 pub fn accept_one<'a>(config: ConfigRef<'a>, beside: &[ConfigRef<'a>]) -> Acceptance<'a> {
-    let older: Vec<ConfigRef<'a>> = by_age(beside)
-        .into_iter()
-        .filter(|other| other.age() < config.age())
-        .collect();
+    let first = oldest(&by_age(beside), |pair| config.defines(pair));
+    accept_beside(config, &first)
+}
+
+/// Which BrowserConfig is the oldest to define a version.
+type Oldest<'a> = BTreeMap<Pair<'a>, ConfigRef<'a>>;
+
+/// Finds the oldest BrowserConfig of each version that is asked for. Each version of the namespace is looked at once: tenants may
+/// have thousands of BrowserConfigs with thousands of versions.
+fn oldest<'a>(by_age: &[ConfigRef<'a>], is_asked: impl Fn(Pair<'_>) -> bool) -> Oldest<'a> {
+    let mut oldest = Oldest::new();
+    for Entry { config, pair, .. } in by_age.iter().copied().flat_map(entries) {
+        if is_asked(pair) {
+            oldest.entry(pair).or_insert(config);
+        }
+    }
+    oldest
+}
+
+fn accept_beside<'a>(config: ConfigRef<'a>, oldest: &Oldest<'a>) -> Acceptance<'a> {
     let duplicates = entries(config)
         .filter_map(|Entry { pair, .. }| {
-            let first = older.iter().find(|other| other.defines(pair))?;
-            Some(Duplicate {
+            let first = oldest.get(&pair)?;
+            (first.age() < config.age()).then(|| Duplicate {
                 pair,
                 served_by: first.name(),
             })
@@ -122,12 +140,12 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
 fn long_name((what, name): (&str, &String)) -> Option<String> {
     let length = name.chars().count();
     (length > NAME_MAX).then(|| {
-        let name = similar::short(name);
+        let name = similar::shown(name);
         format!("the name of {what} {name} has {length} characters, use at most {NAME_MAX}")
     })
 }
 
-/// Problems in the order in which they were found; one of the template is one problem of many versions.
+/// The first [`FOUND_MAX`] problems in the order in which they were found; one of the template is one problem of many versions.
 #[derive(Default)]
 struct Problems<'a> {
     problems: Vec<Problem<'a>>,
@@ -136,14 +154,16 @@ struct Problems<'a> {
 
 impl<'a> Problems<'a> {
     fn note(&mut self, pair: Pair<'a>, text: String) {
+        let has_room = self.problems.len() < FOUND_MAX;
         let known = self.places.get(&text).copied();
         match known.and_then(|place| self.problems.get_mut(place)) {
             Some(known) => known.pairs.push(pair),
-            None => {
+            None if has_room => {
                 self.places.insert(text.clone(), self.problems.len());
                 let pairs = vec![pair];
                 self.problems.push(Problem { pairs, text });
             }
+            None => {}
         }
     }
 }

@@ -3,13 +3,17 @@
 //! Only what merging can bring about, or what a schema cannot say; the rest the API server checks itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, VolumeMount};
+use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, ResourceRequirements, VolumeMount};
 use podloom_api::{PodSettings, SidecarContainer, VersionConfig, names};
 
 use super::merge::EffectiveConfig;
 use super::resolve::without_case;
-use super::similar;
+use super::similar::{self, shown};
+
+/// How many problems are kept of one version and of one BrowserConfig; a message names a dozen of them.
+pub(super) const FOUND_MAX: usize = 256;
 
 /// Lists everything that is wrong with one version, a sentence each that says what to change.
 pub(super) fn problems(
@@ -17,7 +21,7 @@ pub(super) fn problems(
     version: &VersionConfig,
     effective: &EffectiveConfig,
 ) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found = Found::default();
     for settings in template.into_iter().chain([&version.settings]) {
         repeated_in_one_list(settings, &mut found);
     }
@@ -28,6 +32,7 @@ pub(super) fn problems(
         env: effective.settings.env.as_deref(),
         mounts: effective.settings.volume_mounts.as_deref(),
         ports: None,
+        resources: effective.settings.resources.as_ref(),
     };
     let others = containers(&effective.settings).map(ContainerView::from);
     let volumes = effective.settings.volumes.iter().flatten();
@@ -37,13 +42,25 @@ pub(super) fn problems(
     }
     for sidecar in effective.settings.sidecars.iter().flatten() {
         if sidecar.restart_policy.is_some() {
-            found.push(format!(
+            found.note(format_args!(
                 "sidecar {} has a restartPolicy, move it to initContainers to keep it running or remove the policy",
-                sidecar.name
+                shown(&sidecar.name)
             ));
         }
     }
-    found
+    found.0
+}
+
+/// What was found so far; what comes after the first [`FOUND_MAX`] is not even written down.
+#[derive(Default)]
+struct Found(Vec<String>);
+
+impl Found {
+    fn note(&mut self, problem: fmt::Arguments<'_>) {
+        if self.0.len() < FOUND_MAX {
+            self.0.push(problem.to_string());
+        }
+    }
 }
 
 /// Names of one map by what they are without regard to case.
@@ -74,7 +91,7 @@ impl<'a> Twins<'a> {
 }
 
 /// Entries of one list that share the key by which lists are merged: merging would hide that one of them is lost.
-fn repeated_in_one_list(settings: &PodSettings, found: &mut Vec<String>) {
+fn repeated_in_one_list(settings: &PodSettings, found: &mut Found) {
     let volumes = settings
         .volumes
         .iter()
@@ -97,7 +114,10 @@ fn repeated_in_one_list(settings: &PodSettings, found: &mut Vec<String>) {
         .map(|mount| mount.mount_path.as_str());
     let mut report = |list: &str, repeated: Vec<&str>| {
         for key in repeated {
-            found.push(format!("{list} names {key} twice, rename or remove one"));
+            found.note(format_args!(
+                "{list} names {} twice, rename or remove one",
+                shown(key)
+            ));
         }
     };
     report("volumes", repeated(volumes));
@@ -111,7 +131,7 @@ fn repeated_in_one_list(settings: &PodSettings, found: &mut Vec<String>) {
             .flatten()
             .map(|mount| mount.mount_path.as_str());
         report(
-            &format!("volumeMounts of container {}", container.name),
+            &format!("volumeMounts of container {}", shown(&container.name)),
             repeated(mounts),
         );
     }
@@ -129,48 +149,52 @@ fn repeated<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// All containers of a pod share one set of names.
-fn container_names(effective: &EffectiveConfig, found: &mut Vec<String>) {
+fn container_names(effective: &EffectiveConfig, found: &mut Found) {
     let names: Vec<&str> = containers(&effective.settings)
         .map(|container| container.name.as_str())
         .collect();
     for name in &names {
         if !is_dns_label(name) {
-            found.push(format!(
-                "container name {name:?} is invalid, use at most 63 lower-case letters, digits and dashes, a letter or digit at both ends"
+            found.note(format_args!(
+                "container name {:?} is invalid, use at most 63 lower-case letters, digits and dashes, a letter or digit at both ends",
+                shown(name)
             ));
         }
     }
     if names.contains(&names::container::BROWSER) {
-        found.push("a sidecar or init container is called browser, rename it: the browser container has that name".to_owned());
+        found.note(format_args!(
+            "a sidecar or init container is called browser, rename it: the browser container has that name"
+        ));
     }
     for name in repeated(names.into_iter()) {
         if name != names::container::BROWSER {
-            found.push(format!(
-                "a sidecar and an init container are both called {name}, rename one"
+            found.note(format_args!(
+                "a sidecar and an init container are both called {}, rename one",
+                shown(name)
             ));
         }
     }
 }
 
-fn metadata(settings: &PodSettings, found: &mut Vec<String>) {
-    let keys = |map: &Option<BTreeMap<String, String>>| map.clone().unwrap_or_default();
-    for key in keys(&settings.annotations).keys() {
+fn metadata(settings: &PodSettings, found: &mut Found) {
+    for key in settings.annotations.iter().flat_map(BTreeMap::keys) {
         // The API server takes annotation keys in any case, but checks their form in lower case.
         if !is_qualified_name(&key.to_lowercase()) {
-            found.push(format!("{key:?} is no valid annotation key"));
+            found.note(format_args!("{:?} is no valid annotation key", shown(key)));
         }
     }
     for (field, map) in [
         ("label", &settings.labels),
         ("nodeSelector", &settings.node_selector),
     ] {
-        for (key, value) in keys(map) {
-            if !is_qualified_name(&key) {
-                found.push(format!("{key:?} is no valid {field} key"));
+        for (key, value) in map.iter().flatten() {
+            if !is_qualified_name(key) {
+                found.note(format_args!("{:?} is no valid {field} key", shown(key)));
             }
-            if names::label_value(&value) != value {
-                found.push(format!(
-                    "the value of {field} {key} is invalid, use at most 63 letters, digits, dashes, dots and underscores, a letter or digit at both ends"
+            if names::label_value(value) != *value {
+                found.note(format_args!(
+                    "the value of {field} {} is invalid, use at most 63 letters, digits, dashes, dots and underscores, a letter or digit at both ends",
+                    shown(key)
                 ));
             }
         }
@@ -191,6 +215,7 @@ struct ContainerView<'a> {
     env: Option<&'a [EnvVar]>,
     mounts: Option<&'a [VolumeMount]>,
     ports: Option<&'a [ContainerPort]>,
+    resources: Option<&'a ResourceRequirements>,
 }
 
 impl<'a> From<&'a SidecarContainer> for ContainerView<'a> {
@@ -200,38 +225,56 @@ impl<'a> From<&'a SidecarContainer> for ContainerView<'a> {
             env: container.env.as_deref(),
             mounts: container.volume_mounts.as_deref(),
             ports: container.ports.as_deref(),
+            resources: container.resources.as_ref(),
         }
     }
 }
 
 impl ContainerView<'_> {
-    fn problems(&self, volumes: &BTreeSet<&str>, found: &mut Vec<String>) {
-        let name = self.name;
+    fn problems(&self, volumes: &BTreeSet<&str>, found: &mut Found) {
+        let name = shown(self.name);
         for variable in self.env.into_iter().flatten() {
             if !is_env_name(&variable.name) {
-                found.push(format!("container {name} has an environment variable called {:?}, use printable characters without =", variable.name));
+                found.note(format_args!("container {name} has an environment variable called {:?}, use printable characters without =", shown(&variable.name)));
             }
         }
         for mount in self.mounts.into_iter().flatten() {
             if !volumes.contains(mount.name.as_str()) {
-                found.push(format!(
+                found.note(format_args!(
                     "container {name} mounts volume {} at {}, add it to volumes",
-                    mount.name, mount.mount_path
+                    shown(&mount.name),
+                    shown(&mount.mount_path)
                 ));
             }
         }
+        let resources = self.resources.into_iter();
+        let resources = resources.flat_map(|all| all.limits.iter().chain(&all.requests));
+        for key in resources.flat_map(BTreeMap::keys) {
+            if !is_qualified_name(key) {
+                found.note(format_args!(
+                    "container {name} has a resource called {:?}, use a name such as cpu or example.com/gpu",
+                    shown(key)
+                ));
+            }
+        }
+        self.port_problems(found);
+    }
+
+    fn port_problems(&self, found: &mut Found) {
+        let name = shown(self.name);
         let ports = self.ports.unwrap_or_default();
         for port in ports {
             if !(1..=65_535).contains(&port.container_port) {
-                found.push(format!(
+                found.note(format_args!(
                     "container {name} has port {}, use 1 to 65535",
                     port.container_port
                 ));
             }
         }
         for port in repeated(ports.iter().filter_map(|port| port.name.as_deref())) {
-            found.push(format!(
-                "container {name} has two ports called {port}, rename one"
+            found.note(format_args!(
+                "container {name} has two ports called {}, rename one",
+                shown(port)
             ));
         }
     }

@@ -39,13 +39,13 @@ pub enum OptionsError {
     },
     /// A key cannot be the name of a label or a variable.
     #[error(
-        "annotation {}: {path} holds {key:?}, which is no valid {what}",
+        "annotation {}: {path} holds {key}, which is no valid {what}",
         names::annotation::OPTIONS
     )]
     Key {
         /// Where the key is.
         path: String,
-        /// The key.
+        /// The key, in quotes.
         key: String,
         /// What it should name.
         what: &'static str,
@@ -127,7 +127,7 @@ impl Options {
             options.labels.insert(key, names::label_value(&value));
         }
         for (container, value) in object("containers", root.remove("containers"))? {
-            let path = format!("containers.{}", similar::short(&container));
+            let path = format!("containers.{}", similar::shown(&container));
             let mut fields = object(&path, Some(value))?;
             let path = format!("{path}.env");
             let env = texts(&path, fields.remove("env"))?;
@@ -154,7 +154,7 @@ impl Options {
         let others = containers.flatten().map(|container| &*container.name);
         for container in std::iter::once(names::container::BROWSER).chain(others) {
             if let Some(env) = self.env.get(container) {
-                let path = format!("containers.{container}.env");
+                let path = format!("containers.{}.env", similar::shown(container));
                 let names = allowed.env.as_ref().and_then(|env| env.get(container));
                 check_keys(&path, env.keys(), names.map_or(&[], Vec::as_slice), config)?;
             }
@@ -208,7 +208,7 @@ pub(super) fn check_copied(
         if let Some(key) = not_allowed(keys, patterns) {
             return Err(OptionsError::NotCopied {
                 field,
-                key: similar::short(key).into_owned(),
+                key: similar::shown(key).to_string(),
                 config: resolved.config.to_owned(),
                 allowed: listed(patterns),
             });
@@ -228,7 +228,7 @@ fn check_keys<'a>(
     };
     Err(OptionsError::NotAllowed {
         path: path.to_owned(),
-        key: similar::short(key).into_owned(),
+        key: similar::shown(key).to_string(),
         config: config.to_owned(),
         allowed: listed(patterns),
     })
@@ -280,7 +280,7 @@ fn variable(name: &str, value: &str) -> EnvVar {
 fn invalid_key(path: &str, key: &str, what: &'static str) -> OptionsError {
     OptionsError::Key {
         path: path.to_owned(),
-        key: similar::short(key).into_owned(),
+        key: format!("{:?}", similar::shown(key)),
         what,
     }
 }
@@ -302,7 +302,7 @@ fn texts(path: &str, value: Option<Value>) -> Result<BTreeMap<String, String>, O
             Value::Null => Ok((key, String::new())),
             Value::String(text) => Ok((key, text)),
             value => {
-                let path = format!("{path}.{}", similar::short(&key));
+                let path = format!("{path}.{}", similar::shown(&key));
                 Err(wrong_type(path, "a string", &value))
             }
         })

@@ -213,7 +213,8 @@ impl<'a> From<&'a BrowserConfigObject> for ConfigRef<'a> {
 
 impl fmt::Display for Pair<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.browser, self.version)
+        let [browser, version] = [self.browser, self.version].map(similar::shown);
+        write!(f, "{browser} {version}")
     }
 }
 
@@ -250,7 +251,7 @@ fn missing(entries: &[Entry<'_>], asked: Pair<'_>) -> Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let did_you_mean = |similar: &Option<String>| match similar {
-            Some(name) => format!(", did you mean {:?}?", similar::short(name)),
+            Some(name) => format!(", did you mean {:?}?", similar::shown(name)),
             None => ",".to_owned(),
         };
         match self {
@@ -261,7 +262,7 @@ impl fmt::Display for Missing {
                 known,
             } => {
                 let known = similar::browsers(known);
-                let (name, hint) = (similar::short(name), did_you_mean(similar));
+                let (name, hint) = (similar::shown(name), did_you_mean(similar));
                 write!(f, "no browser is called {name:?}{hint} defined are {known}")
             }
             Self::Version {
@@ -272,7 +273,7 @@ impl fmt::Display for Missing {
             } => {
                 let known = similar::list(known);
                 let hint = did_you_mean(similar);
-                let [browser, version] = [browser, version].map(|name| similar::short(name));
+                let [browser, version] = [browser, version].map(|name| similar::shown(name));
                 write!(
                     f,
                     "{browser} has no version {version:?}{hint} defined are {known}"

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
+use std::fmt::{self, Debug, Display};
 
 /// How many names a list shows; the rest is counted, since a message has to fit a status.
 const SHOWN: usize = 12;
@@ -49,7 +49,7 @@ pub(super) fn list(names: impl IntoIterator<Item = impl Display>) -> String {
 pub(super) fn browsers(known: &BTreeMap<String, BTreeSet<String>>) -> String {
     let browsers = known
         .iter()
-        .map(|(browser, versions)| format!("{} ({})", short(browser), list(versions)));
+        .map(|(browser, versions)| format!("{} ({})", shown(browser), list(versions)));
     joined(browsers, ", ", usize::MAX)
 }
 
@@ -63,9 +63,36 @@ pub(super) fn sentences(sentences: impl IntoIterator<Item = impl Display>) -> St
     joined(sentences, "; ", SENTENCE_SHOWN)
 }
 
-/// Cuts a name that is too long to be shown.
-pub(super) fn short(name: &str) -> Cow<'_, str> {
-    cut(name, NAME_SHOWN)
+/// A word of a tenant as messages show it, not too long: `{}` in one line, `{:?}` in quotes too.
+pub(super) struct Shown<'a>(&'a str);
+
+/// Every name, key and path that a message repeats goes through here, or through one of the lists.
+pub(super) fn shown(word: &str) -> Shown<'_> {
+    Shown(word)
+}
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&cut(self.0, NAME_SHOWN)))
+    }
+}
+
+impl Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Debug::fmt(&cut(self.0, NAME_SHOWN), f)
+    }
+}
+
+/// Escapes line ends and all that is not seen or turns the direction of what follows; what is escaped already stays as it is.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '"' | '\'' | '\\' => line.push(char),
+            char => line.extend(char.escape_debug()),
+        }
+    }
+    line
 }
 
 fn joined(items: impl IntoIterator<Item = impl Display>, separator: &str, length: usize) -> String {
@@ -73,7 +100,7 @@ fn joined(items: impl IntoIterator<Item = impl Display>, separator: &str, length
     let shown: Vec<String> = items
         .by_ref()
         .take(SHOWN)
-        .map(|item| cut(&item.to_string(), length).into_owned())
+        .map(|item| one_line(&cut(&item.to_string(), length)))
         .collect();
     match items.count() {
         0 => shown.join(separator),

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus};
 use serde_json::{Value, json};
 
-use super::{World, plan};
+use super::{World, plan, work};
 use crate::act::Action;
 use crate::readable::Readable;
 
@@ -142,4 +142,23 @@ fn the_old_finalizer_is_taken_off_when_it_is_in_the_way() {
         ),
         None
     );
+}
+
+#[test]
+fn versions_of_the_neighbours_are_work() {
+    let config = config("a", 1, "example/chrome");
+    let mut large = config.clone();
+    let versions = large.spec.browsers.get_mut("chrome").unwrap();
+    for number in 0..5000 {
+        versions.insert(number.to_string(), versions["139.0"].clone());
+    }
+    let work_beside = |other| {
+        let all = [Arc::new(Readable(Ok(other)))];
+        work(&World {
+            config: &config,
+            all: &all,
+        })
+    };
+    assert!(work_beside(config.clone()) < 1024);
+    assert!(work_beside(large) > 128 << 10);
 }

@@ -159,6 +159,35 @@ fn a_message_has_a_limit() {
     );
 }
 
+#[test]
+fn many_problems_are_not_collected() {
+    let names: Vec<String> = (0..1000).map(|number| format!("v{number}")).collect();
+    let pairs: Vec<_> = names.iter().map(|name| ("chrome", name.as_str())).collect();
+    let mut config = plain_config("a", 1, &pairs);
+    for (name, version) in config.spec.browsers.get_mut("chrome").unwrap() {
+        version.settings.labels = Some([(format!("{name}/"), String::new())].into());
+    }
+    let found = accept_one(ConfigRef::from(&config), &[]);
+    assert_eq!(found.problems.len(), 256);
+}
+
+/// A hundred million lookups would take longer than anybody waits.
+#[test]
+fn versions_are_not_searched_for_in_each_older_config() {
+    let names: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
+    let pairs: Vec<_> = names.iter().map(|name| ("chrome", name.as_str())).collect();
+    let (young, old) = (
+        plain_config("young", 2, &pairs),
+        plain_config("old", 1, &[("chrome", "7")]),
+    );
+    let beside = vec![ConfigRef::from(&old); 10_000];
+    let started = std::time::Instant::now();
+    let found = accept_one(ConfigRef::from(&young), &beside);
+    assert_eq!(found.duplicates.len(), 1);
+    let took = started.elapsed();
+    assert!(took < std::time::Duration::from_secs(8), "took {took:?}");
+}
+
 /// A template of 40 KiB, merged into each of a thousand versions.
 #[test]
 fn what_would_take_too_long_to_merge_is_told_and_has_a_version_all_the_same() {

@@ -146,3 +146,33 @@ fn keys_are_told_from_what_is_none() {
         assert!(!is_env_name(name), "{name}");
     }
 }
+
+#[test]
+fn a_resource_has_a_name_that_kubernetes_knows() {
+    check(
+        "{ resources: { limits: { cpu: 1, example.com/gpu: 1, hugepages-2Mi: 2Mi } } }",
+        "sidecars: [{ name: vnc, image: s, resources: { requests: { 'c p u': 1 } } }]",
+        &[
+            r#"container vnc has a resource called "c p u", use a name such as cpu or example.com/gpu"#,
+        ],
+    );
+}
+
+/// One name is in the problem of each of its mounts.
+#[test]
+fn what_is_said_of_a_version_has_a_limit() {
+    let name = "n\n".repeat(250_000);
+    let mounts: Vec<_> = (0..1000)
+        .map(|number| serde_json::json!({ "name": name, "mountPath": format!("/{number}") }))
+        .collect();
+    let mounted = serde_json::json!({
+        "image": "c", "volumeMounts": mounts[..1],
+        "sidecars": [{ "name": name, "image": "s", "volumeMounts": mounts }],
+    });
+    let version: VersionConfig = serde_json::from_value(mounted).unwrap();
+    let found = problems(None, &version, &version);
+    assert_eq!(found.len(), 256);
+    for problem in found {
+        assert!(problem.len() < 1024 && !problem.contains('\n'), "{problem}");
+    }
+}

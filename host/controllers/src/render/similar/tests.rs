@@ -1,4 +1,4 @@
-use super::{closest, list, sentences, short};
+use super::{closest, list, sentences, shown};
 
 #[track_caller]
 fn check(asked: &str, expected: Option<&str>) {
@@ -43,8 +43,11 @@ fn long_names_are_not_compared() {
 
 #[test]
 fn what_is_long_is_cut() {
-    assert_eq!(short(&"ü".repeat(64)), "ü".repeat(64));
-    assert_eq!(short(&"ü".repeat(65)), format!("{}…", "ü".repeat(64)));
+    assert_eq!(shown(&"ü".repeat(64)).to_string(), "ü".repeat(64));
+    assert_eq!(
+        shown(&"ü".repeat(65)).to_string(),
+        format!("{}…", "ü".repeat(64))
+    );
     assert_eq!(list(["a".repeat(65)]), format!("{}…", "a".repeat(64)));
     let long = sentences(vec!["a".repeat(1000); 1000]);
     assert_eq!(
@@ -60,5 +63,18 @@ fn a_long_list_is_cut_and_counted() {
     assert_eq!(
         list(1..=20),
         "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 8 more"
+    );
+}
+
+#[test]
+fn words_of_tenants_stay_in_their_line() {
+    let word = "a\nb\u{202e}c\u{200b}\"\\";
+    let line = r#"a\nb\u{202e}c\u{200b}"\"#;
+    assert_eq!(shown(word).to_string(), line);
+    assert_eq!(list([word, "d"]), format!("{line}, d"));
+    assert_eq!(sentences([line]), line, "nothing is escaped twice");
+    assert_eq!(
+        format!("{:?}", shown(word)),
+        r#""a\nb\u{202e}c\u{200b}\"\\""#
     );
 }
