@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::coordination::v1::Lease;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::lease::{Candidate, Found};
 use super::state::{Renewed, Role, State};
@@ -26,7 +28,8 @@ pub(super) async fn lead<W: Future>(
             "leading"
         );
         state.take(Role::Leader);
-        // Ours first: after a pause of the whole process, the work must not go on with a Lease that has run out.
+        // Ours first: after a pause of the whole process, the work must not go on with a Lease that has run out. A pass that another
+        // thread resumes first may still send one write; its preconditions protect what another leader did meanwhile.
         tokio::select! {
             biased;
             why = lost(candidate, state, won) => {
@@ -92,24 +95,46 @@ async fn lost(candidate: &Candidate, state: &State, won: Won) -> String {
         state
             .renewed
             .send_replace(Some(Renewed { at: sent, good_for }));
-        let last = sent + good_for * 2 / 3;
-        let mut next = sent + good_for / 3;
-        (lease, sent) = loop {
-            sleep_until(next).await;
-            let begun = Instant::now();
-            match timeout_at(last, candidate.renew(&lease)).await {
-                Ok(Ok(Found::Ours(ours))) => break (*ours, begun),
-                Ok(Ok(Found::Theirs(other))) => return format!("{other:?} has it"),
-                Ok(Err(error)) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "could not renew the Lease, trying again"
-                    );
-                    next = last.min(Instant::now() + good_for / 15);
-                }
-                Err(_) => return "it could not be renewed in time".to_owned(),
+        match renew(candidate, &lease, sent).await {
+            Ok(renewed) => (lease, sent) = renewed,
+            Err(why) => return why,
+        }
+    }
+}
+
+/// Renews the Lease once more in its time, and returns it and when the request for that was sent; or why it is lost.
+async fn renew(
+    candidate: &Candidate,
+    lease: &Lease,
+    sent: Instant,
+) -> Result<(Lease, Instant), String> {
+    let good_for = candidate.duration;
+    let last = sent + good_for * 2 / 3;
+    let mut next = sent + good_for / 3;
+    let mut tries = FuturesUnordered::new();
+    loop {
+        let tried = tokio::select! {
+            Some(tried) = tries.next() => tried,
+            // One that has no answer yet goes on: it may be slow, or its connection dead, and the next one opens another.
+            () = sleep_until(next), if next < last => {
+                next += good_for / 6;
+                let begun = Instant::now();
+                tries.push(async move { (begun, candidate.renew(lease).await) });
+                continue;
             }
+            () = sleep_until(last) => return Err("it could not be renewed in time".to_owned()),
         };
+        match tried {
+            (begun, Ok(Found::Ours(ours))) => return Ok((*ours, begun)),
+            (_, Ok(Found::Theirs(other))) => return Err(format!("{other:?} has it")),
+            (_, Err(error)) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "could not renew the Lease, trying again"
+                );
+                next = next.min(Instant::now() + good_for / 15);
+            }
+        }
     }
 }
 

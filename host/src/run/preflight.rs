@@ -102,6 +102,12 @@ impl Preflight {
                     pause = LOOK_AFTER_REFUSAL;
                     sleep(again).await;
                 }
+                Err(LookError::Ask(kube::Error::Api(status))) if status.code == 401 => {
+                    let reason = "the API server does not accept our credentials".to_owned();
+                    note(state, Access::Lacking(vec![reason]));
+                    pause = LOOK_AFTER_REFUSAL;
+                    sleep(LOOK_FOR_KINDS).await;
+                }
                 Err(error) => {
                     let reason = format!("{:#}", anyhow::Error::new(error));
                     // Silence changes no verdict: an API server that is away has taken nothing from us.

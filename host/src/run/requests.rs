@@ -69,7 +69,8 @@ impl Begun {
         // An object that is not found is nothing unusual; a list or watch finds its kind, or the kind is not served.
         let is_kind_gone =
             code == StatusCode::NOT_FOUND && matches!(self.labels.verb, "list" | "watch");
-        if code == StatusCode::FORBIDDEN || is_kind_gone {
+        let is_denied = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_denied || is_kind_gone {
             self.requests.refused.notify_one();
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future;
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -29,6 +30,8 @@ struct Stored {
     lease: Option<Lease>,
     version: u64,
     is_down: bool,
+    /// How many requests go into connections that say nothing any more.
+    lost: u32,
     /// How long an answer takes after what was asked for was done.
     delay: Duration,
 }
@@ -41,6 +44,9 @@ impl ApiServer {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
+                if server.with(|stored| stored.is_lost()) {
+                    future::pending::<()>().await;
+                }
                 let answer = server.answer(&parts.method, &body);
                 sleep(server.with(|stored| stored.delay)).await;
                 answer
@@ -90,6 +96,12 @@ impl ApiServer {
 }
 
 impl Stored {
+    fn is_lost(&mut self) -> bool {
+        let left = self.lost.checked_sub(1);
+        self.lost = left.unwrap_or_default();
+        left.is_some()
+    }
+
     fn write(&mut self, lease: Option<Lease>) {
         self.version += 1;
         self.lease = lease;
@@ -307,4 +319,21 @@ async fn slow_answers_lose_no_lease() {
         let renewed = replica.state.renewed.borrow().expect("it leads");
         assert!(renewed.at.elapsed() <= DURATION * 2 / 3);
     }
+}
+
+/// The leader's connection died and nobody said so; a new one works.
+#[tokio::test(start_paused = true)]
+async fn a_silent_connection_loses_no_lease() {
+    let server = ApiServer::default();
+    let replica = Replica::start(&server, "first");
+    replica.becomes(true).await;
+    server.with(|stored| stored.delay = Duration::from_millis(20));
+    for _ in 0..10 {
+        server.with(|stored| stored.lost = 1);
+        sleep(DURATION).await;
+        assert_eq!(server.with(|stored| stored.lost), 0);
+        assert!(replica.is_leader());
+    }
+    let transitions = server.with(|stored| stored.lease.clone()?.spec?.lease_transitions);
+    assert_eq!(transitions, Some(0));
 }

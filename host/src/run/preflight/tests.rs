@@ -26,6 +26,8 @@ struct Cluster {
     /// The resource to which we have no right.
     denied: Option<&'static str>,
     is_silent: bool,
+    /// It takes nobody's credentials.
+    knows_nobody: bool,
     looks: usize,
 }
 
@@ -103,6 +105,11 @@ fn client(cluster: &Arc<Mutex<Cluster>>) -> Client {
             }
             if parts.uri.path().starts_with("/apis/selenosis.io/") {
                 cluster.lock().expect("no panic").looks += 1;
+            }
+            if now.knows_nobody {
+                let answer = json!({ "kind": "Status", "status": "Failure", "code": 401, "reason": "Unauthorized", "message": "Unauthorized" });
+                let body = Body::from(serde_json::to_vec(&answer)?);
+                return Ok(Response::builder().status(401).body(body)?);
             }
             let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
             let (status, answer) = answer(&now, parts.uri.path(), sent);
@@ -211,4 +218,19 @@ async fn refusals_behind_which_nothing_is_missing_cost_few_looks() {
     }
     let looks = watched.change(|cluster| cluster.looks) / 2;
     assert!((30..=40).contains(&looks), "{looks} looks in an hour");
+}
+
+/// A revoked account, or a token that ran out.
+#[tokio::test(start_paused = true)]
+async fn credentials_that_are_not_accepted_are_noticed() {
+    let watched = Watched::start(Cluster::default());
+    watched.becomes(is_granted).await;
+    watched.change(|cluster| cluster.knows_nobody = true);
+    watched.is_refused();
+    let took = watched
+        .becomes(lacks("does not accept our credentials"))
+        .await;
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+    watched.change(|cluster| cluster.knows_nobody = false);
+    watched.becomes(is_granted).await;
 }

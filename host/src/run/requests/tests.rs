@@ -72,6 +72,7 @@ async fn requests_are_counted_by_verb_and_code() {
 #[tokio::test(start_paused = true)]
 async fn what_may_be_missing_is_known_from_what_is_refused() {
     for (code, verb, expected) in [
+        (StatusCode::UNAUTHORIZED, "get", true),
         (StatusCode::FORBIDDEN, "create", true),
         (StatusCode::FORBIDDEN, "list", true),
         (StatusCode::NOT_FOUND, "list", true),
