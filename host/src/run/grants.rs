@@ -69,6 +69,25 @@ impl Change<'_> {
     }
 }
 
+/// Paths as the log names them: one line of bounded length, though a plugin may ask for 256 paths of a kilobyte each.
+pub(super) fn listed(paths: &[&str]) -> String {
+    const SHOWN: usize = 20;
+    const SHOWN_BYTES: usize = 200;
+    let shown = paths.iter().take(SHOWN).map(|path| {
+        // As a literal, so that no character in it is hidden or ends the line.
+        let path = format!("{path:?}");
+        match path.get(..path.floor_char_boundary(SHOWN_BYTES)) {
+            Some(start) if start.len() < path.len() => format!("{start}..."),
+            _ => path,
+        }
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 fn beyond<'g>(paths: &'g [String], others: &[String]) -> Vec<&'g str> {
     let more = paths.iter().filter(|path| !others.contains(path));
     more.map(String::as_str).collect()

@@ -71,10 +71,10 @@ impl Reloads {
         {
             tracing::info!(
                 plugin = change.plugin,
-                allow_added = ?change.allow_added,
-                allow_removed = ?change.allow_removed,
-                read_added = ?change.read_added,
-                read_removed = ?change.read_removed,
+                allow_added = grants::listed(&change.allow_added),
+                allow_removed = grants::listed(&change.allow_removed),
+                read_added = grants::listed(&change.read_added),
+                read_removed = grants::listed(&change.read_removed),
                 "grants changed"
             );
         }

@@ -1,4 +1,4 @@
-use super::{Change, Granted, Grants, changes};
+use super::{Change, Granted, Grants, changes, listed};
 
 fn grants(plugins: &[(&str, &[&str], &[&str])]) -> Grants {
     let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
@@ -49,4 +49,14 @@ fn only_what_changed_is_named() {
     ];
     assert_eq!(changes(&before, &after), expected);
     assert_eq!(changes(&after, &after), []);
+}
+
+#[test]
+fn long_lists_of_long_paths_are_one_short_line() {
+    assert_eq!(listed(&[]), "");
+    assert_eq!(listed(&["", "/a\n\u{202e}b"]), r#""", "/a\n\u{202e}b""#);
+    let long = format!("/{}", "é".repeat(500));
+    let line = listed(&[long.as_str(); 256]);
+    assert!(line.len() < 20 * 210, "{}", line.len());
+    assert!(line.ends_with("... and 236 more"), "{line}");
 }
