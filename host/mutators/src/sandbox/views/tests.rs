@@ -34,7 +34,7 @@ fn what_is_kept_is_bounded() {
     let long = format!("/{}", "x".repeat(1000));
     views.keep(fields(&vec![long.as_str(); LIST_BYTES / long.len() + 1]));
     let deep = "/x".repeat(64);
-    views.keep(fields(&vec![deep.as_str(); LIST_SEGMENTS / 64 + 1]));
+    views.keep(fields(&[deep.as_str(); LIST_SEGMENTS / 64 + 1]));
     assert_eq!(views.0.iter().flat_map(|slot| slot.get()).count(), 0);
     let names: Vec<String> = (0..=LISTS).map(|name| format!("/{name}")).collect();
     for name in &names {
