@@ -141,6 +141,7 @@ pub(crate) enum ChainCommand {
 /// Load a chain and prove it, as the operator would before it serves it.
 ///
 /// Shows for each plugin what it may read and write, which pods it sees, and its limits.
+/// Besides what is shown, every plugin sees the labels and annotations of the submitted object and of its namespace.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

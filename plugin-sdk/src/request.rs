@@ -33,7 +33,8 @@ impl Request {
         self.inner.label(key)
     }
 
-    /// Returns an annotation of the submitted object.
+    /// Returns an annotation of the submitted object; `None` for `kubectl.kubernetes.io/last-applied-configuration`, which holds the
+    /// whole object.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<String> {
         self.inner.annotation(key)
@@ -45,7 +46,8 @@ impl Request {
         self.inner.namespace_label(key)
     }
 
-    /// Returns an annotation of the namespace; `None` also when the host may not read namespaces.
+    /// Returns an annotation of the namespace; `None` also when the host may not read namespaces, and for
+    /// `kubectl.kubernetes.io/last-applied-configuration`.
     #[must_use]
     pub fn namespace_annotation(&self, key: &str) -> Option<String> {
         self.inner.namespace_annotation(key)

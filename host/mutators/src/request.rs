@@ -25,3 +25,26 @@ pub struct Request {
     /// Keys of the labels by which the workload's selector finds this pod; no plugin may change them.
     pub selector: Arc<[String]>,
 }
+
+/// The annotation in which `kubectl apply` keeps the whole object as it was applied: values too that a plugin is not granted.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+impl Request {
+    /// An annotation of the submitted object that plugins may see.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+        shown(&self.annotations, key)
+    }
+
+    /// An annotation of the namespace that plugins may see.
+    pub(crate) fn namespace_annotation(&self, key: &str) -> Option<&str> {
+        shown(&self.namespace_annotations, key)
+    }
+}
+
+fn shown<'r>(annotations: &'r BTreeMap<String, String>, key: &str) -> Option<&'r str> {
+    let value = annotations.get(key).filter(|_| key != LAST_APPLIED);
+    value.map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests;

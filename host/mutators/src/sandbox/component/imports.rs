@@ -50,7 +50,7 @@ impl request::Host for Guest {
     }
 
     fn annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request()?.annotations.get(&key).cloned())
+        Ok(self.request()?.annotation(&key).map(str::to_owned))
     }
 
     fn namespace_label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
@@ -58,7 +58,10 @@ impl request::Host for Guest {
     }
 
     fn namespace_annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request()?.namespace_annotations.get(&key).cloned())
+        Ok(self
+            .request()?
+            .namespace_annotation(&key)
+            .map(str::to_owned))
     }
 
     fn dry_run(&mut self) -> wasmtime::Result<bool> {

@@ -3,7 +3,6 @@
 //! Arguments come flat, results of more than one number go where the last argument points. Offsets: a result or an option is
 //! its case, and its payload 4 further on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use podloom_pod_path::AccessError;
@@ -16,7 +15,6 @@ use crate::sandbox::services::Level;
 use crate::sandbox::{Failure, Guest};
 
 type Done = wasmtime::Result<()>;
-type Labels = BTreeMap<String, String>;
 
 /// Sizes of results in the guest's memory.
 const STRING: usize = 8;
@@ -160,37 +158,35 @@ fn of_request(mut caller: Caller<'_, Guest>, result: u32, text: fn(&Request) -> 
 }
 
 fn label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
-    of_labels(caller, (key, length), result, |request| &request.labels)
-}
-
-fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
-    of_labels(caller, (key, length), result, |request| {
-        &request.annotations
+    look_up(caller, (key, length), result, |request, key| {
+        request.labels.get(key).map(String::as_str)
     })
 }
 
+fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+    look_up(caller, (key, length), result, Request::annotation)
+}
+
 fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
-    of_labels(caller, (key, length), result, |request| {
-        &request.namespace_labels
+    look_up(caller, (key, length), result, |request, key| {
+        request.namespace_labels.get(key).map(String::as_str)
     })
 }
 
 fn namespace_annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
-    of_labels(caller, (key, length), result, |request| {
-        &request.namespace_annotations
-    })
+    look_up(caller, (key, length), result, Request::namespace_annotation)
 }
 
-fn of_labels(
+fn look_up(
     mut caller: Caller<'_, Guest>,
     key: (u32, u32),
     result: u32,
-    labels: fn(&Request) -> &Labels,
+    value: for<'r> fn(&'r Request, &str) -> Option<&'r str>,
 ) -> Done {
     let request = Arc::clone(caller.data().request()?);
     let (mut reader, _) = lift(&mut caller)?;
-    let value = labels(&request).get(reader.string(key)?);
-    lower::<OPTION>(&mut caller, result)?.option(result, value.map(String::as_str))
+    let value = value(&request, reader.string(key)?);
+    lower::<OPTION>(&mut caller, result)?.option(result, value)
 }
 
 fn dry_run(guest: &Guest) -> wasmtime::Result<u32> {
