@@ -35,7 +35,7 @@ pub(super) fn check(
         Some(schema) => {
             let schema = serde_json::from_str(schema)
                 .map_err(|error| ConfigError::Schema(error.to_string()))?;
-            check_schema(config, &schema)?;
+            check_schema(config, schema)?;
         }
         None => check_absent(config)?,
     }
@@ -74,9 +74,13 @@ fn check_absent(config: &Value) -> Result<(), ConfigError> {
 
 /// Nothing is fetched for a schema, patterns are few and run in linear time and little memory, and neither references nor the
 /// configuration can blow it up: a schema comes from a plugin, and is trusted no more than its code.
-fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
-    super::expansion::check(schema)
-        .and_then(|()| super::steps::check(schema, config))
+pub(super) fn check_schema(config: &Value, mut schema: Value) -> Result<(), ConfigError> {
+    // All references are pointers into the schema, whatever it is called: it might be called like one that the validator has.
+    if let Some(keywords) = schema.as_object_mut() {
+        keywords.remove("$id");
+    }
+    super::expansion::check(&schema)
+        .and_then(|()| super::steps::check(&schema, config))
         .map_err(|error| ConfigError::Schema(error.to_string()))?;
     let patterns = PatternOptions::regex()
         .size_limit(PATTERN_MEMORY)
@@ -84,7 +88,7 @@ fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
     let validator = jsonschema::options()
         .offline()
         .with_pattern_options(patterns)
-        .build(schema)
+        .build(&schema)
         .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))?;
     let mut errors = validator.iter_errors(config).peekable();
     if errors.peek().is_none() {

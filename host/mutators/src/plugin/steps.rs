@@ -7,13 +7,13 @@
 
 use serde_json::{Map, Value};
 
-use super::expansion::ExpansionError;
+use super::expansion::{ExpansionError, target};
 
 /// Subschemas that are applied to values. The configurations of the standard plugins need a few hundred.
 const STEPS: usize = 100_000;
 /// How deeply these are within each other; the validator has a stack.
 const DEPTH: usize = 256;
-/// Text that a pattern reads in one step.
+/// Text that is read in one step, by a pattern above all.
 const TEXT: usize = 64;
 
 /// Whether a configuration can be validated in reasonable time. The schema's references must be pointers into it.
@@ -52,6 +52,10 @@ impl Walk<'_> {
         Ok(())
     }
 
+    fn take_each(&mut self, cost: Cost, steps: usize) -> Result<()> {
+        self.take(cost.times.saturating_mul(steps))
+    }
+
     fn apply(&mut self, schema: &Value, place: &Value, cost: Cost) -> Result<()> {
         self.take(cost.times)?;
         let Value::Object(keywords) = schema else {
@@ -69,9 +73,7 @@ impl Walk<'_> {
             match place {
                 Value::Object(fields) => self.of_object(keyword, value, fields, cost)?,
                 Value::Array(items) => self.of_list(keyword, value, items, cost)?,
-                Value::String(text) if keyword == "pattern" => {
-                    self.take(cost.times * (1 + text.len() / TEXT))?;
-                }
+                Value::String(text) => self.take_each(cost, 1 + text.len() / TEXT)?,
                 _ => {}
             }
         }
@@ -98,19 +100,17 @@ impl Walk<'_> {
         };
         match (keyword, value) {
             ("$ref", Value::String(reference)) => {
-                let root = self.root;
-                let target = reference
-                    .strip_prefix('#')
-                    .and_then(|pointer| root.pointer(pointer));
+                let target = target(self.root, reference);
                 target.map_or(Ok(()), |target| self.follow(target, place, cost))
             }
             ("allOf", Value::Array(schemas)) => self.each(schemas, place, cost),
             ("anyOf" | "oneOf", Value::Array(schemas)) => self.each(schemas, place, twice),
             ("not" | "if" | "then" | "else", schema) => self.apply(schema, place, twice),
-            ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
-                self.each(schemas.values(), place, cost)
+            ("dependentSchemas" | "dependencies" | "dependentRequired", Value::Object(named)) => {
+                self.take_each(cost, named.values().map(size).sum())?;
+                self.each(named.values(), place, cost)
             }
-            ("enum", Value::Array(values)) => self.take(cost.times.saturating_mul(values.len())),
+            ("const" | "enum" | "required", value) => self.take_each(cost, size(value)),
             _ => Ok(()),
         }
     }
@@ -124,7 +124,7 @@ impl Walk<'_> {
     ) -> Result<()> {
         match (keyword, value) {
             ("properties", Value::Object(properties)) => {
-                self.take(properties.len())?;
+                self.take_each(cost, properties.len())?;
                 properties.iter().try_for_each(|(name, schema)| {
                     let field = fields.get(name);
                     field.map_or(Ok(()), |field| self.apply(schema, field, cost))
@@ -132,12 +132,13 @@ impl Walk<'_> {
             }
             ("patternProperties", Value::Object(patterns)) => {
                 for (name, field) in fields {
-                    self.take(cost.times * patterns.len() * (1 + name.len() / TEXT))?;
+                    let steps = patterns.len().saturating_mul(1 + name.len() / TEXT);
+                    self.take_each(cost, steps)?;
                     self.each(patterns.values(), field, cost)?;
                 }
                 Ok(())
             }
-            ("additionalProperties" | "unevaluatedProperties", schema) => fields
+            ("additionalProperties", schema) => fields
                 .values()
                 .try_for_each(|field| self.apply(schema, field, cost)),
             ("propertyNames", schema) => fields
@@ -153,14 +154,13 @@ impl Walk<'_> {
                 .iter()
                 .zip(schemas)
                 .try_for_each(|(item, schema)| self.apply(schema, item, cost)),
-            ("items" | "additionalItems" | "unevaluatedItems" | "contains", schema) => items
+            ("items" | "additionalItems" | "contains", schema) => items
                 .iter()
                 .try_for_each(|item| self.apply(schema, item, cost)),
             // Each is compared with each at worst.
-            ("uniqueItems", Value::Bool(true)) => self.take(
-                cost.times
-                    .saturating_mul(items.len().saturating_mul(items.len()) / 16),
-            ),
+            ("uniqueItems", Value::Bool(true)) => {
+                self.take_each(cost, items.len().saturating_mul(items.len()) / 16)
+            }
             _ => Ok(()),
         }
     }
@@ -175,6 +175,21 @@ impl Walk<'_> {
             .into_iter()
             .try_for_each(|schema| self.apply(schema, place, cost))
     }
+}
+
+/// What comparing with a value takes at most, or looking for what it lists.
+fn size(value: &Value) -> usize {
+    let text = |text: &String| text.len() / TEXT;
+    let within = match value {
+        Value::String(string) => text(string),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| text(key) + size(value))
+            .sum(),
+        _ => 0,
+    };
+    1 + within
 }
 
 #[cfg(test)]

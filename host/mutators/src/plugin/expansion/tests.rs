@@ -1,6 +1,18 @@
 use serde_json::{Map, Value, json};
 
-use super::{ExpansionError, check};
+use super::ExpansionError;
+use crate::plugin::config::{ConfigError, check_schema};
+
+/// What is found acceptable the validator must be done with: it is run on it, whatever it says.
+#[track_caller]
+fn check(schema: &Value) -> Result<(), ExpansionError> {
+    super::check(schema)?;
+    let config = json!({ "a": { "a": "a" }, "child": { "child": {} } });
+    if let Err(ConfigError::Schema(error)) = check_schema(&config, schema.clone()) {
+        panic!("the validator refuses the schema: {error}");
+    }
+    Ok(())
+}
 
 /// Definitions that each refer `times` times to the one before.
 fn ladder(definitions: usize, times: usize) -> Value {
@@ -39,9 +51,15 @@ fn references_are_pointers_into_the_schema() {
         "#/$defs/missing",
         "other.json#/a",
         "#/%24defs/a",
+        "#/$defs/%61",
+        // The pointers of the validator take this for a tilde and a one.
+        "#/$defs/~~1",
+        "#/$defs/a b",
     ] {
         assert_eq!(
-            check(&json!({ "$ref": reference, "$defs": { "a": {} } })),
+            check(
+                &json!({ "$ref": reference, "$defs": { "a": {}, "%61": {}, "~/": {}, "a b": {} } })
+            ),
             unknown(reference)
         );
     }
@@ -75,4 +93,46 @@ fn patterns_are_few_and_short() {
     // A property of that name is none.
     let property = json!({ "properties": { "pattern": { "type": "string" } } });
     assert_eq!(check(&property), Ok(()));
+}
+
+#[test]
+fn what_is_left_over_by_other_keywords_cannot_be_asked_for() {
+    for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+        let nested = (0..50).fold(
+            json!({}),
+            |inner, _| json!({ keyword: false, "allOf": [inner] }),
+        );
+        let hidden = json!({ "$ref": "#/properties", "properties": { keyword: false } });
+        for schema in [nested, hidden, json!({ "items": { keyword: {} } })] {
+            assert_eq!(check(&schema), Err(ExpansionError::Unevaluated(keyword)));
+        }
+        let property = json!({ "properties": { keyword: { "type": "string" } } });
+        assert_eq!(check(&property), Ok(()));
+    }
+}
+
+#[test]
+fn only_drafts_are_accepted_whose_references_are_known() {
+    let of = |draft: &str| json!({ "$schema": draft });
+    for draft in [
+        "https://json-schema.org/draft/2020-12/schema",
+        "http://json-schema.org/draft-07/schema#",
+    ] {
+        assert_eq!(check(&of(draft)), Ok(()), "{draft}");
+    }
+    for draft in [
+        "http://json-schema.org/draft-04/schema#",
+        "json-schema.org/draft-07/schema",
+        "urn:mine",
+    ] {
+        assert_eq!(
+            check(&of(draft)),
+            Err(ExpansionError::Draft(draft.to_owned()))
+        );
+    }
+    let inner = json!({ "items": of("http://json-schema.org/draft-04/schema#") });
+    assert_eq!(
+        check(&inner),
+        Err(ExpansionError::Keyword("an inner $schema"))
+    );
 }

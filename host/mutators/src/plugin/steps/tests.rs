@@ -1,7 +1,17 @@
 use serde_json::{Value, json};
 
-use super::check;
+use crate::plugin::config::{ConfigError, check_schema};
 use crate::plugin::expansion::ExpansionError;
+
+/// What is found acceptable the validator must be done with: it is run on it, whatever it says.
+#[track_caller]
+fn check(schema: &Value, config: &Value) -> Result<(), ExpansionError> {
+    super::check(schema, config)?;
+    if let Err(ConfigError::Schema(error)) = check_schema(config, schema.clone()) {
+        panic!("the validator refuses the schema: {error}");
+    }
+    Ok(())
+}
 
 fn nested(levels: usize, inner: Value) -> Value {
     (0..levels).fold(inner, |inner, _| json!({ "a": inner }))
@@ -67,5 +77,33 @@ fn a_large_configuration_of_a_plain_schema_is_fine() {
     assert_eq!(
         check(&schema, &json!({ "containers": vec![container; 10] })),
         Ok(())
+    );
+}
+
+#[test]
+fn long_lists_in_a_schema_count_with_each_value_that_is_held_against_them() {
+    let names: Vec<String> = (0..5000).map(|index| index.to_string()).collect();
+    let long = "a".repeat(60_000);
+    for keywords in [
+        json!({ "required": names }),
+        json!({ "dependentRequired": { "b": names } }),
+        json!({ "dependencies": { "b": names } }),
+        json!({ "enum": names }),
+        json!({ "const": names }),
+        json!({ "enum": [vec![0; 5000]] }),
+        json!({ "allOf": [{ "const": long }, { "const": long }, { "const": long }, { "const": long }, { "const": long }] }),
+    ] {
+        let schema = json!({ "items": keywords });
+        assert_eq!(check(&schema, &json!(vec![json!({}); 5])), Ok(()));
+        assert_eq!(
+            check(&schema, &json!(vec![json!({}); 50])),
+            Err(ExpansionError::TooSlow),
+            "{keywords}"
+        );
+    }
+    let length = json!({ "items": { "allOf": vec![json!({ "minLength": 1 }); 60] } });
+    assert_eq!(
+        check(&length, &json!(vec!["a".repeat(6400); 20])),
+        Err(ExpansionError::TooSlow)
     );
 }
