@@ -44,6 +44,11 @@ pub enum ComponentError {
     /// Components within components, as no toolchain makes them.
     #[error("nests components too deeply")]
     Nested,
+    /// Components that call each other, between which the compiler would make code of its own.
+    #[error(
+        "has components within it that export functions of their own to each other: link them into one core module"
+    )]
+    Adapter,
     /// Imports that are not of the contract.
     #[error("{}", foreign(.0))]
     ForeignImports(Vec<ForeignImport>),

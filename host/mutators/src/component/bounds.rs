@@ -5,14 +5,17 @@
 //! largest standard plugin has; its figures are in the comments. A file that just stays within all of them is compiled in a
 //! few seconds of processor time and about 200 MiB.
 
+mod startup;
+mod types;
+
 use wasmparser::{
-    CompositeInnerType, ElementItems, FuncToValidate, FuncValidator, FuncValidatorAllocations,
-    FunctionBody, ModuleArity, Operator, Parser, Payload, RecGroup, ValidPayload, Validator,
-    ValidatorResources, WasmFeatures,
+    CanonicalFunction, ComponentCanonicalSectionReader, CompositeInnerType, FuncToValidate,
+    FuncValidator, FuncValidatorAllocations, FunctionBody, ModuleArity, Operator, Parser, Payload,
+    RecGroup, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 
 use super::ComponentError;
-use super::names::damaged;
+use super::names::{METADATA, damaged};
 
 /// The most of something that is compiled, in a whole file: nested modules and components count together.
 #[derive(Clone, Copy)]
@@ -56,8 +59,6 @@ const EXPORTS: Bound = Bound::new(1_000, "exports");
 const GLOBALS: Bound = Bound::new(10_000, "globals");
 // 2.
 const SEGMENTS: Bound = Bound::new(10_000, "data and element segments");
-// 59.
-const ENTRIES: Bound = Bound::new(100_000, "entries of element segments");
 // A component that the encoder made of a module has some 100.
 const PARTS: Bound = Bound::new(5_000, "instances, aliases and other parts of a component");
 // 316.
@@ -110,7 +111,7 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
     let mut file = File::default();
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(damaged)?;
-        file.section(&payload)?;
+        file.section(&payload, wasm)?;
         if let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(damaged)? {
             allocations = file.function(function, &body, allocations)?;
         }
@@ -131,7 +132,8 @@ struct File {
     exports: u64,
     globals: u64,
     segments: u64,
-    entries: u64,
+    startup: startup::Startup,
+    component_types: types::Types,
     parts: u64,
     loops: u64,
     branches: u64,
@@ -147,7 +149,8 @@ fn add(found: &mut u64, more: impl Into<u64>, bound: Bound) -> Result<(), TooMuc
 
 impl File {
     /// Counts what a section announces, before anybody reads the section.
-    fn section(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
+    fn section(&mut self, payload: &Payload<'_>, wasm: &[u8]) -> Result<(), ComponentError> {
+        self.component_types.section(payload, wasm)?;
         match payload {
             Payload::CodeSectionStart { count, size, .. } => {
                 add(&mut self.functions, *count, FUNCTIONS)?;
@@ -167,8 +170,6 @@ impl File {
                     self.recursive_types(&group.map_err(damaged)?)?;
                 }
             }
-            Payload::CoreTypeSection(section) => add(&mut self.types, section.count(), TYPES)?,
-            Payload::ComponentTypeSection(section) => add(&mut self.types, section.count(), TYPES)?,
             Payload::ImportSection(section) => add(&mut self.imports, section.count(), IMPORTS)?,
             Payload::ComponentImportSection(section) => {
                 add(&mut self.imports, section.count(), IMPORTS)?
@@ -181,13 +182,6 @@ impl File {
             Payload::DataSection(section) => add(&mut self.segments, section.count(), SEGMENTS)?,
             Payload::ElementSection(section) => {
                 add(&mut self.segments, section.count(), SEGMENTS)?;
-                for element in section.clone() {
-                    let entries = match element.map_err(damaged)?.items {
-                        ElementItems::Functions(items) => items.count(),
-                        ElementItems::Expressions(_, items) => items.count(),
-                    };
-                    add(&mut self.entries, entries, ENTRIES)?;
-                }
             }
             Payload::InstanceSection(section) => add(&mut self.parts, section.count(), PARTS)?,
             Payload::ComponentInstanceSection(section) => {
@@ -197,9 +191,24 @@ impl File {
                 add(&mut self.parts, section.count(), PARTS)?
             }
             Payload::ComponentCanonicalSection(section) => {
-                add(&mut self.parts, section.count(), PARTS)?
+                add(&mut self.parts, section.count(), PARTS)?;
+                self.lifted(section)?;
+            }
+            Payload::CustomSection(section) if section.name().starts_with(METADATA) => {
+                self.component_types.metadata(section.data())?;
             }
             _ => {}
+        }
+        self.startup.section(payload)
+    }
+
+    /// Between components that lift and lower among themselves the compiler makes code of its own, as much as their types ask for.
+    fn lifted(&self, section: &ComponentCanonicalSectionReader<'_>) -> Result<(), ComponentError> {
+        for function in section.clone() {
+            let lifts = matches!(function.map_err(damaged)?, CanonicalFunction::Lift { .. });
+            if lifts && self.depth > 0 {
+                return Err(ComponentError::Adapter);
+            }
         }
         Ok(())
     }
@@ -350,7 +359,12 @@ impl Body<'_> {
         }
         match operator {
             Operator::CallIndirect { .. } => add(&mut self.file.calls, values + 1, CALLS),
-            Operator::BrTable { targets } => add(&mut self.file.targets, targets.len(), TARGETS),
+            Operator::BrTable { targets } => {
+                add(&mut self.file.targets, targets.len(), TARGETS)?;
+                // Each target is handed what lives.
+                let values = live.saturating_mul(u64::from(targets.len()) + 1);
+                add(&mut self.file.live_values, values, LIVE_VALUES)
+            }
             Operator::Loop { blockty } | Operator::Block { blockty } | Operator::If { blockty } => {
                 let arity = self.validator.visitor(offset).block_type_arity(*blockty);
                 let values = arity.map_or(0, |(params, results)| params.saturating_add(results));

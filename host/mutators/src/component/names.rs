@@ -10,7 +10,7 @@ pub(super) const PACKAGE: &str = "podloom:mutator";
 const PLUGIN: &str = "plugin";
 const PREPARATION: &str = "preparation";
 /// The section in which a toolchain describes a core module's world to the component encoder.
-const METADATA: &str = "component-type";
+pub(super) const METADATA: &str = "component-type";
 /// In core modules that use the standard names of the component model's 32-bit build target.
 const STANDARD_PREFIX: &str = "cm32p2|";
 const NAMES: usize = 1000;

@@ -1,4 +1,5 @@
 use super::check;
+use crate::component::ComponentError;
 
 /// Twice: as it is, and nested in a component.
 #[track_caller]
@@ -210,4 +211,137 @@ fn what_is_damaged_is_said_to_be() {
     let wasm = wat::parse_str("(module (func i32.const 1))").expect("WebAssembly text");
     let error = check(&wasm).expect_err("a value is left over").to_string();
     assert!(error.starts_with("is damaged"), "{error}");
+}
+
+#[test]
+fn a_jump_table_counts_what_lives_with_each_target() {
+    let jump = |locals: usize| {
+        format!(
+            "(module (func (param i32) (local {}) block (br_table {} (local.get 0)) end))",
+            "i32 ".repeat(locals),
+            "0 ".repeat(40_000),
+        )
+    };
+    accepted(&jump(30));
+    refused(
+        &jump(1900),
+        "2000000 values that are kept over branches in its function 0",
+    );
+}
+
+#[test]
+fn what_sets_a_module_up_is_compiled_too() {
+    let sum = format!("i32.const 1 {}", "i32.const 1 i32.add ".repeat(25_000));
+    for setup in [
+        format!("(global i32 {sum})"),
+        format!("(memory 1) (data (offset {sum}) \"x\")"),
+        format!("(table 1 funcref) (elem (offset {sum}) func)"),
+    ] {
+        refused(
+            &format!("(module {setup})"),
+            "65536 bytes of initial values",
+        );
+    }
+    let functions = "0 ".repeat(10_001);
+    let references = "(item ref.func 0) ".repeat(10_001);
+    for setup in [
+        format!("(elem func {functions})"),
+        format!("(elem funcref {references})"),
+        format!("(table 20000 funcref) (elem (i32.const 0) func {functions})"),
+        "(table 1 funcref (ref.func 0))".repeat(10_001),
+    ] {
+        refused(
+            &format!("(module (func) {setup})"),
+            "10000 values that are set when it starts",
+        );
+    }
+}
+
+/// A component with one type, of these bytes.
+fn component_of_type(kind: &[u8]) -> Vec<u8> {
+    let section = [&[1], kind].concat();
+    let mut component = b"\0asm\x0d\0\x01\0\x07".to_vec();
+    component.extend(length(section.len()));
+    component.extend_from_slice(&section);
+    component
+}
+
+#[test]
+fn types_within_types_are_refused_before_they_are_read() {
+    // An instance type with one declaration, which is a type.
+    let nested =
+        |levels: usize| component_of_type(&[&[0x42, 1, 1].repeat(levels)[..], &[0x42, 0]].concat());
+    assert_eq!(check(&nested(90)), Ok(()));
+    for levels in [600, 50_000] {
+        let error = check(&nested(levels)).expect_err("too deep").to_string();
+        assert!(
+            error.starts_with("has more than 500 component types"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_types_declare_counts() {
+    let check = |text: String| check(&wat::parse_str(&text).expect("WebAssembly text"));
+    let declared = "has more than 10000 fields, cases, parameters and declarations in types";
+    for kind in [
+        format!("(type (instance {}))", "(type u8)".repeat(10_001)),
+        format!("(type (component {}))", "(type u8)".repeat(10_001)),
+        format!("(core type (module {}))", "(type (func))".repeat(10_001)),
+        format!("(type (tuple {}))", "u8 ".repeat(6_000)).repeat(2),
+    ] {
+        let error = check(format!("(component {kind})"))
+            .expect_err("too much")
+            .to_string();
+        assert!(error.starts_with(declared), "{error}");
+    }
+}
+
+#[test]
+fn metadata_counts_like_a_component() {
+    let check = |metadata: &[u8]| {
+        let mut module = b"\0asm\x01\0\0\0".to_vec();
+        wasm_with(&mut module, "component-type:x", metadata);
+        check(&module)
+    };
+    let kind = [&[0x42, 1, 1].repeat(50_000)[..], &[0x42, 0]].concat();
+    let error = check(&component_of_type(&kind))
+        .expect_err("too deep")
+        .to_string();
+    assert!(error.starts_with("has more than"), "{error}");
+    let error = check(&vec![0; (256 << 10) + 1])
+        .expect_err("too large")
+        .to_string();
+    assert!(error.starts_with("has more than 262144 bytes"), "{error}");
+    assert_eq!(check(b"nonsense"), Ok(()), "the encoder finds that");
+}
+
+fn wasm_with(module: &mut Vec<u8>, name: &str, content: &[u8]) {
+    let section = [&length(name.len())[..], name.as_bytes(), content].concat();
+    module.push(0);
+    module.extend(length(section.len()));
+    module.extend(section);
+}
+
+#[test]
+fn components_that_call_each_other_are_refused() {
+    let lifting = r#"(core module $m (func (export "f"))) (core instance $i (instantiate $m))
+        (func (export "f") (canon lift (core func $i "f")))"#;
+    let check = |text: String| check(&wat::parse_str(&text).expect("WebAssembly text"));
+    assert_eq!(check(format!("(component {lifting})")), Ok(()));
+    assert_eq!(
+        check(format!("(component (component {lifting}))")),
+        Err(ComponentError::Adapter)
+    );
+}
+
+fn length(mut left: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while left >= 0x80 {
+        bytes.push((left & 0x7f) as u8 | 0x80);
+        left >>= 7;
+    }
+    bytes.push(left as u8);
+    bytes
 }

@@ -1,0 +1,90 @@
+//! Bounds what is compiled besides the functions: whatever sets a module's globals, tables and memory when it starts.
+//!
+//! The compiler makes one function of it all, out of every expression that is more than a constant.
+
+use wasmparser::{ConstExpr, DataKind, ElementItems, ElementKind, Payload, TableInit};
+
+use super::{Bound, add};
+use crate::component::ComponentError;
+use crate::component::names::damaged;
+
+// Some 20.
+const EXPRESSIONS: Bound = Bound::new(64 << 10, "bytes of initial values");
+// 59.
+const ENTRIES: Bound = Bound::new(100_000, "entries of element segments");
+// 64.
+const VALUES: Bound = Bound::new(10_000, "values that are set when it starts");
+
+#[derive(Default)]
+pub(super) struct Startup {
+    expressions: u64,
+    entries: u64,
+    values: u64,
+}
+
+impl Startup {
+    pub(super) fn section(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
+        match payload {
+            Payload::GlobalSection(section) => {
+                for global in section.clone() {
+                    self.expression(&global.map_err(damaged)?.init_expr)?;
+                }
+            }
+            Payload::TableSection(section) => {
+                for table in section.clone() {
+                    if let TableInit::Expr(value) = table.map_err(damaged)?.init {
+                        self.expression(&value)?;
+                    }
+                }
+            }
+            Payload::DataSection(section) => {
+                for data in section.clone() {
+                    if let DataKind::Active { offset_expr, .. } = data.map_err(damaged)?.kind {
+                        self.expression(&offset_expr)?;
+                    }
+                }
+            }
+            Payload::ElementSection(section) => {
+                for element in section.clone() {
+                    let element = element.map_err(damaged)?;
+                    if let ElementKind::Active { offset_expr, .. } = &element.kind {
+                        self.expression(offset_expr)?;
+                    }
+                    let is_set = !matches!(element.kind, ElementKind::Declared);
+                    self.entries(element.items, is_set)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn entries(&mut self, items: ElementItems<'_>, is_set: bool) -> Result<(), ComponentError> {
+        match items {
+            ElementItems::Functions(items) => {
+                add(&mut self.entries, items.count(), ENTRIES)?;
+                if is_set {
+                    add(&mut self.values, items.count(), VALUES)?;
+                }
+            }
+            ElementItems::Expressions(_, items) => {
+                add(&mut self.entries, items.count(), ENTRIES)?;
+                for item in items {
+                    self.expression(&item.map_err(damaged)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn expression(&mut self, expression: &ConstExpr<'_>) -> Result<(), ComponentError> {
+        let range = expression.get_binary_reader().range();
+        add(&mut self.values, 1_u32, VALUES)?;
+        add(
+            &mut self.expressions,
+            range.end.saturating_sub(range.start),
+            EXPRESSIONS,
+        )?;
+        Ok(())
+    }
+}
