@@ -88,7 +88,8 @@ pub(crate) fn close(
     Ok(())
 }
 
-/// A plugin that failed and was ignored is listed only if an earlier pass of it left something.
+/// A plugin that failed and was ignored is listed only if an earlier pass of it left something. That is read from the pod's
+/// own stamp, which whoever creates pods may write: the counts tell people something, and nothing is decided by them.
 fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256

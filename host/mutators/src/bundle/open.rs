@@ -9,13 +9,16 @@ use std::path::{Path, PathBuf};
 /// How reading fails where something else has a file's name.
 pub(super) const NOT_A_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
 
-/// Reads a regular file of at most `cap` bytes that lies in a directory; `None` if it is larger, whatever the directory said of
-/// its size.
+/// Reads a regular file of at most `cap` bytes that lies in a directory, given by its path without links; `None` if it is larger,
+/// whatever the directory said of its size.
 ///
 /// Links are followed as long as they stay in the directory. Everything is asked of what was opened, since names may lead
-/// elsewhere by then.
+/// elsewhere by then. That goes for the directory itself: if something else has taken its place, it is gone.
 pub(super) fn read(directory: &Path, name: &str, cap: usize) -> io::Result<Option<Vec<u8>>> {
-    let root = open(directory, libc::O_DIRECTORY)?;
+    let root = open(directory, libc::O_DIRECTORY | libc::O_NOFOLLOW)?;
+    if fs::read_link(link(&root))? != directory {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let file = open(&link(&root).join(name), 0)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(NOT_A_FILE, "not a regular file"));

@@ -234,3 +234,20 @@ fn a_pipe_holds_nobody_up() {
         assert_eq!(read.expect_err("a refusal").kind(), super::NOT_A_FILE);
     }
 }
+
+#[test]
+fn a_link_in_the_place_of_the_directory_is_not_followed() {
+    let elsewhere = directory(&[("chain.yaml", MANIFEST)]);
+    let outer = tempfile::tempdir().expect("a directory");
+    let (itself, parent) = (outer.path().join("itself"), outer.path().join("parent"));
+    symlink(elsewhere.path(), &itself).expect("a link");
+    symlink(elsewhere.path().parent().expect("a parent"), &parent).expect("a link");
+    let below = parent.join(elsewhere.path().file_name().expect("a name"));
+    let read = |path: &Path| super::open::read(path, "chain.yaml", 1 << 10).map(drop);
+    read(elsewhere.path()).expect("the directory itself");
+    read(&itself).expect_err("it may lead anywhere");
+    assert_eq!(
+        read(&below).expect_err("it is elsewhere").kind(),
+        std::io::ErrorKind::NotFound
+    );
+}
