@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::task::yield_now;
 
 use super::checks::{alive, checks, is_ready, show};
-use super::connections::{Limits, Reuse};
+use super::connections::{Limits, Reuse, WhenFull};
 use super::state::State;
 use crate::log::Filter;
 
@@ -47,16 +47,19 @@ GET /readyz    whether it is ready, a line for each check
 pub(super) const HTTP_LIMITS: Limits = Limits {
     connections: 256,
     of_one_peer: 16,
+    when_full: WhenFull::RefuseNew,
     reuse: Reuse::Reused,
     header: Duration::from_secs(10),
     write: Duration::from_secs(5),
     life: Duration::from_secs(60),
 };
 
-/// For probes alone: one short answer for each connection, so that nobody can hold one for longer than the header's time.
+/// For probes alone: one short answer for each connection, so that nobody can hold one for longer than the header's time,
+/// and a silent peer only until a newer one needs its place.
 pub(super) const PROBES_LIMITS: Limits = Limits {
     connections: 256,
     of_one_peer: 8,
+    when_full: WhenFull::CloseOldestSilent,
     reuse: Reuse::Closed,
     header: Duration::from_secs(2),
     write: Duration::from_secs(2),

@@ -1,5 +1,6 @@
 //! Peers on loopback that do what they should not. 127.0.0.1 is a well-behaved one, 127.1.x.x are others.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, Reuse, listen, serve};
+use super::{Limits, Reuse, Room, WhenFull, listen, serve};
 use crate::run::server::{HTTP_LIMITS, PROBES_LIMITS};
 
 /// What a probe waits at most.
@@ -111,6 +112,94 @@ async fn peers_that_never_read_leave_room_for_probes() {
             drop(floods);
         }
     }
+}
+
+#[tokio::test]
+async fn peers_that_send_no_request_leave_room_for_probes() {
+    let share = PROBES_LIMITS.of_one_peer;
+    let everybody = (1..=64).map(other).cycle();
+    let neighbours: Vec<_> = everybody.take(PROBES_LIMITS.connections + 8).collect();
+    // Where addresses are translated, others have the address of the prober.
+    for peers in [vec![HERE; share * 2], neighbours] {
+        for sent in ["", "GET /healthz HTTP/1.1\r\nhost: "] {
+            let server = Server::start(PROBES_LIMITS);
+            let mut silent = Vec::new();
+            for peer in &peers {
+                let stream = server.connect(*peer).await;
+                let _ = stream.try_write(sent.as_bytes());
+                silent.push(stream);
+            }
+            is_well(&server.probe().await);
+            let mut oldest = silent.swap_remove(0);
+            let mut answer = Vec::new();
+            let closed = timeout(PROBE, oldest.read_to_end(&mut answer)).await;
+            assert!(closed.is_ok(), "the oldest is closed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_probe_is_answered_among_many_new_connections() {
+    let server = Server::start(PROBES_LIMITS);
+    // The server runs only when this task waits, and then finds all of them at once.
+    let mut probe = std::net::TcpStream::connect(server.address).expect("connected");
+    io::Write::write_all(&mut probe, b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").expect("sent");
+    let silent: Vec<_> = (0..PROBES_LIMITS.of_one_peer * 2)
+        .map(|_| std::net::TcpStream::connect(server.address).expect("connected"))
+        .collect();
+    probe.set_nonblocking(true).expect("set");
+    let mut probe = TcpStream::from_std(probe).expect("a stream");
+    let mut answer = String::new();
+    let read = timeout(PATIENCE, probe.read_to_string(&mut answer)).await;
+    assert!(matches!(read, Ok(Ok(_))), "{read:?}");
+    is_well(&answer);
+    drop(silent);
+}
+
+#[test]
+fn addresses_of_one_network_of_version_6_share_their_places() {
+    let room = Room::new(HTTP_LIMITS);
+    let of = |network: u16, host: usize| -> IpAddr {
+        format!("2001:db8:0:{network:x}::{host:x}")
+            .parse()
+            .expect("an address")
+    };
+    let open: Vec<_> = (1..=HTTP_LIMITS.of_one_peer)
+        .map(|host| room.enter(of(1, host)).place.expect("a place"))
+        .collect();
+    assert!(room.enter(of(1, 0xffff)).place.is_none());
+    assert!(room.enter(of(2, 1)).place.is_some());
+    drop(open);
+    assert!(room.enter(of(1, 0xffff)).place.is_some());
+}
+
+#[test]
+fn what_is_being_answered_is_not_closed_for_a_newer_one() {
+    let room = Room::new(Limits {
+        connections: 3,
+        of_one_peer: 2,
+        when_full: WhenFull::CloseOldestSilent,
+        ..PROBES_LIMITS
+    });
+    let enter = |peer| room.enter(peer).place;
+    let first = enter(other(1)).expect("a place");
+    let second = enter(HERE).expect("a place");
+    let third = enter(HERE).expect("a place");
+    second.has_asked();
+    let fourth = enter(HERE).expect("that of the third");
+    assert!(third.closed.is_cancelled(), "the oldest silent of its peer");
+    // What was closed gives no place back a second time.
+    drop(third);
+    let fifth = enter(other(2)).expect("that of the first");
+    assert!(first.closed.is_cancelled(), "the oldest silent of all");
+    for answered in [&fourth, &fifth] {
+        answered.has_asked();
+    }
+    assert!(enter(HERE).is_none() && enter(other(3)).is_none());
+    let asked = [&second, &fourth, &fifth];
+    assert!(asked.iter().all(|place| !place.closed.is_cancelled()));
+    drop(second);
+    assert!(enter(HERE).is_some());
 }
 
 #[tokio::test]
