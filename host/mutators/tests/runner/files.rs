@@ -342,7 +342,7 @@ fn a_wrong_description_is_the_plugins_fault() {
     );
     check(
         &described(3, "{\"$ref\": \"http://example.com/schema.json\"}"),
-        "brings an invalid configuration schema, which is its author's to mend: it refers to \"http://example.com/schema.json\"; only pointers to something within the schema are followed, such as #/$defs/name",
+        "brings an invalid configuration schema, which is its author's to mend: it refers to \"http://example.com/schema.json\"; only pointers to something within the schema are followed, such as #/$defs/name, of letters, digits and plain signs",
     );
     for endless in ["{\"$ref\": \"#\"}", "{\"allOf\": [{\"$ref\": \"#\"}]}"] {
         let loaded = load(
