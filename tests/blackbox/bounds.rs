@@ -39,9 +39,12 @@ fn unbind(schema: &mut Value) {
     }
 }
 
-/// More variables than a list may have, and a version whose name is too long.
-fn large_config(name: &str, version: &str) -> BrowserConfig {
-    let env: Vec<Value> = (0..1025)
+/// One variable more than a list may have.
+const TOO_MANY: usize = 1025;
+
+/// A BrowserConfig with a version of this name, and so many variables.
+fn config_of(name: &str, version: &str, variables: usize) -> BrowserConfig {
+    let env: Vec<Value> = (0..variables)
         .map(|number| json!({ "name": format!("VARIABLE_{number}"), "value": "x" }))
         .collect();
     let config = json!({
@@ -64,7 +67,7 @@ fn browser(name: &str, version: &str) -> Browser {
 /// Creates what an API server without bounds lets in, and then gives it the bounds.
 async fn store(scene: &Scene) {
     let create = PostParams::default();
-    let (config, session) = (large_config("old", &long()), browser("old", &long()));
+    let (config, session) = (config_of("old", &long(), TOO_MANY), browser("old", &long()));
     scene.cluster.apply_text(&without_bounds());
     eventually("a BrowserConfig without bounds is let in", async || {
         let created = scene.configs().create(&create, &config).await;
@@ -91,14 +94,16 @@ fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
                 dry_run: true,
                 ..PostParams::default()
             };
-            for (version, refusal) in [
-                ("1", "must have at most 1024 items"),
+            // One fault each: the API server looks at names only where the rest is right.
+            for (version, variables, refusal) in [
+                ("1", TOO_MANY, "must have at most 1024 items"),
                 (
                     &long(),
+                    1,
                     "names of browsers and versions have at most 253 characters",
                 ),
             ] {
-                let config = large_config("new", version);
+                let config = config_of("new", version, variables);
                 eventually(refusal, async || {
                     match scene.configs().create(&dry, &config).await {
                         Ok(_) => Err("let in".to_owned()),
