@@ -30,7 +30,7 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime ends before the work has begun, and drops whoever waits here.
+            // The runtime is shutting down and drops this future too.
             Err(_) => future::pending().await,
         },
     }

@@ -127,13 +127,13 @@ mod tests {
 
     use super::ReconcileError;
 
-    fn is_told(error: kube::Error) -> bool {
+    fn has_event(error: kube::Error) -> bool {
         let source = Box::new(error);
         ReconcileError::SetMetadata { source }.notice().is_some()
     }
 
     #[test]
-    fn a_pass_that_takes_too_long_is_told() {
+    fn a_pass_that_takes_too_long_has_an_event() {
         let after = std::time::Duration::from_mins(2);
         assert!(ReconcileError::TooLong { after }.notice().is_some());
     }
@@ -143,10 +143,12 @@ mod tests {
         let answer = |code: u16, reason| {
             kube::Error::Api(Box::new(Status::failure("no", reason).with_code(code)))
         };
-        assert!(is_told(answer(403, "Forbidden")));
-        assert!(is_told(answer(500, "InternalError")));
-        assert!(!is_told(answer(409, "Conflict")));
-        assert!(!is_told(answer(503, "ServiceUnavailable")));
-        assert!(!is_told(kube::Error::Service("connection refused".into())));
+        assert!(has_event(answer(403, "Forbidden")));
+        assert!(has_event(answer(500, "InternalError")));
+        assert!(!has_event(answer(409, "Conflict")));
+        assert!(!has_event(answer(503, "ServiceUnavailable")));
+        assert!(!has_event(kube::Error::Service(
+            "connection refused".into()
+        )));
     }
 }

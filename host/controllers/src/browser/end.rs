@@ -95,10 +95,10 @@ fn release(world: &World) -> Plan {
         finalizers: Some(rest),
         ..MetadataPatch::default()
     };
-    // Of a session that ended well, its end has been told.
-    let is_told = world.phase() == Some(Phase::Succeeded);
+    // A session that ended well already has its Event, Completed.
+    let has_event = world.phase() == Some(Phase::Succeeded);
     let gone = Notice::normal(names::event::DELETED, "the session is over");
-    Plan::act(Action::SetMetadata(patch)).telling((!is_told).then_some(gone))
+    Plan::act(Action::SetMetadata(patch)).telling((!has_event).then_some(gone))
 }
 
 /// The deletion of the Browser's own pod, unless that has been asked for already.
