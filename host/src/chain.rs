@@ -108,10 +108,7 @@ fn matches(plugin: &Plugin) -> String {
 pub(crate) fn paths(paths: &[String]) -> String {
     let shown: Vec<&str> = paths
         .iter()
-        .map(|path| match path.as_str() {
-            "" => "the whole pod",
-            path => path,
-        })
+        .map(|path| podloom_pod_path::shown(path))
         .collect();
     match shown.as_slice() {
         [] => "nothing".to_owned(),

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use podloom_pod_path::{AccessError, EditError, Transaction};
+use podloom_pod_path::{AccessError, EditError, LAST_APPLIED, Transaction};
 
 use crate::{Error, Level};
 
@@ -86,7 +86,7 @@ impl Request {
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<String> {
-        self.annotations.get(key).cloned()
+        shown(&self.annotations, key)
     }
 
     pub(crate) fn namespace_label(&self, key: &str) -> Option<String> {
@@ -94,12 +94,18 @@ impl Request {
     }
 
     pub(crate) fn namespace_annotation(&self, key: &str) -> Option<String> {
-        self.namespace_annotations.get(key).cloned()
+        shown(&self.namespace_annotations, key)
     }
 
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run
     }
+}
+
+/// An annotation that the host tells plugins.
+fn shown(annotations: &BTreeMap<String, String>, key: &str) -> Option<String> {
+    let value = annotations.get(key).filter(|_| key != LAST_APPLIED);
+    value.cloned()
 }
 
 thread_local! {

@@ -92,6 +92,37 @@ fn a_plugin_that_may_break_leaves_no_trace() {
     });
 }
 
+/// What a plugin says ends up where people and programs read lines.
+#[test]
+fn a_plugin_cannot_forge_a_line() {
+    blackbox_on(Cluster::without_operator, "plugins-forge", async |scene| {
+        let bundle =
+            Bundle::of("\n- { name: forges, file: forges.wasm, allow: [/metadata/labels] }");
+        let plugins = bundle.path().to_str().unwrap();
+        let operator = scene.operator(&["--plugins", plugins]).await;
+        scene.behaviours().await;
+        let seen = scene.watch_browsers().await;
+        let forge = json!({ "labels": { "forge": "please" } });
+        scene.browser_with("denied", "running", forge).await;
+        scene.browser("noted", "running").await;
+        seen.until_is("noted", "runs", runs).await;
+        let story = seen.until_gone("denied").await;
+
+        let line = r#"fine {"level":"FORGED","fields":{"message":"all is lost"}}  \u{202e}enif"#;
+        let denied = format!("Failed MutationDenied: forges: {line}");
+        assert_eq!(story.first(), Some(&denied), "{story:?}");
+        let told = format!("Warning MutationDenied: forges: {line}");
+        scene
+            .events_are("denied", &[&told, "Normal Deleted: "])
+            .await;
+        let noted = format!("Normal PodCreated: created pod noted; forges: {line}");
+        scene.events_are("noted", &[&noted]).await;
+        let lines = operator.log();
+        assert!(lines.iter().all(|line| line["level"] != "FORGED"));
+        assert!(!operator.told(&["FORGED"]).is_empty());
+    });
+}
+
 #[test]
 fn a_chain_that_cannot_be_loaded_makes_no_pod() {
     blackbox_on(Cluster::without_operator, "plugins-none", async |scene| {

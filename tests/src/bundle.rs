@@ -9,7 +9,7 @@ use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
 /// The plugins that misbehave, by the name of their text.
-const MISBEHAVING: [&str; 4] = ["breaks", "loops", "eats", "hangs"];
+const MISBEHAVING: [&str; 5] = ["breaks", "loops", "eats", "hangs", "forges"];
 
 /// A directory that `--plugins` can name.
 pub struct Bundle(TempDir);
@@ -59,7 +59,8 @@ impl Bundle {
     }
 
     /// A chain of these entries, as `plugins:` lists them. The standard plugins lie in the directory, and those that misbehave:
-    /// `breaks.wasm`, `loops.wasm` and `eats.wasm` on pods with the label `break`, `loop` and `eat`, `hangs.wasm` on all.
+    /// `breaks.wasm`, `loops.wasm`, `eats.wasm` and `forges.wasm` on pods with the label `break`, `loop`, `eat` and `forge`,
+    /// `hangs.wasm` on all.
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();

@@ -306,12 +306,8 @@ fn shown(grants: &Grants) -> String {
 }
 
 fn paths(paths: &[String]) -> String {
-    let shown = |path: &String| {
-        if path.is_empty() {
-            "the whole pod".to_owned()
-        } else {
-            path.clone()
-        }
-    };
-    text::list(&paths.iter().map(shown).collect::<Vec<String>>())
+    let shown = paths
+        .iter()
+        .map(|path| podloom_pod_path::shown(path).to_owned());
+    text::list(&shown.collect::<Vec<String>>())
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use podloom_pod_path::LAST_APPLIED;
+
 /// The submitted object, as plugins may ask about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -25,9 +27,6 @@ pub struct Request {
     /// Keys of the labels by which the workload's selector finds this pod; no plugin may change them.
     pub selector: Arc<[String]>,
 }
-
-/// The annotation in which `kubectl apply` keeps the whole object as it was applied: values too that a plugin is not granted.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Request {
     /// An annotation of the submitted object that plugins may see.

@@ -6,6 +6,7 @@ use anyhow::Context;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use podloom_api::names::annotation::LAST_APPLIED;
 use serde_json::{Value, json};
 
 use super::{File, Shipment};
@@ -17,9 +18,6 @@ pub(crate) const MAX_BYTES: usize = 1_048_576;
 
 /// What the API server lets an object have in annotations.
 pub(super) const MAX_ANNOTATIONS: usize = 262_144;
-
-/// Where client-side `kubectl apply` keeps a copy of the object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Lays files into as many ConfigMaps as it takes, each file into the first that has room for it.
 ///

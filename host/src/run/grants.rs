@@ -37,14 +37,14 @@ pub(super) fn of(chain: &Chain) -> Grants {
 
 /// The plugins whose grants differ, of both chains.
 pub(super) fn changes<'g>(before: &'g Grants, after: &'g Grants) -> Vec<Change<'g>> {
-    static NOTHING: Granted = Granted {
+    const NOTHING: &Granted = &Granted {
         allow: Vec::new(),
         read: Vec::new(),
     };
     let gone = before.keys().filter(|plugin| !after.contains_key(*plugin));
     let plugins = after.keys().chain(gone);
     let change = |plugin: &'g String| {
-        let of = |grants: &'g Grants| grants.get(plugin).unwrap_or(&NOTHING);
+        let of = |grants: &'g Grants| grants.get(plugin).unwrap_or(NOTHING);
         let (old, new) = (of(before), of(after));
         Change {
             plugin,

@@ -51,8 +51,8 @@ impl fmt::Display for AccessError {
 
 impl Error for AccessError {}
 
-/// The path as messages show it.
-pub(crate) fn shown(path: &str) -> &str {
+/// Returns the path as messages show it: the empty path is "the whole pod".
+pub fn shown(path: &str) -> &str {
     if path.is_empty() {
         "the whole pod"
     } else {

@@ -68,7 +68,8 @@ mod transaction;
 mod walk;
 
 pub use access::{Access, Limits};
-pub use error::{AccessError, EditError, LimitExceeded};
+pub use error::{AccessError, EditError, LimitExceeded, shown};
 pub use examine::{Finding, Problem, examine};
 pub use grant::{GrantError, Grants};
+pub use protected::LAST_APPLIED;
 pub use transaction::{Fields, Transaction, Write};

@@ -26,6 +26,11 @@ const LABELS: &str = "selenosis.io/";
 /// Annotations that the host alone writes.
 const ANNOTATIONS: &str = "podloom.dev/";
 
+/// The annotation in which `kubectl apply` keeps the whole object as it was applied: values too that a plugin is not granted.
+///
+/// A plugin is told no such annotation of the object that it was called for.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A never-written path that is at, above or below the path of these keys.
 pub(crate) fn never_written_at<'k>(mut keys: impl Iterator<Item = &'k str>) -> Option<String> {
     let in_pod = |key: &str| format!("/{key}");

@@ -1,4 +1,6 @@
-use super::{LAST_APPLIED, Request};
+use podloom_pod_path::LAST_APPLIED;
+
+use super::Request;
 
 #[test]
 fn the_applied_object_is_no_annotation_that_plugins_see() {

@@ -353,7 +353,7 @@ fn what_was_written_before_a_crash_is_gone() {
 
 #[test]
 fn a_failure_has_the_plugins_words() {
-    check("fail", "", "cannot tell what to do");
+    check("fail", "", r"cannot tell what\u{2028}to do");
 }
 
 #[test]
