@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::lease::{Candidate, Found};
+use super::lease::{Candidate, Found, Won};
 use super::state::{Renewed, Role, State};
 
 /// How often the Lease is looked at by those who do not have it.
@@ -48,25 +47,15 @@ pub(super) async fn lead<W: Future>(
     None
 }
 
-/// The Lease as we wrote it, and when the request for that was sent.
-///
-/// The others count its time from when they see the write, which may be before we have the answer. So ours counts from before
-/// the request.
-struct Won {
-    lease: Lease,
-    sent: Instant,
-}
-
 /// Waits until the Lease is ours; none if a stop was asked for meanwhile.
 async fn acquire(candidate: &Candidate, state: &State) -> Option<Won> {
     let mut seen = None;
     loop {
-        let sent = Instant::now();
         tokio::select! {
             biased;
             () = state.stop.cancelled() => return None,
             found = candidate.take(&mut seen) => match found {
-                Ok(Found::Ours(lease)) => return Some(Won { lease: *lease, sent }),
+                Ok(Found::Ours(won)) => return Some(won),
                 Ok(Found::Theirs(leader)) => {
                     let role = Role::Follower(leader);
                     if *state.role.borrow() != role {
@@ -85,30 +74,22 @@ async fn acquire(candidate: &Candidate, state: &State) -> Option<Won> {
 }
 
 /// Renews the Lease for as long as that goes; returns why it does not any more, before anybody else may take it.
-async fn lost(candidate: &Candidate, state: &State, won: Won) -> String {
-    let Won {
-        mut lease,
-        mut sent,
-    } = won;
+async fn lost(candidate: &Candidate, state: &State, mut won: Won) -> String {
     let good_for = candidate.duration;
     loop {
-        state
-            .renewed
-            .send_replace(Some(Renewed { at: sent, good_for }));
-        match renew(candidate, &lease, sent).await {
-            Ok(renewed) => (lease, sent) = renewed,
+        let at = won.sent;
+        state.renewed.send_replace(Some(Renewed { at, good_for }));
+        match renew(candidate, &won).await {
+            Ok(renewed) => won = renewed,
             Err(why) => return why,
         }
     }
 }
 
-/// Renews the Lease once more in its time, and returns it and when the request for that was sent; or why it is lost.
-async fn renew(
-    candidate: &Candidate,
-    lease: &Lease,
-    sent: Instant,
-) -> Result<(Lease, Instant), String> {
-    let good_for = candidate.duration;
+/// Renews the Lease once more in its time, and returns it; or why it is lost.
+async fn renew(candidate: &Candidate, won: &Won) -> Result<Won, String> {
+    let Won { lease, sent } = won;
+    let (sent, good_for) = (*sent, candidate.duration);
     let last = sent + good_for * 2 / 3;
     let mut next = sent + good_for / 3;
     let mut tries = FuturesUnordered::new();
@@ -118,16 +99,15 @@ async fn renew(
             // One that has no answer yet goes on: it may be slow, or its connection dead, and the next one opens another.
             () = sleep_until(next), if next < last => {
                 next += good_for / 6;
-                let begun = Instant::now();
-                tries.push(async move { (begun, candidate.renew(lease).await) });
+                tries.push(candidate.renew(lease));
                 continue;
             }
             () = sleep_until(last) => return Err("it could not be renewed in time".to_owned()),
         };
         match tried {
-            (begun, Ok(Found::Ours(ours))) => return Ok((*ours, begun)),
-            (_, Ok(Found::Theirs(other))) => return Err(format!("{other:?} has it")),
-            (_, Err(error)) => {
+            Ok(Found::Ours(won)) => return Ok(won),
+            Ok(Found::Theirs(other)) => return Err(format!("{other:?} has it")),
+            Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     "could not renew the Lease, trying again"

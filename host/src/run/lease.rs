@@ -23,10 +23,19 @@ pub(super) struct Candidate {
 
 /// What a look at the Lease found.
 pub(super) enum Found {
-    /// It is ours, as this object says.
-    Ours(Box<Lease>),
+    /// It is ours.
+    Ours(Won),
     /// It is somebody's.
     Theirs(String),
+}
+
+/// The Lease as we wrote it, and when the request for that was sent.
+///
+/// The others count its time from when they see the write, which may be before we have the answer. So ours counts from before
+/// the request.
+pub(super) struct Won {
+    pub(super) lease: Box<Lease>,
+    pub(super) sent: Instant,
 }
 
 /// Somebody's Lease, and since when it is as it is.
@@ -63,60 +72,52 @@ impl Candidate {
 
     /// Takes the Lease if it is free, ours, or not heard of for its whole duration.
     pub(super) async fn take(&self, seen: &mut Option<Seen>) -> Result<Found, LeaseError> {
-        self.in_time(async {
-            let Some(lease) = self.api.get_opt(&self.name).await? else {
-                let lease = self.signed(Lease::default());
-                let created = self.api.create(&PostParams::default(), &lease).await?;
-                return Ok(Found::Ours(Box::new(created)));
-            };
-            let holder = holder(&lease).to_owned();
-            if !holder.is_empty() && holder != self.identity && !given_up(seen, &lease) {
-                return Ok(Found::Theirs(holder));
-            }
-            self.replace(self.signed(lease)).await
-        })
-        .await
+        let Some(lease) = self.in_time(self.api.get_opt(&self.name)).await? else {
+            let sent = Instant::now();
+            let (post, lease) = (PostParams::default(), self.signed(Lease::default()));
+            let created = self.in_time(self.api.create(&post, &lease)).await?;
+            let lease = Box::new(created);
+            return Ok(Found::Ours(Won { lease, sent }));
+        };
+        let holder = holder(&lease).to_owned();
+        if !holder.is_empty() && holder != self.identity && !given_up(seen, &lease) {
+            return Ok(Found::Theirs(holder));
+        }
+        self.write(self.signed(lease)).await
     }
 
     /// Signs the Lease anew, provided that nobody else has it.
     pub(super) async fn renew(&self, lease: &Lease) -> Result<Found, LeaseError> {
-        let renewed = self.in_time(self.replace(self.signed(lease.clone()))).await;
-        match renewed {
+        match self.write(self.signed(lease.clone())).await {
             Err(LeaseError::Use(kube::Error::Api(status))) if status.is_conflict() => {}
             answer => return answer,
         }
         // Somebody wrote to it: who has it now?
-        self.in_time(async {
-            let lease = self.api.get(&self.name).await?;
-            match holder(&lease) {
-                holder if holder == self.identity => self.replace(self.signed(lease)).await,
-                other => Ok(Found::Theirs(other.to_owned())),
-            }
-        })
-        .await
+        let lease = self.in_time(self.api.get(&self.name)).await?;
+        match holder(&lease) {
+            holder if holder == self.identity => self.write(self.signed(lease)).await,
+            other => Ok(Found::Theirs(other.to_owned())),
+        }
     }
 
     /// Lets the others have it at once.
     pub(super) async fn release(&self) -> Result<(), LeaseError> {
-        self.in_time(async {
-            let mut lease = self.api.get(&self.name).await?;
-            if holder(&lease) == self.identity {
-                let spec = lease.spec.get_or_insert_default();
-                spec.holder_identity = None;
-                spec.renew_time = Some(MicroTime(Timestamp::now()));
-                self.replace(lease).await?;
-            }
-            Ok(())
-        })
-        .await
+        let mut lease = self.in_time(self.api.get(&self.name)).await?;
+        if holder(&lease) == self.identity {
+            let spec = lease.spec.get_or_insert_default();
+            spec.holder_identity = None;
+            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            self.write(lease).await?;
+        }
+        Ok(())
     }
 
-    async fn replace(&self, lease: Lease) -> Result<Found, kube::Error> {
-        let lease = self
-            .api
-            .replace(&self.name, &PostParams::default(), &lease)
-            .await?;
-        Ok(Found::Ours(Box::new(lease)))
+    async fn write(&self, lease: Lease) -> Result<Found, LeaseError> {
+        let sent = Instant::now();
+        let post = PostParams::default();
+        let written = self.in_time(self.api.replace(&self.name, &post, &lease));
+        let lease = Box::new(written.await?);
+        Ok(Found::Ours(Won { lease, sent }))
     }
 
     /// The Lease as we hold it from now on.
@@ -148,6 +149,7 @@ impl Candidate {
         }
     }
 
+    /// Each request has a time of its own: together, two slow ones would never come to an end.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, kube::Error>>,
