@@ -174,7 +174,8 @@ pub(crate) async fn attend(
         .args(["--selenosis-api", &arguments.selenosis_api])
         .args(["--lease-namespace", HOME])
         .args(["--http", &format!("127.0.0.1:{port}")])
-        .args(["--concurrency", &arguments.concurrency.to_string()])
+        // A namespace gets a quarter of it.
+        .args(["--concurrency", &(arguments.concurrency * 4).to_string()])
         .env("KUBECONFIG", &kubeconfig)
         .spawn()
         .with_context(|| arguments.podloom.display().to_string())?;

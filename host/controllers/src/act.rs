@@ -19,11 +19,9 @@ use crate::mutator::{Note, PodMutator, PodRequest, Refusal};
 use crate::pod::SeenPod;
 use crate::status::difference;
 
-/// How long one write may take. The client itself tries again where the API server asks for it.
+/// How long one write may take: admission webhooks take 10 seconds each unless they are given more. The client itself tries again
+/// where the API server asks for it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a pod may take to be created; admission webhooks take 10 seconds each unless they are given more. A webhook that hangs
-/// keeps a pass busy for as long, and others wait for it.
-const CREATE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The longest sentence of the API server that is passed on.
 const SENTENCE_MAX: usize = 4096;
@@ -100,6 +98,8 @@ pub(crate) struct Actor<'a> {
 
 impl Actor<'_> {
     /// Sets finalizers and labels. An object that is gone needs none; one that goes has to be released, so a refusal is an error.
+    ///
+    /// Webhooks deny with any status, or do not answer: whatever it is, the object's time goes on, and its status has to say so.
     pub(crate) async fn set_metadata<K: DeserializeOwned>(
         &self,
         patch: &MetadataPatch,
@@ -114,9 +114,20 @@ impl Actor<'_> {
         if !patch.labels.is_empty() {
             metadata["labels"] = json!(patch.labels);
         }
-        match self.patch(json!({ "metadata": metadata }), None).await? {
-            Err(kube::Error::Api(status)) if self.is_kept() && is_refusal(&status) => {
+        let done = match self.patch(json!({ "metadata": metadata }), None).await {
+            Err(unanswered) if self.is_kept() => {
+                return Ok(Fact::MetadataRefused(unanswered.to_string()));
+            }
+            answered => answered?,
+        };
+        match done {
+            Err(kube::Error::Api(status))
+                if self.is_kept() && !is_gone(&status) && !status.is_conflict() =>
+            {
                 Ok(Fact::MetadataRefused(sentence(*status)))
+            }
+            Err(error) if self.is_kept() && !matches!(error, kube::Error::Api(_)) => {
+                Ok(Fact::MetadataRefused(no_answer(&error)))
             }
             done => fact(done).map_err(|source| ReconcileError::SetMetadata { source }),
         }
@@ -192,9 +203,9 @@ impl Actor<'_> {
             .create(&post, body)
             .map_err(|error| failed(kube::Error::BuildRequest(error)))?;
         let refused = |sentence| Ok(Fact::PodRefused(Refusal::Forbidden(sentence)));
-        let Ok(done) = timeout(CREATE_PATIENCE, self.client.request(request)).await else {
-            let seconds = CREATE_PATIENCE.as_secs();
-            return refused(format!("no answer from the API server after {seconds} s"));
+        let done = match self.send(request).await {
+            Ok(done) => done,
+            Err(unanswered) => return refused(unanswered.to_string()),
         };
         match done {
             Ok(created) => Ok(Fact::PodCreated(Box::new(created), mutated.notes)),
@@ -213,7 +224,7 @@ impl Actor<'_> {
             // Webhooks deny with any status, or do not answer; whatever it is, the creation timeout ends it. The pod may be there
             // all the same if only the answer was lost: then the next attempt finds it.
             Err(kube::Error::Api(status)) => refused(sentence(*status)),
-            Err(error) => refused(format!("no answer from the API server: {error}")),
+            Err(error) => refused(no_answer(&error)),
         }
     }
 
@@ -318,17 +329,15 @@ fn fact<K>(done: Result<K, kube::Error>) -> Result<Fact<K>, Box<kube::Error>> {
     }
 }
 
+fn no_answer(error: &kube::Error) -> String {
+    format!("no answer from the API server: {error}")
+}
+
 /// What the API server says, cut to what a condition can hold: admission may say anything.
 fn sentence(status: Status) -> String {
     let mut sentence = status.message;
     sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX));
     sentence
-}
-
-/// Whether admission or validation said no; the same request may pass once somebody has changed a policy. A webhook that is down is
-/// an internal error.
-pub(crate) fn is_refusal(status: &Status) -> bool {
-    status.is_forbidden() || status.is_invalid() || matches!(status.code, 400 | 500)
 }
 
 fn preconditioned(uid: Option<String>) -> DeleteParams {

@@ -4,7 +4,6 @@ mod plan;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::core::ApiResource;
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus, names};
@@ -21,7 +20,7 @@ const LIGHT: usize = 128 << 10;
 
 /// What the controller of BrowserConfigs needs besides the context of all.
 pub(crate) struct BrowserConfigController {
-    pub(crate) resource: ApiResource,
+    pub(crate) resource: Arc<ApiResource>,
     pub(crate) configs: Store<Readable<BrowserConfigObject>>,
 }
 
@@ -43,7 +42,7 @@ impl Reconcile for BrowserConfigController {
                 .as_ref()
                 .is_ok_and(|other| other.metadata.namespace.as_deref() == namespace)
         });
-        let now = Timestamp::now();
+        let now = ctx.clock.now();
         let planned = if work(&World { config, all: &all }) > LIGHT {
             let config = config.clone();
             aside(move || {

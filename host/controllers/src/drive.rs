@@ -1,5 +1,6 @@
 //! What drives every controller: passes that are counted, bounded and waited for, whatever becomes of one of them.
 
+mod places;
 mod pulse;
 mod queue;
 mod watch;
@@ -21,11 +22,12 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::{DeserializeOwned, IgnoredAny};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::act::{Actor, Fact, MetadataPatch};
 use crate::backoff::{Backoff, jittered};
+use crate::clock::Clock;
 use crate::error::ReconcileError;
 use crate::events::Events;
 use crate::metrics::ControllerMetrics;
@@ -33,12 +35,15 @@ use crate::mutator::PodMutator;
 use crate::readable::Readable;
 use crate::run::Timeouts;
 
+pub(crate) use places::Places;
 pub(crate) use pulse::Pulses;
 pub(crate) use queue::Queue;
 pub(crate) use watch::{telling_lists, watch, watched, watching};
 
 /// How long a pass may take: longer than the patience of a few requests. What one that is given up leaves undone, the next one does.
 const PASS: Duration = Duration::from_mins(2);
+/// How long a pass may go on when a stop is asked for. Requests may take longer, and until they end nobody else may lead.
+const LAST: Duration = Duration::from_secs(10);
 /// How long an object waits at most for its cache to show our own write; the write's event wakes it earlier.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
@@ -48,6 +53,7 @@ pub(crate) struct Context {
     pub(crate) mutator: Arc<dyn PodMutator>,
     pub(crate) events: Events,
     pub(crate) timeouts: Timeouts,
+    pub(crate) clock: Clock,
     pub(crate) metrics: ControllerMetrics,
 }
 
@@ -92,13 +98,14 @@ pub(crate) enum Next {
 /// One controller at work.
 pub(crate) struct Driven<C: Reconcile> {
     pub(crate) name: &'static str,
-    pub(crate) resource: ApiResource,
+    pub(crate) resource: Arc<ApiResource>,
     pub(crate) ctx: Arc<Context>,
     pub(crate) controller: C,
     /// Resolves when every cache that a pass reads is filled.
     pub(crate) caches: Shared<BoxFuture<'static, ()>>,
     pub(crate) backoff: Backoff,
     pub(crate) queue: Queue,
+    pub(crate) places: Places,
 }
 
 /// Runs a controller to its end, which `stop` asks for.
@@ -109,8 +116,10 @@ pub(crate) async fn drive<C: Reconcile>(
 ) where
     Readable<C::Object>: DeserializeOwned,
 {
-    let (name, queue) = (driven.name, driven.queue.clone());
+    let name = driven.name;
+    let (queue, places) = (driven.queue.clone(), driven.places.clone());
     let caches = driven.caches.clone();
+    let stopped = stop.clone();
     let at_work = Arc::new((driven, stop));
     let passes = controller.run(
         |object: Arc<Readable<C::Object>>, at_work| async move {
@@ -127,7 +136,10 @@ pub(crate) async fn drive<C: Reconcile>(
         at_work,
     );
     tokio::select! {
-        () = drain(name, queue, passes) => {}
+        () = drain(name, queue, places, passes) => {}
+        () = stopped.cancelled().then(|()| sleep(LAST)) => {
+            tracing::warn!(controller = name, after = ?LAST, "passes that do not end are given up");
+        }
         // In an empty cluster there is no pass that would wait for the caches, and they would be awaited for ever.
         () = caches.then(|()| future::pending()) => {}
     }
@@ -142,8 +154,15 @@ impl<C: Reconcile> Driven<C> {
             metadata.name.as_deref().unwrap_or_default(),
         );
         if let Some(rest) = self.backoff.rest(metadata) {
+            // A place may have been free for it.
+            self.places
+                .passed_by(metadata.namespace.as_deref().unwrap_or_default());
             return Action::requeue(rest);
         }
+        let Some(_place) = self.places.take(metadata) else {
+            self.queue.woken(metadata);
+            return Action::await_change();
+        };
         let begun = Instant::now();
         let result = self.attempt(object).await;
         let reason = result.as_ref().err().map(ReconcileError::reason);
@@ -256,7 +275,7 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Takes what comes of the passes. Errors of watches were logged where they arose, and those of passes are no errors here.
-async fn drain<K, S>(name: &'static str, queue: Queue, passes: S)
+async fn drain<K, S>(name: &'static str, queue: Queue, places: Places, passes: S)
 where
     K: Resource,
     K::DynamicType: Debug,
@@ -268,6 +287,7 @@ where
             Ok(_) | Err(controller::Error::QueueError(_)) => {}
             Err(controller::Error::ObjectNotFound(id)) => {
                 queue.taken(id.namespace.as_deref(), &id.name);
+                places.passed_by(id.namespace.as_deref().unwrap_or_default());
                 tracing::debug!(controller = name, object = %id, "gone before its turn");
             }
             Err(error) => tracing::warn!(

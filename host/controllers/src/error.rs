@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use kube::core::Status;
 use podloom_api::names;
 
-use crate::act::is_refusal;
 use crate::events::Notice;
 
 /// A reconcile that has to be repeated.
@@ -119,6 +119,12 @@ impl ReconcileError {
             _ => false,
         }
     }
+}
+
+/// Whether admission or validation said no; the same request may pass once somebody has changed a policy. A webhook that is down is
+/// an internal error.
+fn is_refusal(status: &Status) -> bool {
+    status.is_forbidden() || status.is_invalid() || matches!(status.code, 400 | 500)
 }
 
 #[cfg(test)]

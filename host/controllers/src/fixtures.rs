@@ -15,7 +15,7 @@ use tower::{BoxError, service_fn};
 use crate::drive::Context;
 use crate::events::Events;
 use crate::mutator::{MutatedPod, PodMutator, PodRequest, Refusal};
-use crate::{ControllerMetrics, Timeouts};
+use crate::{Clock, ControllerMetrics, Timeouts};
 
 /// The requests that were made.
 #[derive(Clone, Default)]
@@ -91,6 +91,7 @@ pub(crate) fn context(client: Client) -> Context {
         mutator: Arc::new(Untouched),
         events,
         timeouts: Timeouts::default(),
+        clock: Clock::new(),
         metrics,
     }
 }

@@ -9,6 +9,7 @@ mod aside;
 mod backoff;
 mod browser;
 mod browser_config;
+mod clock;
 mod drive;
 mod error;
 mod events;
@@ -23,6 +24,7 @@ pub mod render;
 mod run;
 mod status;
 
+pub use clock::Clock;
 pub use events::{Events, Notice, Severity};
 pub use metrics::{ControllerMetrics, EventMetrics};
 pub use mutator::{MutatedPod, Note, PodMutator, PodRequest, Refusal};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::api::{Api, ListParams};
 use kube::core::response::reason;
-use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta, Status};
+use kube::core::{DynamicResourceScope, ObjectMeta, Status};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -45,14 +45,11 @@ pub(crate) fn is_gone(status: &Status) -> bool {
 /// Reads an object of ours; none if there is none, or another of that name.
 pub(crate) async fn read_object<K>(
     client: &Client,
-    resource: &ApiResource,
+    resource: &K::DynamicType,
     object: &ObjectMeta,
 ) -> Result<Option<K>, ReconcileError>
 where
-    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
+    K: Resource<Scope = DynamicResourceScope> + Clone + DeserializeOwned + Debug,
 {
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
@@ -67,15 +64,12 @@ where
 /// Reads all objects of a kind of ours in a namespace, unless the cached ones are all that there are, as they are.
 pub(crate) async fn read_all<K>(
     client: &Client,
-    resource: &ApiResource,
+    resource: &K::DynamicType,
     namespace: &str,
     cached: impl Iterator<Item = &ObjectMeta>,
 ) -> Result<Option<Vec<K>>, ReconcileError>
 where
-    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
+    K: Resource<Scope = DynamicResourceScope> + Clone + DeserializeOwned + Debug,
 {
     let objects: Api<K> = Api::namespaced_with(client.clone(), namespace, resource);
     let everything = ListParams::default();

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Resource;
@@ -143,8 +144,9 @@ pub(crate) fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Obj
     })
 }
 
+/// The dynamic type is shared: a cache and a queue keep one with each reference to an object.
 impl<K: Resource> Resource for Readable<K> {
-    type DynamicType = K::DynamicType;
+    type DynamicType = Arc<K::DynamicType>;
     type Scope = K::Scope;
 
     fn kind(dyntype: &Self::DynamicType) -> Cow<'_, str> {

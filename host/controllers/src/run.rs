@@ -13,6 +13,7 @@ use podloom_api::SelenosisApi;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::drive::Context;
 use crate::events::Events;
 use crate::metrics::ControllerMetrics;
@@ -70,6 +71,8 @@ pub struct Setup {
     pub concurrency: u16,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// The API server's time, which the client's answers set right.
+    pub clock: Clock,
     /// The chain of plugins.
     pub mutator: Arc<dyn PodMutator>,
     /// Where passes are counted.
@@ -112,6 +115,7 @@ pub async fn run(
         mutator: Arc::clone(&setup.mutator),
         events,
         timeouts: setup.timeouts.clone(),
+        clock: setup.clock.clone(),
         metrics: setup.metrics.clone(),
     });
     let (namespaces, watch_namespaces) = tokio::select! {

@@ -70,12 +70,13 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// How many Browsers are worked on at once, in each of the watched namespaces.
+    /// How many Browsers are worked on at once, in each of the watched namespaces. Where all are watched, each of them gets a
+    /// quarter of this at most, so that one with a slow webhook does not hold up the others.
     #[arg(
         long,
         value_name = "N",
         env = "PODLOOM_CONCURRENCY",
-        default_value = "16"
+        default_value = "64"
     )]
     pub(crate) concurrency: NonZeroU16,
 

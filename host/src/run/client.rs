@@ -10,9 +10,10 @@
 //! - A connection is kept for the next request for less time than the deadline. When a request has missed its deadline, all
 //!   others that were idle as long are closed too, and the next request opens a new one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use axum::http::{Request, Response, Uri};
+use axum::http::header::DATE;
+use axum::http::{HeaderMap, Request, Response, Uri};
 use futures::TryFutureExt;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body as HttpBody, Bytes};
@@ -20,9 +21,10 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::retry::RetryPolicy;
+use kube::client::retry::{InvalidBackoff, RetryPolicy};
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
+use podloom_controllers::Clock;
 use tokio::time::timeout;
 use tower::retry::RetryLayer;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -33,6 +35,11 @@ use super::requests::Requests;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a request may take, retries and the body of the answer included; half of what the API server itself allows.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// How often a request is repeated after 429, 503 or 504, and how long that waits unless the API server says how long. After that
+/// its answer is the answer: whoever denies so, as webhooks may, shall be quoted, and controllers have waits of their own.
+const RETRIES: u32 = 3;
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// How long a connection waits for its next request; less than [`DEADLINE`].
 const IDLE: Duration = Duration::from_secs(10);
 /// After how long without a byte the kernel asks whether the other end is there, how often, and how many times.
@@ -51,6 +58,8 @@ pub(super) enum ClientError {
     Proxy(Uri),
     #[error("the configuration of the cluster cannot be used")]
     Configure(#[from] kube::Error),
+    #[error("requests cannot be repeated")]
+    Retry(#[from] InvalidBackoff),
 }
 
 /// Why a request has no answer.
@@ -59,7 +68,13 @@ pub(super) enum ClientError {
 struct Unanswered;
 
 /// Makes a client with connections of its own. It belongs to the runtime in which it is made.
-pub(super) fn client(config: &Config, requests: &Requests) -> Result<Client, ClientError> {
+///
+/// Each answer sets the clock right.
+pub(super) fn client(
+    config: &Config,
+    requests: &Requests,
+    clock: &Clock,
+) -> Result<Client, ClientError> {
     if let Some(proxy) = &config.proxy_url {
         return Err(ClientError::Proxy(proxy.clone()));
     }
@@ -73,16 +88,22 @@ pub(super) fn client(config: &Config, requests: &Requests) -> Result<Client, Cli
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
         .build::<_, Body>(connector);
-    let requests = requests.clone();
+    let (requests, clock) = (requests.clone(), clock.clone());
     let send = service_fn(move |request: Request<Body>| {
-        let begun = requests.begin(&request);
+        let (begun, clock, sent) = (requests.begin(&request), clock.clone(), Instant::now());
         http.request(request)
-            .inspect_ok(move |response| begun.answered(response.status()))
+            .inspect_ok(move |response| {
+                begun.answered(response.status());
+                if let Some(date) = date(response.headers()) {
+                    clock.heard(date, sent);
+                }
+            })
             .map_err(BoxError::from)
     });
+    let retry = RetryPolicy::new(FIRST_RETRY, LONGEST_RETRY, RETRIES, true)?;
     let stack = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .layer(RetryLayer::new(RetryPolicy::server_retry()))
+        .layer(RetryLayer::new(retry))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .service(send);
@@ -127,6 +148,12 @@ where
         Ok(answer) => answer,
         Err(_) => Err(Unanswered.into()),
     }
+}
+
+/// When an answer was made, by the clock of whoever made it.
+fn date(headers: &HeaderMap) -> Option<SystemTime> {
+    let date = headers.get(DATE)?.to_str().ok()?;
+    httpdate::parse_http_date(date).ok()
 }
 
 fn is_watch(uri: &Uri) -> bool {

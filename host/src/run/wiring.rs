@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
-use podloom_controllers::{ControllerMetrics, Events, Setup, Timeouts};
+use podloom_controllers::{Clock, ControllerMetrics, Events, Setup, Timeouts};
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
@@ -76,7 +76,8 @@ pub(super) async fn operator(
     let chain_metrics = ChainMetrics::register(ours, plugin_metrics.clone());
     let controller_metrics = ControllerMetrics::register(ours);
     let requests = Requests::register(ours);
-    let client = connect(&config, &requests)?;
+    let clock = Clock::new();
+    let client = connect(&config, &requests, &clock)?;
     let without_chain = if arguments.allow_empty_chain {
         WithoutChain::Pass
     } else {
@@ -84,7 +85,7 @@ pub(super) async fn operator(
     };
     let state = Arc::new(State::new(without_chain, leader, stop));
     // With connections of its own: a renewal that had no answer is sent again over a new one, whatever else waits.
-    let candidate = candidate(arguments, connect(&config, &requests)?);
+    let candidate = candidate(arguments, connect(&config, &requests, &clock)?);
     let mutator = ChainMutator {
         slot: Arc::clone(&state.slot),
         metrics: plugin_metrics,
@@ -96,6 +97,7 @@ pub(super) async fn operator(
         namespaces: arguments.namespaces(),
         concurrency: arguments.concurrency.get(),
         timeouts: timeouts(arguments),
+        clock,
         mutator: Arc::new(mutator),
         metrics: controller_metrics,
         instance: arguments.own_pod.pod_name.clone().or_else(host_name),
@@ -207,8 +209,8 @@ async fn cluster() -> Result<Config> {
     Ok(config)
 }
 
-fn connect(config: &Config, requests: &Requests) -> Result<Client> {
-    client::client(config, requests).with_context(|| {
+fn connect(config: &Config, requests: &Requests, clock: &Clock) -> Result<Client> {
+    client::client(config, requests, clock).with_context(|| {
         format!(
             "cannot make a client for the cluster at {}",
             config.cluster_url

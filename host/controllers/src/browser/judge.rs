@@ -72,7 +72,7 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
         None => without_pod(world, timeouts, now),
         Some(pod) if !world.owns(pod) => taken(world),
         Some(pod) if pod.metadata.deletion_timestamp.is_some() => going(pod),
-        Some(pod) => with_pod(pod, timeouts, now),
+        Some(pod) => with_pod(world, pod, timeouts, now),
     }
 }
 
@@ -178,7 +178,7 @@ fn refused(refusal: &Refusal, timeouts: &Timeouts, until: Timestamp, now: Timest
     }
 }
 
-fn with_pod(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     match pod.status.phase.as_deref() {
         Some("Running") => match failure::of_running(pod) {
             None => Verdict::Runs,
@@ -198,22 +198,31 @@ fn with_pod(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
             failure::of_failed(pod),
             names::event::POD_FAILED,
         ),
-        _ => pending(pod, timeouts, now),
+        _ => pending(world, pod, timeouts, now),
     }
 }
 
-fn pending(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     if let Some(cause) = failure::of_pending(pod) {
         return ended(Outcome::Failed, cause, names::event::POD_FAILED);
     }
-    // From its own creation, so that a pod which was made late, because its chain broke or a quota was full, gets its time too.
-    let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
-    let until = later(made, timeouts.pod_creation);
+    let until = due(pod, timeouts, now);
+    let until = world
+        .learned
+        .late_until
+        .map_or(until, |late| until.max(late));
     if now < until {
         return Verdict::Starts { until };
     }
     let cause = failure::of_timeout(Some(pod), timeouts.pod_creation);
     ended(Outcome::Failed, cause, names::reason::CREATION_TIMEOUT)
+}
+
+/// Until when a pod has to run: its time counts from its own creation, so that one which was made late, because its chain broke or
+/// a quota was full, gets it too.
+pub(crate) fn due(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
+    let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
+    later(made, timeouts.pod_creation)
 }
 
 /// Whoever deletes a pod means its session. A pod that its node or a more important one drives out did not want to go, and its

@@ -35,6 +35,8 @@ struct Entry {
     pod: Option<Arc<SeenPod>>,
     /// When this process first saw the Browser without a pod.
     first_seen: Option<Timestamp>,
+    /// When its pod was first found to be late.
+    late: Option<Instant>,
     /// What drove its pod out, as the pod's last state said.
     disruption: Option<Cause>,
     /// What the API server last said to the labels that we set, and when.
@@ -112,11 +114,23 @@ impl Memory {
     }
 
     /// Notes that the cache and the status show the pod of the Browser, so that its absence from now on means that it is gone.
-    pub(crate) fn pod_is_cached(&self, browser: &ObjectMeta) {
+    pub(crate) fn pod_is_cached(&self, browser: &ObjectMeta, pod: &SeenPod) {
         self.change(browser, |entry| {
             entry.pod = None;
             entry.first_seen = None;
+            if !pod.is_pending() {
+                entry.late = None;
+            }
         });
+    }
+
+    /// Notes that the API server says that the Browser's pod is late, and returns for how long that is known.
+    pub(crate) fn late_for(&self, browser: &ObjectMeta) -> Duration {
+        let mut known = Duration::ZERO;
+        self.note(browser, |entry| {
+            known = entry.late.get_or_insert_with(Instant::now).elapsed();
+        });
+        known
     }
 
     /// Notes that a pod is gone, for whose Browser that may be all that it learns.
@@ -193,6 +207,7 @@ impl Entry {
             version: None,
             pod: None,
             first_seen: None,
+            late: None,
             disruption: None,
             labels_refused: None,
             at: Instant::now(),
@@ -203,6 +218,7 @@ impl Entry {
         self.version.is_none()
             && self.pod.is_none()
             && self.first_seen.is_none()
+            && self.late.is_none()
             && self.disruption.is_none()
             && self.labels_refused.is_none()
     }

@@ -39,8 +39,8 @@ const UNWATCHED: Duration = Duration::from_secs(5);
 /// What the controller of Browsers needs besides the context of all.
 pub(crate) struct BrowserController {
     pub(crate) api: SelenosisApi,
-    pub(crate) resource: ApiResource,
-    pub(crate) config_resource: ApiResource,
+    pub(crate) resource: Arc<ApiResource>,
+    pub(crate) config_resource: Arc<ApiResource>,
     pub(crate) configs: Store<Readable<BrowserConfigObject>>,
     pub(crate) pods: Store<SeenPod>,
     /// None where namespaces may not be read.
@@ -64,7 +64,7 @@ impl Reconcile for BrowserController {
             Cached::Current => Cow::Borrowed(browser),
             Cached::Behind => return Ok(Next::CatchUp),
             Cached::Stale => {
-                match read_object(&ctx.client, &self.resource, &browser.metadata).await? {
+                match read_object(&ctx.client, &*self.resource, &browser.metadata).await? {
                     Some(live) => Cow::Owned(live),
                     None => return Ok(Next::Resync),
                 }
@@ -74,7 +74,7 @@ impl Reconcile for BrowserController {
         let mut written = None;
         let mut is_confirmed = false;
         for _ in 0..STEPS {
-            let now = Timestamp::now();
+            let now = ctx.clock.now();
             let Plan {
                 action,
                 notice,
@@ -88,9 +88,13 @@ impl Reconcile for BrowserController {
                 self.confirm(ctx, &mut world).await?;
                 continue;
             }
-            if written.as_ref() == Some(&action) {
+            if written.as_ref() == Some(&action)
+                && let Action::WriteStatus(status) = action
+            {
+                // It would be written for ever. Deadlines count all the same.
                 warn_of_dropped_fields(&browser);
-                return Ok(Next::Resync);
+                Arc::make_mut(&mut world.browser).status = Some(*status);
+                continue;
             }
             let fact = self.act(ctx, &world, &action).await?;
             if is_done(&fact) {
@@ -159,7 +163,7 @@ impl BrowserController {
             Some(pod) if world.owns(&pod) => {
                 // Until the status has its UID, nothing else would know of it if it went.
                 match world.pod_uid() {
-                    Some(_) => self.memory.pod_is_cached(metadata),
+                    Some(_) => self.memory.pod_is_cached(metadata, &pod),
                     None => self.memory.created(metadata, Arc::clone(&pod)),
                 }
                 world.pod = Some(pod);
@@ -185,7 +189,7 @@ impl BrowserController {
                 .map(Arc::new);
         }
         if world.lacks_pod() && !world.is_over() {
-            world.first_seen = Some(self.memory.first_seen(metadata, Timestamp::now()));
+            world.first_seen = Some(self.memory.first_seen(metadata, ctx.clock.now()));
         }
         if world.pod.is_none() {
             world.learned.disruption = self.memory.disruption(metadata);

@@ -84,7 +84,10 @@ fn config_resolved(world: &World, verdict: &Verdict) -> Fact {
             end.cause.message.clone(),
         ),
         // Nobody has looked for one.
-        _ if world.learned.metadata_refused.is_some() && world.own_pod().is_none() => {
+        _ if world.learned.metadata_refused.is_some()
+            && !world.has_finalizer()
+            && world.own_pod().is_none() =>
+        {
             let message = "not looked for while the finalizer cannot be set".to_owned();
             (Truth::Unknown, names::reason::METADATA_REFUSED, message)
         }

@@ -35,6 +35,8 @@ pub(crate) struct Learned {
     pub(crate) refusal: Option<Refusal>,
     /// What the API server says to our finalizer and labels, if it does not let us set them.
     pub(crate) metadata_refused: Option<String>,
+    /// Until when a pod whose time is over is not given up yet.
+    pub(crate) late_until: Option<Timestamp>,
     /// The pod was told to go.
     pub(crate) pod_deleted: bool,
     /// What drove the pod out that is gone, as its last state said.

@@ -71,7 +71,8 @@ impl Queue {
         })
     }
 
-    fn woken(&self, object: &ObjectMeta) {
+    /// Counts an object that waits for its turn.
+    pub(crate) fn woken(&self, object: &ObjectMeta) {
         self.insert(
             object.namespace.as_deref(),
             object.name.as_deref().unwrap_or_default(),

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Driven, Next, Queue, Reconcile, drive, telling_lists};
+use super::{Context, Driven, Next, Places, Queue, Reconcile, drive, telling_lists};
 use crate::backoff::Backoff;
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context};
@@ -79,7 +79,7 @@ impl Reconcile for NeverReached {
 /// A stop while the first lists are on their way, as when the API server does not answer.
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
-    let resource = SelenosisApi::Seed.resource(Kind::Browser);
+    let resource = Arc::new(SelenosisApi::Seed.resource(Kind::Browser));
     let browser: BrowserObject = serde_json::from_value(json!({
         "metadata": { "name": "a", "namespace": "team" },
         "spec": { "browserName": "chrome", "browserVersion": "1" },
@@ -107,6 +107,7 @@ async fn a_stop_does_not_wait_for_caches_that_nobody_fills_any_more() {
         caches: future::pending().boxed().shared(),
         backoff: Backoff::new(),
         queue: Queue::new(Gauge::default()),
+        places: Places::new(usize::MAX).0,
     };
     let mut driving = std::pin::pin!(drive(controller, driven, stop.clone()));
     let begun = timeout(Duration::from_secs(1), driving.as_mut()).await;
@@ -126,12 +127,13 @@ async fn check_unreadable(metadata: &serde_json::Value, expected: &[&str]) {
     let (client, requests) = client(200, json!({}));
     let driven = Driven {
         name: "browser",
-        resource: SelenosisApi::Seed.resource(Kind::Browser),
+        resource: Arc::new(SelenosisApi::Seed.resource(Kind::Browser)),
         ctx: Arc::new(context(client)),
         controller: NeverReached,
         caches: future::ready(()).boxed().shared(),
         backoff: Backoff::new(),
         queue: Queue::new(Gauge::default()),
+        places: Places::new(usize::MAX).0,
     };
     driven.pass(&object).await;
     assert_eq!(requests.made(), expected);

@@ -7,22 +7,25 @@ mod configs;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::{FutureExt, future};
+use futures::{FutureExt, Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ApiResource, DynamicResourceScope, PartialObjectMeta};
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use podloom_api::{BrowserConfigObject, BrowserObject, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::{Readiness, Setup};
-use crate::drive::Context;
+use crate::drive::{Context, Places};
 use crate::readable::Readable;
 
 /// Objects as caches hold them: one that cannot be read hides no other.
 type Browsers = Readable<BrowserObject>;
 type Configs = Readable<BrowserConfigObject>;
+
+/// A namespace that is one of all gets this part of the passes at once.
+const SHARE: u16 = 4;
 
 /// A namespace of its own, or all of them.
 pub(super) struct Scope {
@@ -43,9 +46,9 @@ pub(super) fn run(scope: &Scope, setup: &Setup) -> impl Future<Output = ()> + Se
 
 impl Scope {
     /// The objects of a kind of ours in this scope, for one watch.
-    fn api<K>(&self, resource: &ApiResource, kind: Kind) -> Api<K>
+    fn api<K>(&self, resource: &Arc<ApiResource>, kind: Kind) -> Api<K>
     where
-        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+        K: Resource<DynamicType = Arc<ApiResource>, Scope = DynamicResourceScope>,
     {
         let client = self.watching(kind.name());
         match &self.namespace {
@@ -57,6 +60,27 @@ impl Scope {
     /// A client for one watch.
     fn watching(&self, kind: &'static str) -> Client {
         self.ctx.metrics.pulses.client(&self.ctx.client, kind)
+    }
+
+    /// The places of each namespace among the passes, and what wakes those that found none. Where there is one namespace, it has all.
+    fn places<K>(
+        &self,
+        resource: &Arc<ApiResource>,
+        concurrency: u16,
+    ) -> (Places, impl Stream<Item = ObjectRef<K>> + Send + use<K>)
+    where
+        K: Resource<DynamicType = Arc<ApiResource>>,
+    {
+        let each = match self.namespace {
+            Some(_) => concurrency,
+            None => (concurrency / SHARE).max(1),
+        };
+        let (places, woken) = Places::new(usize::from(each));
+        let resource = Arc::clone(resource);
+        let woken = woken.map(move |(namespace, name)| {
+            ObjectRef::new_with(&name, Arc::clone(&resource)).within(&namespace)
+        });
+        (places, woken)
     }
 
     /// Logs that a watch broke, here and nowhere else; it restarts after a while.

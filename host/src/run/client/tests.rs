@@ -1,6 +1,8 @@
 //! Time is paused where it matters: it goes on when all tasks wait.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::{Request, Response, StatusCode};
@@ -10,12 +12,14 @@ use hyper::body::{Bytes, Frame};
 use kube::Config;
 use kube::client::Body;
 use kube::client::retry::RetryPolicy;
+use podloom_controllers::Clock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tower::retry::RetryLayer;
 use tower::{BoxError, Layer, Service, service_fn};
 
-use super::{ClientError, DEADLINE, client, connector, in_time, is_watch};
+use super::{ClientError, DEADLINE, RETRIES, client, connector, in_time, is_watch};
 use crate::run::requests::Requests;
 
 const LIST: &str = "/api/v1/pods?&limit=100";
@@ -105,7 +109,7 @@ fn watches_are_known_by_their_query() {
 async fn a_proxy_is_refused_by_name() {
     let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URI"));
     config.proxy_url = Some("http://proxy.example:3128".parse().expect("a URI"));
-    let refused = client(&config, &Requests::default()).map(drop);
+    let refused = client(&config, &Requests::default(), &Clock::new()).map(drop);
     assert!(matches!(refused, Err(ClientError::Proxy(_))), "{refused:?}");
 }
 
@@ -130,4 +134,49 @@ async fn the_kernel_asks_whether_the_other_end_is_there() {
         .expect("it is listed");
     let timer = row.split_whitespace().nth(5).expect("a timer");
     assert!(timer.starts_with("02:"), "{row}");
+}
+
+/// An API server that gives one answer to each request, each on a connection of its own, and how often it was asked.
+async fn answering(answer: &'static str) -> (Config, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let server = listener.local_addr().expect("an address");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut peer, _)) = listener.accept().await {
+            let _read = peer.read(&mut [0; 4096]).await;
+            count.fetch_add(1, Ordering::Relaxed);
+            let _written = peer.write_all(answer.as_bytes()).await;
+        }
+    });
+    let url = format!("http://{server}").parse().expect("a URI");
+    (Config::new(url), asked)
+}
+
+#[tokio::test]
+async fn the_clock_is_the_api_servers() {
+    let answer = "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    let (config, _) = answering(answer).await;
+    let clock = Clock::new();
+    let client = client(&config, &Requests::default(), &clock).expect("a client");
+    let version = Request::get("/version")
+        .body(Vec::new())
+        .expect("a request");
+    client.request_text(version).await.expect("an answer");
+    let now = clock.now().to_string();
+    assert!(now.starts_with("1994-11-06T08:49:"), "{now}");
+}
+
+/// A webhook may deny with a status that asks to try again; its sentence must arrive before the request's time is over.
+#[tokio::test]
+async fn the_last_of_many_refusals_is_the_answer() {
+    let answer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{\"a\": \"b\"}";
+    let (config, asked) = answering(answer).await;
+    let client = client(&config, &Requests::default(), &Clock::new()).expect("a client");
+    let request = Request::get("/version")
+        .body(Vec::new())
+        .expect("a request");
+    let error = client.request_text(request).await.expect_err("a refusal");
+    assert!(matches!(error, kube::Error::Api(_)), "{error}");
+    assert_eq!(asked.load(Ordering::Relaxed), 1 + RETRIES as usize);
 }

@@ -33,7 +33,7 @@ fn a_created_pod_is_known_until_the_cache_shows_it() {
     let seen = browser("a", "10");
     memory.created(&seen, Arc::new(SeenPod::default()));
     assert!(matches!(memory.created_pod(&seen), Some(Unseen::Fresh(_))));
-    memory.pod_is_cached(&seen);
+    memory.pod_is_cached(&seen, &SeenPod::default());
     assert!(memory.created_pod(&seen).is_none());
 }
 
@@ -83,7 +83,7 @@ async fn a_browser_is_first_seen_once() {
     let (seen, now) = (browser("a", "10"), Timestamp::UNIX_EPOCH);
     assert_eq!(memory.first_seen(&seen, now), now);
     assert_eq!(memory.first_seen(&seen, Timestamp::MAX), now);
-    memory.pod_is_cached(&seen);
+    memory.pod_is_cached(&seen, &SeenPod::default());
     assert!(memory.0.lock().unwrap().is_empty());
 }
 

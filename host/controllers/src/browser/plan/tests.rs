@@ -32,6 +32,7 @@ struct Lessons {
     created: Option<String>,
     refusal: Option<Refused>,
     metadata_refused: Option<String>,
+    late_until: Option<Timestamp>,
     #[serde(default)]
     pod_deleted: bool,
     disruption: Option<Disruption>,
@@ -92,6 +93,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
                 Refused::Forbidden(message) => Refusal::Forbidden(message),
             }),
             metadata_refused: setting.learned.metadata_refused,
+            late_until: setting.learned.late_until,
             pod_deleted: setting.learned.pod_deleted,
             disruption: setting
                 .learned

@@ -1,11 +1,13 @@
 //! What is looked at once more before it is believed: the end of a session, and metadata that was set.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 use podloom_api::names;
 
 use super::BrowserController;
+use crate::browser::judge::{due, later};
 use crate::browser::plan::missing_metadata;
 use crate::browser::world::World;
 use crate::drive::Context;
@@ -13,11 +15,14 @@ use crate::error::ReconcileError;
 use crate::events::Notice;
 use crate::live::{read_all, read_pod};
 
+/// How long a pod that is late gets after it was found to be, a quarter of its time at most: kubelets tell every ten seconds.
+const LATE: Duration = Duration::from_secs(15);
+
 impl BrowserController {
     /// Reads from the API server what is about to end a session, where that may be otherwise by now: what a cache shows may be old.
     ///
     /// What has ended stays so, thus only a pod that never ran, and the lack of a pod, are looked at again. There may be a pod though
-    /// nobody knows of one: the answer to its creation was lost.
+    /// nobody knows of one: the answer to its creation was lost. A pod that is only late is looked at twice.
     pub(super) async fn confirm(
         &self,
         ctx: &Context,
@@ -33,6 +38,7 @@ impl BrowserController {
                 if world.pod.is_none() {
                     world.learned.disruption = self.memory.disruption(&world.browser.metadata);
                 }
+                self.look_again_if_late(ctx, world);
             }
             None if world.lacks_pod() && is_marked => {
                 let pod = read_pod(&ctx.client, &namespace, world.name()).await?;
@@ -52,6 +58,25 @@ impl BrowserController {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Gives a pod that is late a moment more. After an outage of the API server it may run, and its kubelet not have said so yet.
+    fn look_again_if_late(&self, ctx: &Context, world: &mut World) {
+        let now = ctx.clock.now();
+        let is_late = world.own_pod().is_some_and(|pod| {
+            pod.is_pending()
+                && pod.metadata.deletion_timestamp.is_none()
+                && due(pod, &ctx.timeouts, now) <= now
+        });
+        if !is_late {
+            return;
+        }
+        let wait = LATE.min(ctx.timeouts.pod_creation / 4);
+        let known = self.memory.late_for(&world.browser.metadata);
+        let rest = wait.saturating_sub(known);
+        if !rest.is_zero() {
+            world.learned.late_until = Some(later(now, rest));
+        }
     }
 
     /// Looks what became of metadata that was set: a mutating policy may have removed it. Labels that are refused hold no session

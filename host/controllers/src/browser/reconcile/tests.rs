@@ -44,9 +44,9 @@ fn controller_of(cached: Option<Value>) -> BrowserController {
     }
     BrowserController {
         api,
-        resource: api.resource(Kind::Browser),
-        config_resource: api.resource(Kind::BrowserConfig),
-        configs: Writer::new(api.resource(Kind::BrowserConfig)).as_reader(),
+        resource: Arc::new(api.resource(Kind::Browser)),
+        config_resource: Arc::new(api.resource(Kind::BrowserConfig)),
+        configs: Writer::new(Arc::new(api.resource(Kind::BrowserConfig))).as_reader(),
         pods: pods.as_reader(),
         namespaces: None,
         memory: Memory::default(),

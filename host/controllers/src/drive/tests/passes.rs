@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::channel::mpsc;
 use futures::{FutureExt, SinkExt, StreamExt, future, stream};
 use kube::runtime::Controller;
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::{BrowserObject, Kind, SelenosisApi, names};
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::drive::{Context, Driven, Next, Queue, Reconcile, drive};
+use crate::drive::{Context, Driven, Next, Places, Queue, Reconcile, drive};
 use crate::error::ReconcileError;
 use crate::fixtures::{client, context, status};
 use crate::readable::Readable;
@@ -58,8 +59,12 @@ impl Reconcile for Scripted {
 type Stored = Readable<BrowserObject>;
 
 fn object(name: &str, generation: i64) -> BrowserObject {
+    object_in("team", name, generation)
+}
+
+fn object_in(namespace: &str, name: &str, generation: i64) -> BrowserObject {
     let object = json!({
-        "metadata": { "name": name, "namespace": "team", "uid": name, "generation": generation },
+        "metadata": { "name": name, "namespace": namespace, "uid": name, "generation": generation },
         "spec": { "browserName": "chrome", "browserVersion": "1" },
     });
     serde_json::from_value(object).unwrap()
@@ -103,7 +108,16 @@ fn work_until(
     pass: Pass,
     stop: CancellationToken,
 ) -> (Work, impl Future<Output = ()>) {
-    let resource = SelenosisApi::Seed.resource(Kind::Browser);
+    work_at(usize::MAX, lasts, pass, stop)
+}
+
+fn work_at(
+    places: usize,
+    lasts: Duration,
+    pass: Pass,
+    stop: CancellationToken,
+) -> (Work, impl Future<Output = ()>) {
+    let resource = Arc::new(SelenosisApi::Seed.resource(Kind::Browser));
     let mut writer = Writer::<Stored>::new(resource.clone());
     let store = writer.as_reader();
     for event in [Event::Init, Event::InitDone] {
@@ -116,7 +130,12 @@ fn work_until(
             Ok(Readable(Ok(object)))
         })
         .chain(stream::pending());
-    let controller = Controller::for_stream_with(wakes, store, resource.clone());
+    let (places, free) = Places::new(places);
+    let of_places = resource.clone();
+    let free = free.map(move |(namespace, name)| {
+        ObjectRef::new_with(&name, of_places.clone()).within(&namespace)
+    });
+    let controller = Controller::for_stream_with(wakes, store, resource.clone()).reconcile_on(free);
     let passes = Passes::default();
     let scripted = Scripted {
         pass,
@@ -132,6 +151,7 @@ fn work_until(
         caches: future::ready(()).boxed().shared(),
         backoff: Backoff::new(),
         queue: Queue::new(Gauge::default()),
+        places,
     };
     (Work { passes, events }, drive(controller, driven, stop))
 }
@@ -287,4 +307,48 @@ async fn no_pass_begins_after_a_stop() {
     })
     .await;
     assert!(passes.of("a").is_empty());
+}
+
+/// Its namespace's webhook hangs, say; those of another namespace do not wait for it, and each of its own has a turn.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_passes_last_holds_up_no_other() {
+    let lasts = Duration::from_secs(30);
+    let stop = CancellationToken::new();
+    let (mut work, driving) = work_at(2, lasts, Box::new(|_| Ok(Next::Resync)), stop);
+    let passes = work.passes.clone();
+    play(driving, async move {
+        for name in ["a", "b", "c", "d", "e"] {
+            work.see(object_in("slow", name, 1)).await;
+        }
+        work.see(object_in("quick", "f", 1)).await;
+        assert_eq!(work.passes.of("f").len(), 1, "it waits for others");
+        assert!(work.passes.of("c").is_empty());
+        sleep(lasts * 3).await;
+    })
+    .await;
+    for name in ["a", "b", "c", "d", "e"] {
+        assert_eq!(passes.of(name).len(), 1, "{name}");
+    }
+    let waits = |name: &str| passes.of(name)[0] - passes.of("a")[0];
+    assert!(waits("c") < lasts * 2 && waits("e") >= lasts * 2 - lasts / 10);
+}
+
+/// Whoever leads next waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_passes_but_not_for_ever() {
+    let stop = CancellationToken::new();
+    let lasts = Duration::from_mins(1);
+    let (mut work, driving) = work_until(lasts, Box::new(|_| Ok(Next::Resync)), stop.clone());
+    let begun = Instant::now();
+    let script = async move {
+        work.see(object("a", 1)).await;
+        stop.cancel();
+        work
+    };
+    let (_work, ()) = tokio::join!(script, driving);
+    let took = begun.elapsed();
+    assert!(
+        took >= Duration::from_secs(9) && took < Duration::from_secs(12),
+        "{took:?}"
+    );
 }

@@ -1,5 +1,7 @@
 //! Browsers, woken by themselves, their pods and the BrowserConfigs of their namespace.
 
+use std::sync::Arc;
+
 use futures::channel::mpsc;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future, stream};
@@ -25,8 +27,8 @@ pub(super) fn run(
     configs: configs::Cache,
     changes: BoxStream<'static, Place>,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let resource = setup.api.resource(Kind::Browser);
-    let config_resource = setup.api.resource(Kind::BrowserConfig);
+    let resource = Arc::new(setup.api.resource(Kind::Browser));
+    let config_resource = Arc::new(setup.api.resource(Kind::BrowserConfig));
     let (browsers, browser_events) = watch(
         scope.api::<Browsers>(&resource, Kind::Browser),
         watching(),
@@ -59,6 +61,7 @@ pub(super) fn run(
     let waiting =
         changes.flat_map(move |place| stream::iter(waiting_in(&beside, &place, &of_place)));
     let waiting = queue.counted(waiting);
+    let (places, free) = scope.places(&resource, setup.concurrency);
     let controller = Controller::for_stream_with(own, browsers, resource.clone())
         .with_config(Config::default().concurrency(setup.concurrency))
         .watches_stream(pod_events.touched_objects(), move |pod| {
@@ -66,6 +69,7 @@ pub(super) fn run(
         })
         .reconcile_all_on(lists)
         .reconcile_on(waiting)
+        .reconcile_on(free)
         .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER,
@@ -83,6 +87,7 @@ pub(super) fn run(
         caches: caches.map(drop).boxed().shared(),
         backoff: Backoff::new(),
         queue,
+        places,
     };
     // Its Browsers are counted while it runs, and no longer, however it ends.
     drive(controller, driven, scope.stop.clone()).map(move |()| drop(counted))
@@ -116,7 +121,7 @@ where
 }
 
 /// The Browser that owns a pod, if one does.
-fn owner_of(pod: &SeenPod, resource: &ApiResource) -> Option<ObjectRef<Browsers>> {
+fn owner_of(pod: &SeenPod, resource: &Arc<ApiResource>) -> Option<ObjectRef<Browsers>> {
     let namespace = pod.metadata.namespace.as_deref();
     let owners = pod.metadata.owner_references.iter().flatten();
     owners
@@ -128,7 +133,7 @@ fn owner_of(pod: &SeenPod, resource: &ApiResource) -> Option<ObjectRef<Browsers>
 fn waiting_in(
     browsers: &Store<Browsers>,
     place: &Place,
-    resource: &ApiResource,
+    resource: &Arc<ApiResource>,
 ) -> Vec<ObjectRef<Browsers>> {
     let waits = |browser: &BrowserObject| {
         let status = browser.status.as_ref();

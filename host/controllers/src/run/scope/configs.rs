@@ -3,6 +3,8 @@
 //! Each is woken by itself, and by a neighbour that comes, goes or changes its spec, since the older of two serves what both
 //! define. A status wakes only its own BrowserConfig: with a hundred of them, each status write would wake all hundred.
 
+use std::sync::Arc;
+
 use futures::future::{BoxFuture, Shared};
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, stream};
@@ -47,7 +49,7 @@ pub(super) struct Wakes {
 
 /// Watches the BrowserConfigs of a scope.
 pub(super) fn watch(scope: &Scope, setup: &Setup) -> Watch {
-    let resource = setup.api.resource(Kind::BrowserConfig);
+    let resource = Arc::new(setup.api.resource(Kind::BrowserConfig));
     let events = watched(
         scope.api::<Configs>(&resource, Kind::BrowserConfig),
         watching(),
@@ -77,7 +79,7 @@ pub(super) fn run(
     cache: Cache,
     wakes: Wakes,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let resource = setup.api.resource(Kind::BrowserConfig);
+    let resource = Arc::new(setup.api.resource(Kind::BrowserConfig));
     let Cache { store, filled } = cache;
     let queue = scope.ctx.metrics.queue(BROWSER_CONFIG);
     let (beside, of_place) = (store.clone(), resource.clone());
@@ -86,9 +88,11 @@ pub(super) fn run(
         .flat_map(move |place| stream::iter(all_in(&beside, &place, &of_place)));
     let neighbours = queue.counted(neighbours);
     let own = queue.counted_objects(wakes.events.applied_objects());
+    let (places, free) = scope.places(&resource, setup.concurrency);
     let controller = Controller::for_stream_with(own, store.clone(), resource.clone())
         .with_config(Config::default().concurrency(setup.concurrency))
         .reconcile_on(neighbours)
+        .reconcile_on(free)
         .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER_CONFIG,
@@ -101,6 +105,7 @@ pub(super) fn run(
         caches: filled,
         backoff: Backoff::new(),
         queue,
+        places,
     };
     drive(controller, driven, scope.stop.clone())
 }
@@ -109,7 +114,7 @@ pub(super) fn run(
 fn cached(
     events: impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static,
     mut writer: Writer<Configs>,
-    resource: ApiResource,
+    resource: Arc<ApiResource>,
     mut listeners: Vec<Changes>,
 ) -> impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static {
     let known = writer.as_reader();
@@ -129,7 +134,7 @@ fn cached(
 fn changed(
     known: &Store<Configs>,
     event: &Event<Configs>,
-    resource: &ApiResource,
+    resource: &Arc<ApiResource>,
 ) -> Option<Place> {
     let place = |config: &Configs| Place::Namespace(config.namespace().unwrap_or_default());
     match event {
@@ -149,7 +154,7 @@ fn changed(
 fn all_in(
     configs: &Store<Configs>,
     place: &Place,
-    resource: &ApiResource,
+    resource: &Arc<ApiResource>,
 ) -> Vec<ObjectRef<Configs>> {
     configs
         .state_filter(|config| place.includes(config.meta().namespace.as_deref()))

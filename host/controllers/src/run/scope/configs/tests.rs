@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use futures::{FutureExt, StreamExt, stream};
 
 use kube::runtime::reflector::store::Writer;
@@ -21,7 +23,7 @@ fn config(name: &str, generation: i64, status: &str) -> Configs {
 /// How many BrowserConfigs of a hundred an event wakes beside the one that it is about.
 #[track_caller]
 fn check(event: Event<Configs>, expected: usize) {
-    let resource = SelenosisApi::Seed.resource(Kind::BrowserConfig);
+    let resource = Arc::new(SelenosisApi::Seed.resource(Kind::BrowserConfig));
     let mut writer = Writer::new(resource.clone());
     let store = writer.as_reader();
     writer.apply_watcher_event(&Event::Init);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
@@ -16,14 +16,15 @@ use super::{
 };
 use crate::browser::BrowserController;
 use crate::browser::reconcile::tests::controller_of;
-use crate::drive::{Context, Reconcile};
+use crate::clock::Clock;
+use crate::drive::{Context, Next, Reconcile};
 use crate::events::Events;
 use crate::fixtures::{SILENCE, context, scripted, status};
 use crate::pod::SeenPod;
 
 /// The controller, with a configuration for the Browser.
 fn configured(controller: BrowserController) -> BrowserController {
-    let mut configs = Writer::new(SelenosisApi::Seed.resource(Kind::BrowserConfig));
+    let mut configs = Writer::new(Arc::new(SelenosisApi::Seed.resource(Kind::BrowserConfig)));
     configs.apply_watcher_event(&Event::Apply(serde_json::from_value(config()).unwrap()));
     BrowserController {
         configs: configs.as_reader(),
@@ -78,7 +79,7 @@ async fn a_creation_without_an_answer_is_said_and_tried_again() {
         .await
         .unwrap_err();
     assert_eq!(error.reason(), "PodForbidden");
-    assert!(begun.elapsed() <= Duration::from_secs(15));
+    assert!(begun.elapsed() <= Duration::from_secs(30));
     let created = condition(&server.status(), "PodCreated");
     let message = created["message"].as_str().unwrap();
     assert!(message.contains("no answer"), "{message}");
@@ -226,15 +227,105 @@ async fn a_refused_label_is_told_and_not_tried_at_each_wake() {
     }
 }
 
+/// Webhooks deny with any status, and some do not answer.
+#[tokio::test(start_paused = true)]
+async fn metadata_that_a_webhook_does_not_let_through_is_said() {
+    let busy = || (503, status(503, "ServiceUnavailable", "denied"));
+    for answer in [webhook_down(), busy(), (SILENCE, json!({}))] {
+        let (server, client, _) = refusing(unmarked(60), answer, |_| not_found());
+        let error = pass(&controller_of(None), &client, &unmarked(60))
+            .await
+            .unwrap_err();
+        assert_eq!(error.reason(), "MetadataRefused");
+        let created = condition(&server.status(), "PodCreated");
+        assert_eq!(created["reason"], "MetadataRefused");
+    }
+}
+
+/// The finalizer is set, so its configuration was looked for, and something else holds it up.
 #[tokio::test]
-async fn metadata_that_a_broken_webhook_refuses_is_said() {
-    let (server, client, _) = refusing(unmarked(60), webhook_down(), |_| not_found());
-    let error = pass(&controller_of(None), &client, &unmarked(60))
+async fn a_refused_label_says_nothing_of_the_configuration() {
+    let (server, client, _) = refusing(unlabelled(60), forbidden(), |request| match request {
+        CONFIGS => (200, list(&[config()])),
+        CREATE => webhook_down(),
+        _ => not_found(),
+    });
+    let controller = configured(controller_of(None));
+    pass(&controller, &client, &unlabelled(60))
         .await
         .unwrap_err();
-    assert_eq!(error.reason(), "MetadataRefused");
-    let created = condition(&server.status(), "PodCreated");
-    assert_eq!(created["reason"], "MetadataRefused");
+    let resolved = condition(&server.status(), "ConfigResolved");
+    assert_eq!(resolved["status"], "True");
+}
+
+/// After an outage of the API server its kubelet may not have said yet that it runs.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_late_is_looked_at_twice() {
+    let late = || {
+        let mut pod = pod("new", "Pending");
+        pod["metadata"]["creationTimestamp"] = json!(ago(3600));
+        pod
+    };
+    let (server, client, requests) = Server::new(browser(3600), move |request| match request {
+        _ if request == format!("GET {POD}") => (200, late()),
+        _ => not_found(),
+    });
+    let controller = configured(controller_of(Some(late())));
+    let next = pass(&controller, &client, &browser(3600)).await.unwrap();
+    assert!(
+        matches!(next, Next::Within(wait) if wait <= Duration::from_secs(15)),
+        "{next:?}"
+    );
+    assert_eq!(server.status()["phase"], "Pending");
+    tokio::time::advance(Duration::from_secs(16)).await;
+    let written = server.browser.lock().unwrap().clone();
+    pass(&controller, &client, &written).await.unwrap();
+    assert_eq!(server.status()["reason"], "CreationTimeout");
+    let looks = requests.made();
+    let looks = looks.iter().filter(|made| made.starts_with("GET"));
+    assert_eq!(looks.count(), 2);
+}
+
+/// Old CRDs know no conditions: what is written comes back without them, each time.
+#[tokio::test]
+async fn deadlines_count_though_the_api_server_drops_what_we_write() {
+    let starting = browser(60);
+    let (client, requests) = scripted(move |request, _| match request {
+        _ if request.starts_with("PATCH") => (200, starting.clone()),
+        _ => not_found(),
+    });
+    let controller = configured(controller_of(Some(fresh("Pending"))));
+    let next = pass(&controller, &client, &browser(60)).await.unwrap();
+    assert!(
+        matches!(next, Next::Within(wait) if wait <= Duration::from_mins(5)),
+        "{next:?}"
+    );
+    let made = requests.made();
+    assert_eq!(made, [format!("PATCH {BROWSER}/status")], "{made:?}");
+}
+
+/// A machine whose clock is ahead must not end what has just begun.
+#[tokio::test]
+async fn time_is_the_api_servers() {
+    let (server, client, _) = Server::new(browser(0), |request| match request {
+        CREATE => (201, fresh("Pending")),
+        _ => not_found(),
+    });
+    let clock = Clock::new();
+    let an_hour = SignedDuration::from_secs(3600);
+    clock.heard(Timestamp::now() - an_hour, std::time::Instant::now());
+    let context = Context {
+        clock,
+        ..context(client)
+    };
+    let controller = configured(controller_of(None));
+    let object = typed(browser(3600 + 60));
+    controller.reconcile(&context, &object).await.unwrap();
+    assert_eq!(server.status()["phase"], "Pending");
+    let told = server.status()["conditions"][0]["lastTransitionTime"].clone();
+    let told: Timestamp = told.as_str().unwrap().parse().unwrap();
+    let age = Timestamp::now().duration_since(told);
+    assert!(age > SignedDuration::from_mins(59), "{told}");
 }
 
 /// A mutating policy may drop what we set, and answer that all is well.
