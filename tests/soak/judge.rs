@@ -68,13 +68,6 @@ async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
         .iter()
         .map(|pod| (pod.name_any(), pod.uid()))
         .collect();
-    let waits = |browser: &&Browser| {
-        let status = browser.status.as_ref();
-        let phase = status.and_then(|status| status.phase);
-        let pod_uid = status.and_then(|status| status.pod_uid.clone());
-        let has_pod = pod_uid.is_some() && pods.get(&browser.name_any()) == Some(&pod_uid);
-        !(phase == Some(Phase::Running) && has_pod && browser.metadata.deletion_timestamp.is_none())
-    };
     let told = |browser: &Browser| {
         let status = serde_json::to_string(&browser.status).unwrap_or_default();
         let going = match browser.metadata.deletion_timestamp {
@@ -83,7 +76,20 @@ async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
         };
         format!("{}{going}: {status}", browser.name_any())
     };
-    Ok(browsers.items.iter().filter(waits).map(told).collect())
+    let waiting = browsers
+        .items
+        .iter()
+        .filter(|browser| waits(browser, &pods));
+    Ok(waiting.map(told).collect())
+}
+
+/// Whether a Browser has not what it needs: a pod that runs, the very one that its status names.
+fn waits(browser: &Browser, pods: &BTreeMap<String, Option<String>>) -> bool {
+    let status = browser.status.as_ref();
+    let phase = status.and_then(|status| status.phase);
+    let pod_uid = status.and_then(|status| status.pod_uid.clone());
+    let has_pod = pod_uid.is_some() && pods.get(&browser.name_any()) == Some(&pod_uid);
+    !(phase == Some(Phase::Running) && has_pod && browser.metadata.deletion_timestamp.is_none())
 }
 
 /// Waits until no Browser and no pod is left, since so much was there to go.
@@ -135,15 +141,16 @@ fn memory(stage: &Stage) {
             "soak: {} held {:?} KiB since its last start",
             replica.name, weights
         );
-        // Before the first there was a warm-up.
-        if let (Some(first), Some(last)) = (weights.first(), weights.last())
-            && last.saturating_sub(*first) > GROWTH_KIB
-        {
-            stage
-                .findings
-                .add(format!("{} grew from {first} to {last} KiB", replica.name));
+        if let Some(grown) = grown(&weights) {
+            stage.findings.add(format!("{} {grown}", replica.name));
         }
     }
+}
+
+/// How much too much one process has grown. Before the first weight there was a warm-up.
+fn grown(weights: &[u64]) -> Option<String> {
+    let (first, last) = (weights.first()?, weights.last()?);
+    (last.saturating_sub(*first) > GROWTH_KIB).then(|| format!("grew from {first} to {last} KiB"))
 }
 
 /// A pod that was made: its name, by whom and when.
@@ -184,10 +191,11 @@ fn pod_made(line: &str) -> Option<Made> {
 
 fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
     eprintln!("soak: {} pods were made", made.len());
-    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for doubled in doubled(made) {
+        stage.findings.add(doubled);
+    }
     let mut unready: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
     for pod in made {
-        *by_name.entry(&pod.name).or_default() += 1;
         let maker = stage
             .replicas
             .iter()
@@ -197,11 +205,6 @@ fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
             unready.entry(&pod.user).or_default().push(pod.at);
         }
     }
-    for (name, count) in by_name.iter().filter(|(_, count)| **count > 1) {
-        stage
-            .findings
-            .add(format!("{count} pods were made for {name}"));
-    }
     for (user, times) in unready {
         let (first, count) = (times.first(), times.len());
         stage.findings.add(format!(
@@ -209,3 +212,18 @@ fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
         ));
     }
 }
+
+/// No name comes back, so each has one pod.
+fn doubled(made: &[Made]) -> Vec<String> {
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for pod in made {
+        *by_name.entry(&pod.name).or_default() += 1;
+    }
+    let doubled = by_name.into_iter().filter(|(_, count)| *count > 1);
+    doubled
+        .map(|(name, count)| format!("{count} pods were made for {name}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
