@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams};
-use podloom_api::Browser;
+use podloom_api::{Browser, ContainerState};
 use podloom_tests::blackbox;
 
 /// What is seen of a Browser whose pod behaves so, until it is gone.
@@ -232,7 +232,7 @@ fn a_session_lives_until_somebody_deletes_it() {
                 proxy
                     .state
                     .as_ref()
-                    .is_some_and(|state| state.terminated.is_some())
+                    .is_some_and(|state| matches!(state, ContainerState::Terminated(_)))
             })
         })
         .await;

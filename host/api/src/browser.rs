@@ -5,13 +5,17 @@
 )]
 #![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
 
-use k8s_openapi::api::core::v1::ContainerState;
+mod state;
+
+use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schema;
+
+pub use state::ContainerState;
 
 /// A Browser whose API group is known at run time.
 pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
@@ -150,7 +154,7 @@ pub struct ContainerStatus {
 
     /// Whether the container waits, runs or has terminated, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::core)]
+    #[schemars(with = "Option<v1::ContainerState>", transform = schema::core)]
     pub state: Option<ContainerState>,
 
     /// The image that the container runs.

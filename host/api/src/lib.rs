@@ -48,8 +48,8 @@ mod pod_settings;
 mod schema;
 
 pub use browser::{
-    Browser, BrowserObject, BrowserSpec, BrowserStatus, ContainerStatus, ExposedPort, Mutations,
-    Phase, PluginMutation,
+    Browser, BrowserObject, BrowserSpec, BrowserStatus, ContainerState, ContainerStatus,
+    ExposedPort, Mutations, Phase, PluginMutation,
 };
 pub use browser_config::{
     BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, SessionOptions,

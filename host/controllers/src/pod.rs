@@ -5,14 +5,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, Pod,
-    PodCondition,
-};
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use kube::core::{NamespaceResourceScope, ObjectMeta};
-use podloom_api::{ExposedPort, Mutations, PluginMutation, names};
+use podloom_api::{ContainerState, ExposedPort, Mutations, PluginMutation, names};
 use serde::Deserialize;
 
 use crate::readable;
@@ -81,55 +78,11 @@ pub(crate) struct SeenStatus {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenContainerStatus {
     pub(crate) name: String,
-    pub(crate) state: Option<SeenState>,
+    pub(crate) state: Option<ContainerState>,
     #[serde(default)]
     pub(crate) image: String,
     #[serde(default)]
     pub(crate) restart_count: i32,
-}
-
-/// A container's state: Kubernetes' own type has room for all three at once.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(from = "ContainerState")]
-pub(crate) enum SeenState {
-    Running(ContainerStateRunning),
-    Waiting(Box<ContainerStateWaiting>),
-    Terminated(Box<ContainerStateTerminated>),
-    /// The kubelet says nothing of it.
-    Unsaid,
-}
-
-impl From<ContainerState> for SeenState {
-    fn from(state: ContainerState) -> Self {
-        match state {
-            ContainerState {
-                terminated: Some(terminated),
-                ..
-            } => Self::Terminated(Box::new(terminated)),
-            ContainerState {
-                running: Some(running),
-                ..
-            } => Self::Running(running),
-            ContainerState {
-                waiting: Some(waiting),
-                ..
-            } => Self::Waiting(Box::new(waiting)),
-            ContainerState { .. } => Self::Unsaid,
-        }
-    }
-}
-
-impl From<&SeenState> for ContainerState {
-    fn from(seen: &SeenState) -> Self {
-        let mut state = Self::default();
-        match seen {
-            SeenState::Running(running) => state.running = Some(running.clone()),
-            SeenState::Waiting(waiting) => state.waiting = Some((**waiting).clone()),
-            SeenState::Terminated(ended) => state.terminated = Some((**ended).clone()),
-            SeenState::Unsaid => {}
-        }
-        state
-    }
 }
 
 impl SeenPod {

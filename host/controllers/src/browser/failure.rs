@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
-use podloom_api::names;
+use podloom_api::{ContainerState, names};
 
-use crate::pod::{SeenContainerStatus, SeenPod, SeenState};
+use crate::pod::{SeenContainerStatus, SeenPod};
 
 /// Reasons for waiting that every start goes through.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -236,14 +236,14 @@ fn restarting_init_containers(pod: &SeenPod) -> Vec<&str> {
 
 fn terminated(container: &SeenContainerStatus) -> Option<&ContainerStateTerminated> {
     match container.state.as_ref()? {
-        SeenState::Terminated(ended) => Some(ended),
+        ContainerState::Terminated(ended) => Some(ended),
         _ => None,
     }
 }
 
 fn waiting(container: &SeenContainerStatus) -> Option<(&str, Option<&str>)> {
     match container.state.as_ref()? {
-        SeenState::Waiting(waiting) => {
+        ContainerState::Waiting(waiting) => {
             Some((waiting.reason.as_deref()?, waiting.message.as_deref()))
         }
         _ => None,

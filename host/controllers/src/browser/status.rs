@@ -1,7 +1,6 @@
 //! The status of a Browser, computed from the world.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ContainerState;
 use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
 
 use super::failure;
@@ -183,7 +182,7 @@ fn container_statuses(pod: &SeenPod) -> Option<Vec<ContainerStatus>> {
     let statuses = pod.status.container_statuses.as_ref()?;
     let published = statuses.iter().map(|status| ContainerStatus {
         name: status.name.clone(),
-        state: status.state.as_ref().map(ContainerState::from),
+        state: status.state.clone(),
         image: Some(status.image.clone()),
         restart_count: status.restart_count,
         ports: pod
