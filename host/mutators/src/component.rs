@@ -46,7 +46,7 @@ pub enum ComponentError {
     Nested,
     /// Components that call each other, between which the compiler would make code of its own.
     #[error(
-        "has components within it that export functions of their own to each other: link them into one core module"
+        "is composed of several components, and this host takes a single one: link their code into one core module, and make the plugin of that"
     )]
     Adapter,
     /// Imports that are not of the contract.

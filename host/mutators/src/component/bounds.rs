@@ -9,9 +9,9 @@ mod startup;
 mod types;
 
 use wasmparser::{
-    CanonicalFunction, ComponentCanonicalSectionReader, CompositeInnerType, FuncToValidate,
-    FuncValidator, FuncValidatorAllocations, FunctionBody, ModuleArity, Operator, Parser, Payload,
-    RecGroup, ValidPayload, Validator, ValidatorResources, WasmFeatures,
+    CanonicalFunction, ComponentCanonicalSectionReader, ComponentInstance, CompositeInnerType,
+    FuncToValidate, FuncValidator, FuncValidatorAllocations, FunctionBody, Instance, ModuleArity,
+    Operator, Parser, Payload, RecGroup, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 
 use super::ComponentError;
@@ -59,8 +59,8 @@ const EXPORTS: Bound = Bound::new(1_000, "exports");
 const GLOBALS: Bound = Bound::new(10_000, "globals");
 // 2.
 const SEGMENTS: Bound = Bound::new(10_000, "data and element segments");
-// A component that the encoder made of a module has some 100.
-const PARTS: Bound = Bound::new(5_000, "instances, aliases and other parts of a component");
+// A component that the encoder made of a module has 114.
+const PARTS: Bound = Bound::new(2_000, "instances, aliases and other parts of a component");
 // 316.
 const LOOPS: Bound = Bound::new(3_000, "loops");
 // 6,000.
@@ -183,15 +183,27 @@ impl File {
             Payload::ElementSection(section) => {
                 add(&mut self.segments, section.count(), SEGMENTS)?;
             }
-            Payload::InstanceSection(section) => add(&mut self.parts, section.count(), PARTS)?,
+            Payload::InstanceSection(section) => {
+                self.parts(section.count())?;
+                for instance in section.clone() {
+                    self.parts(match instance.map_err(damaged)? {
+                        Instance::Instantiate { args, .. } => args.len(),
+                        Instance::FromExports(exports) => exports.len(),
+                    })?;
+                }
+            }
             Payload::ComponentInstanceSection(section) => {
-                add(&mut self.parts, section.count(), PARTS)?
+                self.parts(section.count())?;
+                for instance in section.clone() {
+                    self.parts(match instance.map_err(damaged)? {
+                        ComponentInstance::Instantiate { args, .. } => args.len(),
+                        ComponentInstance::FromExports(exports) => exports.len(),
+                    })?;
+                }
             }
-            Payload::ComponentAliasSection(section) => {
-                add(&mut self.parts, section.count(), PARTS)?
-            }
+            Payload::ComponentAliasSection(section) => self.parts(section.count())?,
             Payload::ComponentCanonicalSection(section) => {
-                add(&mut self.parts, section.count(), PARTS)?;
+                self.parts(section.count())?;
                 self.lifted(section)?;
             }
             Payload::CustomSection(section) if section.name().starts_with(METADATA) => {
@@ -200,6 +212,12 @@ impl File {
             _ => {}
         }
         self.startup.section(payload)
+    }
+
+    fn parts(&mut self, more: impl TryInto<u64>) -> Result<(), TooMuch> {
+        let more = more.try_into().unwrap_or(u64::MAX);
+        add(&mut self.parts, more, PARTS)?;
+        self.component_types.uses(more)
     }
 
     /// Between components that lift and lower among themselves the compiler makes code of its own, as much as their types ask for.

@@ -267,7 +267,7 @@ fn nesting_without_end_is_refused() {
 fn types_without_end_are_refused() {
     for (depth, expected) in [
         (50_000, "has more than 1000 types"),
-        (900, "type nesting is too deep"),
+        (900, "each type written out where it is used"),
     ] {
         let lists: String = (1..depth)
             .map(|depth| format!("(type $t{depth} (list $t{}))", depth - 1))

@@ -199,10 +199,20 @@ fn components_are_refused_by_their_parts() {
         format!("(component {})", "(type (list u8))".repeat(1001)),
         "1000 types",
     );
-    let instances = "(core instance (instantiate 0))".repeat(5001);
+    let parts = "2000 instances, aliases and other parts of a component";
+    let instances = "(core instance (instantiate 0))".repeat(2001);
+    check(format!("(component (core module) {instances})"), parts);
+    let export = |number| format!(r#"(export "e{number}" (func 0))"#);
+    let exports: String = (0..2000).map(export).collect();
     check(
-        format!("(component (core module) {instances})"),
-        "5000 instances, aliases and other parts of a component",
+        format!(r#"(component (import "f" (func)) (instance {exports}))"#),
+        parts,
+    );
+    check(
+        format!(
+            r#"(component (import "f" (func)) (core func (canon lower (func 0))) (core instance {exports}))"#
+        ),
+        parts,
     );
 }
 
@@ -275,7 +285,7 @@ fn types_within_types_are_refused_before_they_are_read() {
     for levels in [600, 50_000] {
         let error = check(&nested(levels)).expect_err("too deep").to_string();
         assert!(
-            error.starts_with("has more than 500 component types"),
+            error.starts_with("has more than 120 component types"),
             "{error}"
         );
     }
@@ -284,18 +294,90 @@ fn types_within_types_are_refused_before_they_are_read() {
 #[test]
 fn what_types_declare_counts() {
     let check = |text: String| check(&wat::parse_str(&text).expect("WebAssembly text"));
-    let declared = "has more than 10000 fields, cases, parameters and declarations in types";
+    let declared = "has more than 20000 fields, cases, parameters and declarations in types";
     for kind in [
-        format!("(type (instance {}))", "(type u8)".repeat(10_001)),
-        format!("(type (component {}))", "(type u8)".repeat(10_001)),
-        format!("(core type (module {}))", "(type (func))".repeat(10_001)),
-        format!("(type (tuple {}))", "u8 ".repeat(6_000)).repeat(2),
+        format!("(type (instance {}))", "(type u8)".repeat(20_001)),
+        format!("(type (component {}))", "(type u8)".repeat(20_001)),
+        format!("(core type (module {}))", "(type (func))".repeat(20_001)),
+        format!("(type (tuple {}))", "u8 ".repeat(9_999)).repeat(3),
     ] {
         let error = check(format!("(component {kind})"))
             .expect_err("too much")
             .to_string();
         assert!(error.starts_with(declared), "{error}");
     }
+}
+
+#[test]
+fn types_count_as_they_are_written_out() {
+    let accepted = |text: &str| assert_eq!(check(&wat::parse_str(text).expect("text")), Ok(()));
+    let refused = |text: &str| {
+        let error = check(&wat::parse_str(text).expect("text")).expect_err("too large");
+        let expected = "each type written out where it is used";
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    let tuple = |kind: &str, times: usize| format!("(tuple {})", format!("{kind} ").repeat(times));
+    let twice = |times: usize| {
+        let (inner, outer) = (tuple("u8", times), tuple("0", times));
+        format!("(type {inner}) (type {outer})")
+    };
+    accepted(&format!("(component {})", twice(100)));
+    refused(&format!("(component {})", twice(150)));
+    refused(&format!("(component (type (instance {})))", twice(150)));
+    // Under another name, from the outside, or as what an instance exports it is as large.
+    let (inner, outer) = (tuple("u8", 150), tuple("$t", 150));
+    for named in [
+        format!("(type $a {inner}) (import \"t\" (type $t (eq $a))) (type {outer})"),
+        format!("(type $a {inner}) (export $t \"t\" (type $a)) (type {outer})"),
+        format!("(type $t {inner}) (component (type {outer}))"),
+        format!("(type $t {inner}) (type (component (type {outer})))"),
+        format!(
+            "(import \"i\" (instance $i (type $a {inner}) (export \"t\" (type (eq $a)))))
+             (alias export $i \"t\" (type $t)) (type {outer})"
+        ),
+    ] {
+        refused(&format!("(component {named})"));
+    }
+}
+
+#[test]
+fn whatever_may_use_a_large_type_costs_as_much() {
+    let check = |text: String| check(&wat::parse_str(&text).expect("WebAssembly text"));
+    let refused = |text: String| {
+        let error = check(text).expect_err("too much").to_string();
+        let expected = "has more than 200000 parts of types in its imports, exports";
+        assert!(error.starts_with(expected), "{error}");
+    };
+    // An instance has a list of its own of all that its component exports.
+    let export = |number| format!(r#"(export "e{number}" (func (type 0)))"#);
+    let exports: String = (0..9_000).map(export).collect();
+    let instances = |count: usize| {
+        format!(
+            r#"(component (import "c" (component (type (func)) {exports})) {})"#,
+            "(instance (instantiate 0))".repeat(count)
+        )
+    };
+    assert_eq!(check(instances(10)), Ok(()));
+    refused(instances(1_000));
+    let export = |number| format!(r#"(export "e{number}" (func 0))"#);
+    let exports: String = (0..900).map(export).collect();
+    let inner = format!(r#"(component (import "f" (func)) {exports})"#);
+    refused(format!(
+        r#"(component (import "f" (func $f)) {inner} {})"#,
+        r#"(instance (instantiate 0 (with "f" (func $f))))"#.repeat(900)
+    ));
+    // Each time that a function is lowered, all cases of its parameters are looked at.
+    let case = |number| format!(r#"(case "c{number}" u32)"#);
+    let cases: String = (0..2_000).map(case).collect();
+    let lowered = |count: usize| {
+        format!(
+            r#"(component (type $v (variant {cases})) (import "v" (type $t (eq $v)))
+                (import "f" (func $f (param "p" $t))) {})"#,
+            "(core func (canon lower (func $f)))".repeat(count)
+        )
+    };
+    assert_eq!(check(lowered(10)), Ok(()));
+    refused(lowered(1_000));
 }
 
 #[test]

@@ -1,25 +1,36 @@
-//! Bounds the types of components, in a component itself and in the metadata of a core module.
+//! Bounds the types of components, in a component itself and in the metadata of a core module, and what is made of them.
 //!
-//! They are within each other, and reading one takes stack for each level: 16 levels in 50 bytes, and some 10,000 end the process.
+//! Types are within each other, and reading one takes stack for each level: 16 levels in 50 bytes, and some 10,000 end the process.
 //! So a section is held against its bounds as bytes before anything of it is read.
+//!
+//! Whoever validates a component writes types out: one that names another twice is as large as both, in a few bytes. An instance
+//! takes memory for all that its component exports, a lowered function takes time for all cases of its parameters. So types are
+//! measured written out, and whatever may use one costs as much as the largest.
 
 use wasmparser::{
-    ComponentDefinedType, ComponentType, ComponentTypeDeclaration, CoreType,
-    InstanceTypeDeclaration, ModuleTypeDeclaration, Parser, Payload,
+    ComponentAlias, ComponentDefinedType, ComponentExternalKind, ComponentFuncType,
+    ComponentOuterAliasKind, ComponentType, ComponentTypeDeclaration, ComponentTypeRef,
+    ComponentValType, CoreType, InstanceTypeDeclaration, ModuleTypeDeclaration, Parser, Payload,
+    TypeBounds,
 };
 
-use super::{Bound, TYPES, add};
+use super::{Bound, TYPES, TooMuch, add};
 use crate::component::ComponentError;
 use crate::component::names::damaged;
 
-// 5 KB.
+// 4 KB.
 const BYTES: Bound = Bound::new(256 << 10, "bytes of component types and metadata");
-// 10.
-const NESTED: Bound = Bound::new(500, "component types within each other");
-// Some 300.
-const PARTS: Bound = Bound::new(
-    10_000,
-    "fields, cases, parameters and declarations in types",
+// 12.
+const NESTED: Bound = Bound::new(120, "component types within each other");
+// 2,100.
+const SIZE: Bound = Bound::new(
+    20_000,
+    "fields, cases, parameters and declarations in types, each type written out where it is used",
+);
+// 20,000, of a component that the encoder made.
+const USES: Bound = Bound::new(
+    200_000,
+    "parts of types in its imports, exports, instances, aliases and lifted or lowered functions",
 );
 
 #[derive(Default)]
@@ -27,7 +38,21 @@ pub(super) struct Types {
     bytes: u64,
     nested: u64,
     types: u64,
-    parts: u64,
+    /// The components and component types that are read, each within the one before.
+    scopes: Vec<Scope>,
+    /// Of all types together.
+    size: u64,
+    largest: u64,
+    uses: u64,
+}
+
+/// A module, a component, or the type of one or of an instance.
+#[derive(Default)]
+struct Scope {
+    /// The sizes of the types that have an index here.
+    types: Vec<u64>,
+    /// The size of what is imported and exported.
+    declared: u64,
 }
 
 impl Types {
@@ -37,18 +62,45 @@ impl Types {
         wasm: &[u8],
     ) -> Result<(), ComponentError> {
         match payload {
+            Payload::Version { .. } => self.scopes.push(Scope::default()),
+            Payload::End(_) => {
+                self.close();
+            }
             Payload::ComponentTypeSection(section) => {
                 add(&mut self.types, section.count(), TYPES)?;
                 self.look(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
-                    add(&mut self.parts, parts(&kind.map_err(damaged)?), PARTS)?;
+                    self.define(&kind.map_err(damaged)?)?;
                 }
             }
             Payload::CoreTypeSection(section) => {
                 add(&mut self.types, section.count(), TYPES)?;
                 self.look(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
-                    add(&mut self.parts, core_parts(&kind.map_err(damaged)?), PARTS)?;
+                    self.measured(core_size(&kind.map_err(damaged)?))?;
+                }
+            }
+            Payload::ImportSection(section) => self.declare(section.count().into()),
+            Payload::ExportSection(section) => self.declare(section.count().into()),
+            Payload::ComponentImportSection(section) => {
+                for import in section.clone() {
+                    self.uses(1)?;
+                    self.entity(&import.map_err(damaged)?.ty);
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section.clone() {
+                    self.uses(1)?;
+                    let export = export.map_err(damaged)?;
+                    self.declare(self.largest);
+                    if export.kind == ComponentExternalKind::Type {
+                        self.index(self.at(export.index));
+                    }
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section.clone() {
+                    self.alias(&alias.map_err(damaged)?);
                 }
             }
             _ => {}
@@ -56,14 +108,21 @@ impl Types {
         Ok(())
     }
 
+    /// So many parts of a component, each of which may use any type there is.
+    pub(super) fn uses(&mut self, parts: u64) -> Result<(), TooMuch> {
+        add(&mut self.uses, parts.saturating_mul(1 + self.largest), USES)
+    }
+
     /// The description of a core module's world is a component of its own.
     pub(super) fn metadata(&mut self, component: &[u8]) -> Result<(), ComponentError> {
         add(&mut self.bytes, component.len() as u64, BYTES)?;
+        let around = std::mem::take(&mut self.scopes);
         for payload in Parser::new(0).parse_all(component) {
             // What is damaged the encoder finds.
             let Ok(payload) = payload else { break };
             self.section(&payload, component)?;
         }
+        self.scopes = around;
         Ok(())
     }
 
@@ -76,6 +135,161 @@ impl Types {
         add(&mut self.nested, nested.count() as u64, NESTED)?;
         Ok(())
     }
+
+    /// Measures a type and gives it the next index.
+    fn define(&mut self, kind: &ComponentType<'_>) -> Result<(), TooMuch> {
+        let size = match kind {
+            ComponentType::Defined(defined) => self.defined(defined),
+            ComponentType::Func(function) => self.function(function),
+            ComponentType::Component(declarations) => self.component(declarations)?,
+            ComponentType::Instance(declarations) => self.instance(declarations)?,
+            ComponentType::Resource { .. } => 1,
+        };
+        self.index(size);
+        self.measured(size)
+    }
+
+    fn measured(&mut self, size: u64) -> Result<(), TooMuch> {
+        self.largest = self.largest.max(size);
+        add(&mut self.size, size, SIZE)
+    }
+
+    fn defined(&self, defined: &ComponentDefinedType<'_>) -> u64 {
+        let value = |kind: &ComponentValType| self.value(*kind);
+        let values = |kinds: [&Option<ComponentValType>; 2]| -> u64 {
+            kinds.into_iter().flatten().map(value).sum()
+        };
+        let within = match defined {
+            ComponentDefinedType::Record(fields) => {
+                fields.iter().map(|(_, kind)| value(kind)).sum()
+            }
+            ComponentDefinedType::Variant(cases) => {
+                let cases = cases.iter().map(|case| 1 + values([&case.ty, &None]));
+                cases.sum()
+            }
+            ComponentDefinedType::Tuple(kinds) => kinds.iter().map(value).sum(),
+            ComponentDefinedType::Flags(names) | ComponentDefinedType::Enum(names) => {
+                names.len() as u64
+            }
+            ComponentDefinedType::List(kind)
+            | ComponentDefinedType::FixedLengthList(kind, _)
+            | ComponentDefinedType::Option(kind) => value(kind),
+            ComponentDefinedType::Map(key, kind) => value(key) + value(kind),
+            ComponentDefinedType::Result { ok, err } => values([ok, err]),
+            ComponentDefinedType::Future(kind) | ComponentDefinedType::Stream(kind) => {
+                values([kind, &None])
+            }
+            ComponentDefinedType::Primitive(_)
+            | ComponentDefinedType::Own(_)
+            | ComponentDefinedType::Borrow(_) => 0,
+        };
+        1 + within
+    }
+
+    fn function(&self, function: &ComponentFuncType<'_>) -> u64 {
+        let params = function.params.iter().map(|(_, kind)| kind);
+        let values = params.chain(&function.result);
+        1 + values.map(|kind| self.value(*kind)).sum::<u64>()
+    }
+
+    fn component(&mut self, declarations: &[ComponentTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
+        self.scopes.push(Scope::default());
+        for declaration in declarations {
+            match declaration {
+                ComponentTypeDeclaration::CoreType(kind) => self.measured(core_size(kind))?,
+                ComponentTypeDeclaration::Type(kind) => self.define(kind)?,
+                ComponentTypeDeclaration::Alias(alias) => self.alias(alias),
+                ComponentTypeDeclaration::Export { ty, .. } => self.entity(ty),
+                ComponentTypeDeclaration::Import(import) => self.entity(&import.ty),
+            }
+            self.declare(1);
+        }
+        Ok(self.close())
+    }
+
+    fn instance(&mut self, declarations: &[InstanceTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
+        self.scopes.push(Scope::default());
+        for declaration in declarations {
+            match declaration {
+                InstanceTypeDeclaration::CoreType(kind) => self.measured(core_size(kind))?,
+                InstanceTypeDeclaration::Type(kind) => self.define(kind)?,
+                InstanceTypeDeclaration::Alias(alias) => self.alias(alias),
+                InstanceTypeDeclaration::Export { ty, .. } => self.entity(ty),
+            }
+            self.declare(1);
+        }
+        Ok(self.close())
+    }
+
+    /// What is imported, or declared to be imported or exported; a type gets an index by that.
+    fn entity(&mut self, kind: &ComponentTypeRef) {
+        let size = match kind {
+            ComponentTypeRef::Func(index)
+            | ComponentTypeRef::Instance(index)
+            | ComponentTypeRef::Component(index)
+            | ComponentTypeRef::Type(TypeBounds::Eq(index)) => self.at(*index),
+            ComponentTypeRef::Value(kind) => self.value(*kind),
+            ComponentTypeRef::Type(TypeBounds::SubResource) => 1,
+            ComponentTypeRef::Module(_) => self.largest,
+        };
+        self.declare(size);
+        if let ComponentTypeRef::Type(_) = kind {
+            self.index(size);
+        }
+    }
+
+    fn alias(&mut self, alias: &ComponentAlias<'_>) {
+        match alias {
+            ComponentAlias::Outer {
+                kind: ComponentOuterAliasKind::Type,
+                count,
+                index,
+            } => {
+                let outward = self.scopes.iter().rev().nth(*count as usize);
+                let size = outward.and_then(|scope| scope.types.get(*index as usize).copied());
+                self.index(size.unwrap_or(self.largest));
+            }
+            // Which one is not looked up.
+            ComponentAlias::InstanceExport {
+                kind: ComponentExternalKind::Type,
+                ..
+            } => self.index(self.largest),
+            _ => {}
+        }
+    }
+
+    fn value(&self, kind: ComponentValType) -> u64 {
+        match kind {
+            ComponentValType::Primitive(_) => 1,
+            ComponentValType::Type(index) => self.at(index),
+        }
+    }
+
+    /// The size of the type with this index. Where there is none the validator refuses it.
+    fn at(&self, index: u32) -> u64 {
+        let scope = self.scopes.last();
+        let size = scope.and_then(|scope| scope.types.get(index as usize).copied());
+        size.unwrap_or(self.largest)
+    }
+
+    fn index(&mut self, size: u64) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.types.push(size);
+        }
+    }
+
+    fn declare(&mut self, size: u64) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.declared = scope.declared.saturating_add(size);
+        }
+    }
+
+    /// Ends a module, a component or a type, which may be instantiated from here on.
+    fn close(&mut self) -> u64 {
+        let size = 1 + self.scopes.pop().map_or(0, |scope| scope.declared);
+        self.largest = self.largest.max(size);
+        size
+    }
 }
 
 fn bytes<'a>(wasm: &'a [u8], range: &std::ops::Range<u64>) -> &'a [u8] {
@@ -84,43 +298,7 @@ fn bytes<'a>(wasm: &'a [u8], range: &std::ops::Range<u64>) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// How much a type declares, itself included.
-fn parts(kind: &ComponentType<'_>) -> u64 {
-    let within = match kind {
-        ComponentType::Defined(defined) => match defined {
-            ComponentDefinedType::Record(fields) => fields.len() as u64,
-            ComponentDefinedType::Variant(cases) => cases.len() as u64,
-            ComponentDefinedType::Tuple(types) => types.len() as u64,
-            ComponentDefinedType::Flags(names) | ComponentDefinedType::Enum(names) => {
-                names.len() as u64
-            }
-            _ => 0,
-        },
-        ComponentType::Func(function) => function.params.len() as u64,
-        ComponentType::Component(declarations) => declarations.iter().map(of_component).sum(),
-        ComponentType::Instance(declarations) => declarations.iter().map(of_instance).sum(),
-        ComponentType::Resource { .. } => 0,
-    };
-    1 + within
-}
-
-fn of_component(declaration: &ComponentTypeDeclaration<'_>) -> u64 {
-    match declaration {
-        ComponentTypeDeclaration::CoreType(kind) => core_parts(kind),
-        ComponentTypeDeclaration::Type(kind) => parts(kind),
-        _ => 1,
-    }
-}
-
-fn of_instance(declaration: &InstanceTypeDeclaration<'_>) -> u64 {
-    match declaration {
-        InstanceTypeDeclaration::CoreType(kind) => core_parts(kind),
-        InstanceTypeDeclaration::Type(kind) => parts(kind),
-        _ => 1,
-    }
-}
-
-fn core_parts(kind: &CoreType<'_>) -> u64 {
+fn core_size(kind: &CoreType<'_>) -> u64 {
     match kind {
         CoreType::Rec(group) => group.types().len() as u64,
         CoreType::Module(declarations) => declarations
