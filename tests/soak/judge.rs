@@ -1,8 +1,9 @@
 //! What has to hold.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
@@ -161,15 +162,30 @@ struct Made {
 }
 
 fn pods_made(stage: &Stage) -> std::io::Result<Vec<Made>> {
-    let log = File::open(stage.scene.cluster.plane.audit_log())?;
     let mut made = Vec::new();
-    for line in BufReader::new(log).lines() {
-        let line = line?;
-        if line.contains("\"create\"") {
-            made.extend(pod_made(&line));
+    for log in audit_logs(&stage.scene.cluster.plane.audit_log())? {
+        for line in BufReader::new(File::open(log)?).lines() {
+            let line = line?;
+            if line.contains("\"create\"") {
+                made.extend(pod_made(&line));
+            }
         }
     }
     Ok(made)
+}
+
+/// The audit log, and those that the API server put aside because they had grown large: `audit-<time>.log` beside `audit.log`.
+fn audit_logs(current: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let directory = current.parent().unwrap_or(Path::new("."));
+    let mut logs = Vec::new();
+    for file in fs::read_dir(directory)? {
+        let path = file?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with("audit") && name.ends_with(".log")) {
+            logs.push(path);
+        }
+    }
+    Ok(logs)
 }
 
 /// The pod that an entry of the audit log is about, if one was made. The last line may be half written.

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use podloom_api::Browser;
 use serde_json::{Value, json};
 
-use super::{GROWTH_KIB, doubled, grown, pod_made, waits};
+use super::{GROWTH_KIB, audit_logs, doubled, grown, pod_made, waits};
 
 /// A line of the audit log, as the API server writes it.
 fn line(name: &str, code: u16) -> Value {
@@ -64,4 +64,18 @@ fn a_browser_without_its_own_pod_waits() {
     going.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).expect("a time");
     assert!(waits(&going, &pods("p")));
+}
+
+#[test]
+fn an_audit_log_that_was_put_aside_is_read_too() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    for name in [
+        "audit.log",
+        "audit-2026-01-01T00-00-00.000.log",
+        "audit-policy.yaml",
+    ] {
+        std::fs::write(directory.path().join(name), "").expect("written");
+    }
+    let logs = audit_logs(&directory.path().join("audit.log")).expect("read");
+    assert_eq!(logs.len(), 2, "{logs:?}");
 }

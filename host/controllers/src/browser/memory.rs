@@ -37,6 +37,8 @@ struct Entry {
     first_seen: Option<Timestamp>,
     /// When its pod was first found to be late.
     late: Option<Instant>,
+    /// The watch of pods has shown that its pod is gone.
+    saw_pod_go: bool,
     /// What drove its pod out, as the pod's last state said.
     disruption: Option<Cause>,
     /// What the API server last said to the labels that we set, and when.
@@ -135,12 +137,18 @@ impl Memory {
 
     /// Notes that a pod is gone, for whose Browser that may be all that it learns.
     pub(crate) fn pod_went(&self, pod: &SeenPod) {
-        let Some(cause) = failure::of_disruption(pod) else {
-            return;
-        };
         if let Some(owner) = pod.controller() {
-            self.note_uid(owner, |entry| entry.disruption = Some(cause));
+            self.note_uid(owner, |entry| {
+                entry.saw_pod_go = true;
+                entry.disruption = failure::of_disruption(pod);
+            });
         }
+    }
+
+    /// Returns whether the watch has shown that the Browser's pod is gone.
+    pub(crate) fn saw_pod_go(&self, browser: &ObjectMeta) -> bool {
+        self.change(browser, |entry| entry.saw_pod_go)
+            .unwrap_or(false)
     }
 
     /// Returns what drove out the pod of a Browser.
@@ -208,6 +216,7 @@ impl Entry {
             pod: None,
             first_seen: None,
             late: None,
+            saw_pod_go: false,
             disruption: None,
             labels_refused: None,
             at: Instant::now(),
@@ -219,6 +228,7 @@ impl Entry {
             && self.pod.is_none()
             && self.first_seen.is_none()
             && self.late.is_none()
+            && !self.saw_pod_go
             && self.disruption.is_none()
             && self.labels_refused.is_none()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::core::{ApiResource, PartialObjectMeta};
+use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use podloom_api::{
@@ -60,15 +60,13 @@ impl Reconcile for BrowserController {
         ctx: &Context,
         browser: &BrowserObject,
     ) -> Result<Next, ReconcileError> {
-        let browser = match self.memory.compare(&browser.metadata) {
-            Cached::Current => Cow::Borrowed(browser),
+        let (browser, mut is_live) = match self.memory.compare(&browser.metadata) {
+            Cached::Current => (Cow::Borrowed(browser), false),
             Cached::Behind => return Ok(Next::CatchUp),
-            Cached::Stale => {
-                match read_object(&ctx.client, &*self.resource, &browser.metadata).await? {
-                    Some(live) => Cow::Owned(live),
-                    None => return Ok(Next::Resync),
-                }
-            }
+            Cached::Stale => match self.read(ctx, &browser.metadata).await? {
+                Some(live) => (Cow::Owned(live), true),
+                None => return Ok(Next::Resync),
+            },
         };
         let mut world = self.observe(ctx, &browser).await?;
         let mut written = None;
@@ -83,6 +81,15 @@ impl Reconcile for BrowserController {
             let Some(action) = action else {
                 return self.rest(&world, then, now);
             };
+            // Of a session that is over, a cache may still show that it never began.
+            if !is_live && matches!(action, Action::CreatePod(_)) {
+                let Some(live) = self.read(ctx, &browser.metadata).await? else {
+                    return Ok(Next::Resync);
+                };
+                world.browser = Arc::new(live);
+                is_live = true;
+                continue;
+            }
             if !is_confirmed && ends(&world, &action) {
                 is_confirmed = true;
                 self.confirm(ctx, &mut world).await?;
@@ -106,6 +113,7 @@ impl Reconcile for BrowserController {
                     ctx.events.tell(about, notice);
                 }
             }
+            is_live |= matches!(fact, Fact::Object(_));
             let left = self.learn(&mut world, fact);
             if let (Left::Browser, Action::SetMetadata(_)) = (&left, &action) {
                 self.look_at_metadata(ctx, &mut world);
@@ -181,8 +189,13 @@ impl BrowserController {
             }
             None => {}
         }
-        // Only a living session is lost with its pod; of one that goes, only a pod that no cache ever showed may still be there.
-        let may_hide = (is_taken || world.had_pod()) && !world.is_over();
+        let may_hide = if world.is_deleted() {
+            // Its pod goes first, one too that no cache ever showed.
+            world.has_finalizer() && !self.memory.saw_pod_go(metadata)
+        } else {
+            // Only a living session is lost with its pod.
+            (is_taken || world.had_pod()) && !world.is_over()
+        };
         if world.pod.is_none() && (is_overdue || may_hide) {
             world.pod = read_pod(&ctx.client, &namespace, &name)
                 .await?
@@ -195,6 +208,15 @@ impl BrowserController {
             world.learned.disruption = self.memory.disruption(metadata);
         }
         Ok(world)
+    }
+
+    /// Reads a Browser from the API server.
+    async fn read(
+        &self,
+        ctx: &Context,
+        browser: &ObjectMeta,
+    ) -> Result<Option<BrowserObject>, ReconcileError> {
+        read_object(&ctx.client, &*self.resource, browser).await
     }
 
     async fn act(

@@ -11,8 +11,8 @@ use podloom_api::{Kind, SelenosisApi};
 use serde_json::{Value, json};
 
 use super::{
-    BROWSER, CONFIGS, CREATE, POD, Server, ago, browser, config, list, merge, not_found, pass, pod,
-    pod_of, typed, unmarked,
+    BROWSER, BROWSERS, CONFIGS, CREATE, POD, Server, ago, browser, config, list, merge, not_found,
+    pass, pod, pod_of, typed, unmarked,
 };
 use crate::browser::BrowserController;
 use crate::browser::reconcile::tests::controller_of;
@@ -171,6 +171,12 @@ fn refusing(
             let mut browser = state.browser.lock().unwrap();
             merge(&mut browser, &body);
             return (200, browser.clone());
+        }
+        if request == BROWSERS {
+            return (
+                200,
+                list(std::slice::from_ref(&*state.browser.lock().unwrap())),
+            );
         }
         match request == format!("PATCH {BROWSER}") {
             true => refusal.clone(),
@@ -339,6 +345,46 @@ async fn metadata_that_is_taken_off_again_is_said() {
     let created = condition(&server.status(), "PodCreated");
     let message = created["message"].as_str().unwrap();
     assert!(message.contains("removes"), "{message}");
+}
+
+/// The watch of Browsers is dead; somebody deleted this one meanwhile, and all that was remembered of it is forgotten.
+#[tokio::test]
+async fn no_pod_is_created_for_what_a_cache_alone_shows() {
+    let mut deleted = browser(60);
+    deleted["metadata"]["deletionTimestamp"] = json!(ago(1));
+    let mut another = browser(1);
+    another["metadata"]["uid"] = json!("another");
+    for there in [deleted, another] {
+        let (_, client, requests) = Server::new(there, |request| match request {
+            CREATE => (201, fresh("Pending")),
+            _ => not_found(),
+        });
+        let controller = configured(controller_of(None));
+        pass(&controller, &client, &browser(60)).await.unwrap();
+        let made = requests.made();
+        assert_eq!(made.first().map(String::as_str), Some(BROWSERS));
+        assert!(!made.iter().any(|made| made == CREATE), "{made:?}");
+    }
+}
+
+/// The answer to its creation was lost, and the watch of pods is dead.
+#[tokio::test]
+async fn a_deleted_browser_waits_for_a_pod_that_nobody_knows_of() {
+    let mut deleted = browser(60);
+    deleted["metadata"]["deletionTimestamp"] = json!(ago(1));
+    let (_, client, requests) = Server::new(deleted.clone(), |request| match request {
+        _ if request == format!("GET {POD}") => (200, fresh("Running")),
+        _ if request == format!("DELETE {POD}") => (200, fresh("Running")),
+        _ => not_found(),
+    });
+    let controller = controller_of(None);
+    pass(&controller, &client, &deleted).await.unwrap();
+    let expected = [format!("GET {POD}"), format!("DELETE {POD}")];
+    assert_eq!(requests.made(), expected);
+    // One that was seen to go needs no look.
+    controller.memory.pod_went(&typed_pod(fresh("Running")));
+    pass(&controller, &client, &deleted).await.unwrap();
+    assert_eq!(requests.made()[2..], [format!("PATCH {BROWSER}")]);
 }
 
 /// Its watch is behind, or somebody took our label off the pod.
