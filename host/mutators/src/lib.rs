@@ -20,6 +20,7 @@ mod metrics;
 mod plugin;
 mod proof;
 mod request;
+mod room;
 mod sandbox;
 mod stamp;
 mod text;

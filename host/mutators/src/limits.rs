@@ -51,9 +51,15 @@ pub(crate) const PATTERN_BYTES: usize = 512;
 pub(crate) const PATTERN_MEMORY: usize = 256 << 10;
 pub(crate) const NEEDED_PATHS: usize = 256;
 pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
-/// Segments of all paths together: each takes some 500 bytes of memory for each plugin of a chain, and the deepest fields of a pod
-/// have eleven.
+/// Segments of all paths together; the deepest fields of a pod have eleven.
 pub(crate) const NEEDED_SEGMENTS: usize = 4096;
+/// What a segment of a path takes in memory, for a plugin that needs it or a view that is kept.
+pub(crate) const SEGMENT_BYTES: usize = 500;
+/// All paths that the plugins of a chain need or are granted: 256 plugins with 128 segments each. The standard plugins have 60.
+pub(crate) const CHAIN_PATHS_BYTES: usize = 16 << 20;
+/// All that is kept from call to call for the plugins of a chain: what they prepared, and the fields of their views. The standard
+/// plugins take some 150 KiB each.
+pub(crate) const CHAIN_KEPT_BYTES: usize = 32 << 20;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 
 /// What one call may use.

@@ -16,9 +16,10 @@ pub use self::description::{Description, DescriptionError};
 use crate::component::{self, Compiled, ComponentError};
 use crate::engine::Engine;
 use crate::file::{self, FileError};
-use crate::limits::CallLimits;
+use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, show_bytes};
 use crate::manifest::{Entry, FailurePolicy};
 use crate::matching::Match;
+use crate::room::Room;
 use crate::sandbox::{Failure, Sandbox, Setting};
 use crate::text;
 use crate::until::Until;
@@ -93,6 +94,12 @@ pub enum PluginError {
         /// What is wrong.
         message: String,
     },
+    /// The plugins of the chain have more paths than the host holds.
+    #[error(
+        "has too many paths for this chain: with its own, the paths that plugins need and those in `allow` and `read` take more than {} in all; use fewer plugins, or allow an object in place of each of its fields",
+        show_bytes(CHAIN_PATHS_BYTES)
+    )]
+    ChainPaths,
     /// It needs to write more than it may.
     #[error("needs to write {needed}, but `allow` gives it {given}; add {missing}")]
     Writes {
@@ -162,17 +169,31 @@ impl Plugin {
         engine: &Engine,
         entry: &Entry,
         code: Arc<Code>,
+        room: &Arc<Room>,
     ) -> Result<Self, PluginError> {
+        let granted = entry.read.iter().chain([&entry.allow]);
+        if !granted.into_iter().all(|paths| room.has_for_paths(paths)) {
+            return Err(PluginError::ChainPaths);
+        }
         let config = Value::Object(entry.config.clone().unwrap_or_default());
         let limits = entry.limits.per_call();
         let name = entry.name.value.0.clone();
-        let setting = Arc::new(Setting::new(name.clone(), config.to_string(), limits));
+        let setting = Arc::new(Setting::new(
+            name.clone(),
+            config.to_string(),
+            limits,
+            Arc::clone(room),
+        ));
         let sandbox = Sandbox {
             engine,
             compiled: &code.compiled,
             setting: &setting,
         };
         let description = describe(sandbox, &code)?;
+        let needed = [&description.reads, &description.writes];
+        if !needed.into_iter().all(|paths| room.has_for_paths(paths)) {
+            return Err(PluginError::ChainPaths);
+        }
         let read = readable(entry, &description)?;
         let access = grant(&description, &entry.allow, &read)?;
         config::check(sandbox, &config, description.config_schema.as_deref())?;
@@ -226,6 +247,7 @@ pub(crate) fn describe_alone(
         "inspected".to_owned(),
         value.to_string(),
         CallLimits::default(),
+        Arc::default(),
     ));
     let sandbox = Sandbox {
         engine,

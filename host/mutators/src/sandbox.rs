@@ -24,8 +24,11 @@ use self::views::Views;
 use crate::bindings::{Description, Rejection};
 use crate::component::Compiled;
 use crate::engine::{Engine, Purpose, ticks};
-use crate::limits::{CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes};
+use crate::limits::{
+    CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
+};
 use crate::request::Request;
+use crate::room::Room;
 use crate::text::one_line;
 
 /// What is the same in every call of a plugin.
@@ -39,16 +42,19 @@ pub(crate) struct Setting {
     /// What each call begins with, once the plugin has made it ready.
     prepared: OnceLock<Prepared>,
     views: Views,
+    /// Of its chain.
+    room: Arc<Room>,
 }
 
 impl Setting {
-    pub(crate) fn new(name: String, config: String, limits: CallLimits) -> Self {
+    pub(crate) fn new(name: String, config: String, limits: CallLimits, room: Arc<Room>) -> Self {
         Self {
             name,
             config,
             limits,
             prepared: OnceLock::new(),
             views: Views::default(),
+            room,
         }
     }
 }
@@ -138,13 +144,15 @@ impl Sandbox<'_> {
         let after = module
             .prepare(&mut store, preparation)
             .map_err(|error| self.failure(&error, &store.data().speech))?;
-        match Prepared::of(before.data(&fresh), after.data(&store)) {
+        let prepared = Prepared::of(before.data(&fresh), after.data(&store));
+        match prepared.filter(|prepared| self.setting.room.has_to_keep(prepared.bytes())) {
             // Set up once, the plugin has nothing kept yet.
             Some(prepared) => drop(self.setting.prepared.set(prepared)),
             None => {
                 tracing::warn!(
                     plugin = self.setting.name,
                     limit = show_bytes(PREPARED_BYTES),
+                    limit_of_chain = show_bytes(CHAIN_KEPT_BYTES),
                     "the plugin prepares more than is kept, and so does it in each call"
                 );
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Chain, ChainError, digest};
 use crate::bundle::Bundle;
@@ -56,11 +56,20 @@ impl Chain {
         until: Until,
     ) -> Result<Self, ChainError> {
         let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
+        let room = Arc::default();
         for entry in &bundle.manifest.plugins {
             let loaded = if until.is_over() {
                 Err(PluginError::Describe(Failure::NoTimeLeft))
             } else {
-                load_plugin(engine, bundle, entry, &mut known, until)
+                load_code(engine, bundle, entry, &mut known, until).and_then(
+                    |(code, compiled_in)| {
+                        let plugin = Plugin::set_up(engine, entry, code, &room)?;
+                        Ok(Plugin {
+                            compiled_in,
+                            ..plugin
+                        })
+                    },
+                )
             };
             let plugin = loaded.map_err(|problem| ChainError {
                 plugin: entry.name.value.0.clone(),
@@ -79,13 +88,14 @@ impl Chain {
     }
 }
 
-fn load_plugin(
+/// And how long compiling it took, unless that was done before.
+fn load_code(
     engine: &Arc<Engine>,
     bundle: &Bundle,
     entry: &Entry,
     known: &mut BTreeMap<String, Arc<Code>>,
     until: Until,
-) -> Result<Plugin, PluginError> {
+) -> Result<(Arc<Code>, Option<Duration>), PluginError> {
     let shipped = bundle
         .files
         .get(&entry.file)
@@ -107,9 +117,5 @@ fn load_plugin(
         }
     };
     known.insert(found, Arc::clone(&code));
-    let plugin = Plugin::set_up(engine, entry, code)?;
-    Ok(Plugin {
-        compiled_in,
-        ..plugin
-    })
+    Ok((code, compiled_in))
 }

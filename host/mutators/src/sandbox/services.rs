@@ -67,7 +67,7 @@ impl Guest {
             Err(error) => return Ok(Err(error)),
         };
         let view = pod.view_of(path, &fields);
-        setting.views.keep(fields);
+        setting.views.keep(fields, &setting.room);
         answer(view)
     }
 

@@ -6,11 +6,13 @@ use std::sync::OnceLock;
 
 use podloom_pod_path::Fields;
 
+use crate::room::{self, Room};
+
 /// A plugin that needs more lists than this has the others read each time.
 const LISTS: usize = 4;
 /// Longer lists are not kept, so that a plugin cannot fill the host.
 const LIST_BYTES: usize = 16 << 10;
-/// Nor lists of more segments, each of which takes some 500 bytes. The longest of the standard plugins has 240.
+/// Nor lists of more segments. The longest of the standard plugins has 240.
 const LIST_SEGMENTS: usize = 512;
 
 /// Filled from the front; what is there stays.
@@ -24,9 +26,15 @@ impl Views {
     }
 
     /// Keeps a list that was not found. Two calls at the same time may both bring it, which does no harm.
-    pub(super) fn keep(&self, fields: Fields) {
+    pub(super) fn keep(&self, fields: Fields, room: &Room) {
         let bytes: usize = fields.names().iter().map(String::len).sum();
-        if bytes <= LIST_BYTES && fields.segments() <= LIST_SEGMENTS {
+        let segments = fields.segments();
+        let is_full = self.0.iter().all(|slot| slot.get().is_some());
+        if bytes <= LIST_BYTES
+            && segments <= LIST_SEGMENTS
+            && !is_full
+            && room.has_to_keep(room::cost(bytes, segments))
+        {
             // One that finds no place is dropped.
             let _ = self
                 .0

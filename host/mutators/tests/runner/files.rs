@@ -366,3 +366,45 @@ fn modules_that_are_not_plain_are_called_as_components() {
         "{error}"
     );
 }
+
+#[test]
+fn the_paths_of_a_chain_are_bounded_together() {
+    let entry =
+        |number: usize, lines: &str| format!("\n- {{ name: it-{number}, file: it.wasm {lines} }}");
+    let check = |wasm: &[u8], lines: &str| {
+        let chain = |plugins: usize| {
+            let plugins: String = (0..plugins).map(|number| entry(number, lines)).collect();
+            load(&plugins, &[("it.wasm", wasm)]).map(|_| ())
+        };
+        assert_eq!(chain(4), Ok(()));
+        let error = chain(9).expect_err("a refusal");
+        let expected = "plugin it-8 (it.wasm) has too many paths for this chain: with its own, the paths that plugins need and those in `allow` and `read` take more than 16 MiB in all; use fewer plugins, or allow an object in place of each of its fields";
+        assert!(error.ends_with(expected), "{error}");
+    };
+    let deep = format!("/spec{}", "/x".repeat(15));
+    let paths = vec![deep.as_str(); 250].join(", ");
+    for field in ["allow", "read"] {
+        check(&plugin("good"), &format!(", {field}: [{paths}]"));
+    }
+    let needy = format!(
+        r#"(data (i32.const 1024) "{deep}")
+        (func $describe (result i32) (local $at i32)
+          (local.set $at (i32.const 8192))
+          (loop $again
+            (i32.store (local.get $at) (i32.const 1024))
+            (i32.store offset=4 (local.get $at) (i32.const {length}))
+            (local.set $at (i32.add (local.get $at) (i32.const 8)))
+            (br_if $again (i32.lt_u (local.get $at) (i32.const {end}))))
+          {described}
+          (i32.store (i32.const 732) (i32.const 8192)) (i32.store (i32.const 736) (i32.const 250))
+          (i32.const 700))"#,
+        length = deep.len(),
+        end = 8192 + 8 * 250,
+        described = fixture_text("default-describe")
+            .lines()
+            .skip(2)
+            .take(3)
+            .collect::<String>(),
+    );
+    check(&assemble(&needy), "");
+}

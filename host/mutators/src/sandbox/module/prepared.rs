@@ -11,6 +11,8 @@ use crate::sandbox::Guest;
 
 /// What is compared at once. Runs of bytes as they come would be many and short.
 const BLOCK: usize = 64;
+/// What a run takes besides its bytes.
+const RUN_BYTES: usize = 32;
 
 /// What a preparation has changed in a plugin's memory.
 #[derive(Debug)]
@@ -48,6 +50,12 @@ impl Prepared {
             size: after.len(),
             runs: runs.into_iter().map(|(at, run)| (at, run.into())).collect(),
         })
+    }
+
+    /// What it takes in the host's memory.
+    pub(in crate::sandbox) fn bytes(&self) -> usize {
+        let runs = self.runs.iter().map(|(_, run)| run.len() + RUN_BYTES);
+        runs.sum()
     }
 
     /// Brings the memory of a fresh instance to what was kept.
