@@ -55,10 +55,10 @@ pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
 pub(crate) const NEEDED_SEGMENTS: usize = 4096;
 /// What a segment of a path takes in memory, for a plugin that needs it or a view that is kept.
 pub(crate) const SEGMENT_BYTES: usize = 500;
-/// All paths that the plugins of a chain need or are granted: 256 plugins with 128 segments each. The standard plugins have 60.
+/// All paths that the plugins of a chain need or are granted: 256 plugins with 128 segments each. The standard plugins have up to 40.
 pub(crate) const CHAIN_PATHS_BYTES: usize = 16 << 20;
 /// All that is kept from call to call for the plugins of a chain: what they prepared, and the fields of their views. The standard
-/// plugins take some 150 KiB each.
+/// plugins take up to 120 KB each.
 pub(crate) const CHAIN_KEPT_BYTES: usize = 32 << 20;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 

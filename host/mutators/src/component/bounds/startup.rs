@@ -8,7 +8,7 @@ use super::{Bound, add};
 use crate::component::ComponentError;
 use crate::component::names::damaged;
 
-// Some 20.
+// 23.
 const EXPRESSIONS: Bound = Bound::new(64 << 10, "bytes of initial values");
 // 59.
 const ENTRIES: Bound = Bound::new(100_000, "entries of element segments");
