@@ -3,6 +3,7 @@
 mod config;
 mod description;
 mod expansion;
+mod pattern;
 mod steps;
 
 use std::sync::{Arc, OnceLock};

@@ -1,9 +1,11 @@
 //! Checking a plugin's configuration: against its schema, then by the plugin itself.
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, ValidationError};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
+use super::expansion::{self, Expanded};
+use super::steps::{self, Errors};
 use crate::limits::{CONFIG_COMPLAINTS, PATTERN_MEMORY};
 use crate::sandbox::{Failure, Sandbox};
 use crate::text::{list, one_line};
@@ -17,6 +19,11 @@ pub enum ConfigError {
     /// The plugin's own fault.
     #[error("brings an invalid configuration schema, which is its author's to mend: {0}")]
     Schema(String),
+    /// It may be right, but finding out would take too long.
+    #[error(
+        "has a configuration that takes too many steps to check against its schema; give it fewer or shorter items, or ask its author for a simpler schema"
+    )]
+    TooLarge,
     /// It does not fit the schema.
     #[error("has a wrong configuration: {}", .0.join("; "))]
     Rejected(Vec<String>),
@@ -35,7 +42,7 @@ pub(super) fn check(
         Some(schema) => {
             let schema = serde_json::from_str(schema)
                 .map_err(|error| ConfigError::Schema(error.to_string()))?;
-            check_schema(config, schema)?;
+            check_schema(config, &schema)?;
         }
         None => check_absent(config)?,
     }
@@ -43,14 +50,18 @@ pub(super) fn check(
     if complaints.is_empty() {
         return Ok(());
     }
-    Err(rejected(
-        complaints.iter().map(|complaint| one_line(complaint, 500)),
-    ))
+    Err(rejected(complaints.iter(), |complaint| {
+        one_line(complaint, 500)
+    }))
 }
 
 /// The first complaints, and how many more there are.
-fn rejected(mut complaints: impl Iterator<Item = String>) -> ConfigError {
-    let mut shown: Vec<String> = complaints.by_ref().take(CONFIG_COMPLAINTS).collect();
+fn rejected<T>(
+    mut complaints: impl Iterator<Item = T>,
+    text: impl FnMut(T) -> String,
+) -> ConfigError {
+    let first = complaints.by_ref().take(CONFIG_COMPLAINTS);
+    let mut shown: Vec<String> = first.map(text).collect();
     match complaints.count() {
         0 => {}
         more => shown.push(format!("and {more} more")),
@@ -74,27 +85,49 @@ fn check_absent(config: &Value) -> Result<(), ConfigError> {
 
 /// Nothing is fetched for a schema, patterns are few and run in linear time and little memory, and neither references nor the
 /// configuration can blow it up: a schema comes from a plugin, and is trusted no more than its code.
-pub(super) fn check_schema(config: &Value, mut schema: Value) -> Result<(), ConfigError> {
-    // All references are pointers into the schema, whatever it is called: it might be called like one that the validator has.
-    if let Some(keywords) = schema.as_object_mut() {
-        keywords.remove("$id");
+pub(super) fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
+    let Expanded { schema, draft } =
+        expansion::expand(schema).map_err(|error| ConfigError::Schema(error.to_string()))?;
+    let errors =
+        steps::check(&schema, config).map_err(|steps::TooManySteps| ConfigError::TooLarge)?;
+    let validator = build(&schema, draft)?;
+    if validator.is_valid(config) {
+        return Ok(());
     }
-    super::expansion::check(&schema)
-        .and_then(|()| super::steps::check(&schema, config))
-        .map_err(|error| ConfigError::Schema(error.to_string()))?;
+    match errors {
+        Errors::Few => Err(rejected(validator.iter_errors(config), |error| {
+            complaint(&error)
+        })),
+        Errors::TooMany => Err(ConfigError::Rejected(vec![
+            "config: does not fit the schema; it is too large to say where, so try parts of it"
+                .to_owned(),
+        ])),
+    }
+}
+
+fn build(schema: &Value, draft: Draft) -> Result<Validator, ConfigError> {
+    let is_schema = match draft {
+        Draft::Draft7 => jsonschema::draft7::meta::is_valid(schema),
+        Draft::Draft201909 => jsonschema::draft201909::meta::is_valid(schema),
+        _ => jsonschema::draft202012::meta::is_valid(schema),
+    };
+    // What exactly is wrong may take the validator memory without bounds.
+    if !is_schema {
+        return Err(ConfigError::Schema(
+            "it is not what its draft of JSON Schema calls a schema, as any validator shows"
+                .to_owned(),
+        ));
+    }
     let patterns = PatternOptions::regex()
         .size_limit(PATTERN_MEMORY)
         .dfa_size_limit(PATTERN_MEMORY);
-    let validator = jsonschema::options()
+    jsonschema::options()
         .offline()
+        .with_draft(draft)
         .with_pattern_options(patterns)
-        .build(&schema)
-        .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))?;
-    let mut errors = validator.iter_errors(config).peekable();
-    if errors.peek().is_none() {
-        return Ok(());
-    }
-    Err(rejected(errors.map(|error| complaint(&error))))
+        .should_validate_formats(false)
+        .build(schema)
+        .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))
 }
 
 /// Names the place and the rule, never the value: a configuration may hold a secret, and this goes to logs and status.

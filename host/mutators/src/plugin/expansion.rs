@@ -1,42 +1,51 @@
-//! Bounds what a plugin's schema can make the validator do.
+//! Writes a plugin's schema out as a finite tree, with its references replaced by what they refer to.
 //!
-//! Validation follows references without end and cannot be interrupted: forty definitions that each refer twice to the next
-//! one keep it busy for days, and a few thousand in a row exhaust its stack. So each reference is followed here first, with
-//! a budget; for that it must be a plain pointer into the schema, which the validator reads as it is read here.
-//! What the validator does for one keyword alone and cannot be followed is refused: `unevaluatedProperties` below fifty
-//! `allOf` takes it longer than anybody lives.
+//! The validator follows references as often as it meets them and cannot be interrupted: forty definitions that each refer
+//! twice to the next one keep it busy for days. So it gets a schema without references, of bounded size and depth, and with no
+//! keywords but those listed here: whatever it does with that is bounded, too. A schema that refers to itself is no finite tree,
+//! and is refused.
 
+use std::collections::BTreeSet;
+
+use jsonschema::Draft;
 use serde_json::{Map, Value};
 
 use crate::limits::{PATTERN_BYTES, PATTERNS};
 use crate::text::one_line;
 
-/// Places in a schema once every reference is replaced by its target; a Container of Kubernetes has a few thousand.
-const PLACES: usize = 200_000;
-/// References that lead to references.
-const NESTING: usize = 64;
-/// The drafts that this file knows the keywords of; an older one has others that move references.
-const DRAFTS: [&str; 3] = [
-    "json-schema.org/draft/2020-12/schema",
-    "json-schema.org/draft/2019-09/schema",
-    "json-schema.org/draft-07/schema",
+/// Values in the tree. A Container of Kubernetes has some 900.
+const PLACES: usize = 16_384;
+/// The locations of all places as pointers, which the validator keeps, and all text.
+const TEXT: usize = 4 << 20;
+/// Schemas within each other. Each takes some kilobytes of the stack when the validator is built.
+const DEPTH: usize = 64;
+/// The drafts whose keywords are known here.
+const DRAFTS: [(&str, Draft); 3] = [
+    ("json-schema.org/draft/2020-12/schema", Draft::Draft202012),
+    ("json-schema.org/draft/2019-09/schema", Draft::Draft201909),
+    ("json-schema.org/draft-07/schema", Draft::Draft7),
 ];
 
 /// Why a schema is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpansionError {
-    #[error("with its references followed it has more than {PLACES} places")]
+    #[error(
+        "with its references followed it has more than {PLACES} values, or more than {} MiB of names and texts; let it check less, with true for values that the plugin checks itself",
+        TEXT >> 20
+    )]
     TooLarge,
-    #[error("more than {NESTING} of its references lead from one to the next")]
+    #[error("with its references followed it has more than {DEPTH} schemas within each other")]
     TooDeep,
     #[error(
-        "it refers to {0:?}; only pointers to something within the schema are followed, such as #/$defs/name, of letters, digits and plain signs"
+        "its reference {0:?} leads back to itself; write true in the place of one, and let the plugin check what is there"
+    )]
+    Circle(String),
+    #[error(
+        "it refers to {0:?}; write a pointer to something within the schema, such as #/$defs/name, without percent signs"
     )]
     Reference(String),
     #[error("it has more than {PATTERNS} patterns, or one longer than {PATTERN_BYTES} bytes")]
     Patterns,
-    #[error("checking this configuration against it takes too many steps")]
-    TooSlow,
     #[error("it uses {0}, which moves what its references mean")]
     Keyword(&'static str),
     #[error(
@@ -47,142 +56,291 @@ pub(super) enum ExpansionError {
     Draft(String),
 }
 
-/// Follows every reference, except into itself, and counts the patterns.
-pub(super) fn check(schema: &Value) -> Result<(), ExpansionError> {
-    if patterns(schema)? > PATTERNS {
-        return Err(ExpansionError::Patterns);
-    }
-    if let Some(draft) = schema.get("$schema").and_then(Value::as_str) {
-        known_draft(draft)?;
-    }
+/// A schema without references, and what its keywords mean.
+pub(super) struct Expanded {
+    pub(super) schema: Value,
+    pub(super) draft: Draft,
+}
+
+/// Follows every reference of a schema.
+pub(super) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
+    let draft = schema
+        .get("$schema")
+        .map_or(Ok(Draft::default()), known_draft)?;
     let mut expansion = Expansion {
         root: schema,
+        draft,
         places: 0,
-        open: Vec::new(),
+        text: 0,
+        patterns: BTreeSet::new(),
+        pattern_properties: 0,
+        open: vec![schema],
     };
-    expansion.visit(schema)
+    let schema = expansion.schema(schema, At::default())?;
+    Ok(Expanded { schema, draft })
 }
 
-/// The patterns in a schema, each at the place where it stands, which is where the validator keeps it.
-fn patterns(place: &Value) -> Result<usize, ExpansionError> {
-    match place {
-        Value::Array(items) => items.iter().map(patterns).sum(),
-        Value::Object(fields) => {
-            let of_fields = fields.iter().map(|(key, value)| {
-                let here: Vec<&str> = match (key.as_str(), value) {
-                    ("pattern", Value::String(pattern)) => vec![pattern],
-                    ("patternProperties", Value::Object(patterns)) => {
-                        patterns.keys().map(String::as_str).collect()
-                    }
-                    _ => Vec::new(),
-                };
-                if here.iter().any(|pattern| pattern.len() > PATTERN_BYTES) {
-                    return Err(ExpansionError::Patterns);
-                }
-                Ok(here.len() + patterns(value)?)
-            });
-            of_fields.sum()
-        }
-        _ => Ok(0),
-    }
+fn known_draft(uri: &Value) -> Result<Draft, ExpansionError> {
+    let name = uri.as_str().and_then(|uri| uri.split_once("://"));
+    let known = name.and_then(|(_, name)| {
+        let mut drafts = DRAFTS.iter();
+        drafts.find(|(draft, _)| *draft == name.trim_end_matches('#'))
+    });
+    let unknown = || uri.as_str().map_or_else(|| uri.to_string(), str::to_owned);
+    known.map_or_else(
+        || Err(ExpansionError::Draft(one_line(&unknown(), 200))),
+        |(_, draft)| Ok(*draft),
+    )
 }
 
-fn known_draft(uri: &str) -> Result<(), ExpansionError> {
-    let name = uri.split_once("://").map(|(_, name)| name);
-    match name {
-        Some(name) if DRAFTS.contains(&name.trim_end_matches('#')) => Ok(()),
-        _ => Err(ExpansionError::Draft(one_line(uri, 200))),
-    }
+/// What a keyword holds.
+enum Holds {
+    /// One schema, or a list of them.
+    Schemas,
+    /// Schemas, or lists of names, under names of the author's choice.
+    Named,
+    /// No schema.
+    Plain,
 }
 
-/// Where a reference within the schema leads.
+/// Nothing if the validator is better off without it: it only describes, or names the schema.
 ///
-/// The validator decodes percent signs and reads some pointers otherwise, so it follows only what means the same to both.
-pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
-    let pointer = reference.strip_prefix('#')?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~$/:@!&'()*+,;=".contains(c);
-    let mut after_tildes = pointer.split('~').skip(1);
-    if !pointer.chars().all(plain) || !after_tildes.all(|rest| rest.starts_with(['0', '1'])) {
-        return None;
-    }
-    root.pointer(pointer)
+/// `format` is not checked, as no draft demands.
+fn holds(keyword: &str) -> Option<Holds> {
+    Some(match keyword {
+        "allOf"
+        | "anyOf"
+        | "oneOf"
+        | "not"
+        | "if"
+        | "then"
+        | "else"
+        | "items"
+        | "prefixItems"
+        | "additionalItems"
+        | "contains"
+        | "additionalProperties"
+        | "propertyNames" => Holds::Schemas,
+        "properties" | "patternProperties" | "dependentSchemas" | "dependentRequired"
+        | "dependencies" => Holds::Named,
+        "type" | "enum" | "const" | "multipleOf" | "maximum" | "exclusiveMaximum" | "minimum"
+        | "exclusiveMinimum" | "maxLength" | "minLength" | "pattern" | "maxItems" | "minItems"
+        | "uniqueItems" | "maxContains" | "minContains" | "maxProperties" | "minProperties"
+        | "required" => Holds::Plain,
+        _ => return None,
+    })
 }
+
+fn refused(keyword: &str, at: At) -> Option<ExpansionError> {
+    use ExpansionError::{Keyword, Unevaluated};
+    Some(match keyword {
+        "$dynamicRef" => Keyword("$dynamicRef"),
+        "$recursiveRef" => Keyword("$recursiveRef"),
+        "$id" if at.depth > 0 => Keyword("an inner $id"),
+        "$schema" if at.depth > 0 => Keyword("an inner $schema"),
+        "unevaluatedProperties" => Unevaluated("unevaluatedProperties"),
+        "unevaluatedItems" => Unevaluated("unevaluatedItems"),
+        _ => return None,
+    })
+}
+
+/// Where in the tree something is written.
+#[derive(Clone, Copy)]
+struct At {
+    /// Schemas around it.
+    depth: usize,
+    /// The length of its pointer.
+    location: usize,
+    /// How often the validator copies it: each `not` keeps a copy of what is in it.
+    copies: usize,
+}
+
+impl Default for At {
+    fn default() -> Self {
+        Self {
+            depth: 0,
+            location: 0,
+            copies: 1,
+        }
+    }
+}
+
+impl At {
+    fn key(self, key: &str) -> Self {
+        Self {
+            location: self.location + 1 + key.len(),
+            copies: self.copies + usize::from(key == "not"),
+            ..self
+        }
+    }
+}
+
+type Result<T, E = ExpansionError> = std::result::Result<T, E>;
 
 struct Expansion<'a> {
     root: &'a Value,
+    draft: Draft,
     places: usize,
-    /// The references that are being followed.
-    open: Vec<&'a str>,
+    text: usize,
+    /// The validator compiles equal patterns once,
+    patterns: BTreeSet<&'a str>,
+    /// but not those that are names.
+    pattern_properties: usize,
+    /// The targets of the references that are being followed.
+    open: Vec<&'a Value>,
 }
 
 impl<'a> Expansion<'a> {
-    fn visit(&mut self, place: &'a Value) -> Result<(), ExpansionError> {
-        self.count()?;
-        match place {
-            Value::Array(items) => items.iter().try_for_each(|item| self.visit(item)),
-            Value::Object(fields) => fields
-                .iter()
-                .try_for_each(|(key, value)| self.visit_field(place, key, value)),
-            _ => Ok(()),
+    fn schema(&mut self, schema: &'a Value, at: At) -> Result<Value> {
+        self.count(at, at.location)?;
+        let keywords = match schema {
+            Value::Object(keywords) => keywords,
+            Value::Bool(_) => return Ok(schema.clone()),
+            // Names that are required, or nothing that the draft allows.
+            _ => return self.plain(schema, at),
+        };
+        if at.depth == DEPTH {
+            return Err(ExpansionError::TooDeep);
+        }
+        let inner = At {
+            depth: at.depth + 1,
+            ..at
+        };
+        let reference = keywords.get("$ref");
+        // Drafts up to 07 ignore all that stands beside a reference.
+        if let (Some(reference), Draft::Draft7) = (reference, self.draft) {
+            return self.follow(reference, inner);
+        }
+        let mut expanded = Map::new();
+        for (keyword, value) in keywords {
+            if let Some(error) = refused(keyword, at) {
+                return Err(error);
+            }
+            if let Some(holds) = holds(keyword) {
+                let value = self.keyword(keyword, value, &holds, inner.key(keyword))?;
+                expanded.insert(keyword.clone(), value);
+            }
+        }
+        let Some(reference) = reference else {
+            return Ok(Value::Object(expanded));
+        };
+        let target = self.follow(reference, inner.key("allOf/0000"))?;
+        if expanded.is_empty() {
+            return Ok(target);
+        }
+        let all = expanded
+            .entry("allOf")
+            .or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(all) = all {
+            all.push(target);
+        }
+        Ok(Value::Object(expanded))
+    }
+
+    fn follow(&mut self, reference: &'a Value, at: At) -> Result<Value> {
+        let unknown = || ExpansionError::Reference(one_line(&written(reference), 200));
+        let target = self.target(reference).ok_or_else(unknown)?;
+        if self.open.iter().any(|open| std::ptr::eq(*open, target)) {
+            return Err(ExpansionError::Circle(one_line(&written(reference), 200)));
+        }
+        self.open.push(target);
+        let expanded = self.schema(target, at);
+        self.open.pop();
+        expanded
+    }
+
+    /// Pointers into the schema are followed; in those, percent signs would have to be decoded.
+    fn target(&self, reference: &Value) -> Option<&'a Value> {
+        let pointer = reference.as_str()?.strip_prefix('#')?;
+        if pointer.contains('%') {
+            return None;
+        }
+        self.root.pointer(pointer)
+    }
+
+    fn keyword(&mut self, keyword: &str, value: &'a Value, holds: &Holds, at: At) -> Result<Value> {
+        self.note_patterns(keyword, value)?;
+        match (holds, value) {
+            (Holds::Schemas, Value::Array(schemas)) => {
+                self.count(at, at.location)?;
+                let schemas = schemas
+                    .iter()
+                    .map(|schema| self.schema(schema, at.key("0000")));
+                schemas.collect()
+            }
+            (Holds::Schemas, schema) => self.schema(schema, at),
+            (Holds::Named, Value::Object(named)) => {
+                self.count(at, at.location)?;
+                let named = named.iter().map(|(name, schema)| {
+                    let schema = self.schema(schema, at.key(name))?;
+                    Ok((name.clone(), schema))
+                });
+                named.collect()
+            }
+            (Holds::Named | Holds::Plain, value) => {
+                self.count(at, at.location)?;
+                self.plain(value, at)
+            }
         }
     }
 
-    fn count(&mut self) -> Result<(), ExpansionError> {
-        self.places += 1;
-        if self.places > PLACES {
-            return Err(ExpansionError::TooLarge);
+    fn note_patterns(&mut self, keyword: &str, value: &'a Value) -> Result<()> {
+        let mut long = false;
+        match (keyword, value) {
+            ("pattern", Value::String(pattern)) => {
+                self.patterns.insert(pattern);
+                long = pattern.len() > PATTERN_BYTES;
+            }
+            ("patternProperties", Value::Object(patterns)) => {
+                self.pattern_properties += patterns.len();
+                long = patterns.keys().any(|pattern| pattern.len() > PATTERN_BYTES);
+            }
+            _ => {}
+        }
+        if long || self.patterns.len() + self.pattern_properties > PATTERNS {
+            return Err(ExpansionError::Patterns);
         }
         Ok(())
     }
 
-    fn visit_field(
-        &mut self,
-        parent: &Value,
-        key: &str,
-        value: &'a Value,
-    ) -> Result<(), ExpansionError> {
-        let within = !std::ptr::eq(parent, self.root);
-        match (key, value) {
-            ("$ref", Value::String(reference)) => self.follow(reference),
-            ("$dynamicRef", Value::String(_)) => Err(ExpansionError::Keyword("$dynamicRef")),
-            ("$recursiveRef", Value::String(_)) => Err(ExpansionError::Keyword("$recursiveRef")),
-            ("$id", Value::String(_)) if within => Err(ExpansionError::Keyword("an inner $id")),
-            ("$schema", Value::String(_)) if within => {
-                Err(ExpansionError::Keyword("an inner $schema"))
+    /// Copies a value that is no schema, or no valid one.
+    fn plain(&mut self, value: &'a Value, at: At) -> Result<Value> {
+        match value {
+            Value::Array(items) => {
+                self.count(at, 0)?;
+                items.iter().map(|item| self.plain(item, at)).collect()
             }
-            ("unevaluatedProperties", _) => {
-                Err(ExpansionError::Unevaluated("unevaluatedProperties"))
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(key, value)| {
+                    self.count(at, key.len())?;
+                    Ok((key.clone(), self.plain(value, at)?))
+                });
+                fields.collect()
             }
-            ("unevaluatedItems", _) => Err(ExpansionError::Unevaluated("unevaluatedItems")),
-            (
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-                | "dependentRequired" | "dependencies",
-                Value::Object(named),
-            ) => self.visit_named(named),
-            (_, value) => self.visit(value),
+            Value::String(text) => {
+                self.count(at, text.len())?;
+                Ok(value.clone())
+            }
+            _ => {
+                self.count(at, 0)?;
+                Ok(value.clone())
+            }
         }
     }
 
-    /// Names of the author's own choice are no keywords, even if they look like them.
-    fn visit_named(&mut self, named: &'a Map<String, Value>) -> Result<(), ExpansionError> {
-        self.count()?;
-        named.values().try_for_each(|value| self.visit(value))
+    fn count(&mut self, at: At, text: usize) -> Result<()> {
+        self.places += at.copies;
+        self.text += at.copies.saturating_mul(text);
+        if self.places > PLACES || self.text > TEXT {
+            return Err(ExpansionError::TooLarge);
+        }
+        Ok(())
     }
+}
 
-    fn follow(&mut self, reference: &'a str) -> Result<(), ExpansionError> {
-        let target = target(self.root, reference)
-            .ok_or_else(|| ExpansionError::Reference(one_line(reference, 200)))?;
-        if self.open.contains(&reference) {
-            return Ok(());
-        }
-        if self.open.len() == NESTING {
-            return Err(ExpansionError::TooDeep);
-        }
-        self.open.push(reference);
-        let visited = self.visit(target);
-        self.open.pop();
-        visited
-    }
+fn written(reference: &Value) -> String {
+    let text = reference.as_str().map(str::to_owned);
+    text.unwrap_or_else(|| reference.to_string())
 }
 
 #[cfg(test)]

@@ -1,116 +1,181 @@
-//! Bounds how long the validator may be busy with a configuration.
+//! Bounds how long the validator may be busy with a configuration, and what it may keep of what is wrong.
 //!
-//! Validation cannot be interrupted, and a schema of a few hundred bytes can keep it busy for ever:
-//! `{"additionalProperties": {"allOf": [...]}}` with 300 references to itself takes 300 times as long for each level of the
-//! configuration. So the way of the validator is followed here first, without looking for what is wrong, and given up
-//! once it is too long.
+//! Validation cannot be interrupted. So the way of the validator is followed here first, without looking for what is wrong: all
+//! schemas are applied, and all fail. The schema has no references any more, so the way ends.
 
 use serde_json::{Map, Value};
 
-use super::expansion::{ExpansionError, target};
+use super::pattern;
 
-/// Subschemas that are applied to values. The configurations of the standard plugins need a few hundred.
-const STEPS: usize = 100_000;
-/// How deeply these are within each other; the validator has a stack.
-const DEPTH: usize = 256;
-/// Text that is read in one step, by a pattern above all.
+/// Subschemas that are applied to values, and texts that are read. The configurations of the standard plugins need a few hundred.
+const STEPS: usize = 500_000;
+/// Text that is read in one step, and compared values of about that size.
 const TEXT: usize = 64;
+/// States of a pattern that are followed for one byte in one step.
+const STATES: usize = 64;
+/// What the errors of a configuration may take in memory: the validator collects all, and has no way to stop.
+const ERRORS: usize = 32 << 20;
+/// What one takes, besides the pointer to where it is.
+const ERROR: usize = 256;
+/// Lists that are longer than this are hashed to find equal items; in shorter ones, each is compared with each.
+const COMPARED_ITEMS: usize = 15;
 
-/// Whether a configuration can be validated in reasonable time. The schema's references must be pointers into it.
-pub(super) fn check(schema: &Value, config: &Value) -> Result<(), ExpansionError> {
+/// Checking the configuration would take too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooManySteps;
+
+/// Whether all that might be wrong with a configuration can be collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errors {
+    Few,
+    TooMany,
+}
+
+/// Whether a configuration can be validated in reasonable time. The schema is one without references.
+pub(super) fn check(schema: &Value, config: &Value) -> Result<Errors> {
     let mut walk = Walk {
-        root: schema,
-        left: STEPS,
-        open: Vec::new(),
+        steps: STEPS,
+        errors: Some(ERRORS),
     };
-    walk.apply(schema, config, Cost { times: 1, depth: 0 })
+    let at = At {
+        // A look whether it is valid, and one for what is wrong.
+        times: 2,
+        path: 0,
+        kept: Kept::Borrowed,
+    };
+    walk.apply(schema, config, at)?;
+    Ok(walk.errors.map_or(Errors::TooMany, |_| Errors::Few))
 }
 
-struct Walk<'a> {
-    root: &'a Value,
-    left: usize,
-    /// The references that are being followed, and from which place.
-    open: Vec<(*const Value, *const Value)>,
+struct Walk {
+    steps: usize,
+    /// What is left for errors; nothing once there may be too many.
+    errors: Option<usize>,
 }
 
-/// What applying a schema costs here.
+/// How a schema is applied.
 #[derive(Clone, Copy)]
-struct Cost {
-    /// A choice is tried first, and looked at once more for what is wrong with it.
+struct At {
+    /// Each choice looks at its branches once more for what is wrong with them.
     times: usize,
-    depth: usize,
+    /// The length of the pointer to the value.
+    path: usize,
+    kept: Kept,
 }
 
-type Result<T, E = ExpansionError> = std::result::Result<T, E>;
+/// What becomes of an error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Only that there is one matters.
+    Not,
+    Borrowed,
+    /// It is part of another error, with a copy of the value.
+    Owned,
+}
 
-impl Walk<'_> {
-    fn take(&mut self, steps: usize) -> Result<()> {
-        self.left = self
-            .left
-            .checked_sub(steps)
-            .ok_or(ExpansionError::TooSlow)?;
+impl At {
+    fn key(self, bytes: usize) -> Self {
+        Self {
+            path: self.path + 1 + bytes,
+            ..self
+        }
+    }
+
+    fn choice(self) -> Self {
+        Self {
+            times: self.times + 1,
+            ..self.owned()
+        }
+    }
+
+    fn owned(self) -> Self {
+        match self.kept {
+            Kept::Not => self,
+            _ => Self {
+                kept: Kept::Owned,
+                ..self
+            },
+        }
+    }
+
+    fn silent(self) -> Self {
+        Self {
+            kept: Kept::Not,
+            ..self
+        }
+    }
+}
+
+type Result<T, E = TooManySteps> = std::result::Result<T, E>;
+
+impl Walk {
+    fn take(&mut self, at: At, steps: usize) -> Result<()> {
+        self.steps = self
+            .steps
+            .checked_sub(at.times.saturating_mul(steps))
+            .ok_or(TooManySteps)?;
         Ok(())
     }
 
-    fn take_each(&mut self, cost: Cost, steps: usize) -> Result<()> {
-        self.take(cost.times.saturating_mul(steps))
-    }
-
-    fn apply(&mut self, schema: &Value, place: &Value, cost: Cost) -> Result<()> {
-        self.take(cost.times)?;
+    fn apply(&mut self, schema: &Value, place: &Value, at: At) -> Result<()> {
+        self.take(at, 1)?;
         let Value::Object(keywords) = schema else {
+            self.fail("", schema, place, at);
             return Ok(());
         };
-        if cost.depth == DEPTH {
-            return Err(ExpansionError::TooSlow);
-        }
-        let cost = Cost {
-            depth: cost.depth + 1,
-            ..cost
-        };
         for (keyword, value) in keywords {
-            self.keyword(keyword, value, place, cost)?;
+            self.fail(keyword, value, place, at);
+            self.keyword(keyword, value, place, at)?;
             match place {
-                Value::Object(fields) => self.of_object(keyword, value, fields, cost)?,
-                Value::Array(items) => self.of_list(keyword, value, items, cost)?,
-                Value::String(text) => self.take_each(cost, 1 + text.len() / TEXT)?,
+                Value::Object(fields) => self.of_object(keyword, value, fields, at)?,
+                Value::Array(items) => self.of_list(keyword, value, items, at)?,
+                Value::String(text) => self.take(at, 1 + text.len() / TEXT)?,
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// A circle that leads to no other place ends where it began.
-    fn follow(&mut self, target: &Value, place: &Value, cost: Cost) -> Result<()> {
-        let here = (std::ptr::from_ref(target), std::ptr::from_ref(place));
-        if self.open.contains(&here) {
-            return self.take(cost.times);
+    /// Sets aside what the errors of a keyword take.
+    fn fail(&mut self, keyword: &str, value: &Value, place: &Value, at: At) {
+        if at.kept == Kept::Not {
+            return;
         }
-        self.open.push(here);
-        let applied = self.apply(target, place, cost);
-        self.open.pop();
-        applied
+        // Counting is work, too.
+        let Some(left) = self.errors else { return };
+        let (count, told) = match (keyword, value) {
+            ("required" | "dependentRequired" | "dependencies", names) => {
+                (size(names), size(names))
+            }
+            ("not" | "pattern", value) => (1, size(value)),
+            ("additionalProperties", _) => (1, place.as_object().map_or(0, names)),
+            _ => (1, 0),
+        };
+        let copied = match at.kept {
+            Kept::Owned => size(place),
+            _ => 0,
+        };
+        let each = ERROR + at.path + copied.saturating_mul(TEXT);
+        let all = count.saturating_mul(each) + told.saturating_mul(TEXT);
+        self.errors = left.checked_sub(all);
     }
 
     /// What applies to the place itself.
-    fn keyword(&mut self, keyword: &str, value: &Value, place: &Value, cost: Cost) -> Result<()> {
-        let twice = Cost {
-            times: cost.times.saturating_mul(2),
-            ..cost
-        };
+    fn keyword(&mut self, keyword: &str, value: &Value, place: &Value, at: At) -> Result<()> {
         match (keyword, value) {
-            ("$ref", Value::String(reference)) => {
-                let target = target(self.root, reference);
-                target.map_or(Ok(()), |target| self.follow(target, place, cost))
-            }
-            ("allOf", Value::Array(schemas)) => self.each(schemas, place, cost),
-            ("anyOf" | "oneOf", Value::Array(schemas)) => self.each(schemas, place, twice),
-            ("not" | "if" | "then" | "else", schema) => self.apply(schema, place, twice),
+            ("allOf", Value::Array(schemas)) => self.each(schemas, place, at),
+            ("anyOf" | "oneOf", Value::Array(schemas)) => self.each(schemas, place, at.choice()),
+            ("not" | "if", schema) => self.apply(schema, place, at.silent()),
+            ("then" | "else", schema) => self.apply(schema, place, at),
             ("dependentSchemas" | "dependencies" | "dependentRequired", Value::Object(named)) => {
-                self.take_each(cost, named.values().map(size).sum())?;
-                self.each(named.values(), place, cost)
+                self.take(at, named.values().map(size).sum())?;
+                self.each(named.values(), place, at)
             }
-            ("const" | "enum" | "required", value) => self.take_each(cost, size(value)),
+            ("const" | "enum" | "required", value) => self.take(at, size(value)),
+            ("pattern", Value::String(pattern)) => {
+                let text = place.as_str().map_or(0, str::len);
+                self.take(at, text.saturating_mul(matching(pattern)))
+            }
             _ => Ok(()),
         }
     }
@@ -120,47 +185,53 @@ impl Walk<'_> {
         keyword: &str,
         value: &Value,
         fields: &Map<String, Value>,
-        cost: Cost,
+        at: At,
     ) -> Result<()> {
         match (keyword, value) {
             ("properties", Value::Object(properties)) => {
-                self.take_each(cost, properties.len())?;
+                self.take(at, properties.len() + names(fields))?;
                 properties.iter().try_for_each(|(name, schema)| {
                     let field = fields.get(name);
-                    field.map_or(Ok(()), |field| self.apply(schema, field, cost))
+                    field.map_or(Ok(()), |field| {
+                        self.apply(schema, field, at.key(name.len()))
+                    })
                 })
             }
             ("patternProperties", Value::Object(patterns)) => {
-                for (name, field) in fields {
-                    let steps = patterns.len().saturating_mul(1 + name.len() / TEXT);
-                    self.take_each(cost, steps)?;
-                    self.each(patterns.values(), field, cost)?;
-                }
-                Ok(())
+                let text: usize = fields.keys().map(|name| 1 + name.len()).sum();
+                let of_each: usize = patterns.keys().map(|pattern| matching(pattern)).sum();
+                self.take(at, text.saturating_mul(of_each))?;
+                fields.iter().try_for_each(|(name, field)| {
+                    self.each(patterns.values(), field, at.key(name.len()))
+                })
             }
-            ("additionalProperties", schema) => fields
-                .values()
-                .try_for_each(|field| self.apply(schema, field, cost)),
+            ("additionalProperties", schema) => {
+                self.take(at, names(fields))?;
+                fields
+                    .iter()
+                    .try_for_each(|(name, field)| self.apply(schema, field, at.key(name.len())))
+            }
             ("propertyNames", schema) => fields
                 .keys()
-                .try_for_each(|name| self.apply(schema, &Value::String(name.clone()), cost)),
+                .try_for_each(|name| self.apply(schema, &Value::String(name.clone()), at.owned())),
             _ => Ok(()),
         }
     }
 
-    fn of_list(&mut self, keyword: &str, value: &Value, items: &[Value], cost: Cost) -> Result<()> {
+    fn of_list(&mut self, keyword: &str, value: &Value, items: &[Value], at: At) -> Result<()> {
+        let item_at = at.key(4);
         match (keyword, value) {
             ("items" | "prefixItems", Value::Array(schemas)) => items
                 .iter()
                 .zip(schemas)
-                .try_for_each(|(item, schema)| self.apply(schema, item, cost)),
-            ("items" | "additionalItems" | "contains", schema) => items
+                .try_for_each(|(item, schema)| self.apply(schema, item, item_at)),
+            ("items" | "additionalItems", schema) => items
                 .iter()
-                .try_for_each(|item| self.apply(schema, item, cost)),
-            // Each is compared with each at worst.
-            ("uniqueItems", Value::Bool(true)) => {
-                self.take_each(cost, items.len().saturating_mul(items.len()) / 16)
-            }
+                .try_for_each(|item| self.apply(schema, item, item_at)),
+            ("contains", schema) => items
+                .iter()
+                .try_for_each(|item| self.apply(schema, item, item_at.silent())),
+            ("uniqueItems", Value::Bool(true)) => self.take(at, comparisons(items)),
             _ => Ok(()),
         }
     }
@@ -169,27 +240,50 @@ impl Walk<'_> {
         &mut self,
         schemas: impl IntoIterator<Item = &'v Value>,
         place: &Value,
-        cost: Cost,
+        at: At,
     ) -> Result<()> {
         schemas
             .into_iter()
-            .try_for_each(|schema| self.apply(schema, place, cost))
+            .try_for_each(|schema| self.apply(schema, place, at))
     }
 }
 
-/// What comparing with a value takes at most, or looking for what it lists.
+/// What finding equal items takes.
+fn comparisons(items: &[Value]) -> usize {
+    let scalars = items
+        .iter()
+        .all(|item| !item.is_array() && !item.is_object());
+    let of_each = items.iter().map(size).sum::<usize>();
+    if items.len() <= COMPARED_ITEMS {
+        of_each.saturating_mul(items.len())
+    } else if scalars {
+        of_each
+    } else {
+        // Lists and objects that differ may have equal hashes.
+        of_each.saturating_mul(items.len()) / 16
+    }
+}
+
+/// What holding one byte of a text against a pattern takes at worst.
+fn matching(pattern: &str) -> usize {
+    1 + pattern::states(pattern) / STATES
+}
+
+/// What reading names takes.
+fn names(fields: &Map<String, Value>) -> usize {
+    fields.keys().map(|name| 1 + name.len() / TEXT).sum()
+}
+
+/// What comparing with a value takes at most, or looking for what it lists; and its memory.
 fn size(value: &Value) -> usize {
-    let text = |text: &String| text.len() / TEXT;
-    let within = match value {
-        Value::String(string) => text(string),
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, value)| text(key) + size(value))
-            .sum(),
-        _ => 0,
-    };
-    1 + within
+    match value {
+        Value::String(string) => 1 + string.len() / TEXT,
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        // Even a single field takes memory for eleven.
+        Value::Object(fields) if fields.is_empty() => 1,
+        Value::Object(fields) => 10 + names(fields) + fields.values().map(size).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Chains of plugins: order, match, policies, stamps, proofs, configuration and grants.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -348,6 +350,20 @@ fn a_configuration_is_held_against_schema_and_plugin() {
         mutate(&configured).expect("a pod").pod["metadata"]["annotations"]["config"],
         "10"
     );
+}
+
+#[test]
+fn all_entries_of_a_file_keep_one_schema() {
+    let plugins = ["one", "two", "three"].map(|name| {
+        format!("\n- {{ name: {name}, file: it.wasm, allow: [/metadata/annotations] }}")
+    });
+    let chain = load(&plugins.concat(), &[("it.wasm", &plugin("configured"))]).expect("a chain");
+    let schemas = chain.plugins().iter().map(|plugin| {
+        let schema = plugin.description.config_schema.as_ref();
+        Arc::as_ptr(schema.expect("a schema"))
+    });
+    let schemas: HashSet<*const str> = schemas.collect();
+    assert_eq!(schemas.len(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{ConfigError, check_schema};
 
 #[track_caller]
 fn check(schema: &Value, expected: &str) {
-    let error = check_schema(&json!({"mode": "of"}), schema.clone()).unwrap_err();
+    let error = check_schema(&json!({"mode": "of"}), schema).unwrap_err();
     assert_eq!(error, ConfigError::Rejected(vec![expected.to_owned()]));
 }
 
@@ -32,7 +32,7 @@ fn a_wrong_choice_is_told_the_choices() {
 fn a_pattern_that_takes_much_memory_is_an_error() {
     let schema = |pattern: &str| json!({ "properties": { "mode": { "pattern": pattern } } });
     for pattern in [r"\p{L}{200}", r"(\p{L}{20}){20}", "(a{100}){1000}"] {
-        let error = check_schema(&json!({}), schema(pattern)).expect_err("too large");
+        let error = check_schema(&json!({}), &schema(pattern)).expect_err("too large");
         assert!(matches!(error, ConfigError::Schema(_)), "{error}");
     }
     for pattern in [
@@ -41,22 +41,91 @@ fn a_pattern_that_takes_much_memory_is_an_error() {
         r"^\p{L}+$",
     ] {
         assert_eq!(
-            check_schema(&json!({ "mode": "of" }), schema(pattern)),
+            check_schema(&json!({ "mode": "of" }), &schema(pattern)),
             Ok(())
         );
     }
 }
 
 #[test]
-fn a_schema_that_would_take_hours_is_an_error() {
-    let schema = json!({ "additionalProperties": { "allOf": vec![json!({ "$ref": "#" }); 300] } });
-    let config = json!({ "a": { "a": { "a": { "a": 1 } } } });
-    assert_eq!(
-        check_schema(&config, schema),
-        Err(ConfigError::Schema(
-            "checking this configuration against it takes too many steps".to_owned()
-        ))
-    );
+fn a_configuration_that_would_take_hours_is_an_error() {
+    let schema = json!({ "items": { "items": { "uniqueItems": true } } });
+    let config = json!([[vec![json!([1]); 3000]]]);
+    assert_eq!(check_schema(&config, &schema), Err(ConfigError::TooLarge));
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_even_if_all_that_is_wrong_takes_too_much_memory() {
+    let schema = json!({ "anyOf": vec![json!({ "required": ["a"] }); 3000] });
+    let config = json!({ "big": vec![1; 20_000] });
+    let error = check_schema(&config, &schema).expect_err("there is no a");
+    let ConfigError::Rejected(complaints) = error else {
+        panic!("{error}");
+    };
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    let fits = json!({ "a": 1, "big": vec![1; 20_000] });
+    assert_eq!(check_schema(&fits, &schema), Ok(()));
+}
+
+#[test]
+fn what_is_no_schema_is_an_error() {
+    for schema in [
+        json!(5),
+        json!({ "properties": [] }),
+        json!({ "properties": { "$id": "urn:it" } }),
+        json!({ "$schema": "http://json-schema.org/draft-07/schema", "items": { "type": 5 } }),
+        json!({ "$schema": "https://json-schema.org/draft/2019-09/schema", "required": [1] }),
+    ] {
+        let error = check_schema(&json!({}), &schema).expect_err("no schema");
+        assert!(matches!(error, ConfigError::Schema(_)), "{error}");
+    }
+}
+
+/// As deep as a schema may be, in every way it may be deep.
+#[test]
+fn the_deepest_schema_fits_a_small_stack() {
+    let within = |keyword: &str, inner: Value| match keyword {
+        "allOf" | "anyOf" | "oneOf" => json!({ keyword: [inner, true] }),
+        "properties" | "dependentSchemas" => json!({ keyword: { "a": inner } }),
+        "patternProperties" => json!({ keyword: { "^[ab]": inner } }),
+        "then" => json!({ "if": true, "then": inner }),
+        _ => json!({ keyword: inner }),
+    };
+    let lists = (0..63).fold(json!(1), |inner, _| json!([inner]));
+    let objects = (0..63).fold(json!(1), |inner, _| json!({ "a": inner }));
+    let small = std::thread::Builder::new().stack_size(2 << 20);
+    let thread = small.spawn(move || {
+        for keyword in [
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+            "if",
+            "then",
+            "items",
+            "contains",
+            "additionalProperties",
+            "properties",
+            "patternProperties",
+            "dependentSchemas",
+        ] {
+            let schema = (0..63).fold(json!({ "minimum": 2 }), |inner, _| within(keyword, inner));
+            for config in [&json!(1), &lists, &objects] {
+                let checked = check_schema(config, &schema);
+                assert!(
+                    !matches!(checked, Err(ConfigError::Schema(_))),
+                    "{keyword}: {checked:?}"
+                );
+            }
+            let deeper = within(keyword, schema);
+            let checked = check_schema(&objects, &deeper);
+            assert!(
+                matches!(checked, Err(ConfigError::Schema(_))),
+                "{keyword}: {checked:?}"
+            );
+        }
+    });
+    thread.expect("it starts").join().expect("all fit");
 }
 
 #[test]
@@ -66,7 +135,7 @@ fn a_schema_called_like_one_of_the_validators_own_means_itself() {
         "$ref": "#/$defs/none",
         "$defs": { "none": { "additionalProperties": false } },
     });
-    assert_eq!(check_schema(&json!({}), schema.clone()), Ok(()));
-    let error = check_schema(&json!({ "a": 1 }), schema).expect_err("a is too much");
+    assert_eq!(check_schema(&json!({}), &schema), Ok(()));
+    let error = check_schema(&json!({ "a": 1 }), &schema).expect_err("a is too much");
     assert!(matches!(error, ConfigError::Rejected(_)), "{error}");
 }

@@ -1,17 +1,15 @@
 use serde_json::{Map, Value, json};
 
 use super::ExpansionError;
-use crate::plugin::config::{ConfigError, check_schema};
 
-/// What is found acceptable the validator must be done with: it is run on it, whatever it says.
 #[track_caller]
+fn expand(schema: &Value, expected: &Value) {
+    let expanded = super::expand(schema).map(|expanded| expanded.schema);
+    assert_eq!(expanded.as_ref(), Ok(expected));
+}
+
 fn check(schema: &Value) -> Result<(), ExpansionError> {
-    super::check(schema)?;
-    let config = json!({ "a": { "a": "a" }, "child": { "child": {} } });
-    if let Err(ConfigError::Schema(error)) = check_schema(&config, schema.clone()) {
-        panic!("the validator refuses the schema: {error}");
-    }
-    Ok(())
+    super::expand(schema).map(|_| ())
 }
 
 /// Definitions that each refer `times` times to the one before.
@@ -28,23 +26,106 @@ fn ladder(definitions: usize, times: usize) -> Value {
 }
 
 #[test]
-fn references_cannot_blow_a_schema_up() {
-    assert_eq!(check(&ladder(10, 2)), Ok(()));
-    assert_eq!(check(&ladder(40, 2)), Err(ExpansionError::TooLarge));
-    assert_eq!(check(&ladder(60, 1)), Ok(()));
-    assert_eq!(check(&ladder(5000, 1)), Err(ExpansionError::TooDeep));
+fn references_are_replaced_by_what_they_refer_to() {
+    let defs = json!({
+        "name": { "title": "A name", "minLength": 1 },
+        "pair": { "items": { "$ref": "#/$defs/name" }, "maxItems": 2 },
+    });
+    expand(
+        &json!({ "$ref": "#/$defs/pair", "$defs": defs }),
+        &json!({ "items": { "minLength": 1 }, "maxItems": 2 }),
+    );
+    let beside = json!({ "$ref": "#/$defs/name", "maxLength": 9, "allOf": [true], "$defs": defs });
+    expand(
+        &beside,
+        &json!({ "maxLength": 9, "allOf": [true, { "minLength": 1 }] }),
+    );
+    let mut ignored = beside;
+    ignored["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    expand(&ignored, &json!({ "minLength": 1 }));
 }
 
 #[test]
-fn references_to_themselves_are_fine() {
+fn what_only_describes_is_left_out_but_names_are_kept() {
+    expand(
+        &json!({
+            "$id": "urn:it",
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "description": "All of it.",
+            "properties": { "description": { "type": "string", "format": "regex" } },
+            "const": { "description": "as it is" },
+        }),
+        &json!({
+            "properties": { "description": { "type": "string" } },
+            "const": { "description": "as it is" },
+        }),
+    );
+    let names = json!({ "properties": {
+        "$ref": { "type": "string" },
+        "$id": { "type": "string" },
+        "unevaluatedItems": true,
+    } });
+    expand(&names, &names);
+}
+
+#[test]
+fn references_cannot_blow_a_schema_up() {
+    assert_eq!(check(&ladder(10, 2)), Ok(()));
+    assert_eq!(check(&ladder(14, 2)), Err(ExpansionError::TooLarge));
+    assert_eq!(check(&ladder(30, 1)), Ok(()));
+    assert_eq!(check(&ladder(40, 1)), Err(ExpansionError::TooDeep));
+    let long = json!({ "const": "a".repeat(60_000) });
+    let often =
+        json!({ "$defs": { "a": long }, "allOf": vec![json!({ "$ref": "#/$defs/a" }); 100] });
+    assert_eq!(check(&often), Err(ExpansionError::TooLarge));
+}
+
+#[test]
+fn a_long_name_counts_with_each_place_below_it() {
+    let names = |count: usize| (0..count).map(|n| (n.to_string(), json!([])));
+    let below = |places: usize| {
+        [
+            json!({ "allOf": vec![json!({}); places] }),
+            json!({ "allOf": vec![true; places] }),
+            json!({ "dependentRequired": names(places).collect::<Map<_, _>>() }),
+        ]
+        .map(|inner| json!({ "properties": { "a".repeat(30_000): inner } }))
+    };
+    for schema in below(100) {
+        assert_eq!(check(&schema), Ok(()));
+    }
+    for schema in below(200) {
+        assert_eq!(check(&schema), Err(ExpansionError::TooLarge));
+    }
+}
+
+/// The validator keeps a copy of what is in a `not`, to tell it.
+#[test]
+fn what_is_within_many_nots_counts_with_each() {
+    let nested = |levels: usize| {
+        (0..levels).fold(
+            json!({ "enum": vec![0; 1000] }),
+            |inner, _| json!({ "not": inner }),
+        )
+    };
+    assert_eq!(check(&nested(10)), Ok(()));
+    assert_eq!(check(&nested(20)), Err(ExpansionError::TooLarge));
+}
+
+#[test]
+fn a_schema_does_not_refer_to_itself() {
+    let circle = |reference: &str| Err(ExpansionError::Circle(reference.to_owned()));
     let tree = json!({ "$ref": "#/$defs/node", "$defs": { "node": { "properties": { "child": { "$ref": "#/$defs/node" } } } } });
-    assert_eq!(check(&tree), Ok(()));
-    assert_eq!(check(&json!({ "$ref": "#" })), Ok(()));
+    assert_eq!(check(&tree), circle("#/$defs/node"));
+    assert_eq!(check(&json!({ "$ref": "#" })), circle("#"));
+    let inner = json!({ "properties": { "a": { "items": { "$ref": "#/properties/a" } } } });
+    assert_eq!(check(&inner), circle("#/properties/a"));
+    let unused = json!({ "$defs": { "node": { "$ref": "#/$defs/node" } } });
+    assert_eq!(check(&unused), Ok(()));
 }
 
 #[test]
 fn references_are_pointers_into_the_schema() {
-    let unknown = |reference: &str| Err(ExpansionError::Reference(reference.to_owned()));
     for reference in [
         "http://example.com/schema.json",
         "#name",
@@ -52,39 +133,48 @@ fn references_are_pointers_into_the_schema() {
         "other.json#/a",
         "#/%24defs/a",
         "#/$defs/%61",
-        // The pointers of the validator take this for a tilde and a one.
-        "#/$defs/~~1",
-        "#/$defs/a b",
     ] {
         assert_eq!(
-            check(
-                &json!({ "$ref": reference, "$defs": { "a": {}, "%61": {}, "~/": {}, "a b": {} } })
-            ),
-            unknown(reference)
+            check(&json!({ "$ref": reference, "$defs": { "a": {}, "%61": {} } })),
+            Err(ExpansionError::Reference(reference.to_owned()))
         );
     }
+    assert_eq!(
+        check(&json!({ "$ref": 5 })),
+        Err(ExpansionError::Reference("5".to_owned()))
+    );
     assert_eq!(
         check(&json!({ "$dynamicRef": "#a" })),
         Err(ExpansionError::Keyword("$dynamicRef"))
     );
     let inner = json!({ "$id": "urn:outer", "properties": { "a": { "$id": "urn:inner" } } });
     assert_eq!(check(&inner), Err(ExpansionError::Keyword("an inner $id")));
-}
-
-#[test]
-fn properties_may_have_names_of_keywords() {
-    let schema = json!({ "$id": "urn:it", "properties": { "$ref": { "type": "string" }, "$id": { "type": "string" } } });
-    assert_eq!(check(&schema), Ok(()));
+    let referred = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$id": "urn:inner" } } });
+    assert_eq!(
+        check(&referred),
+        Err(ExpansionError::Keyword("an inner $id"))
+    );
 }
 
 #[test]
 fn patterns_are_few_and_short() {
-    let each = |count: usize| json!({ "allOf": vec![json!({ "pattern": "^a$" }); count] });
+    let each = |count: usize| {
+        let patterns: Vec<Value> = (0..count)
+            .map(|n| json!({ "pattern": n.to_string() }))
+            .collect();
+        json!({ "allOf": patterns })
+    };
     assert_eq!(check(&each(64)), Ok(()));
     assert_eq!(check(&each(65)), Err(ExpansionError::Patterns));
-    let named: Map<String, Value> = (0..65).map(|n| (n.to_string(), json!({}))).collect();
     assert_eq!(
-        check(&json!({ "patternProperties": named })),
+        check(&json!({ "allOf": vec![json!({ "pattern": "a" }); 200] })),
+        Ok(())
+    );
+    let named: Map<String, Value> = (0..33).map(|n| (n.to_string(), json!({}))).collect();
+    let named = json!({ "patternProperties": named });
+    assert_eq!(check(&named), Ok(()));
+    assert_eq!(
+        check(&json!({ "allOf": [named, named] })),
         Err(ExpansionError::Patterns)
     );
     let long = |length: usize| json!({ "properties": { "a": { "pattern": "a".repeat(length) } } });
@@ -98,21 +188,15 @@ fn patterns_are_few_and_short() {
 #[test]
 fn what_is_left_over_by_other_keywords_cannot_be_asked_for() {
     for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
-        let nested = (0..50).fold(
-            json!({}),
-            |inner, _| json!({ keyword: false, "allOf": [inner] }),
-        );
         let hidden = json!({ "$ref": "#/properties", "properties": { keyword: false } });
-        for schema in [nested, hidden, json!({ "items": { keyword: {} } })] {
+        for schema in [hidden, json!({ "items": { keyword: {} } })] {
             assert_eq!(check(&schema), Err(ExpansionError::Unevaluated(keyword)));
         }
-        let property = json!({ "properties": { keyword: { "type": "string" } } });
-        assert_eq!(check(&property), Ok(()));
     }
 }
 
 #[test]
-fn only_drafts_are_accepted_whose_references_are_known() {
+fn only_drafts_are_accepted_whose_keywords_are_known() {
     let of = |draft: &str| json!({ "$schema": draft });
     for draft in [
         "https://json-schema.org/draft/2020-12/schema",
@@ -130,7 +214,7 @@ fn only_drafts_are_accepted_whose_references_are_known() {
             Err(ExpansionError::Draft(draft.to_owned()))
         );
     }
-    let inner = json!({ "items": of("http://json-schema.org/draft-04/schema#") });
+    let inner = json!({ "items": of("http://json-schema.org/draft-07/schema#") });
     assert_eq!(
         check(&inner),
         Err(ExpansionError::Keyword("an inner $schema"))
