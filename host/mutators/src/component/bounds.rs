@@ -1,7 +1,7 @@
 //! Looks at what a file would cost the compiler, before it is compiled.
 //!
 //! The compiler cannot be interrupted, and the time and memory that it takes grow faster than the file: 30,000 nested loops,
-//! 1.7 KB as shipped, take it 23 s. So each quantity that makes it slow has a bound here, five times and more what the
+//! 1.7 KB as shipped, take it 23 s. So each quantity that makes it slow has a bound here, several times what the
 //! largest standard plugin has; its figures are in the comments. The worst that was found within all of them takes some five
 //! seconds of processor time (60,000 branches, as many as may be in each function), or about 200 MiB (100,000 calls in one
 //! function); most of what is at a bound takes less than a second.
@@ -238,8 +238,11 @@ impl File {
     /// Between components that lift and lower among themselves the compiler makes code of its own, as much as their types ask for.
     fn lifted(&self, section: &ComponentCanonicalSectionReader<'_>) -> Result<(), ComponentError> {
         for function in section.clone() {
-            let lifts = matches!(function.map_err(damaged)?, CanonicalFunction::Lift { .. });
-            if lifts && self.depth > 0 {
+            let is_between = matches!(
+                function.map_err(damaged)?,
+                CanonicalFunction::Lift { .. } | CanonicalFunction::Lower { .. }
+            );
+            if is_between && self.depth > 0 {
                 return Err(ComponentError::Adapter);
             }
         }

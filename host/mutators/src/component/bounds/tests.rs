@@ -428,6 +428,17 @@ fn components_that_call_each_other_are_refused() {
         check(format!("(component (component {lifting}))")),
         Err(ComponentError::Adapter)
     );
+    let lowering = r#"(component $c (import "f" (func $f)) (core func (canon lower (func $f))))
+        (instance (instantiate $c (with "f" (func 0))))"#;
+    assert_eq!(
+        check(format!("(component {lifting} {lowering})")),
+        Err(ComponentError::Adapter)
+    );
+    let message = ComponentError::Adapter.to_string();
+    assert!(
+        message.starts_with("is composed of several components"),
+        "{message}"
+    );
 }
 
 fn length(mut left: usize) -> Vec<u8> {
