@@ -65,11 +65,7 @@ pub(super) async fn operator(
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
     let ours = registry.sub_registry_with_prefix("podloom");
-    let build = Info::new(vec![
-        ("version", env!("CARGO_PKG_VERSION")),
-        ("architecture", ARCH),
-    ]);
-    ours.register("build", "What runs here", build);
+    register_build(ours);
     let leader = Gauge::default();
     ours.register("leader", "1 if this replica is the leader", leader.clone());
     let plugin_metrics = PluginMetrics::register(ours);
@@ -160,6 +156,14 @@ impl Operator {
         }
         Ok(())
     }
+}
+
+fn register_build(registry: &mut Registry) {
+    let build = Info::new(vec![
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("architecture", ARCH),
+    ]);
+    registry.register("build", "What runs here", build);
 }
 
 fn loading(

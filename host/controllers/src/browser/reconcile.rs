@@ -60,7 +60,7 @@ impl Reconcile for BrowserController {
         ctx: &Context,
         browser: &BrowserObject,
     ) -> Result<Next, ReconcileError> {
-        let (browser, mut is_live) = match self.memory.compare(&browser.metadata) {
+        let (browser, is_live) = match self.memory.compare(&browser.metadata) {
             Cached::Current => (Cow::Borrowed(browser), false),
             Cached::Behind => return Ok(Next::CatchUp),
             Cached::Stale => match self.read(ctx, &browser.metadata).await? {
@@ -69,8 +69,11 @@ impl Reconcile for BrowserController {
             },
         };
         let mut world = self.observe(ctx, &browser).await?;
+        let mut looked = Looked {
+            at_browser: is_live,
+            at_end: false,
+        };
         let mut written = None;
-        let mut is_confirmed = false;
         for _ in 0..STEPS {
             let now = ctx.clock.now();
             let Plan {
@@ -81,19 +84,10 @@ impl Reconcile for BrowserController {
             let Some(action) = action else {
                 return self.rest(&world, then, now);
             };
-            // Of a session that is over, a cache may still show that it never began.
-            if !is_live && matches!(action, Action::CreatePod(_)) {
-                let Some(live) = self.read(ctx, &browser.metadata).await? else {
-                    return Ok(Next::Resync);
-                };
-                world.browser = Arc::new(live);
-                is_live = true;
-                continue;
-            }
-            if !is_confirmed && ends(&world, &action) {
-                is_confirmed = true;
-                self.confirm(ctx, &mut world).await?;
-                continue;
+            match self.look(ctx, &mut world, &action, &mut looked).await? {
+                Look::Enough => {}
+                Look::Again => continue,
+                Look::Gone => return Ok(Next::Resync),
             }
             if written.as_ref() == Some(&action)
                 && let Action::WriteStatus(status) = action
@@ -108,12 +102,9 @@ impl Reconcile for BrowserController {
                 let notice = notice.map(|notice| with_notes(notice, &fact));
                 let metrics = &ctx.metrics.browsers;
                 metrics.count(&world, &action, notice.as_ref(), now);
-                if let Some(notice) = notice {
-                    let about = world.browser.object_ref(&self.resource);
-                    ctx.events.tell(about, notice);
-                }
+                self.tell(ctx, &world, notice);
             }
-            is_live |= matches!(fact, Fact::Object(_));
+            looked.at_browser |= matches!(fact, Fact::Object(_));
             let left = self.learn(&mut world, fact);
             if let (Left::Browser, Action::SetMetadata(_)) = (&left, &action) {
                 self.look_at_metadata(ctx, &mut world);
@@ -132,6 +123,22 @@ impl Reconcile for BrowserController {
 
 /// What an action taught about a Browser.
 type Done = Fact<Answered<BrowserObject>>;
+
+/// What this pass has looked at on the API server, or learned from its answers.
+struct Looked {
+    at_browser: bool,
+    at_end: bool,
+}
+
+/// What a look came to.
+enum Look {
+    /// The action can be done.
+    Enough,
+    /// What was seen may change the plan.
+    Again,
+    /// The Browser is gone.
+    Gone,
+}
 
 /// What is left of a Browser after an action.
 enum Left {
@@ -208,6 +215,38 @@ impl BrowserController {
             world.learned.disruption = self.memory.disruption(metadata);
         }
         Ok(world)
+    }
+
+    /// Looks at the API server before an action that an old cache must not lead to.
+    async fn look(
+        &self,
+        ctx: &Context,
+        world: &mut World,
+        action: &Action<BrowserStatus>,
+        looked: &mut Looked,
+    ) -> Result<Look, ReconcileError> {
+        // Of a session that is over, a cache may still show that it never began.
+        if !looked.at_browser && matches!(action, Action::CreatePod(_)) {
+            looked.at_browser = true;
+            let Some(live) = self.read(ctx, &world.browser.metadata).await? else {
+                return Ok(Look::Gone);
+            };
+            world.browser = Arc::new(live);
+            return Ok(Look::Again);
+        }
+        if !looked.at_end && ends(world, action) {
+            looked.at_end = true;
+            self.confirm(ctx, world).await?;
+            return Ok(Look::Again);
+        }
+        Ok(Look::Enough)
+    }
+
+    fn tell(&self, ctx: &Context, world: &World, notice: Option<Notice>) {
+        if let Some(notice) = notice {
+            let about = world.browser.object_ref(&self.resource);
+            ctx.events.tell(about, notice);
+        }
     }
 
     /// Reads a Browser from the API server.

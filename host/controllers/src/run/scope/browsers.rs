@@ -28,7 +28,6 @@ pub(super) fn run(
     changes: BoxStream<'static, Place>,
 ) -> impl Future<Output = ()> + Send + use<> {
     let resource = Arc::new(setup.api.resource(Kind::Browser));
-    let config_resource = Arc::new(setup.api.resource(Kind::BrowserConfig));
     let (browsers, browser_events) = watch(
         scope.api::<Browsers>(&resource, Kind::Browser),
         watching(),
@@ -50,27 +49,24 @@ pub(super) fn run(
     );
     let counted = scope.ctx.metrics.count_browsers(browsers.clone());
     let queue = scope.ctx.metrics.queue(BROWSER);
-    let (listed, lists) = mpsc::channel(1);
-    let browser_events = telling_lists(browser_events, listed.clone()).applied_objects();
-    let memory = Memory::default();
-    let pod_events = telling_lists(remembered(pod_events, &memory), listed);
-    let (of_pods, owner) = (queue.clone(), resource.clone());
-    let own = queue.counted_objects(browser_events);
-    let lists = queue.counted_lists(lists, browsers.clone());
-    let (beside, of_place) = (browsers.clone(), resource.clone());
-    let waiting =
-        changes.flat_map(move |place| stream::iter(waiting_in(&beside, &place, &of_place)));
-    let waiting = queue.counted(waiting);
     let (places, free) = scope.places(&resource, setup.concurrency);
-    let controller = Controller::for_stream_with(own, browsers, resource.clone())
-        .with_config(Config::default().concurrency(setup.concurrency))
-        .watches_stream(pod_events.touched_objects(), move |pod| {
-            owner_of(&pod, &owner).inspect(|browser| of_pods.woken_ref(browser))
-        })
-        .reconcile_all_on(lists)
-        .reconcile_on(waiting)
-        .reconcile_on(free)
-        .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
+    let memory = Memory::default();
+    let (listed, lists) = mpsc::channel(1);
+    let own = telling_lists(browser_events, listed.clone()).applied_objects();
+    let of_pods = telling_lists(remembered(pod_events, &memory), listed).touched_objects();
+    let lists = queue.counted_lists(lists, browsers.clone());
+    let waiting = queue.counted(waiting(changes, &browsers, &resource));
+    let (owner_woken, owner) = (queue.clone(), resource.clone());
+    let controller =
+        Controller::for_stream_with(queue.counted_objects(own), browsers, resource.clone())
+            .with_config(Config::default().concurrency(setup.concurrency))
+            .watches_stream(of_pods, move |pod| {
+                owner_of(&pod, &owner).inspect(|browser| owner_woken.woken_ref(browser))
+            })
+            .reconcile_all_on(lists)
+            .reconcile_on(waiting)
+            .reconcile_on(free)
+            .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
     let driven = Driven {
         name: BROWSER,
         resource: resource.clone(),
@@ -78,7 +74,7 @@ pub(super) fn run(
         controller: BrowserController {
             api: setup.api,
             resource,
-            config_resource,
+            config_resource: Arc::new(setup.api.resource(Kind::BrowserConfig)),
             configs: configs.store,
             pods,
             namespaces: scope.namespaces.clone(),
@@ -127,6 +123,16 @@ fn owner_of(pod: &SeenPod, resource: &Arc<ApiResource>) -> Option<ObjectRef<Brow
     owners
         .filter(|owner| owner.controller == Some(true))
         .find_map(|owner| ObjectRef::from_owner_ref(namespace, owner, resource.clone()))
+}
+
+/// The Browsers that wait where BrowserConfigs changed.
+fn waiting(
+    changes: BoxStream<'static, Place>,
+    browsers: &Store<Browsers>,
+    resource: &Arc<ApiResource>,
+) -> impl Stream<Item = ObjectRef<Browsers>> + Send + use<> {
+    let (browsers, resource) = (browsers.clone(), resource.clone());
+    changes.flat_map(move |place| stream::iter(waiting_in(&browsers, &place, &resource)))
 }
 
 /// The Browsers of a place that have no pod yet.
