@@ -73,6 +73,15 @@ impl Ledger {
         alive.map(|(name, _)| name.clone()).collect()
     }
 
+    /// The Browsers that were to be deleted and are still there: the request was lost, or they are on their way.
+    pub(crate) fn going(&self) -> Vec<String> {
+        let sessions = lock(&self.sessions);
+        let going = sessions
+            .iter()
+            .filter(|(_, session)| !session.is_gone && session.is_deleted);
+        going.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Notes that we are about to delete one.
     pub(crate) fn deleted(&self, name: &str) {
         lock(&self.sessions)

@@ -108,6 +108,7 @@ async fn soak(arguments: &Arguments) -> Vec<String> {
 /// Lets no Browser come or go any more, waits until all have what they need, and looks at memory then.
 async fn quiet(stage: &Arc<Stage>, population: &Population) {
     population.rest();
+    population.delete_again().await;
     judge::all_settle(stage).await;
     for replica in &stage.replicas {
         replica.weigh();

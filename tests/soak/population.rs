@@ -21,6 +21,8 @@ const TICK: Duration = Duration::from_millis(400);
 const AT_ONCE: usize = 16;
 /// How long it may take until all are there.
 const WARM_UP: Duration = Duration::from_secs(120);
+/// How often all Browsers are deleted at the end, should that fail.
+const TRIES: usize = 5;
 /// How long is waited for an API server that may be down.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -124,8 +126,15 @@ impl Population {
 
     async fn delete(&self, api: &Api<Browser>, name: &str) {
         self.stage.ledger.deleted(name);
-        let _tried_again_at_the_end =
-            timeout(PATIENCE, api.delete(name, &DeleteParams::default())).await;
+        let _tried_again = timeout(PATIENCE, api.delete(name, &DeleteParams::default())).await;
+    }
+
+    /// Deletes once more what was to go and is still there, for requests are lost too; or there would be more and more.
+    pub(crate) async fn delete_again(&self) {
+        let api = self.stage.scene.browsers();
+        for some in self.stage.ledger.going().chunks(AT_ONCE) {
+            join_all(some.iter().map(|name| self.delete(&api, name))).await;
+        }
     }
 
     /// Lets all go that rest here, for good, and returns how many there were.
@@ -134,11 +143,17 @@ impl Population {
         self.stage.ledger.all_deleted();
         let browsers = self.stage.scene.browsers();
         let all = DeleteParams::default();
-        if let Err(error) = browsers.delete_collection(&all, &Default::default()).await {
-            self.stage
-                .findings
-                .add(format!("could not delete the Browsers: {error}"));
+        // A connection may have died in what went wrong before.
+        for _ in 0..TRIES {
+            match browsers.delete_collection(&all, &Default::default()).await {
+                Ok(_) => return there,
+                Err(error) => eprintln!("soak: could not delete the Browsers: {error}"),
+            }
+            sleep(PATIENCE).await;
         }
+        self.stage
+            .findings
+            .add("could not delete the Browsers".to_owned());
         there
     }
 }
