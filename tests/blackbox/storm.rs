@@ -112,12 +112,7 @@ fn a_thousand_at_once_get_a_pod_each() {
         let owned = pods_by_owner(&pods);
         assert_eq!(owned.len(), 1000);
         none_twice(&pods);
-        let all = kube::api::DeleteParams::default();
-        scene
-            .browsers()
-            .delete_collection(&all, &Default::default())
-            .await
-            .unwrap();
+        scene.delete_all_browsers().await;
         all_gone(&seen, &names).await;
         all_gone(&pods, &names).await;
         scene.nothing_is_left().await;

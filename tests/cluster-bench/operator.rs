@@ -288,7 +288,7 @@ async fn at_rest(operator: &Operator, log: &AuditLog, time: Duration) -> Result<
     Ok(Rest {
         time,
         cpu: after.cpu.saturating_sub(before.cpu),
-        wakeups: after.wakeups.saturating_sub(before.wakeups),
+        wakeups: after.wakeups_since(&before),
         requests: log.between(mark, log.mark()?)?,
     })
 }

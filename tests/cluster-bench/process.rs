@@ -1,20 +1,33 @@
 //! What a process uses, as the kernel tells it.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 /// Processor time and memory of a process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
     /// Resident now, in bytes.
     pub(crate) resident: u64,
     /// Resident at most since its start, in bytes.
     pub(crate) peak: u64,
-    /// How often one of its threads went to sleep, and so was woken.
-    pub(crate) wakeups: u64,
+    /// How often each of its threads went to sleep, and so was woken.
+    wakeups: BTreeMap<OsString, u64>,
+}
+
+impl Usage {
+    /// How often one of its threads was woken since then. Those that have ended meanwhile do not count.
+    pub(crate) fn wakeups_since(&self, before: &Self) -> u64 {
+        let since = |(thread, count): (&OsString, &u64)| {
+            let before = before.wakeups.get(thread).copied();
+            count.saturating_sub(before.unwrap_or_default())
+        };
+        self.wakeups.iter().map(since).sum()
+    }
 }
 
 /// Ticks of a second in /proc; 100 on every Linux that Rust supports.
@@ -33,11 +46,13 @@ pub(crate) fn usage(pid: u32) -> Result<Usage> {
         .filter_map(|field| field.parse::<f64>().ok())
         .sum();
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let mut wakeups = 0;
+    let mut wakeups = BTreeMap::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let task = task?;
         // A thread may have ended meanwhile.
-        let status = fs::read_to_string(task?.path().join("status")).unwrap_or_default();
-        wakeups += value(&status, "voluntary_ctxt_switches:");
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let count = value(&status, "voluntary_ctxt_switches:");
+        wakeups.insert(task.file_name(), count);
     }
     Ok(Usage {
         cpu: Duration::from_secs_f64(ticks / TICKS),

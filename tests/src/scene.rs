@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::faults::Proxy;
 use crate::operator::Operator;
-use crate::wait::eventually;
+use crate::wait::{PATIENCE, eventually, eventually_within};
 use crate::watched::Watched;
 
 /// A BrowserConfig whose browser `chrome` has a version for each behaviour that a pod can choose.
@@ -192,6 +192,21 @@ impl Scene {
             .delete(name, &DeleteParams::default())
             .await
             .unwrap();
+    }
+
+    /// Deletes all Browsers, and does not wait for them.
+    pub async fn delete_all_browsers(&self) {
+        let browsers = self.browsers();
+        // Deleting a thousand may take a busy API server longer than it gives a request.
+        let patience = PATIENCE * 3;
+        eventually_within("the Browsers can be deleted", patience, async || {
+            let all = DeleteParams::default();
+            let deleted = browsers
+                .delete_collection(&all, &ListParams::default())
+                .await;
+            deleted.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
     }
 
     /// Whether neither Browsers nor pods are left; waits for it.

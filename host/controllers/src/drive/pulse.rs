@@ -104,7 +104,7 @@ impl Collector for Pulses {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut ages = encoder.encode_descriptor(
             "watch_age",
-            "Time since a watch last heard from the API server; each is begun again after 40 s",
+            "Time since a watch last heard from the API server; each is begun again after 30 s",
             Some(&Unit::Seconds),
             MetricType::Gauge,
         )?;

@@ -18,7 +18,7 @@ use crate::backoff::watch_backoff;
 ///
 /// Shortly before its end the API server sends the version that a watch has come to, so the next one goes on from there and lists
 /// nothing.
-const WATCH: u32 = 40;
+const WATCH: u32 = 30;
 /// How many objects a page of a list has.
 const PAGE: u32 = 100;
 
