@@ -11,10 +11,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
-use podloom_api::{
-    BrowserConfigObject, BrowserObject, BrowserStatus, Kind, Phase, SelenosisApi, names,
-};
+use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Kind, SelenosisApi, names};
 
+use self::confirm::{Look, Looked};
 use super::memory::{Cached, Memory, Unseen};
 use super::plan::{Plan, Then, plan};
 use super::world::{Learned, World};
@@ -124,22 +123,6 @@ impl Reconcile for BrowserController {
 /// What an action taught about a Browser.
 type Done = Fact<Answered<BrowserObject>>;
 
-/// What this pass has looked at on the API server, or learned from its answers.
-struct Looked {
-    at_browser: bool,
-    at_end: bool,
-}
-
-/// What a look came to.
-enum Look {
-    /// The action can be done.
-    Enough,
-    /// What was seen may change the plan.
-    Again,
-    /// The Browser is gone.
-    Gone,
-}
-
 /// What is left of a Browser after an action.
 enum Left {
     Browser,
@@ -215,31 +198,6 @@ impl BrowserController {
             world.learned.disruption = self.memory.disruption(metadata);
         }
         Ok(world)
-    }
-
-    /// Looks at the API server before an action that an old cache must not lead to.
-    async fn look(
-        &self,
-        ctx: &Context,
-        world: &mut World,
-        action: &Action<BrowserStatus>,
-        looked: &mut Looked,
-    ) -> Result<Look, ReconcileError> {
-        // Of a session that is over, a cache may still show that it never began.
-        if !looked.at_browser && matches!(action, Action::CreatePod(_)) {
-            looked.at_browser = true;
-            let Some(live) = self.read(ctx, &world.browser.metadata).await? else {
-                return Ok(Look::Gone);
-            };
-            world.browser = Arc::new(live);
-            return Ok(Look::Again);
-        }
-        if !looked.at_end && ends(world, action) {
-            looked.at_end = true;
-            self.confirm(ctx, world).await?;
-            return Ok(Look::Again);
-        }
-        Ok(Look::Enough)
     }
 
     fn tell(&self, ctx: &Context, world: &World, notice: Option<Notice>) {
@@ -405,14 +363,6 @@ fn is_done(fact: &Done) -> bool {
         fact,
         Fact::Gone | Fact::PodRefused(_) | Fact::PodExists(_) | Fact::MetadataRefused(_)
     )
-}
-
-/// Whether the action publishes that a session is over that went on until now.
-fn ends(world: &World, action: &Action<BrowserStatus>) -> bool {
-    let Action::WriteStatus(status) = action else {
-        return false;
-    };
-    matches!(status.phase, Some(Phase::Failed | Phase::Succeeded)) && !world.is_over()
 }
 
 fn warn_of_dropped_fields(browser: &BrowserObject) {

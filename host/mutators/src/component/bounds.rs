@@ -6,6 +6,7 @@
 //! seconds of processor time (60,000 branches, as many as may be in each function), or about 200 MiB (100,000 calls in one
 //! function); most of what is at a bound takes less than a second.
 
+mod most;
 mod startup;
 mod types;
 
@@ -15,99 +16,15 @@ use wasmparser::{
     Operator, Parser, Payload, RecGroup, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 
+use self::most::{
+    BLOCK_VALUES, BODY, BRANCHES, Bound, CALLS, CODE, DEPTH, DETOURS, EXPORTS, FUNCTION_BRANCHES,
+    FUNCTION_LOOPS, FUNCTIONS, GLOBALS, IMPORTS, LIVE_VALUES, LOCALS, LOOPS, MODULES, NESTING,
+    PARTS, SEGMENTS, SIGNATURE, TARGETS, TYPES,
+};
 use super::ComponentError;
 use super::names::{METADATA, damaged};
 
-/// The most of something that is compiled, in a whole file: nested modules and components count together.
-#[derive(Clone, Copy)]
-struct Bound {
-    most: u64,
-    what: &'static str,
-}
-
-impl Bound {
-    const fn new(most: u64, what: &'static str) -> Self {
-        Self { most, what }
-    }
-
-    fn check(self, found: u64) -> Result<(), TooMuch> {
-        if found <= self.most {
-            return Ok(());
-        }
-        Err(TooMuch {
-            most: self.most,
-            what: self.what,
-            function: None,
-        })
-    }
-}
-
-// 115 KB.
-const CODE: Bound = Bound::new(2 << 20, "bytes of code");
-// 264.
-const FUNCTIONS: Bound = Bound::new(5_000, "functions");
-// None; a component that the encoder made of it has five.
-const MODULES: Bound = Bound::new(16, "nested modules and components");
-/// Components within components; toolchains make two or three levels.
-const NESTING: usize = 16;
-// 17; a component that the encoder made has 33.
-const TYPES: Bound = Bound::new(1_000, "types");
-// 16; a component that the encoder made has 43.
-const IMPORTS: Bound = Bound::new(1_000, "imports");
-// 12; a component that the encoder made has 37.
-const EXPORTS: Bound = Bound::new(1_000, "exports");
-// 3.
-const GLOBALS: Bound = Bound::new(10_000, "globals");
-// 2.
-const SEGMENTS: Bound = Bound::new(10_000, "data and element segments");
-// A component that the encoder made of a module has 114.
-const PARTS: Bound = Bound::new(2_000, "instances, aliases and other parts of a component");
-// 316.
-const LOOPS: Bound = Bound::new(3_000, "loops");
-// 6,100.
-const BRANCHES: Bound = Bound::new(60_000, "branches, checked accesses and divisions");
-// 730.
-const TARGETS: Bound = Bound::new(50_000, "targets of br_table");
-// 200,000: the locals and operands at each branch, three times at a loop.
-const LIVE_VALUES: Bound = Bound::new(2_000_000, "values that are kept over branches");
-// 7,000.
-const CALLS: Bound = Bound::new(100_000, "calls with their parameters and results");
-// 102.
-const DETOURS: Bound = Bound::new(
-    5_000,
-    "indirect calls and operations on tables and whole memories",
-);
-
-// 9.
-const SIGNATURE: Bound = Bound::new(64, "parameters and results of one type");
-// 20 KB.
-const BODY: Bound = Bound::new(256 << 10, "bytes");
-// 75.
-const LOCALS: Bound = Bound::new(2_000, "locals");
-// 70.
-const DEPTH: Bound = Bound::new(500, "blocks within each other");
-// 43.
-const FUNCTION_LOOPS: Bound = Bound::new(1_000, "loops");
-// 1,100; the time that the compiler takes grows faster than their number.
-const FUNCTION_BRANCHES: Bound = Bound::new(5_000, "branches, checked accesses and divisions");
-// None; the memory that the compiler takes grows with their square.
-const BLOCK_VALUES: Bound = Bound::new(2_000, "parameters and results of blocks");
-
-/// More of something than is compiled. Reads as the rest of a sentence that begins with the plugin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has more than {most} {what}{}: compiling it would take too long", in_function(.function))]
-pub struct TooMuch {
-    /// The bound.
-    pub most: u64,
-    /// What there is too much of.
-    pub what: &'static str,
-    /// The function that has it, by its index; none if it is the file as a whole.
-    pub function: Option<u32>,
-}
-
-fn in_function(function: &Option<u32>) -> String {
-    function.map_or_else(String::new, |index| format!(" in its function {index}"))
-}
+pub use self::most::TooMuch;
 
 /// Holds a file against all bounds, and stops at the first that it exceeds.
 pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {

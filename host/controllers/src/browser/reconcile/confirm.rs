@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
-use podloom_api::names;
+use podloom_api::{BrowserStatus, Phase, names};
 
 use super::BrowserController;
+use crate::act::Action;
 use crate::browser::judge::{due, later};
 use crate::browser::plan::missing_metadata;
 use crate::browser::world::World;
@@ -18,16 +19,53 @@ use crate::live::{read_all, read_pod};
 /// How long a pod that is late gets after it was found to be, a quarter of its time at most: kubelets tell every ten seconds.
 const LATE: Duration = Duration::from_secs(15);
 
+/// What this pass has looked at on the API server, or learned from its answers.
+pub(super) struct Looked {
+    pub(super) at_browser: bool,
+    pub(super) at_end: bool,
+}
+
+/// What a look came to.
+pub(super) enum Look {
+    /// The action can be done.
+    Enough,
+    /// What was seen may change the plan.
+    Again,
+    /// The Browser is gone.
+    Gone,
+}
+
 impl BrowserController {
+    /// Looks at the API server before an action that an old cache must not lead to.
+    pub(super) async fn look(
+        &self,
+        ctx: &Context,
+        world: &mut World,
+        action: &Action<BrowserStatus>,
+        looked: &mut Looked,
+    ) -> Result<Look, ReconcileError> {
+        // Of a session that is over, a cache may still show that it never began.
+        if !looked.at_browser && matches!(action, Action::CreatePod(_)) {
+            looked.at_browser = true;
+            let Some(live) = self.read(ctx, &world.browser.metadata).await? else {
+                return Ok(Look::Gone);
+            };
+            world.browser = Arc::new(live);
+            return Ok(Look::Again);
+        }
+        if !looked.at_end && ends(world, action) {
+            looked.at_end = true;
+            self.confirm(ctx, world).await?;
+            return Ok(Look::Again);
+        }
+        Ok(Look::Enough)
+    }
+
     /// Reads from the API server what is about to end a session, where that may be otherwise by now: what a cache shows may be old.
     ///
     /// What has ended stays so, thus only a pod that never ran, and the lack of a pod, are looked at again. There may be a pod though
     /// nobody knows of one: the answer to its creation was lost. A pod that is only late is looked at twice.
-    pub(super) async fn confirm(
-        &self,
-        ctx: &Context,
-        world: &mut World,
-    ) -> Result<(), ReconcileError> {
+    async fn confirm(&self, ctx: &Context, world: &mut World) -> Result<(), ReconcileError> {
         let namespace = world.browser.namespace().unwrap_or_default();
         let is_marked = world.has_finalizer() || world.learned.metadata_refused.is_none();
         match world.own_pod() {
@@ -106,4 +144,12 @@ impl BrowserController {
         ctx.events
             .tell(world.browser.object_ref(&self.resource), notice);
     }
+}
+
+/// Whether the action publishes that a session is over that went on until now.
+fn ends(world: &World, action: &Action<BrowserStatus>) -> bool {
+    let Action::WriteStatus(status) = action else {
+        return false;
+    };
+    matches!(status.phase, Some(Phase::Failed | Phase::Succeeded)) && !world.is_over()
 }
