@@ -36,7 +36,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long a request may take, retries and the body of the answer included; half of what the API server itself allows.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How often a request is repeated after 429, 503 or 504, and how long that waits unless the API server says how long. After that
-/// its answer is the answer: whoever denies so, as webhooks may, shall be quoted, and controllers have waits of their own.
+/// the last answer counts: a webhook may deny this way, and its reason has to reach the user. Controllers try again by themselves.
 const RETRIES: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);

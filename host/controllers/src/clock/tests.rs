@@ -10,7 +10,7 @@ fn off(clock: &Clock, time: Timestamp) -> i64 {
 }
 
 #[test]
-fn a_clock_that_was_told_nothing_is_the_machines() {
+fn without_an_answer_it_is_the_machines_time() {
     assert!(off(&Clock::new(), Timestamp::now()).abs() < 500);
 }
 

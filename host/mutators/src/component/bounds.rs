@@ -1,8 +1,8 @@
 //! Looks at what a file would cost the compiler, before it is compiled.
 //!
 //! The compiler cannot be interrupted, and the time and memory that it takes grow faster than the file: 30,000 nested loops,
-//! 1.7 KB as shipped, take it 23 s. So each quantity that makes it slow has a bound here, several times what the
-//! largest standard plugin has; its figures are in the comments. The worst that was found within all of them takes some five
+//! 1.7 KB as shipped, take it 23 s. So each quantity that makes it slow has a bound in `most`, several times
+//! what the largest standard plugin has. The worst that was found within all of them takes some five
 //! seconds of processor time (60,000 branches, as many as may be in each function), or about 200 MiB (100,000 calls in one
 //! function); most of what is at a bound takes less than a second.
 

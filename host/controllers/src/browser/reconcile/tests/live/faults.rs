@@ -328,10 +328,10 @@ async fn time_is_the_api_servers() {
     let object = typed(browser(3600 + 60));
     controller.reconcile(&context, &object).await.unwrap();
     assert_eq!(server.status()["phase"], "Pending");
-    let told = server.status()["conditions"][0]["lastTransitionTime"].clone();
-    let told: Timestamp = told.as_str().unwrap().parse().unwrap();
-    let age = Timestamp::now().duration_since(told);
-    assert!(age > SignedDuration::from_mins(59), "{told}");
+    let changed = server.status()["conditions"][0]["lastTransitionTime"].clone();
+    let changed: Timestamp = changed.as_str().unwrap().parse().unwrap();
+    let age = Timestamp::now().duration_since(changed);
+    assert!(age > SignedDuration::from_mins(59), "{changed}");
 }
 
 /// A mutating policy may drop what we set, and answer that all is well.
