@@ -18,6 +18,7 @@ mod fixtures;
 mod live;
 mod metrics;
 mod mutator;
+pub mod outbound;
 mod pod;
 mod readable;
 pub mod render;

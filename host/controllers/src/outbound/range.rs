@@ -1,0 +1,244 @@
+//! What an address is for: one table of the ranges that are not public, and a look into the forms that carry an IPv4 address.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::cidr::Cidr;
+
+/// What an address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Range {
+    /// An address of the Internet.
+    Public,
+    /// "This host": `0.0.0.0/8` and `::`. A connection to it reaches the machine itself.
+    Unspecified,
+    /// The machine itself.
+    Loopback,
+    /// Private networks (RFC 1918), and the site-local addresses that IPv6 once had.
+    Private,
+    /// Shared by the customers of a carrier (CGNAT, RFC 6598); some clusters number their pods with it.
+    Shared,
+    /// One network segment. The metadata services of clouds are here.
+    LinkLocal,
+    /// Private networks of IPv6 (RFC 4193).
+    UniqueLocal,
+    /// A cloud's metadata service, or what it has like that, at an address that is not link-local.
+    Metadata,
+    /// Groups of hosts, and broadcast.
+    Multicast,
+    /// For examples in documents.
+    Documentation,
+    /// For measurements of networks.
+    Benchmark,
+    /// Set aside for protocols or for later: nothing that a request could be for.
+    Reserved,
+    /// An IPv4 address in IPv6 form: mapped, translated or compatible.
+    Mapped,
+    /// An IPv4 address behind a NAT64 gateway.
+    Nat64,
+    /// An IPv4 address behind a 6to4 relay.
+    SixToFour,
+    /// IPv4 addresses behind a Teredo relay.
+    Teredo,
+}
+
+impl Range {
+    /// Every range.
+    pub const ALL: [Self; 16] = [
+        Self::Public,
+        Self::Unspecified,
+        Self::Loopback,
+        Self::Private,
+        Self::Shared,
+        Self::LinkLocal,
+        Self::UniqueLocal,
+        Self::Metadata,
+        Self::Multicast,
+        Self::Documentation,
+        Self::Benchmark,
+        Self::Reserved,
+        Self::Mapped,
+        Self::Nat64,
+        Self::SixToFour,
+        Self::Teredo,
+    ];
+
+    /// Returns what the address as it is written is for.
+    ///
+    /// IPv6 addresses are public only within `2000::/3`, the one part that has been given out.
+    pub fn of(address: IpAddr) -> Self {
+        let known = match address {
+            IpAddr::V4(_) => V4.iter(),
+            // Asked for as it is written: Cidr would look through the mapped form.
+            IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => return Self::Mapped,
+            IpAddr::V6(_) => V6.iter(),
+        };
+        let mut known = known.filter(|(cidr, _)| cidr.contains(address));
+        match known.next() {
+            Some((_, range)) => *range,
+            None if address.is_ipv4() || GIVEN_OUT.contains(address) => Self::Public,
+            None => Self::Reserved,
+        }
+    }
+
+    /// Returns whether this is what no policy lets through: link-local addresses and metadata services.
+    pub fn is_link_local(self) -> bool {
+        matches!(self, Self::LinkLocal | Self::Metadata)
+    }
+
+    /// Returns what the address is for, and each IPv4 address that it carries.
+    pub fn all(address: IpAddr) -> impl Iterator<Item = Self> {
+        let carried = match address {
+            IpAddr::V4(_) => [None, None],
+            IpAddr::V6(v6) => carried(v6),
+        };
+        let carried = carried.into_iter().flatten().map(IpAddr::V4);
+        std::iter::once(address).chain(carried).map(Self::of)
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Public => "a public address",
+            Self::Unspecified => "an unspecified address",
+            Self::Loopback => "a loopback address",
+            Self::Private => "a private address",
+            Self::Shared => "a carrier's shared address",
+            Self::LinkLocal => "a link-local address",
+            Self::UniqueLocal => "a unique local address",
+            Self::Metadata => "the address of a cloud's metadata service",
+            Self::Multicast => "a multicast address",
+            Self::Documentation => "an address for documentation",
+            Self::Benchmark => "an address for benchmarks",
+            Self::Reserved => "a reserved address",
+            Self::Mapped => "an IPv4 address in IPv6 form",
+            Self::Nat64 => "a NAT64 address",
+            Self::SixToFour => "a 6to4 address",
+            Self::Teredo => "a Teredo address",
+        }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.describe())
+    }
+}
+
+/// What of IPv6 has been given out as public addresses.
+const GIVEN_OUT: Cidr = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+
+/// What of IPv4 is not public; the first that has an address counts.
+///
+/// From IANA's registry of special-purpose addresses. Anycast addresses of protocols are reserved although they are routed:
+/// no request of ours is for them.
+const V4: [(Cidr, Range); 22] = [
+    // Azure's WireServer, Alibaba Cloud, Oracle Cloud Classic.
+    (v4([168, 63, 129, 16], 32), Range::Metadata),
+    (v4([100, 100, 100, 200], 32), Range::Metadata),
+    (v4([192, 0, 0, 192], 32), Range::Metadata),
+    (v4([0, 0, 0, 0], 8), Range::Unspecified),
+    (v4([10, 0, 0, 0], 8), Range::Private),
+    (v4([100, 64, 0, 0], 10), Range::Shared),
+    (v4([127, 0, 0, 0], 8), Range::Loopback),
+    (v4([169, 254, 0, 0], 16), Range::LinkLocal),
+    (v4([172, 16, 0, 0], 12), Range::Private),
+    (v4([192, 0, 0, 0], 24), Range::Reserved),
+    (v4([192, 0, 2, 0], 24), Range::Documentation),
+    (v4([192, 31, 196, 0], 24), Range::Reserved),
+    (v4([192, 52, 193, 0], 24), Range::Reserved),
+    (v4([192, 88, 99, 0], 24), Range::SixToFour),
+    (v4([192, 168, 0, 0], 16), Range::Private),
+    (v4([192, 175, 48, 0], 24), Range::Reserved),
+    (v4([198, 18, 0, 0], 15), Range::Benchmark),
+    (v4([198, 51, 100, 0], 24), Range::Documentation),
+    (v4([203, 0, 113, 0], 24), Range::Documentation),
+    (v4([224, 0, 0, 0], 4), Range::Multicast),
+    (v4([255, 255, 255, 255], 32), Range::Multicast),
+    (v4([240, 0, 0, 0], 4), Range::Reserved),
+];
+
+/// What of IPv6 has a name of its own; the first that has an address counts.
+const V6: [(Cidr, Range); 25] = [
+    // AWS (all its services for instances), Google Cloud, Oracle Cloud, Scaleway, Akamai, Alibaba Cloud.
+    (v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32), Range::Metadata),
+    (
+        v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128),
+        Range::Metadata,
+    ),
+    (
+        v6([0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe], 128),
+        Range::Metadata,
+    ),
+    (
+        v6([0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42], 128),
+        Range::Metadata,
+    ),
+    (
+        v6([0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1], 128),
+        Range::Metadata,
+    ),
+    (
+        v6([0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200], 128),
+        Range::Metadata,
+    ),
+    (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), Range::Unspecified),
+    (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), Range::Loopback),
+    (v6([0, 0, 0, 0, 0, 0, 0, 0], 96), Range::Mapped),
+    (v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96), Range::Mapped),
+    (v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96), Range::Nat64),
+    (v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), Range::Nat64),
+    (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), Range::Reserved),
+    (v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32), Range::Teredo),
+    (v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48), Range::Benchmark),
+    (v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), Range::Reserved),
+    (
+        v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
+        Range::Documentation,
+    ),
+    (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), Range::SixToFour),
+    (
+        v6([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48),
+        Range::Reserved,
+    ),
+    (v6([0x3ffe, 0, 0, 0, 0, 0, 0, 0], 16), Range::Reserved),
+    (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), Range::Documentation),
+    (v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), Range::UniqueLocal),
+    (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), Range::LinkLocal),
+    (v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10), Range::Private),
+    (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), Range::Multicast),
+];
+
+const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> Cidr {
+    Cidr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix)
+}
+
+const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix: u8) -> Cidr {
+    Cidr::new(IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix)
+}
+
+/// The IPv4 addresses that an IPv6 address may stand for, wherever a gateway would find them.
+fn carried(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let [_, b, c, d, e, f, g, h] = address.segments();
+    let last = join(g, h);
+    match Range::of(address.into()) {
+        Range::Mapped => [Some(last), None],
+        Range::Nat64 if c == 0 => [Some(last), None],
+        // RFC 6052: after 96 bits, or after 48 bits with an empty byte in between. The place that is not used is zero.
+        Range::Nat64 => match join(d, e << 8 | f >> 8) {
+            Ipv4Addr::UNSPECIFIED => [Some(last), None],
+            early if last.is_unspecified() => [Some(early), None],
+            early => [Some(last), Some(early)],
+        },
+        Range::SixToFour => [Some(join(b, c)), None],
+        // The server, and the client with all bits turned over.
+        Range::Teredo => [Some(join(c, d)), Some(join(!g, !h))],
+        _ => [None, None],
+    }
+}
+
+fn join(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Requests to servers that answer, hang, lie, redirect, drip and vanish.
+
+mod addresses;
+mod answers;
+mod limits;
+mod phases;
+mod privacy;
+mod secure;
+mod server;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{HeaderMap, Method};
+use hyper::body::Bytes;
+use prometheus_client::registry::Registry;
+
+use super::{
+    Answer, Client, Failure, Limits, OutboundMetrics, Policy, Request, Resolve, Roots, Rules,
+    Settings, Tls, Url,
+};
+
+/// The limits of most tests: so long that nothing passes them by chance.
+fn limits() -> Limits {
+    Limits {
+        wait: Duration::from_secs(20),
+        connect: Duration::from_secs(20),
+        total: Duration::from_secs(30),
+        request_bytes: 1024,
+        head_bytes: 16 * 1024,
+        answer_bytes: 4096,
+        at_once: 4,
+        at_once_per_host: 2,
+    }
+}
+
+/// Loopback is allowed from 127.0.0.1 to 127.0.0.7, and nothing else.
+fn rules() -> Rules {
+    Rules {
+        policy: Policy::PublicOnly,
+        allow: vec!["127.0.0.0/29".parse().unwrap()],
+        flag: "--allow-cidr",
+    }
+}
+
+/// Names with what each lookup answers; the last answer stays.
+#[derive(Default)]
+struct Names {
+    answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
+    lookups: AtomicUsize,
+}
+
+impl Names {
+    fn of(names: &[(&str, &[&[&str]])]) -> Arc<Self> {
+        let read =
+            |addresses: &&[&str]| addresses.iter().map(|text| text.parse().unwrap()).collect();
+        let answers = names
+            .iter()
+            .map(|(name, answers)| ((*name).to_owned(), answers.iter().map(read).collect()));
+        Arc::new(Self {
+            answers: Mutex::new(answers.collect()),
+            lookups: AtomicUsize::new(0),
+        })
+    }
+
+    fn lookups(&self) -> usize {
+        self.lookups.load(Ordering::SeqCst)
+    }
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        let mut names = self.answers.lock().unwrap();
+        let found = match names.get_mut(name) {
+            None => Err(io::Error::other("no such name")),
+            Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),
+            Some(answers) => Ok(answers.concat()),
+        };
+        async move { found }.boxed()
+    }
+}
+
+fn client_of(names: &Arc<Names>, rules: Rules, limits: Limits) -> Client {
+    let settings = Settings {
+        system: "test",
+        rules,
+        limits,
+    };
+    let metrics = OutboundMetrics::register(&mut Registry::default());
+    Client::new(settings, names.clone(), metrics)
+}
+
+/// A client that knows no name.
+fn client(limits: Limits) -> Client {
+    client_of(&Arc::default(), rules(), limits)
+}
+
+/// Believes everybody: for tests in which TLS is not the point.
+fn unchecked() -> Tls {
+    Tls::new(&Roots::Unchecked, None).unwrap()
+}
+
+fn url(text: &str) -> Url {
+    text.parse().expect(text)
+}
+
+fn at(address: SocketAddr) -> Url {
+    url(&format!("http://{address}/"))
+}
+
+fn get<'a>(url: &'a Url, tls: &'a Tls) -> Request<'a> {
+    Request {
+        operation: "look",
+        method: Method::GET,
+        url,
+        via: None,
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+        tls,
+        total: None,
+    }
+}
+
+/// Sends a plain GET; what takes longer than all limits hangs.
+async fn ask(client: &Client, url: &Url) -> Result<Answer, Failure> {
+    send(client, get(url, &unchecked())).await
+}
+
+async fn send(client: &Client, request: Request<'_>) -> Result<Answer, Failure> {
+    let sent = tokio::time::timeout(Duration::from_secs(60), client.send(request)).await;
+    sent.expect("the request hangs")
+        .map_err(|error| error.failure)
+}
