@@ -1,9 +1,11 @@
 //! The CustomResourceDefinitions of our kinds.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::{Browser, BrowserConfig, Kind, SelenosisApi};
+use crate::{Browser, BrowserConfig, Kind, SelenosisApi, names};
 
 /// Returns the CustomResourceDefinitions of one set of API groups, as `crds/` holds them.
 ///
@@ -22,19 +24,35 @@ use crate::{Browser, BrowserConfig, Kind, SelenosisApi};
 /// );
 /// ```
 pub fn crds(api: SelenosisApi) -> Vec<CustomResourceDefinition> {
-    Kind::ALL
-        .into_iter()
-        .map(|kind| {
-            let mut crd = match kind {
-                Kind::Browser => Browser::crd(),
-                Kind::BrowserConfig => BrowserConfig::crd(),
-            };
-            let group = api.group(kind);
-            crd.metadata.name = Some(format!("{}.{group}", kind.plural()));
-            crd.spec.group = group.to_owned();
-            crd
-        })
-        .collect()
+    Kind::ALL.into_iter().map(|kind| crd(api, kind)).collect()
+}
+
+/// Returns the CustomResourceDefinition of one kind in a set of API groups.
+///
+/// It asks Argo CD and Flux not to delete it when it leaves what they apply: all objects of its kind would go with it.
+///
+/// ```
+/// use podloom_api::{Kind, SelenosisApi, crd, names};
+///
+/// let annotations = crd(SelenosisApi::Seed, Kind::Browser).metadata.annotations;
+/// assert_eq!(annotations.unwrap_or_default()[names::annotation::ARGO_CD_SYNC_OPTIONS], "Prune=false");
+/// ```
+pub fn crd(api: SelenosisApi, kind: Kind) -> CustomResourceDefinition {
+    let mut crd = match kind {
+        Kind::Browser => Browser::crd(),
+        Kind::BrowserConfig => BrowserConfig::crd(),
+    };
+    let group = api.group(kind);
+    crd.metadata.name = Some(format!("{}.{group}", kind.plural()));
+    crd.metadata.annotations = Some(BTreeMap::from(
+        [
+            (names::annotation::ARGO_CD_SYNC_OPTIONS, "Prune=false"),
+            (names::annotation::FLUX_PRUNE, "disabled"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    ));
+    crd.spec.group = group.to_owned();
+    crd
 }
 
 #[cfg(test)]

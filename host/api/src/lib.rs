@@ -55,7 +55,7 @@ pub use browser_config::{
     BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, SessionOptions,
     Versions,
 };
-pub use crds::crds;
+pub use crds::{crd, crds};
 pub use group::{Kind, SelenosisApi, UnknownSelenosisApi};
 pub use pod_settings::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,

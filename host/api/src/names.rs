@@ -24,6 +24,10 @@ pub mod annotation {
     pub const PREFIX: &str = "podloom.dev/";
     /// What `kubectl apply` leaves on the object that it was given.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    /// What Argo CD may do with an object.
+    pub const ARGO_CD_SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
+    /// Whether Flux may delete an object that is no longer in what it applies.
+    pub const FLUX_PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
 }
 
 /// Finalizers.
