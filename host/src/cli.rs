@@ -1,8 +1,10 @@
 //! The command line.
 
 mod bundle;
+mod controllers;
 mod duration;
 mod plugin;
+mod rbac;
 mod run;
 
 use std::path::PathBuf;
@@ -12,10 +14,12 @@ use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use bundle::BundleArguments;
+pub(crate) use controllers::Controllers;
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
 };
-pub(crate) use run::{LogFormat, OwnPodArguments, RunArguments};
+pub(crate) use rbac::{RbacArguments, Whose};
+pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
 
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -72,6 +76,7 @@ pub(crate) enum Command {
     Chain(ChainCommand),
     Bundle(BundleArguments),
     Crds(CrdsArguments),
+    Rbac(RbacArguments),
 }
 
 /// Render manifests offline: what the operator would make of them, through the same chain.
@@ -159,6 +164,10 @@ Examples:
   podloom crds | kubectl apply -f -
   podloom crds --selenosis-api split")]
 pub(crate) struct CrdsArguments {
+    /// The controllers whose kinds are meant, separated by commas, as in podloom run.
+    #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
+    pub(crate) controllers: Controllers,
+
     /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,

@@ -7,11 +7,12 @@ use crate::cli::{CrdsArguments, Format};
 use crate::output;
 use crate::refusal::Failure;
 
-/// Prints the CustomResourceDefinitions of one set of API groups.
+/// Prints the CustomResourceDefinitions of the controllers that were named, in one set of API groups.
 pub(crate) fn run(arguments: &CrdsArguments) -> Result<(), Failure> {
-    let definitions = podloom_api::crds(arguments.api())
-        .iter()
-        .map(serde_json::to_value)
+    let duties = arguments.controllers.duties().iter();
+    let kinds = duties.flat_map(|duty| duty.row().kinds);
+    let definitions = kinds
+        .map(|kind| serde_json::to_value((kind.definition)(arguments.api())))
         .collect::<Result<Vec<Value>, _>>()
         .context("could not write the CustomResourceDefinitions")?;
     output::print_objects(&definitions, Format::Yaml)

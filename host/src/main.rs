@@ -10,6 +10,7 @@ mod log;
 mod manifest;
 mod output;
 mod plugin;
+mod rbac;
 mod refusal;
 mod render;
 mod run;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Chain(ChainCommand::Schema) => chain::schema(),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
+        Command::Rbac(arguments) => rbac::run(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,9 @@
 mod checks;
 mod client;
 mod connections;
+mod duty;
+#[cfg(test)]
+mod fixtures;
 mod grants;
 mod leader;
 mod lease;
@@ -30,7 +33,8 @@ const BLOCKING_THREADS: usize = 32;
 
 /// Runs the operator until it is told to stop.
 pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), Failure> {
-    if arguments.plugins.is_none() && !arguments.allow_empty_chain {
+    let needs_chain = arguments.controllers.need_chain();
+    if needs_chain && arguments.plugins.is_none() && !arguments.allow_empty_chain {
         return Err(Failure::Usage(
             "name the directory of the plugin chain with --plugins DIR, or say --allow-empty-chain to run without plugins"
                 .to_owned(),

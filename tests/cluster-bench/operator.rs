@@ -95,10 +95,13 @@ pub(crate) fn install(plane: &ControlPlane, api: SelenosisApi) -> Result<()> {
         SelenosisApi::Seed => root.join("crds"),
         SelenosisApi::Split => root.join("crds/split"),
     };
-    let rules = root.join("deploy").join(api.name()).join("rbac.yaml");
-    let base = root.join("deploy/base");
+    let browser = root.join("deploy/controllers/browser");
+    let rights = match api {
+        SelenosisApi::Seed => browser.join("rbac.yaml"),
+        SelenosisApi::Split => browser.join("split/rbac.yaml"),
+    };
     apply(plane, "-k", &crds)?;
-    for file in [base.join("namespace.yaml"), base.join("rbac.yaml"), rules] {
+    for file in [root.join("deploy/base/namespace.yaml"), rights] {
         apply(plane, "-f", &file)?;
     }
     Ok(())

@@ -105,18 +105,13 @@ impl Cluster {
             self.apply(&root().join(directory));
         }
         self.await_kinds();
-        for file in [
-            "base/namespace.yaml",
-            "base/rbac.yaml",
-            "base/flow-schema.yaml",
-            "seed/rbac.yaml",
-        ] {
-            self.apply(&root().join("deploy").join(file));
-        }
+        let browser = root().join("deploy/controllers/browser");
+        self.apply(&root().join("deploy/base/namespace.yaml"));
+        self.apply(&browser.join("rbac.yaml"));
+        self.apply(&browser.join("workload/flow-schema.yaml"));
         // The roles of both sets have one name, since an installation has one of them.
-        let split = std::fs::read_to_string(root().join("deploy/split/rbac.yaml")).unwrap();
-        let renamed = split.replace("podloom-browsers", "podloom-browsers-split");
-        self.apply_text(&renamed);
+        let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
+        self.apply_text(&split.replace("podloom-browsers", "podloom-browsers-split"));
     }
 
     /// Waits until the API server serves what was installed.

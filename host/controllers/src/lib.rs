@@ -3,7 +3,6 @@
 //! Every controller goes the same way: *observe* reads the world from caches, *plan* decides and is pure, *act* is the only
 //! writer. What acting taught is put into the world, and the plan is made again, until there is nothing left to do.
 
-pub mod access;
 mod act;
 mod aside;
 mod backoff;
@@ -11,6 +10,7 @@ mod browser;
 mod browser_config;
 mod clock;
 mod drive;
+pub mod duties;
 mod error;
 mod events;
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! The install manifests grant what the operator uses: nothing is missing, and nothing is too much.
+//! The install manifests grant each duty what it uses: nothing is missing, and nothing is too much.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use podloom_api::SelenosisApi;
-use podloom_controllers::access::{Place, RULES, Rule};
+use podloom_controllers::duties::{Duty, Place, Right as Needed, Row};
 use serde::Deserialize;
 
 /// The name of the Lease that `podloom run` asks for by default.
@@ -37,22 +37,33 @@ type Right = (&'static str, String, String, String, Option<String>);
 const EVERYWHERE: &str = "in the whole cluster";
 const OWN_NAMESPACE: &str = "in the operator's namespace";
 
-/// What the manifests of one set of API groups say of rights.
-fn documents(api: SelenosisApi) -> Vec<Document> {
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
-    ["base", api.name()]
-        .iter()
-        .flat_map(|directory| {
-            let path = deploy.join(directory).join("rbac.yaml");
-            let text = fs::read_to_string(&path).expect("the manifests have an rbac.yaml");
-            serde_saphyr::from_multiple::<Document>(&text).expect("it is YAML")
-        })
-        .collect()
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
 }
 
-fn granted(api: SelenosisApi) -> BTreeSet<Right> {
+/// What the manifests of a duty and one set of API groups say of rights.
+fn documents(row: &Row, api: SelenosisApi) -> Vec<Document> {
+    let duty = deploy().join("controllers").join(row.name);
+    let own = duty.join(api.name()).join("rbac.yaml");
+    // The default set is not named, and a duty without kinds of Selenosis is the same in both.
+    let path = if own.exists() {
+        own
+    } else {
+        duty.join("rbac.yaml")
+    };
+    let text = fs::read_to_string(&path).expect("the manifests have an rbac.yaml");
+    serde_saphyr::from_multiple(&text).expect("it is YAML")
+}
+
+/// Each duty in both sets of API groups.
+fn all() -> impl Iterator<Item = (&'static Row, SelenosisApi)> {
+    let rows = Duty::ALL.into_iter().map(Duty::row);
+    rows.flat_map(|row| SelenosisApi::ALL.map(|api| (row, api)))
+}
+
+fn granted(row: &Row, api: SelenosisApi) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
-    for document in documents(api) {
+    for document in documents(row, api) {
         let place = match document.kind.as_str() {
             "ClusterRole" => EVERYWHERE,
             "Role" => OWN_NAMESPACE,
@@ -84,66 +95,78 @@ fn granted(api: SelenosisApi) -> BTreeSet<Right> {
     rights
 }
 
-fn used(api: SelenosisApi) -> BTreeSet<Right> {
-    RULES.iter().flat_map(|rule| rights(rule, api)).collect()
+fn used(row: &Row, api: SelenosisApi) -> BTreeSet<Right> {
+    let all = row.all_rights();
+    all.flat_map(|right| rights(row, right, api)).collect()
 }
 
-fn rights(rule: &Rule, api: SelenosisApi) -> impl Iterator<Item = Right> {
-    let resource = match rule.subresource {
-        None => rule.resource.to_owned(),
-        Some(subresource) => format!("{}/{subresource}", rule.resource),
+fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
+    let resource = match right.subresource {
+        None => right.resource.to_owned(),
+        Some(subresource) => format!("{}/{subresource}", right.resource),
     };
-    let place = match rule.place {
+    let place = match right.place {
         Place::Watched | Place::Cluster => EVERYWHERE,
         Place::Lease => OWN_NAMESPACE,
     };
-    rule.verbs.iter().map(move |verb| {
+    let verbs = right.verbs.iter().map(|verb| {
         // A right to create cannot be held to a name: it is not known when the right is checked.
-        let name = (rule.place == Place::Lease && *verb != "create").then(|| LEASE.to_owned());
+        let is_named = right.place == Place::Lease && *verb != "create";
         (
             place,
-            rule.api_group(api).to_owned(),
+            right.group.name(api).to_owned(),
             resource.clone(),
             (*verb).to_owned(),
-            name,
+            row.lease_name(LEASE).filter(|_| is_named),
         )
-    })
+    });
+    verbs.collect()
 }
 
 #[test]
-fn the_operator_is_granted_what_it_uses_and_nothing_else() {
-    for api in SelenosisApi::ALL {
-        let (granted, used) = (granted(api), used(api));
+fn every_duty_is_granted_what_it_uses_and_nothing_else() {
+    for (row, api) in all() {
+        let (granted, used) = (granted(row, api), used(row, api));
         let missing: Vec<_> = used.difference(&granted).collect();
         let too_much: Vec<_> = granted.difference(&used).collect();
         assert!(
             missing.is_empty() && too_much.is_empty(),
-            "{api}: deploy/ lacks {missing:#?} and has too much {too_much:#?}"
+            "{}, {api}: deploy/ lacks {missing:#?} and has too much {too_much:#?}",
+            row.name
         );
     }
 }
 
 #[test]
-fn every_role_is_bound_to_the_operator_alone() {
-    for api in SelenosisApi::ALL {
-        let documents = documents(api);
+fn every_duty_has_a_folder_and_every_folder_is_a_duty() {
+    let folders = fs::read_dir(deploy().join("controllers")).expect("it is there");
+    let folders = folders.map(|entry| {
+        let name = entry.expect("it can be read").file_name();
+        name.into_string().expect("UTF-8")
+    });
+    let duties = Duty::ALL.map(|duty| duty.row().name.to_owned());
+    assert_eq!(folders.collect::<BTreeSet<_>>(), BTreeSet::from(duties));
+}
+
+#[test]
+fn every_role_is_bound_to_the_account_of_its_duty_alone() {
+    for (row, api) in all() {
+        let documents = documents(row, api);
+        let account = row.object_name();
+        let account = ("ServiceAccount", account.as_str(), Some("podloom-system"));
         let roles = named(&documents, &["ClusterRole", "Role"]);
         let bound: BTreeSet<_> = documents
             .iter()
             .filter_map(|document| {
                 let role = document.role_ref.as_ref()?;
-                let who: Vec<_> = document
-                    .subjects
-                    .iter()
-                    .map(|subject| {
-                        (
-                            subject.kind.as_str(),
-                            subject.name.as_str(),
-                            subject.namespace.as_deref(),
-                        )
-                    })
-                    .collect();
-                assert_eq!(who, [("ServiceAccount", "podloom", Some("podloom-system"))]);
+                let who = document.subjects.iter().map(|subject| {
+                    (
+                        subject.kind.as_str(),
+                        subject.name.as_str(),
+                        subject.namespace.as_deref(),
+                    )
+                });
+                assert_eq!(who.collect::<Vec<_>>(), [account]);
                 Some((
                     role.kind.as_str(),
                     role.name.as_str(),
@@ -154,7 +177,7 @@ fn every_role_is_bound_to_the_operator_alone() {
         assert_eq!(bound, roles, "{api}");
         assert_eq!(
             named(&documents, &["ServiceAccount"]),
-            BTreeSet::from([("ServiceAccount", "podloom", Some("podloom-system"))]),
+            BTreeSet::from([account])
         );
     }
 }

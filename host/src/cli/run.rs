@@ -10,7 +10,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
 
-use super::{duration, namespace};
+use super::{Controllers, controllers, duration, namespace};
 
 /// Run the operator: Browsers become pods, and every pod passes through the chain of plugins.
 ///
@@ -25,7 +25,12 @@ use super::{duration, namespace};
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// The directory of the plugin chain: chain.yaml and the plugins. When it changes, the chain is loaded anew: a good one serves
+    /// What to do, separated by commas: browser makes pods of Browsers; none runs no controller. Each controller elects a leader of
+    /// its own, and one that lacks a right or a CustomResourceDefinition waits for it alone: /readyz/browser answers for one.
+    #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
+    pub(crate) controllers: Controllers,
+
+    /// The directory of the plugin chain: chain.yaml and the plugins. Needed by the controllers that make pods. When it changes, the chain is loaded anew: a good one serves
     /// the next pods, and of a bad one the log, /readyz and /plugins tell while the last good one goes on.
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
@@ -106,7 +111,7 @@ pub(crate) struct ElectionArguments {
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     pub(crate) lease_namespace: Option<String>,
 
-    /// The name of the Lease.
+    /// The name of the browser controller's Lease; each other controller's is this name, a dash and its own name.
     #[arg(
         long,
         value_name = "NAME",

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use podloom_controllers::duties::Chain;
+
 use super::mutator::WithoutChain;
-use super::state::{Access, Role, State};
+use super::state::{Access, DutyState, Role, State};
 
 /// How much longer than its Lease a leader may be without a renewal. It drops its work before the Lease ends, so one that has not
 /// done it by then is stuck.
@@ -12,35 +14,47 @@ const STUCK: Duration = Duration::from_secs(10);
 
 /// One thing that has to hold.
 pub(super) struct Check {
-    pub(super) name: &'static str,
+    name: String,
     /// How it is, or what is missing.
-    pub(super) told: Result<String, String>,
+    told: Result<String, String>,
 }
 
-/// Looks at everything that makes the operator ready.
+/// Looks at everything that makes the operator ready: what all duties need, and then what each of them needs.
 pub(super) fn checks(state: &State) -> Vec<Check> {
-    vec![
-        Check {
-            name: "running",
-            told: running(state),
-        },
-        Check {
-            name: "chain",
-            told: chain(state),
-        },
-        Check {
-            name: "cluster",
-            told: cluster(&state.access.borrow()),
-        },
-        Check {
-            name: "leader",
-            told: leader(&state.role.borrow()),
-        },
-        Check {
-            name: "caches",
-            told: caches(&state.caches.awaited()),
-        },
+    let mut checks = of_process(state, state.needs_chain());
+    checks.extend(state.duties.iter().flat_map(|duty| of_duty(duty)));
+    checks
+}
+
+/// Looks at what one duty needs.
+pub(super) fn checks_of(state: &State, duty: &DutyState) -> Vec<Check> {
+    let mut checks = of_process(state, duty.row.chain == Chain::Needed);
+    checks.extend(of_duty(duty));
+    checks
+}
+
+fn of_process(state: &State, needs_chain: bool) -> Vec<Check> {
+    let mut checks = vec![check("running", running(state))];
+    if needs_chain {
+        checks.push(check("chain", chain(state)));
+    }
+    checks
+}
+
+fn of_duty(duty: &DutyState) -> [Check; 3] {
+    [
+        ("cluster", cluster(&duty.access.borrow())),
+        ("leader", leader(&duty.role.borrow())),
+        ("caches", caches(&duty.caches.awaited())),
     ]
+    .map(|(name, told)| check(&format!("{}/{name}", duty.row.name), told))
+}
+
+fn check(name: &str, told: Result<String, String>) -> Check {
+    Check {
+        name: name.to_owned(),
+        told,
+    }
 }
 
 /// A line for each check, as the API server's own /readyz?verbose has them.
@@ -65,7 +79,11 @@ pub(super) fn is_ready(checks: &[Check]) -> bool {
 ///
 /// A follower, and a leader that could not renew its Lease and has dropped its work, are fine.
 pub(super) fn alive(state: &State) -> Result<(), String> {
-    let Some(renewed) = *state.renewed.borrow() else {
+    state.duties.iter().try_for_each(|duty| is_not_stuck(duty))
+}
+
+fn is_not_stuck(duty: &DutyState) -> Result<(), String> {
+    let Some(renewed) = *duty.renewed.borrow() else {
         return Ok(());
     };
     let since = renewed.at.elapsed();
@@ -73,7 +91,8 @@ pub(super) fn alive(state: &State) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "stuck: the Lease was last renewed {} s ago, and the controllers still run",
+        "stuck: the Lease of the duty {} was last renewed {} s ago, and its controllers still run",
+        duty.row.name,
         since.as_secs()
     ))
 }

@@ -1,4 +1,4 @@
-//! Leader election: one of several replicas works, the others stand by.
+//! Leader election: for each duty one of several replicas works, the others stand by.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::lease::{Candidate, Found, Won};
-use super::state::{Renewed, Role, State};
+use super::state::{DutyState, Renewed, Role};
 
 /// How often the Lease is looked at by those who do not have it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -17,11 +17,12 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Losing the Lease drops the work at once. On a stop the work ends itself, and the Lease is held until it has.
 pub(super) async fn lead<W: Future>(
     candidate: &Candidate,
-    state: &State,
+    state: &DutyState,
     work: impl Fn() -> W,
 ) -> Option<W::Output> {
     while let Some(won) = acquire(candidate, state).await {
         tracing::info!(
+            duty = state.row.name,
             lease = candidate.name,
             identity = candidate.identity,
             "leading"
@@ -33,11 +34,16 @@ pub(super) async fn lead<W: Future>(
             biased;
             why = lost(candidate, state, won) => {
                 state.take(Role::Follower("somebody else".to_owned()));
-                tracing::warn!(lease = candidate.name, why, "the Lease is lost, controllers dropped, standing again");
+                tracing::warn!(
+                    duty = state.row.name,
+                    lease = candidate.name,
+                    why,
+                    "the Lease is lost, controllers dropped, standing again"
+                );
             }
             done = work() => {
                 if let Err(error) = candidate.release().await {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "could not release the Lease, the others wait for its end");
+                    tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not release the Lease, the others wait for its end");
                 }
                 state.renewed.send_replace(None);
                 return Some(done);
@@ -48,7 +54,7 @@ pub(super) async fn lead<W: Future>(
 }
 
 /// Waits until the Lease is ours; none if a stop was asked for meanwhile.
-async fn acquire(candidate: &Candidate, state: &State) -> Option<Won> {
+async fn acquire(candidate: &Candidate, state: &DutyState) -> Option<Won> {
     let mut seen = None;
     loop {
         tokio::select! {
@@ -59,11 +65,11 @@ async fn acquire(candidate: &Candidate, state: &State) -> Option<Won> {
                 Ok(Found::Theirs(leader)) => {
                     let role = Role::Follower(leader);
                     if *state.role.borrow() != role {
-                        tracing::info!(lease = candidate.name, ?role, "standing by");
+                        tracing::info!(duty = state.row.name, lease = candidate.name, ?role, "standing by");
                         state.take(role);
                     }
                 }
-                Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "could not stand for election, trying again"),
+                Err(error) => tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not stand for election, trying again"),
             },
         }
         tokio::select! {
@@ -74,7 +80,7 @@ async fn acquire(candidate: &Candidate, state: &State) -> Option<Won> {
 }
 
 /// Renews the Lease for as long as that goes; returns why it does not any more, before anybody else may take it.
-async fn lost(candidate: &Candidate, state: &State, mut won: Won) -> String {
+async fn lost(candidate: &Candidate, state: &DutyState, mut won: Won) -> String {
     let good_for = candidate.duration;
     loop {
         let at = won.sent;
@@ -109,6 +115,7 @@ async fn renew(candidate: &Candidate, won: &Won) -> Result<Won, String> {
             Ok(Found::Theirs(other)) => return Err(format!("{other:?} has it")),
             Err(error) => {
                 tracing::warn!(
+                    lease = candidate.name,
                     error = &error as &dyn std::error::Error,
                     "could not renew the Lease, trying again"
                 );

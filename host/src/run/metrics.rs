@@ -1,4 +1,4 @@
-//! What becomes of chains, counted.
+//! Who leads, and what becomes of chains, as numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,6 +8,31 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+
+/// Which duties this replica leads.
+pub(super) struct LeaderMetrics(Family<ByDuty, Gauge>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByDuty {
+    duty: &'static str,
+}
+
+impl LeaderMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let leader = Family::default();
+        registry.register(
+            "leader",
+            "1 if this replica is the leader of the duty",
+            leader.clone(),
+        );
+        Self(leader)
+    }
+
+    /// The gauge of a duty that is switched on.
+    pub(super) fn of(&self, duty: &'static str) -> Gauge {
+        self.0.get_or_create_owned(&ByDuty { duty })
+    }
+}
 
 /// Metrics of the chain.
 pub(super) struct ChainMetrics {

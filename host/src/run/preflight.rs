@@ -1,4 +1,4 @@
-//! Before the controllers start, and whenever the API server refuses something: are our kinds served, and may we do what we will do?
+//! Before a duty starts, and whenever the API server refuses something: are its kinds served, and may we do what it will do?
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
-use podloom_api::{Kind, SelenosisApi};
-use podloom_controllers::access::{Need, Place, RULES, Rule};
+use podloom_api::SelenosisApi;
+use podloom_controllers::duties::{Need, OwnKind, Place, Right, Row, Scope};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::requests::Requests;
-use super::state::{Access, State};
+use super::state::{Access, DutyState};
 
 /// When to look again for what is missing.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(3);
@@ -29,8 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How many reviews are asked for at once.
 const AT_ONCE: usize = 16;
 
-/// What to look at.
+/// What to look at for one duty.
 pub(super) struct Preflight {
+    pub(super) row: &'static Row,
     pub(super) client: Client,
     pub(super) api: SelenosisApi,
     /// None means all.
@@ -59,7 +60,7 @@ enum LookError {
 /// A right that we do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Missing {
-    rule: Rule,
+    right: &'static Right,
     verb: &'static str,
     namespace: Option<String>,
     /// The one object that is meant, if it is known; a right may be held to it.
@@ -78,22 +79,23 @@ enum Found {
 impl Preflight {
     /// Looks until a stop is asked for: all the time while something is missing, and then whenever the API server has refused
     /// something.
-    pub(super) async fn keep_looking(&self, state: &State) {
+    pub(super) async fn keep_looking(&self, state: &DutyState) {
         tokio::select! {
             () = state.stop.cancelled() => {}
             () = self.look_again_and_again(state) => {}
         }
     }
 
-    async fn look_again_and_again(&self, state: &State) {
+    async fn look_again_and_again(&self, state: &DutyState) {
         let mut logged_without = BTreeSet::new();
+        let mut refusals = self.requests.refusals();
         let mut pause = LOOK_AFTER_REFUSAL;
         loop {
             let looked_at = Instant::now();
             match self.look(&mut logged_without).await {
                 Ok(Found::All) => {
                     note(state, Access::Granted);
-                    self.requests.refused().await;
+                    refusals.next().await;
                     sleep_until(looked_at + pause).await;
                     pause = (pause * 2).min(LOOK_AFTER_REFUSAL_AT_MOST);
                 }
@@ -123,7 +125,7 @@ impl Preflight {
 
     /// What is missing now.
     async fn look(&self, logged_without: &mut BTreeSet<&'static str>) -> Result<Found, LookError> {
-        let kinds = self.missing_kinds().await?;
+        let kinds = self.unusable_kinds().await?;
         if !kinds.is_empty() {
             return Ok(Found::Missing(kinds, LOOK_FOR_KINDS));
         }
@@ -135,10 +137,11 @@ impl Preflight {
         };
         let mut reasons = Vec::new();
         for missing in missing {
-            match missing.rule.need {
+            match missing.right.need {
                 Need::Required => reasons.push(missing.told(self.api, &subject)),
                 Need::Optional(without) if logged_without.insert(without) => {
                     tracing::warn!(
+                        duty = self.row.name,
                         reason = missing.told(self.api, &subject),
                         without,
                         "a right is missing that we can do without"
@@ -153,29 +156,60 @@ impl Preflight {
         Ok(Found::Missing(reasons, LOOK_FOR_RIGHTS))
     }
 
-    /// Our kinds that the API server does not serve, each with what to do.
-    async fn missing_kinds(&self) -> Result<Vec<String>, LookError> {
-        let mut missing = Vec::new();
-        for kind in Kind::ALL {
-            let resource = self.api.resource(kind);
-            let listed = in_time(self.client.list_api_group_resources(&resource.api_version)).await;
-            let is_served = match listed {
-                Ok(listed) => listed
-                    .resources
-                    .iter()
-                    .any(|served| served.name == resource.plural),
-                // Of a group that it does not know the API server answers in plain text, so there is no reason to look at.
-                Err(LookError::Ask(kube::Error::Api(status))) if status.code == 404 => false,
-                Err(error) => return Err(error),
-            };
-            if !is_served {
-                missing.push(format!(
-                    "{}.{} is not served: install it with `podloom crds --selenosis-api {} | kubectl apply -f -`",
-                    resource.plural, resource.group, self.api
-                ));
+    /// The kinds that the API server does not serve, or serves in another scope, each with what to do.
+    async fn unusable_kinds(&self) -> Result<Vec<String>, LookError> {
+        let mut unusable = Vec::new();
+        for kind in self.row.kinds {
+            match self.scope_of(kind).await? {
+                Some(scope) if scope == kind.scope => {}
+                Some(scope) => unusable.push(self.told_scope(kind, scope)),
+                None => unusable.push(format!(
+                    "{} is not served: install it with `{}`",
+                    kind.full_name(self.api),
+                    self.install()
+                )),
             }
         }
-        Ok(missing)
+        Ok(unusable)
+    }
+
+    /// In which scope the API server serves a kind, if it does.
+    async fn scope_of(&self, kind: &OwnKind) -> Result<Option<Scope>, LookError> {
+        let version = format!("{}/{}", kind.group.name(self.api), kind.version);
+        let listed = match in_time(self.client.list_api_group_resources(&version)).await {
+            Ok(listed) => listed.resources,
+            // Of a group that it does not know the API server answers in plain text, so there is no reason to look at.
+            Err(LookError::Ask(kube::Error::Api(status))) if status.code == 404 => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let served = listed.iter().find(|served| served.name == kind.plural);
+        Ok(served.map(|served| {
+            if served.namespaced {
+                Scope::Namespaced
+            } else {
+                Scope::Cluster
+            }
+        }))
+    }
+
+    fn told_scope(&self, kind: &OwnKind, found: Scope) -> String {
+        let name = kind.full_name(self.api);
+        format!(
+            "{name} is installed with scope {}, and the operator needs scope {}, which cannot be changed: save its objects with \
+             `kubectl get {name} --all-namespaces --output yaml`, delete it and all its objects with `kubectl delete crd {name}`, \
+             install it with `{}`, and apply what was saved",
+            found.name(),
+            kind.scope.name(),
+            self.install()
+        )
+    }
+
+    /// The command that installs the duty's kinds.
+    fn install(&self) -> String {
+        format!(
+            "podloom crds --controllers {} --selenosis-api {} | kubectl apply -f -",
+            self.row.name, self.api
+        )
     }
 
     async fn missing_rights(&self) -> Result<Vec<Missing>, LookError> {
@@ -193,7 +227,7 @@ impl Preflight {
         Ok(missing.into_iter().flatten().collect())
     }
 
-    /// Every verb of every rule, in every namespace where it is needed.
+    /// Every verb of every right, in every namespace where it is needed.
     fn wanted(&self) -> Vec<Missing> {
         let watched: Vec<Option<String>> = match self.namespaces.as_slice() {
             [] => vec![None],
@@ -208,13 +242,13 @@ impl Preflight {
             }
         };
         let mut wanted = Vec::new();
-        for rule in RULES {
-            for namespace in places(rule.place) {
-                wanted.extend(rule.verbs.iter().map(|verb| Missing {
-                    rule,
+        for right in self.row.all_rights() {
+            for namespace in places(right.place) {
+                wanted.extend(right.verbs.iter().map(|verb| Missing {
+                    right,
                     verb,
                     namespace: namespace.clone(),
-                    name: self.name_of(&rule, verb),
+                    name: self.name_of(right, verb),
                 }));
             }
         }
@@ -222,26 +256,29 @@ impl Preflight {
     }
 
     /// What does not exist yet has no name that a right could be held to.
-    fn name_of(&self, rule: &Rule, verb: &str) -> Option<String> {
+    fn name_of(&self, right: &Right, verb: &str) -> Option<String> {
         let lease = self.lease.as_ref()?;
-        (rule.place == Place::Lease && verb != "create").then(|| lease.name.clone())
+        (right.place == Place::Lease && verb != "create").then(|| lease.name.clone())
     }
 }
 
 /// Notes a verdict, and logs it if it is news.
-fn note(state: &State, access: Access) {
+fn note(state: &DutyState, access: Access) {
     if *state.access.borrow() == access {
         return;
     }
     match &access {
         Access::Lacking(reasons) => {
             for reason in reasons {
-                tracing::error!(reason, "not ready");
+                tracing::error!(duty = state.row.name, reason, "not ready");
             }
         }
         Access::Unanswered(reason) => tracing::error!(reason, "not ready"),
         Access::Granted => {
-            tracing::info!("our kinds are served, and we have the rights we need");
+            tracing::info!(
+                duty = state.row.name,
+                "our kinds are served, and we have the rights we need"
+            );
         }
         Access::Unknown => {}
     }
@@ -253,9 +290,9 @@ impl Missing {
         SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(ResourceAttributes {
-                    group: Some(self.rule.api_group(api).to_owned()),
-                    resource: Some(self.rule.resource.to_owned()),
-                    subresource: self.rule.subresource.map(str::to_owned),
+                    group: Some(self.right.group.name(api).to_owned()),
+                    resource: Some(self.right.resource.to_owned()),
+                    subresource: self.right.subresource.map(str::to_owned),
                     verb: Some(self.verb.to_owned()),
                     namespace: self.namespace.clone(),
                     name: self.name.clone(),
@@ -268,26 +305,26 @@ impl Missing {
     }
 
     fn told(&self, api: SelenosisApi, subject: &str) -> String {
-        let resource = match self.rule.api_group(api) {
-            "" => self.rule.resource.to_owned(),
-            group => format!("{}.{group}", self.rule.resource),
+        let resource = match self.right.group.name(api) {
+            "" => self.right.resource.to_owned(),
+            group => format!("{}.{group}", self.right.resource),
         };
         let name = self
             .name
             .as_ref()
             .map_or_else(String::new, |name| format!(" {name}"));
         let subresource = self
-            .rule
+            .right
             .subresource
             .map_or_else(String::new, |name| format!("/{name}"));
-        let place = match (&self.namespace, self.rule.place) {
+        let place = match (&self.namespace, self.right.place) {
             (Some(namespace), _) => format!(" in namespace {namespace}"),
             (None, Place::Cluster) => String::new(),
             (None, Place::Watched | Place::Lease) => " in all namespaces".to_owned(),
         };
         format!(
             "{subject} may not {} {resource}{subresource}{name}{place}; the operator {}",
-            self.verb, self.rule.why
+            self.verb, self.right.why
         )
     }
 }

@@ -1,20 +1,21 @@
 //! What is asked of the API server, counted, and whether it refused what we need.
 
 use std::fmt;
-use std::sync::Arc;
 
 use axum::http::{Method, Request, StatusCode};
+use futures::future;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 /// Counts the requests of all clients; cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Requests {
     total: Family<Labels, Counter>,
-    refused: Arc<Notify>,
+    /// How many refusals there were; those who wait for one follow it.
+    refused: watch::Sender<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -26,6 +27,9 @@ struct Labels {
 /// The status of an answer, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Code(Option<StatusCode>);
+
+/// What the API server refuses from some moment on.
+pub(super) struct Refusals(watch::Receiver<u64>);
 
 /// A request that counts when it is answered, or when this is dropped.
 pub(super) struct Begun {
@@ -55,24 +59,46 @@ impl Requests {
         }
     }
 
+    /// What is refused from now on, for one who looks what is missing.
+    pub(super) fn refusals(&self) -> Refusals {
+        Refusals(self.refused.subscribe())
+    }
+}
+
+impl Refusals {
     /// Waits until the API server has refused something: a right or a kind may be missing.
     ///
     /// What was refused since the last call is known at once.
-    pub(super) async fn refused(&self) {
-        self.refused.notified().await;
+    pub(super) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // Nobody sends requests any more, so none is refused.
+            future::pending::<()>().await;
+        }
     }
 }
 
 impl Begun {
     pub(super) fn answered(mut self, code: StatusCode) {
         self.labels.code = Code(Some(code));
-        // An object that is not found is nothing unusual; a list or watch finds its kind, or the kind is not served.
-        let is_kind_gone =
-            code == StatusCode::NOT_FOUND && matches!(self.labels.verb, "list" | "watch");
-        let is_denied = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if is_denied || is_kind_gone {
-            self.requests.refused.notify_one();
+        if is_refusal(self.labels.verb, code) {
+            self.requests.refused.send_modify(|refused| *refused += 1);
         }
+    }
+}
+
+/// Whether an answer may come of a missing right or kind.
+fn is_refusal(verb: &str, code: StatusCode) -> bool {
+    match code {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
+        // Where a watch began is forgotten after a while, and a busy API server puts off: neither says anything of rights or kinds.
+        StatusCode::GONE
+        | StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => false,
+        // An object that is not found is nothing unusual; a list or watch finds its kind, or the kind is not served. If one fails
+        // otherwise, something is wrong with the kind: its conversion breaks, or it is not what we take it for.
+        _ => matches!(verb, "list" | "watch") && (code.is_client_error() || code.is_server_error()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State as Shared};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State as Shared};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::task::yield_now;
 
-use super::checks::{alive, checks, is_ready, show};
+use super::checks::{Check, alive, checks, checks_of, is_ready, show};
 use super::connections::{Limits, Reuse, WhenFull};
 use super::state::State;
 use crate::log::Filter;
@@ -31,7 +31,7 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 const ENDPOINTS: &str = "\
 GET /healthz   whether the process works, or has to be restarted
-GET /readyz    whether it is ready, a line for each check
+GET /readyz    whether it is ready, a line for each check; /readyz/DUTY for one duty
 GET /metrics   metrics, for Prometheus
 GET /plugins   the chain that serves, as JSON
 GET /log       what is logged (from this machine only)
@@ -40,7 +40,7 @@ PUT /log       log by another filter, as in info,podloom=debug (from this machin
 
 const PROBES: &str = "\
 GET /healthz   whether the process works, or has to be restarted
-GET /readyz    whether it is ready, a line for each check
+GET /readyz    whether it is ready, a line for each check; /readyz/DUTY for one duty
 ";
 
 /// For scrapers, people and probes. An address that many peers share, such as that of a node, still has enough of them.
@@ -94,6 +94,7 @@ fn probes_and_fallbacks(endpoints: &'static str) -> Router<App> {
         .route("/", get(async move || endpoints))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/readyz/{duty}", get(readyz_of))
         .fallback(move |uri: Uri| async move { not_found(&uri, endpoints) })
         .method_not_allowed_fallback(move |method: Method, uri: Uri| async move {
             wrong_method(&method, &uri, endpoints)
@@ -115,13 +116,29 @@ async fn healthz(Shared(app): Shared<App>) -> Response {
 }
 
 async fn readyz(Shared(app): Shared<App>) -> Response {
-    let checks = checks(&app.state);
-    let status = if is_ready(&checks) {
+    verdict(&checks(&app.state))
+}
+
+async fn readyz_of(Shared(app): Shared<App>, Path(name): Path<String>) -> Response {
+    if let Some(duty) = app.state.duty(&name) {
+        return verdict(&checks_of(&app.state, duty));
+    }
+    let duties = app.state.duties.iter().map(|duty| duty.row.name);
+    let on = match duties.collect::<Vec<_>>().as_slice() {
+        [] => "no duty is".to_owned(),
+        names => format!("switched on: {}", names.join(", ")),
+    };
+    let text = format!("the duty {name:?} is not switched on by --controllers; {on}\n");
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+fn verdict(checks: &[Check]) -> Response {
+    let status = if is_ready(checks) {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    (status, show(&checks)).into_response()
+    (status, show(checks)).into_response()
 }
 
 async fn metrics(Shared(app): Shared<App>) -> Response {

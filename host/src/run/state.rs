@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use podloom_controllers::Readiness;
+use podloom_controllers::duties::{Chain, Row};
 use podloom_mutators::Slot;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
@@ -18,21 +19,31 @@ pub(crate) struct State {
     pub(super) slot: Arc<Slot>,
     /// What becomes of pods without it.
     pub(super) without_chain: WithoutChain,
-    /// Whether the cluster lets us work.
+    /// The duties that are switched on.
+    pub(super) duties: Vec<Arc<DutyState>>,
+    /// Cancelled when a stop was asked for.
+    pub(super) stop: CancellationToken,
+}
+
+/// How one duty is; no other is touched by what happens to it.
+pub(crate) struct DutyState {
+    /// What is particular to it.
+    pub(super) row: &'static Row,
+    /// Whether the cluster lets it work.
     pub(super) access: watch::Sender<Access>,
     /// Who works.
     pub(super) role: watch::Sender<Role>,
-    /// How long our Lease is good for; none while we have none.
+    /// How long its Lease is good for; none while we have none.
     pub(super) renewed: watch::Sender<Option<Renewed>>,
-    /// 1 on the leader.
+    /// 1 on its leader.
     pub(super) leader: Gauge,
-    /// The caches of the controllers.
+    /// Its caches.
     pub(super) caches: Readiness,
     /// Cancelled when a stop was asked for.
     pub(super) stop: CancellationToken,
 }
 
-/// Whether the cluster lets us work.
+/// Whether the cluster lets a duty work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Nobody looked yet.
@@ -76,10 +87,38 @@ pub(crate) struct Renewed {
 
 impl State {
     /// Nothing is known and nothing was done yet.
-    pub(super) fn new(without_chain: WithoutChain, leader: Gauge, stop: CancellationToken) -> Self {
+    pub(super) fn new(
+        without_chain: WithoutChain,
+        duties: Vec<Arc<DutyState>>,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             slot: Arc::default(),
             without_chain,
+            duties,
+            stop,
+        }
+    }
+
+    /// Whether anything here passes pods through the chain.
+    pub(super) fn needs_chain(&self) -> bool {
+        self.duties
+            .iter()
+            .any(|duty| duty.row.chain == Chain::Needed)
+    }
+
+    /// The duty of that name, if it is switched on.
+    pub(super) fn duty(&self, name: &str) -> Option<&DutyState> {
+        let mut duties = self.duties.iter();
+        duties.find(|duty| duty.row.name == name).map(Arc::as_ref)
+    }
+}
+
+impl DutyState {
+    /// Nothing is known and nothing was done yet.
+    pub(super) fn new(row: &'static Row, leader: Gauge, stop: CancellationToken) -> Self {
+        Self {
+            row,
             access: watch::Sender::new(Access::Unknown),
             role: watch::Sender::new(Role::Undecided),
             renewed: watch::Sender::new(None),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use futures::FutureExt;
+use futures::future::try_join_all;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -83,23 +84,17 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
     connections::listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
-/// Loads the chain whenever it changes, looks at the cluster, and works while elected.
+/// Loads the chain whenever it changes, and does the duties that are switched on.
 async fn operate(operator: Operator, loading: Loading) -> Result<()> {
     let stopped = operator.state.stop.clone();
-    let working = async {
-        let ready = async {
-            tokio::join!(operator.first_chain(), operator.first_access());
-        };
-        let work = async {
-            tokio::select! {
-                () = ready => operator.work().await,
-                () = stopped.cancelled() => Ok(()),
-            }
-        };
-        let look = operator.preflight.keep_looking(&operator.state).map(Ok);
-        // Both end at a stop, and work before that if it fails.
-        tokio::try_join!(work, look).map(|((), ())| ())
-    };
+    let duties = operator.posts.iter().map(|post| {
+        let first_chain = operator.first_chain(post);
+        post.run(first_chain)
+    });
+    let duties = try_join_all(duties);
+    // Without any duty it serves over HTTP alone.
+    let stop = stopped.cancelled().map(Ok);
+    let working = async { tokio::try_join!(duties, stop).map(drop) };
     tokio::pin!(working);
     tokio::select! {
         worked = &mut working => worked,

@@ -14,24 +14,24 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
+use podloom_controllers::duties::{Chain, Duty, Row};
 use podloom_controllers::{Clock, ControllerMetrics, Events, Setup, Timeouts};
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::client;
-use super::leader;
+use super::duty::{Post, Work};
 use super::lease::Candidate;
-use super::metrics::ChainMetrics;
+use super::metrics::{ChainMetrics, LeaderMetrics};
 use super::mutator::{ChainMutator, WithoutChain};
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
 use super::reload::Reloads;
 use super::requests::Requests;
-use super::state::{Access, Role, State};
-use crate::cli::{OwnPodArguments, RunArguments};
+use super::state::{DutyState, State};
+use crate::cli::{ElectionArguments, OwnPodArguments, RunArguments};
 
 /// How many plugins run at once, at most. A call takes a fraction of a millisecond, and each slot keeps memory.
 const MAX_PERMITS: usize = 4;
@@ -47,14 +47,24 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 pub(super) struct Operator {
     pub(super) state: Arc<State>,
     pub(super) registry: Arc<Registry>,
-    pub(super) preflight: Preflight,
-    setup: Setup,
-    candidate: Option<Candidate>,
+    /// The duties that are switched on.
+    pub(super) posts: Vec<Post>,
     has_plugins: bool,
 }
 
 /// Loads the chain, now and whenever its directory changes, until a stop is asked for.
 pub(super) type Loading = BoxFuture<'static, ()>;
+
+/// What the work of each duty is made of.
+struct Parts<'a> {
+    arguments: &'a RunArguments,
+    client: Client,
+    clock: Clock,
+    metrics: ControllerMetrics,
+    plugins: PluginMetrics,
+    /// The name of our own pod.
+    instance: Option<String>,
+}
 
 /// Makes the operator and what loads its chain; neither does anything yet.
 pub(super) async fn operator(
@@ -66,95 +76,114 @@ pub(super) async fn operator(
     registry.register_collector(Box::new(ProcessMetrics));
     let ours = registry.sub_registry_with_prefix("podloom");
     register_build(ours);
-    let leader = Gauge::default();
-    ours.register("leader", "1 if this replica is the leader", leader.clone());
-    let plugin_metrics = PluginMetrics::register(ours);
-    let chain_metrics = ChainMetrics::register(ours, plugin_metrics.clone());
-    let controller_metrics = ControllerMetrics::register(ours);
+    let leader = LeaderMetrics::register(ours);
     let requests = Requests::register(ours);
     let clock = Clock::new();
-    let client = connect(&config, &requests, &clock)?;
-    let without_chain = if arguments.allow_empty_chain {
-        WithoutChain::Pass
-    } else {
-        WithoutChain::Refuse
-    };
-    let state = Arc::new(State::new(without_chain, leader, stop));
-    // With connections of its own: a renewal that had no answer is sent again over a new one, whatever else waits.
-    let candidate = candidate(arguments, connect(&config, &requests, &clock)?);
-    let mutator = ChainMutator {
-        slot: Arc::clone(&state.slot),
-        metrics: plugin_metrics,
-        without_chain,
-    };
-    let setup = Setup {
-        client: client.clone(),
-        api: arguments.api(),
-        namespaces: arguments.namespaces(),
-        concurrency: arguments.concurrency.get(),
-        timeouts: timeouts(arguments),
-        clock,
-        mutator: Arc::new(mutator),
-        metrics: controller_metrics,
+    let client = || connect(&config, &requests, &clock);
+    let parts = Parts {
+        arguments,
+        client: client()?,
+        clock: clock.clone(),
+        metrics: ControllerMetrics::register(ours),
+        plugins: PluginMetrics::register(ours),
         instance: arguments.own_pod.pod_name.clone().or_else(host_name),
     };
-    let recorder = Arc::new(LoopMetrics::register(ours));
-    let loading = loading(arguments, &setup, &state, chain_metrics, recorder)?;
+    let duties = arguments.controllers.duties();
+    let states = duties.iter().map(|duty| {
+        let row = duty.row();
+        Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
+    });
+    let without_chain = without_chain(arguments);
+    let state = Arc::new(State::new(without_chain, states.collect(), stop));
+    let electorate = Electorate::of(arguments);
+    let posts = duties.iter().zip(&state.duties).map(|(duty, post)| {
+        // With connections of its own: a renewal that had no answer is sent again over a new one, whatever else waits.
+        let candidate = electorate.candidate(duty.row(), client)?;
+        Ok(Post {
+            preflight: preflight(duty.row(), &parts, candidate.as_ref(), &requests),
+            state: Arc::clone(post),
+            work: work(*duty, &parts, &state),
+            candidate,
+        })
+    });
+    let posts = posts.collect::<Result<Vec<_>>>()?;
+    let loading = loading(&parts, &state, ours)?;
     let operator = Operator {
-        preflight: Preflight {
-            client,
-            api: arguments.api(),
-            namespaces: arguments.namespaces(),
-            lease: candidate.as_ref().map(|candidate| LeaseName {
-                namespace: candidate.namespace.clone(),
-                name: candidate.name.clone(),
-            }),
-            requests,
-        },
         state,
         registry: Arc::new(registry),
-        setup,
-        candidate,
+        posts,
         has_plugins: arguments.plugins.is_some(),
     };
     Ok((operator, loading))
 }
 
 impl Operator {
-    /// Waits until it is known whether the directory holds a good chain. Work begins without one, too: sessions end and are told
-    /// why their pods wait.
-    pub(super) async fn first_chain(&self) {
-        if self.has_plugins {
+    /// Waits until it is known whether the directory holds a good chain, if the duty needs one. It works without one, too:
+    /// sessions end and are told why their pods wait.
+    pub(super) async fn first_chain(&self, post: &Post) {
+        if self.has_plugins && post.state.row.chain == Chain::Needed {
             self.state.slot.attempted().await;
         }
     }
+}
 
-    /// Waits until our kinds are served and we have the rights we need. If that changes later, readiness says so and the
-    /// controllers go on: what they may still do, they do.
-    pub(super) async fn first_access(&self) {
-        let mut access = self.state.access.subscribe();
-        // An error would mean that the state is gone, and with it this.
-        let _ = access.wait_for(|access| *access == Access::Granted).await;
-    }
-
-    /// Runs the controllers, when it is our turn, until they are stopped.
-    pub(super) async fn work(&self) -> Result<()> {
-        let state = &self.state;
-        let work = || {
-            podloom_controllers::run(self.setup.clone(), state.caches.clone(), state.stop.clone())
-        };
-        match &self.candidate {
-            None => {
-                state.take(Role::Alone);
-                work().await?;
-            }
-            Some(candidate) => {
-                if let Some(done) = leader::lead(candidate, state, work).await {
-                    done?;
-                }
-            }
+/// What does a duty; a further one is an arm here.
+fn work(duty: Duty, parts: &Parts<'_>, state: &State) -> Work {
+    match duty {
+        Duty::Browser => {
+            let setup = browser(parts, state);
+            Box::new(move |duty| {
+                podloom_controllers::run(setup.clone(), duty.caches.clone(), duty.stop.clone())
+                    .boxed()
+            })
         }
-        Ok(())
+    }
+}
+
+fn browser(parts: &Parts<'_>, state: &State) -> Setup {
+    let arguments = parts.arguments;
+    let mutator = ChainMutator {
+        slot: Arc::clone(&state.slot),
+        metrics: parts.plugins.clone(),
+        without_chain: state.without_chain,
+    };
+    Setup {
+        client: parts.client.clone(),
+        api: arguments.api(),
+        namespaces: arguments.namespaces(),
+        concurrency: arguments.concurrency.get(),
+        timeouts: timeouts(arguments),
+        clock: parts.clock.clone(),
+        mutator: Arc::new(mutator),
+        metrics: parts.metrics.clone(),
+        instance: parts.instance.clone(),
+    }
+}
+
+fn preflight(
+    row: &'static Row,
+    parts: &Parts<'_>,
+    candidate: Option<&Candidate>,
+    requests: &Requests,
+) -> Preflight {
+    Preflight {
+        row,
+        client: parts.client.clone(),
+        api: parts.arguments.api(),
+        namespaces: parts.arguments.namespaces(),
+        lease: candidate.map(|candidate| LeaseName {
+            namespace: candidate.namespace.clone(),
+            name: candidate.name.clone(),
+        }),
+        requests: requests.clone(),
+    }
+}
+
+fn without_chain(arguments: &RunArguments) -> WithoutChain {
+    if arguments.allow_empty_chain {
+        WithoutChain::Pass
+    } else {
+        WithoutChain::Refuse
     }
 }
 
@@ -166,23 +195,24 @@ fn register_build(registry: &mut Registry) {
     registry.register("build", "What runs here", build);
 }
 
-fn loading(
-    arguments: &RunArguments,
-    setup: &Setup,
-    state: &State,
-    metrics: ChainMetrics,
-    recorder: Arc<LoopMetrics>,
-) -> Result<Loading> {
-    let stop = state.stop.clone();
+/// Where no duty needs a chain nothing of it exists: no engine, no pool of instances, nobody who reads the directory.
+fn loading(parts: &Parts<'_>, state: &State, registry: &mut Registry) -> Result<Loading> {
+    let (arguments, stop) = (parts.arguments, state.stop.clone());
+    if !state.needs_chain() {
+        tracing::info!("no duty that is switched on needs the plugin chain, so none is loaded");
+        return Ok(stop.cancelled_owned().boxed());
+    }
+    let metrics = ChainMetrics::register(registry, parts.plugins.clone());
+    let recorder = Arc::new(LoopMetrics::register(registry));
     let Some(directory) = arguments.plugins.clone() else {
         tracing::warn!("there is no plugin chain, pods are created as they are rendered");
         return Ok(stop.cancelled_owned().boxed());
     };
     let (queue, events) = Events::new(
-        &setup.client,
-        setup.instance.clone(),
+        &parts.client,
+        parts.instance.clone(),
         "ReloadChain",
-        setup.metrics.events.clone(),
+        parts.metrics.events.clone(),
     );
     let reloads = Reloads {
         metrics,
@@ -238,22 +268,44 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-fn candidate(arguments: &RunArguments, client: Client) -> Option<Candidate> {
-    let election = &arguments.election;
-    if election.no_leader_election {
-        return None;
+/// What the elections of all duties have in common.
+struct Electorate<'a> {
+    election: &'a ElectionArguments,
+    namespace: String,
+    identity: String,
+}
+
+impl<'a> Electorate<'a> {
+    fn of(arguments: &'a RunArguments) -> Self {
+        let election = &arguments.election;
+        Self {
+            election,
+            namespace: election
+                .lease_namespace
+                .clone()
+                .unwrap_or_else(own_namespace),
+            identity: arguments.own_pod.pod_name.clone().unwrap_or_else(identity),
+        }
     }
-    let namespace = election
-        .lease_namespace
-        .clone()
-        .unwrap_or_else(own_namespace);
-    Some(Candidate::new(
-        client,
-        &namespace,
-        &election.lease_name,
-        arguments.own_pod.pod_name.clone().unwrap_or_else(identity),
-        election.lease_duration,
-    ))
+
+    /// Us as a candidate for a duty, if there is an election for it.
+    fn candidate(
+        &self,
+        row: &Row,
+        client: impl FnOnce() -> Result<Client>,
+    ) -> Result<Option<Candidate>> {
+        let name = row.lease_name(&self.election.lease_name);
+        let Some(name) = name.filter(|_| !self.election.no_leader_election) else {
+            return Ok(None);
+        };
+        Ok(Some(Candidate::new(
+            client()?,
+            &self.namespace,
+            &name,
+            self.identity.clone(),
+            self.election.lease_duration,
+        )))
+    }
 }
 
 fn timeouts(arguments: &RunArguments) -> Timeouts {

@@ -18,6 +18,7 @@ fn help_of_every_command() {
         ("chain_schema", &["chain", "schema"]),
         ("bundle", &["bundle"]),
         ("crds", &["crds"]),
+        ("rbac", &["rbac"]),
     ] {
         let ran = podloom(&[command, &["--help"]].concat());
         assert_eq!(ran.code, 0);

@@ -6,6 +6,7 @@ mod examples;
 mod help;
 mod output;
 mod plugins;
+mod rbac;
 mod refused;
 mod rendered;
 

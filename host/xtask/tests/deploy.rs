@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The Deployment of the first controller.
+const DEPLOYMENT: &str = "deploy/controllers/browser/workload/deployment.yaml";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -42,7 +45,7 @@ fn every_option_is_a_component_that_the_guide_names() {
 
 #[test]
 fn probes_go_to_the_listener_that_is_for_them_alone() {
-    let deployment = read("deploy/base/deployment.yaml");
+    let deployment = read(DEPLOYMENT);
     assert!(deployment.contains("- name: PODLOOM_PROBES\n          value: 0.0.0.0:8081\n"));
     assert!(deployment.contains("- name: probes\n          containerPort: 8081\n"));
     for path in ["/healthz", "/readyz"] {
@@ -94,7 +97,7 @@ fn what_podloom_bundle_makes_is_what_is_mounted() {
 fn the_image_has_the_version_that_is_built() {
     let version = env!("CARGO_PKG_VERSION");
     let tag = format!("ghcr.io/podloom/podloom:{version}\n");
-    assert!(read("deploy/base/deployment.yaml").contains(&tag), "{tag}");
+    assert!(read(DEPLOYMENT).contains(&tag), "{tag}");
     assert!(read("deploy/Dockerfile").contains(&format!("ARG VERSION={version}\n")));
 }
 
@@ -104,10 +107,7 @@ fn every_part_names_the_directory_of_plugins_alike() {
     let dist = read("host/xtask/src/dist.rs");
     assert!(dist.contains(directory.trim_start_matches('/')));
     for (file, wanted) in [
-        (
-            "deploy/base/deployment.yaml",
-            format!("args: [run, --plugins, {directory}]\n"),
-        ),
+        (DEPLOYMENT, format!("args: [run, --plugins, {directory}]\n")),
         (
             "deploy/plugins/config-map/kustomization.yaml",
             format!("mountPath: {directory}\n"),
@@ -125,8 +125,9 @@ fn every_part_names_the_directory_of_plugins_alike() {
 fn the_operator_knows_every_variable_that_it_is_given() {
     let known = read("host/src/cli/run.rs");
     for file in [
-        "deploy/base/deployment.yaml",
-        "deploy/split/kustomization.yaml",
+        DEPLOYMENT,
+        "deploy/controllers/browser/split/kustomization.yaml",
+        "deploy/namespaced/kustomization.yaml",
     ] {
         let given = read(file);
         let given = given
@@ -145,7 +146,7 @@ fn the_operator_knows_every_variable_that_it_is_given() {
 
 #[test]
 fn the_deployment_has_no_limit_on_cpu() {
-    let deployment = read("deploy/base/deployment.yaml");
+    let deployment = read(DEPLOYMENT);
     let (_, limits) = deployment
         .split_once("limits:\n")
         .expect("memory has a limit");
@@ -155,7 +156,7 @@ fn the_deployment_has_no_limit_on_cpu() {
 
 #[test]
 fn the_user_is_left_to_the_image_and_the_cluster() {
-    let deployment = read("deploy/base/deployment.yaml");
+    let deployment = read(DEPLOYMENT);
     assert!(deployment.contains("        runAsNonRoot: true\n"));
     for fixed in ["runAsUser:", "runAsGroup:", "fsGroup:"] {
         assert!(!deployment.contains(fixed), "OpenShift refuses {fixed}");
@@ -166,7 +167,7 @@ fn the_user_is_left_to_the_image_and_the_cluster() {
 
 #[test]
 fn pods_go_where_the_image_runs() {
-    let deployment = read("deploy/base/deployment.yaml");
+    let deployment = read(DEPLOYMENT);
     for selector in ["kubernetes.io/os: linux\n", "kubernetes.io/arch: amd64\n"] {
         assert!(deployment.contains(selector), "{selector}");
     }

@@ -1,135 +1,32 @@
 //! Elections against an API server that knows Leases alone. Time is paused: it goes on when all tasks wait.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future;
-use http::{Method, Request, Response, StatusCode};
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Client;
-use kube::client::Body;
+use podloom_controllers::duties::Duty;
 use prometheus_client::metrics::gauge::Gauge;
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tower::{BoxError, service_fn};
 
 use super::lead;
+use crate::run::fixtures::Leases;
 use crate::run::lease::Candidate;
-use crate::run::mutator::WithoutChain;
-use crate::run::state::{Role, State};
+use crate::run::state::{DutyState, Role};
 
 const DURATION: Duration = Duration::from_secs(15);
 
-#[derive(Clone, Default)]
-struct ApiServer(Arc<Mutex<Stored>>);
-
-#[derive(Default)]
-struct Stored {
-    lease: Option<Lease>,
-    version: u64,
-    is_down: bool,
-    /// How many requests go into connections that say nothing any more.
-    lost: u32,
-    /// How long an answer takes after what was asked for was done.
-    delay: Duration,
-}
-
-impl ApiServer {
-    fn client(&self) -> Client {
-        let server = self.clone();
-        let service = service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await?;
-                if server.with(|stored| stored.is_lost()) {
-                    future::pending::<()>().await;
-                }
-                let answer = server.answer(&parts.method, &body);
-                sleep(server.with(|stored| stored.delay)).await;
-                answer
-            }
-        });
-        Client::new(service, "podloom")
-    }
-
-    fn answer(&self, method: &Method, body: &[u8]) -> Result<Response<Body>, BoxError> {
-        let mut stored = self.0.lock().expect("no panic");
-        if stored.is_down {
-            return Err("connection refused".into());
-        }
-        let sent: Option<Lease> = serde_json::from_slice(body).ok();
-        let is_current = match (&stored.lease, &sent) {
-            (Some(stored), Some(sent)) => {
-                stored.metadata.resource_version == sent.metadata.resource_version
-            }
-            (None, Some(sent)) => sent.metadata.resource_version.is_none(),
-            _ => false,
-        };
-        let exists = stored.lease.is_some();
-        match *method {
-            Method::GET if exists => {}
-            Method::GET => return respond(StatusCode::NOT_FOUND, &status(404, "NotFound")),
-            Method::PUT | Method::POST if is_current => stored.write(sent),
-            _ => return respond(StatusCode::CONFLICT, &status(409, "Conflict")),
-        }
-        respond(StatusCode::OK, &serde_json::to_value(&stored.lease)?)
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut Stored) -> T) -> T {
-        change(&mut self.0.lock().expect("no panic"))
-    }
-
-    fn holder(&self) -> Option<String> {
-        self.with(|stored| {
-            stored
-                .lease
-                .as_ref()?
-                .spec
-                .as_ref()?
-                .holder_identity
-                .clone()
-        })
-    }
-}
-
-impl Stored {
-    fn is_lost(&mut self) -> bool {
-        let left = self.lost.checked_sub(1);
-        self.lost = left.unwrap_or_default();
-        left.is_some()
-    }
-
-    fn write(&mut self, lease: Option<Lease>) {
-        self.version += 1;
-        self.lease = lease;
-        if let Some(lease) = &mut self.lease {
-            lease.metadata.resource_version = Some(self.version.to_string());
-        }
-    }
-}
-
-fn status(code: u16, reason: &str) -> Value {
-    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
-}
-
-fn respond(status: StatusCode, body: &Value) -> Result<Response<Body>, BoxError> {
-    let body = Body::from(serde_json::to_vec(body)?);
-    Ok(Response::builder().status(status).body(body)?)
-}
-
 /// A replica whose work ends when it is asked to stop.
 struct Replica {
-    state: Arc<State>,
+    state: Arc<DutyState>,
     task: JoinHandle<Option<&'static str>>,
 }
 
 impl Replica {
-    fn start(server: &ApiServer, identity: &str) -> Self {
+    fn start(server: &Leases, identity: &str) -> Self {
         let stop = CancellationToken::new();
-        let state = Arc::new(State::new(WithoutChain::Pass, Gauge::default(), stop));
+        let row = Duty::Browser.row();
+        let state = Arc::new(DutyState::new(row, Gauge::default(), stop));
         let candidate = Candidate::new(
             server.client(),
             "podloom",
@@ -169,7 +66,7 @@ impl Replica {
 
 #[tokio::test(start_paused = true)]
 async fn one_leads_and_hands_over_when_it_stops() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let first = Replica::start(&server, "first");
     first.becomes(true).await;
     let second = Replica::start(&server, "second");
@@ -188,7 +85,7 @@ async fn one_leads_and_hands_over_when_it_stops() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_died_is_waited_for_as_long_as_its_lease_says() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let first = Replica::start(&server, "first");
     first.becomes(true).await;
     first.task.abort();
@@ -202,7 +99,7 @@ async fn a_leader_that_died_is_waited_for_as_long_as_its_lease_says() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_pod_goes_on_at_once() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let first = Replica::start(&server, "podloom-0");
     first.becomes(true).await;
     first.task.abort();
@@ -212,7 +109,7 @@ async fn the_same_pod_goes_on_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_drops_its_work_before_others_may_begin() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     server.with(|stored| stored.is_down = true);
@@ -225,7 +122,7 @@ async fn a_leader_that_cannot_renew_drops_its_work_before_others_may_begin() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_changes_nothing() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     for _ in 0..3 {
@@ -241,7 +138,7 @@ async fn a_short_outage_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_deposed_drops_its_work_and_stands_by() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     server.with(|stored| {
@@ -259,7 +156,7 @@ async fn who_is_deposed_drops_its_work_and_stands_by() {
 
 #[tokio::test(start_paused = true)]
 async fn a_note_on_the_lease_is_no_loss() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     server.with(|stored| {
@@ -275,7 +172,7 @@ async fn a_note_on_the_lease_is_no_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn who_stands_by_stops_at_once() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let first = Replica::start(&server, "first");
     first.becomes(true).await;
     let second = Replica::start(&server, "second");
@@ -287,7 +184,7 @@ async fn who_stands_by_stops_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_counts_from_before_the_request() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     // An answer that takes almost as long as is waited for, and the last one for now.
     server.with(|stored| stored.delay = Duration::from_secs(2));
     let begun = Instant::now();
@@ -310,7 +207,7 @@ async fn the_lease_counts_from_before_the_request() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_answers_lose_no_lease() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     server.with(|stored| stored.delay = Duration::from_secs(4));
@@ -325,7 +222,7 @@ async fn slow_answers_lose_no_lease() {
 /// The leader's connection died and nobody said so; a new one works.
 #[tokio::test(start_paused = true)]
 async fn a_silent_connection_loses_no_lease() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     server.with(|stored| stored.delay = Duration::from_millis(20));
@@ -342,7 +239,7 @@ async fn a_silent_connection_loses_no_lease() {
 /// Together, a read and a write take longer than either may.
 #[tokio::test(start_paused = true)]
 async fn a_slow_api_server_has_a_leader_too() {
-    let server = ApiServer::default();
+    let server = Leases::default();
     server.with(|stored| stored.delay = Duration::from_secs(4));
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;

@@ -3,49 +3,39 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::http::{Request, Response, StatusCode};
-use kube::Client;
-use kube::client::Body;
+use axum::http::{Request, StatusCode};
 use podloom_api::SelenosisApi;
+use podloom_controllers::duties::{Duty, Row};
 use prometheus_client::metrics::gauge::Gauge;
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tower::{BoxError, service_fn};
 
 use super::Preflight;
-use crate::run::mutator::WithoutChain;
+use crate::run::fixtures::{CLUSTERS, Cluster};
 use crate::run::requests::Requests;
-use crate::run::state::{Access, State};
-
-/// What the API server is like.
-#[derive(Clone, Debug, Default)]
-struct Cluster {
-    has_no_browsers: bool,
-    /// The resource to which we have no right.
-    denied: Option<&'static str>,
-    is_silent: bool,
-    /// It takes nobody's credentials.
-    knows_nobody: bool,
-    looks: usize,
-}
+use crate::run::state::{Access, DutyState};
 
 struct Watched {
     cluster: Arc<Mutex<Cluster>>,
     requests: Requests,
-    state: Arc<State>,
+    state: Arc<DutyState>,
     task: JoinHandle<()>,
 }
 
 impl Watched {
     fn start(cluster: Cluster) -> Self {
+        Self::start_for(Duty::Browser.row(), cluster)
+    }
+
+    fn start_for(row: &'static Row, cluster: Cluster) -> Self {
         let cluster = Arc::new(Mutex::new(cluster));
         let requests = Requests::default();
         let stop = CancellationToken::new();
-        let state = Arc::new(State::new(WithoutChain::Pass, Gauge::default(), stop));
+        let state = Arc::new(DutyState::new(row, Gauge::default(), stop));
         let preflight = Preflight {
-            client: client(&cluster),
+            row,
+            client: Cluster::client(&cluster),
             api: SelenosisApi::Seed,
             namespaces: Vec::new(),
             lease: None,
@@ -92,57 +82,6 @@ fn lacks(what: &str) -> impl Fn(&Access) -> bool {
     move |access| matches!(access, Access::Lacking(reasons) if reasons.iter().any(|reason| reason.contains(what)))
 }
 
-fn client(cluster: &Arc<Mutex<Cluster>>) -> Client {
-    let cluster = Arc::clone(cluster);
-    let service = service_fn(move |request: Request<Body>| {
-        let cluster = Arc::clone(&cluster);
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
-            let now = cluster.lock().expect("no panic").clone();
-            if now.is_silent {
-                return Err("connection refused".into());
-            }
-            if parts.uri.path().starts_with("/apis/selenosis.io/") {
-                cluster.lock().expect("no panic").looks += 1;
-            }
-            if now.knows_nobody {
-                let answer = json!({ "kind": "Status", "status": "Failure", "code": 401, "reason": "Unauthorized", "message": "Unauthorized" });
-                let body = Body::from(serde_json::to_vec(&answer)?);
-                return Ok(Response::builder().status(401).body(body)?);
-            }
-            let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let (status, answer) = answer(&now, parts.uri.path(), sent);
-            let body = Body::from(serde_json::to_vec(&answer)?);
-            Ok::<_, BoxError>(Response::builder().status(status).body(body)?)
-        }
-    });
-    Client::new(service, "default")
-}
-
-fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
-    if path.starts_with("/apis/selenosis.io/") {
-        let kinds: &[&str] = if cluster.has_no_browsers {
-            &["browserconfigs"]
-        } else {
-            &["browsers", "browserconfigs"]
-        };
-        let resources: Vec<Value> = kinds
-            .iter()
-            .map(|name| json!({ "name": name, "singularName": "", "namespaced": true, "kind": "A", "verbs": ["list"] }))
-            .collect();
-        return (
-            200,
-            json!({ "kind": "APIResourceList", "groupVersion": "selenosis.io/v1", "resources": resources }),
-        );
-    }
-    let mut review = sent;
-    let resource = &review["spec"]["resourceAttributes"]["resource"];
-    let is_denied = cluster.denied.is_some_and(|denied| *resource == denied);
-    review["status"] = json!({ "allowed": !is_denied, "userInfo": { "username": "somebody" } });
-    (201, review)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     let watched = Watched::start(Cluster::default());
@@ -166,6 +105,40 @@ async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     assert!(took <= Duration::from_secs(5), "{took:?}");
     watched.state.stop.cancel();
     watched.task.await.expect("it ends");
+}
+
+/// A scope cannot be changed, so whoever installed the wrong one has to save the objects.
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_the_wrong_scope_is_named_with_what_to_do() {
+    for (row, told) in [
+        (
+            Duty::Browser.row(),
+            [
+                "browsers.selenosis.io is installed with scope Cluster, and the operator needs scope Namespaced",
+                "podloom crds --controllers browser --selenosis-api seed",
+            ],
+        ),
+        (
+            &CLUSTERS,
+            [
+                "clusters.example.com is installed with scope Namespaced, and the operator needs scope Cluster",
+                "kubectl delete crd clusters.example.com",
+            ],
+        ),
+    ] {
+        let turned = Cluster {
+            is_turned: true,
+            ..Cluster::default()
+        };
+        let watched = Watched::start_for(row, turned);
+        for words in told {
+            watched.becomes(lacks(words)).await;
+        }
+        watched.change(|cluster| cluster.is_turned = false);
+        let took = watched.becomes(is_granted).await;
+        assert!(took <= Duration::from_secs(5), "{took:?}");
+        watched.state.stop.cancel();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,9 +81,15 @@ async fn what_may_be_missing_is_known_from_what_is_refused() {
         (StatusCode::NOT_FOUND, "patch", false),
         (StatusCode::CONFLICT, "update", false),
         (StatusCode::SERVICE_UNAVAILABLE, "watch", false),
+        (StatusCode::TOO_MANY_REQUESTS, "list", false),
+        (StatusCode::GONE, "watch", false),
+        (StatusCode::INTERNAL_SERVER_ERROR, "list", true),
+        (StatusCode::METHOD_NOT_ALLOWED, "watch", true),
+        (StatusCode::INTERNAL_SERVER_ERROR, "create", false),
         (StatusCode::OK, "watch", false),
     ] {
         let requests = Requests::default();
+        let (mut first, mut second) = (requests.refusals(), requests.refusals());
         let request = Request::builder()
             .method(match verb {
                 "create" => "POST",
@@ -95,10 +101,14 @@ async fn what_may_be_missing_is_known_from_what_is_refused() {
             .body(())
             .expect("a request");
         requests.begin(&request).answered(code);
-        let refused = timeout(Duration::from_secs(1), requests.refused());
-        assert_eq!(refused.await.is_ok(), expected, "{verb} {code}");
+        // Everybody who waits hears of it.
+        for refusals in [&mut first, &mut second] {
+            let refused = timeout(Duration::from_secs(1), refusals.next());
+            assert_eq!(refused.await.is_ok(), expected, "{verb} {code}");
+        }
     }
     let unanswered = Requests::default();
+    let mut refusals = unanswered.refusals();
     drop(unanswered.begin(&Request::new(())));
-    assert!(unanswered.refused().now_or_never().is_none());
+    assert!(refusals.next().now_or_never().is_none());
 }

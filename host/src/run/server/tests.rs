@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use http::{Request, StatusCode, header};
+use podloom_controllers::duties::{Duty, Row};
 use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, InstanceAllocation, LoadError};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -15,9 +16,10 @@ use tower::ServiceExt;
 
 use super::{App, probes, router};
 use crate::log::Filter;
+use crate::run::fixtures::CLUSTERS;
 use crate::run::mutator::WithoutChain;
 use crate::run::process::ProcessMetrics;
-use crate::run::state::{Access, Renewed, Role, State};
+use crate::run::state::{Access, DutyState, Renewed, Role, State};
 
 const HERE: &str = "127.0.0.1:40000";
 
@@ -55,8 +57,20 @@ async fn get(router: &Router, path: &str) -> Answer {
 }
 
 fn state(without_chain: WithoutChain) -> Arc<State> {
-    let state = State::new(without_chain, Gauge::default(), CancellationToken::new());
-    Arc::new(state)
+    state_of(&[Duty::Browser.row()], without_chain)
+}
+
+fn state_of(rows: &[&'static Row], without_chain: WithoutChain) -> Arc<State> {
+    let stop = CancellationToken::new();
+    let duties = rows.iter().map(|row| {
+        let duty = DutyState::new(row, Gauge::default(), stop.clone());
+        Arc::new(duty)
+    });
+    Arc::new(State::new(without_chain, duties.collect(), stop.clone()))
+}
+
+fn browser(state: &State) -> &DutyState {
+    state.duty("browser").expect("it is switched on")
 }
 
 fn serve(state: &Arc<State>) -> Router {
@@ -99,18 +113,20 @@ async fn alive_from_the_start_and_ready_when_all_checks_pass() {
 
     state.slot.refuse(&broken("no such directory"));
     let missing = "browsers.selenosis.io is not served".to_owned();
-    state.access.send_replace(Access::Lacking(vec![missing]));
+    browser(&state)
+        .access
+        .send_replace(Access::Lacking(vec![missing]));
     insta::assert_snapshot!("lacking", readyz(&router, 503).await);
 
     state.slot.swap(empty_chain());
-    state.access.send_replace(Access::Granted);
-    state.take(Role::Follower("podloom-1".to_owned()));
-    assert_eq!(state.leader.get(), 0);
+    browser(&state).access.send_replace(Access::Granted);
+    browser(&state).take(Role::Follower("podloom-1".to_owned()));
+    assert_eq!(browser(&state).leader.get(), 0);
     insta::assert_snapshot!("following", readyz(&router, 200).await);
 
     state.slot.refuse(&broken("out of threads"));
-    state.take(Role::Leader);
-    assert_eq!(state.leader.get(), 1);
+    browser(&state).take(Role::Leader);
+    assert_eq!(browser(&state).leader.get(), 1);
     insta::assert_snapshot!("last_good_chain", readyz(&router, 200).await);
 
     state.stop.cancel();
@@ -135,9 +151,56 @@ async fn readyz(router: &Router, status: u16) -> String {
 #[tokio::test]
 async fn without_plugins_it_is_ready_where_that_is_allowed() {
     let state = state(WithoutChain::Pass);
-    state.access.send_replace(Access::Granted);
-    state.take(Role::Alone);
+    browser(&state).access.send_replace(Access::Granted);
+    browser(&state).take(Role::Alone);
     insta::assert_snapshot!("without_plugins", readyz(&serve(&state), 200).await);
+}
+
+#[tokio::test]
+async fn each_duty_is_asked_for_by_its_name() {
+    let state = state_of(&[Duty::Browser.row(), &CLUSTERS], WithoutChain::Refuse);
+    let router = serve(&state);
+    let clusters = state.duty("clusters").expect("it is switched on");
+    clusters.access.send_replace(Access::Granted);
+    clusters.take(Role::Leader);
+    // It waits neither for the chain, which it does not need, nor for the other duty.
+    let own = get(&router, "/readyz/clusters").await;
+    assert_eq!(own.status, StatusCode::OK, "{}", own.body);
+    insta::assert_snapshot!("a_duty_alone", own.body);
+    let other = get(&router, "/readyz/browser").await;
+    assert_eq!(other.status, StatusCode::SERVICE_UNAVAILABLE);
+    insta::assert_snapshot!("two_duties", readyz(&router, 503).await);
+
+    let missing = "clusters.example.com is not served".to_owned();
+    clusters.access.send_replace(Access::Lacking(vec![missing]));
+    state.slot.swap(empty_chain());
+    browser(&state).access.send_replace(Access::Granted);
+    browser(&state).take(Role::Follower("podloom-1".to_owned()));
+    let status = async |path| get(&router, path).await.status.as_u16();
+    assert_eq!(status("/readyz/clusters").await, 503);
+    assert_eq!(status("/readyz/browser").await, 200);
+    assert_eq!(status("/readyz").await, 503);
+    for router in [&router, &probes(app(&state))] {
+        let off = get(router, "/readyz/portal").await;
+        assert_eq!(off.status, StatusCode::NOT_FOUND);
+        assert_eq!(
+            off.body,
+            "the duty \"portal\" is not switched on by --controllers; switched on: browser, clusters\n"
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_duties_it_is_ready_and_needs_no_chain() {
+    let router = serve(&state_of(&[], WithoutChain::Refuse));
+    assert_eq!(
+        readyz(&router, 200).await,
+        "[+]running ok: not stopping\nreadyz check passed\n"
+    );
+    let off = get(&router, "/readyz/browser").await;
+    assert_eq!(off.status, StatusCode::NOT_FOUND);
+    assert!(off.body.ends_with("no duty is\n"), "{}", off.body);
+    assert_eq!(get(&router, "/healthz").await.status, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -259,9 +322,11 @@ async fn a_leader_that_neither_renews_nor_steps_down_is_to_be_restarted() {
     let good_for = Duration::from_secs(15);
     let renew = || {
         let at = Instant::now();
-        state.renewed.send_replace(Some(Renewed { at, good_for }));
+        browser(&state)
+            .renewed
+            .send_replace(Some(Renewed { at, good_for }));
     };
-    state.take(Role::Leader);
+    browser(&state).take(Role::Leader);
     renew();
     advance(Duration::from_secs(25)).await;
     assert_eq!(status().await, StatusCode::OK);
@@ -276,7 +341,7 @@ async fn a_leader_that_neither_renews_nor_steps_down_is_to_be_restarted() {
     renew();
     assert_eq!(status().await, StatusCode::OK);
 
-    state.take(Role::Follower("podloom-1".to_owned()));
+    browser(&state).take(Role::Follower("podloom-1".to_owned()));
     advance(Duration::from_secs(600)).await;
     assert_eq!(status().await, StatusCode::OK, "who stands by is alive");
 }

@@ -1,4 +1,12 @@
-use super::permits;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use clap::Parser;
+use podloom_controllers::duties::{Duty, Replicas, Row};
+
+use super::{Electorate, permits};
+use crate::cli::{Arguments, Command, RunArguments};
+use crate::run::fixtures::{CLUSTERS, Cluster};
 
 #[track_caller]
 fn check(processors: usize, expected: usize) {
@@ -11,4 +19,41 @@ fn one_plugin_that_is_proved_leaves_room_for_pods() {
     check(2, 2);
     check(3, 3);
     check(64, 4);
+}
+
+fn arguments(words: &[&str]) -> RunArguments {
+    let command = [&["podloom", "run"], words].concat();
+    let parsed = Arguments::try_parse_from(command).expect("good arguments");
+    match parsed.command {
+        Command::Run(arguments) => *arguments,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// During an upgrade the old leader holds the Lease that the first duty asks for.
+#[tokio::test]
+async fn each_duty_has_a_lease_of_its_own() {
+    let cluster = Arc::new(Mutex::new(Cluster::default()));
+    let leases = |words: &[&str], row: &Row| {
+        let arguments = arguments(words);
+        let client = || Ok(Cluster::client(&cluster));
+        let candidate = Electorate::of(&arguments).candidate(row, client);
+        candidate
+            .expect("a client")
+            .map(|candidate| (candidate.namespace, candidate.name))
+    };
+    let in_namespace = |name: &str| Some(("home".to_owned(), name.to_owned()));
+    let home = ["--lease-namespace", "home"];
+    let browser = Duty::Browser.row();
+    assert_eq!(leases(&home, browser), in_namespace("podloom"));
+    assert_eq!(leases(&home, &CLUSTERS), in_namespace("podloom-clusters"));
+    let named = [&home[..], &["--lease-name", "mine"]].concat();
+    assert_eq!(leases(&named, browser), in_namespace("mine"));
+    assert_eq!(leases(&named, &CLUSTERS), in_namespace("mine-clusters"));
+    let everywhere = Row {
+        replicas: Replicas::All,
+        ..CLUSTERS
+    };
+    assert_eq!(leases(&home, &everywhere), None);
+    assert_eq!(leases(&["--no-leader-election"], browser), None);
 }

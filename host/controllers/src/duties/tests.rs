@@ -1,0 +1,128 @@
+use std::collections::BTreeSet;
+
+use podloom_api::SelenosisApi;
+
+use super::{Chain, Duty, Group, Names, Need, Place, Replicas, Right, Row, Scope};
+
+#[test]
+fn each_kind_is_what_its_definition_says() {
+    for duty in Duty::ALL {
+        for kind in duty.row().kinds {
+            for api in SelenosisApi::ALL {
+                let definition = (kind.definition)(api);
+                let name = definition.metadata.name.unwrap_or_default();
+                assert_eq!(name, kind.full_name(api));
+                assert_eq!(definition.spec.group, kind.group.name(api), "{name}");
+                assert_eq!(definition.spec.names.plural, kind.plural, "{name}");
+                assert_eq!(definition.spec.scope, kind.scope.name(), "{name}");
+                let mut versions = definition.spec.versions.iter();
+                let version = versions.find(|version| version.name == kind.version);
+                assert!(version.is_some_and(|version| version.served), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_tell_duties_apart() {
+    let rows = Duty::ALL.map(Duty::row);
+    let of = |name: fn(&Row) -> String| rows.iter().map(|row| name(row)).collect::<BTreeSet<_>>();
+    for names in [
+        of(|row| row.name.to_owned()),
+        of(Row::object_name),
+        of(Row::kinds_role_name),
+        of(|row| {
+            row.lease_name("podloom")
+                .unwrap_or_else(|| row.object_name())
+        }),
+    ] {
+        assert_eq!(names.len(), rows.len(), "{names:?}");
+    }
+    for (duty, row) in Duty::ALL.into_iter().zip(rows) {
+        assert_eq!(Duty::named(row.name), Some(duty));
+        assert!(row.name.bytes().all(|byte| byte.is_ascii_lowercase()));
+        assert_ne!(row.name, "none", "--controllers none means no duty");
+    }
+    assert_eq!(Duty::named("none"), None);
+}
+
+/// What runs already holds the Lease `podloom`, and its objects are called so.
+#[test]
+fn browsers_keep_the_plain_names_alone() {
+    let plain: Vec<_> = Duty::ALL
+        .into_iter()
+        .filter(|duty| duty.row().names == Names::Plain)
+        .collect();
+    assert_eq!(plain, [Duty::Browser]);
+    let row = Duty::Browser.row();
+    assert_eq!(row.object_name(), "podloom");
+    assert_eq!(row.kinds_role_name(), "podloom-browsers");
+    assert_eq!(row.lease_name("mine").as_deref(), Some("mine"));
+}
+
+#[test]
+fn every_right_says_what_it_is_for() {
+    for row in Duty::ALL.map(Duty::row) {
+        for right in row.all_rights() {
+            assert!(!right.verbs.is_empty(), "{right:?}");
+            assert!(!right.why.is_empty(), "{right:?}");
+            assert!(!right.why.ends_with('.'), "{right:?}");
+        }
+        for kind in row.kinds {
+            let place = match kind.scope {
+                Scope::Namespaced => Place::Watched,
+                Scope::Cluster => Place::Cluster,
+            };
+            let follows = row.rights.iter().any(|right| {
+                (right.group, right.resource, right.place) == (kind.group, kind.plural, place)
+                    && right.subresource.is_none()
+                    && ["list", "watch"]
+                        .iter()
+                        .all(|verb| right.verbs.contains(verb))
+            });
+            assert!(follows, "{} cannot follow {}", row.name, kind.plural);
+        }
+    }
+}
+
+/// A duty as it may come: of the whole cluster, with one kind of its own.
+const CLUSTERS: Row = Row {
+    name: "clusters",
+    names: Names::WithDuty,
+    replicas: Replicas::Leader,
+    kinds: &[],
+    rights: &[Right {
+        group: Group::Fixed("example.com"),
+        resource: "clusters",
+        subresource: None,
+        verbs: &["list", "watch"],
+        place: Place::Cluster,
+        need: Need::Required,
+        why: "follows clusters",
+    }],
+    chain: Chain::Unused,
+};
+
+#[test]
+fn a_duty_has_the_rights_of_its_sort_alone() {
+    let resources = |row: &Row| {
+        let rights = row.all_rights();
+        rights.map(|right| right.resource).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(resources(&CLUSTERS), BTreeSet::from(["clusters", "leases"]));
+    let with_chain = Row {
+        chain: Chain::Needed,
+        replicas: Replicas::All,
+        ..CLUSTERS
+    };
+    assert_eq!(
+        resources(&with_chain),
+        BTreeSet::from(["clusters", "namespaces"])
+    );
+    assert_eq!(CLUSTERS.object_name(), "podloom-clusters");
+    assert_eq!(
+        CLUSTERS.lease_name("mine").as_deref(),
+        Some("mine-clusters")
+    );
+    assert_eq!(with_chain.lease_name("mine"), None);
+}

@@ -1,0 +1,42 @@
+//! What programs may do that ask for objects of a duty, in a namespace.
+
+use podloom_api::SelenosisApi;
+use podloom_controllers::duties::Row;
+
+use super::text::{self, Metadata, Role, RoleKind, Rule};
+
+/// A Role for each namespace, or one that is put into its namespace when it is applied.
+pub(super) fn manifests(row: &Row, api: SelenosisApi, namespaces: &[&str]) -> String {
+    let namespaces: Vec<Option<&str>> = match namespaces {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let documents = namespaces.into_iter().map(|namespace| {
+        let kinds = row.kinds.iter().filter(|kind| !kind.clients.is_empty());
+        let rules = kinds.map(|kind| Rule {
+            comment: Vec::new(),
+            group: kind.group.name(api),
+            resources: vec![kind.plural.to_owned()],
+            name: None,
+            verbs: kind.clients.to_vec(),
+        });
+        text::role(&Role {
+            kind: RoleKind::Namespaced,
+            metadata: Metadata {
+                name: format!("podloom-{}-client", row.name),
+                namespace,
+                app: row.object_name(),
+                aggregate_to: None,
+            },
+            rules: rules.collect(),
+        })
+    });
+    let header = [
+        format!(
+            "What a program may do that asks for objects of the duty {}; podloom rbac --for clients prints it.",
+            row.name
+        ),
+        "Bind it to the program's ServiceAccount, in the namespace of the objects.".to_owned(),
+    ];
+    text::file(&header, &documents.collect::<Vec<_>>())
+}

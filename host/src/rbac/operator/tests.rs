@@ -1,0 +1,55 @@
+use podloom_api::{Kind, SelenosisApi, crd};
+use podloom_controllers::duties::{
+    Chain, Group, Names, Need, OwnKind, Place, Replicas, Right, Row, Writers,
+};
+
+use super::{Scope, manifests};
+
+/// A duty as it may come, with a kind of the whole cluster.
+const CLUSTERS: Row = Row {
+    name: "clusters",
+    names: Names::WithDuty,
+    replicas: Replicas::Leader,
+    kinds: &[OwnKind {
+        group: Group::Fixed("example.com"),
+        version: "v1",
+        plural: "clusters",
+        scope: podloom_controllers::duties::Scope::Cluster,
+        definition: |api| crd(api, Kind::Browser),
+        writers: Writers::Admin,
+        clients: &[],
+    }],
+    rights: &[
+        Right {
+            group: Group::Fixed("example.com"),
+            resource: "clusters",
+            subresource: None,
+            verbs: &["list", "watch"],
+            place: Place::Cluster,
+            need: Need::Required,
+            why: "follows clusters",
+        },
+        Right {
+            group: Group::Fixed(""),
+            resource: "secrets",
+            subresource: None,
+            verbs: &["get"],
+            place: Place::Watched,
+            need: Need::Required,
+            why: "reads credentials",
+        },
+    ],
+    chain: Chain::Needed,
+};
+
+#[test]
+fn a_duty_of_the_whole_cluster_has_a_cluster_role_in_any_case() {
+    for (name, watched) in [("everywhere", &[][..]), ("in_namespaces", &["a", "b"])] {
+        let scope = Scope {
+            api: SelenosisApi::Seed,
+            watched,
+            own: "home",
+        };
+        insta::assert_snapshot!(name, manifests(&CLUSTERS, &scope));
+    }
+}

@@ -1,0 +1,137 @@
+//! Objects of RBAC as YAML with a comment for each rule. All names in it are our own or DNS labels, so none needs quotes.
+
+use std::fmt::Write;
+
+/// What an object is called, and what it says of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Metadata<'a> {
+    pub(super) name: String,
+    /// None for an object of the cluster, or for one that is put into a namespace when it is applied.
+    pub(super) namespace: Option<&'a str>,
+    /// The value of `app.kubernetes.io/name`.
+    pub(super) app: String,
+    /// The role of Kubernetes' own that this one is added to.
+    pub(super) aggregate_to: Option<&'static str>,
+}
+
+/// A role.
+pub(super) struct Role<'a> {
+    pub(super) kind: RoleKind,
+    pub(super) metadata: Metadata<'a>,
+    pub(super) rules: Vec<Rule>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoleKind {
+    Cluster,
+    Namespaced,
+}
+
+/// What may be done with some resources of a group.
+pub(super) struct Rule {
+    /// A line of comment each.
+    pub(super) comment: Vec<String>,
+    pub(super) group: &'static str,
+    pub(super) resources: Vec<String>,
+    /// The one object that is meant, if it is one.
+    pub(super) name: Option<String>,
+    pub(super) verbs: Vec<&'static str>,
+}
+
+/// The account that roles are bound to.
+pub(super) struct Account<'a> {
+    pub(super) name: &'a str,
+    pub(super) namespace: &'a str,
+}
+
+impl RoleKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "ClusterRole",
+            Self::Namespaced => "Role",
+        }
+    }
+}
+
+/// Documents, with what is said before the first.
+pub(super) fn file(header: &[String], documents: &[String]) -> String {
+    let mut text = String::new();
+    for line in header {
+        let _infallible = writeln!(text, "# {line}");
+    }
+    text + &documents.join("---\n")
+}
+
+pub(super) fn service_account(account: &Account<'_>) -> String {
+    let metadata = Metadata {
+        name: account.name.to_owned(),
+        namespace: Some(account.namespace),
+        app: account.name.to_owned(),
+        ..Metadata::default()
+    };
+    let mut text = begun("v1", "ServiceAccount", &metadata);
+    text.push_str(
+        "# The Deployment asks for the token; a pod that is started beside it by hand gets none.\n\
+         automountServiceAccountToken: false\n",
+    );
+    text
+}
+
+pub(super) fn role(role: &Role<'_>) -> String {
+    let mut text = begun(RBAC, role.kind.name(), &role.metadata);
+    text.push_str("rules:\n");
+    for rule in &role.rules {
+        for line in &rule.comment {
+            let _infallible = writeln!(text, "# {line}");
+        }
+        let group = if rule.group.is_empty() {
+            "\"\""
+        } else {
+            rule.group
+        };
+        let _infallible = writeln!(text, "- apiGroups: [{group}]");
+        let _infallible = writeln!(text, "  resources: [{}]", rule.resources.join(", "));
+        if let Some(name) = &rule.name {
+            let _infallible = writeln!(text, "  resourceNames: [{name}]");
+        }
+        let _infallible = writeln!(text, "  verbs: [{}]", rule.verbs.join(", "));
+    }
+    text
+}
+
+/// The binding of a role to an account, of the role's own name and place.
+pub(super) fn binding(role: &Role<'_>, account: &Account<'_>) -> String {
+    let kind = role.kind.name();
+    let mut text = begun(RBAC, &format!("{kind}Binding"), &role.metadata);
+    let _infallible = write!(
+        text,
+        "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\n\
+         subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
+        role.metadata.name, account.name, account.namespace
+    );
+    text
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+fn begun(api_version: &str, kind: &str, metadata: &Metadata<'_>) -> String {
+    let mut text = format!(
+        "apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: {}\n",
+        metadata.name
+    );
+    if let Some(namespace) = metadata.namespace {
+        let _infallible = writeln!(text, "  namespace: {namespace}");
+    }
+    let _infallible = writeln!(
+        text,
+        "  labels:\n    app.kubernetes.io/name: {}",
+        metadata.app
+    );
+    if let Some(role) = metadata.aggregate_to {
+        let _infallible = writeln!(
+            text,
+            "    rbac.authorization.k8s.io/aggregate-to-{role}: \"true\""
+        );
+    }
+    text
+}

@@ -1,0 +1,216 @@
+//! What tests of the operator's tasks share: API servers that know little, and a duty that no installation has.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future;
+use http::{Method, Request, Response, StatusCode};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::client::Body;
+use podloom_api::{Kind, crd};
+use podloom_controllers::duties::{
+    Chain, Group, Names, Need, OwnKind, Place, Replicas, Right, Row, Scope, Writers,
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tower::{BoxError, service_fn};
+
+/// A duty as it may come: its kind is cluster-scoped, and it needs no chain.
+pub(super) const CLUSTERS: Row = Row {
+    name: "clusters",
+    names: Names::WithDuty,
+    replicas: Replicas::Leader,
+    kinds: &[OwnKind {
+        group: Group::Fixed("example.com"),
+        version: "v1",
+        plural: "clusters",
+        scope: Scope::Cluster,
+        definition: |api| crd(api, Kind::Browser),
+        writers: Writers::Admin,
+        clients: &[],
+    }],
+    rights: &[Right {
+        group: Group::Fixed("example.com"),
+        resource: "clusters",
+        subresource: None,
+        verbs: &["list", "watch"],
+        place: Place::Cluster,
+        need: Need::Required,
+        why: "follows clusters",
+    }],
+    chain: Chain::Unused,
+};
+
+/// An API server that knows one Lease.
+#[derive(Clone, Default)]
+pub(super) struct Leases(Arc<Mutex<Stored>>);
+
+#[derive(Default)]
+pub(super) struct Stored {
+    pub(super) lease: Option<Lease>,
+    version: u64,
+    pub(super) is_down: bool,
+    /// How many requests go into connections that say nothing any more.
+    pub(super) lost: u32,
+    /// How long an answer takes after what was asked for was done.
+    pub(super) delay: Duration,
+}
+
+impl Leases {
+    pub(super) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                if server.with(|stored| stored.is_lost()) {
+                    future::pending::<()>().await;
+                }
+                let answer = server.answer(&parts.method, &body);
+                sleep(server.with(|stored| stored.delay)).await;
+                answer
+            }
+        });
+        Client::new(service, "podloom")
+    }
+
+    fn answer(&self, method: &Method, body: &[u8]) -> Result<Response<Body>, BoxError> {
+        let mut stored = self.0.lock().expect("no panic");
+        if stored.is_down {
+            return Err("connection refused".into());
+        }
+        let sent: Option<Lease> = serde_json::from_slice(body).ok();
+        let is_current = match (&stored.lease, &sent) {
+            (Some(stored), Some(sent)) => {
+                stored.metadata.resource_version == sent.metadata.resource_version
+            }
+            (None, Some(sent)) => sent.metadata.resource_version.is_none(),
+            _ => false,
+        };
+        let exists = stored.lease.is_some();
+        match *method {
+            Method::GET if exists => {}
+            Method::GET => return respond(StatusCode::NOT_FOUND, &status(404, "NotFound")),
+            Method::PUT | Method::POST if is_current => stored.write(sent),
+            _ => return respond(StatusCode::CONFLICT, &status(409, "Conflict")),
+        }
+        respond(StatusCode::OK, &serde_json::to_value(&stored.lease)?)
+    }
+
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Stored) -> T) -> T {
+        change(&mut self.0.lock().expect("no panic"))
+    }
+
+    pub(super) fn holder(&self) -> Option<String> {
+        self.with(|stored| {
+            stored
+                .lease
+                .as_ref()?
+                .spec
+                .as_ref()?
+                .holder_identity
+                .clone()
+        })
+    }
+}
+
+impl Stored {
+    fn is_lost(&mut self) -> bool {
+        let left = self.lost.checked_sub(1);
+        self.lost = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    pub(super) fn write(&mut self, lease: Option<Lease>) {
+        self.version += 1;
+        self.lease = lease;
+        if let Some(lease) = &mut self.lease {
+            lease.metadata.resource_version = Some(self.version.to_string());
+        }
+    }
+}
+
+fn status(code: u16, reason: &str) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
+}
+
+fn respond(status: StatusCode, body: &Value) -> Result<Response<Body>, BoxError> {
+    let body = Body::from(serde_json::to_vec(body)?);
+    Ok(Response::builder().status(status).body(body)?)
+}
+
+/// An API server that knows discovery and reviews alone, and what it is like.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cluster {
+    pub(super) has_no_browsers: bool,
+    /// It has our kinds in the other scope.
+    pub(super) is_turned: bool,
+    /// The resource to which we have no right.
+    pub(super) denied: Option<&'static str>,
+    pub(super) is_silent: bool,
+    /// It takes nobody's credentials.
+    pub(super) knows_nobody: bool,
+    pub(super) looks: usize,
+}
+
+impl Cluster {
+    pub(super) fn client(cluster: &Arc<Mutex<Self>>) -> Client {
+        let cluster = Arc::clone(cluster);
+        let service = service_fn(move |request: Request<Body>| {
+            let cluster = Arc::clone(&cluster);
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let now = cluster.lock().expect("no panic").clone();
+                if now.is_silent {
+                    return Err("connection refused".into());
+                }
+                if parts.uri.path().starts_with("/apis/selenosis.io/") {
+                    cluster.lock().expect("no panic").looks += 1;
+                }
+                if now.knows_nobody {
+                    let answer = json!({ "kind": "Status", "status": "Failure", "code": 401, "reason": "Unauthorized", "message": "Unauthorized" });
+                    let body = Body::from(serde_json::to_vec(&answer)?);
+                    return Ok(Response::builder().status(401).body(body)?);
+                }
+                let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let (status, answer) = answer(&now, parts.uri.path(), sent);
+                let body = Body::from(serde_json::to_vec(&answer)?);
+                Ok::<_, BoxError>(Response::builder().status(status).body(body)?)
+            }
+        });
+        Client::new(service, "default")
+    }
+}
+
+fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
+    if path.starts_with("/apis/selenosis.io/") {
+        let kinds: &[&str] = if cluster.has_no_browsers {
+            &["browserconfigs"]
+        } else {
+            &["browsers", "browserconfigs"]
+        };
+        let resources: Vec<Value> = kinds
+            .iter()
+            .map(|name| json!({ "name": name, "singularName": "", "namespaced": !cluster.is_turned, "kind": "A", "verbs": ["list"] }))
+            .collect();
+        return (
+            200,
+            json!({ "kind": "APIResourceList", "groupVersion": "selenosis.io/v1", "resources": resources }),
+        );
+    }
+    if path.starts_with("/apis/example.com/") {
+        let clusters = json!({ "name": "clusters", "singularName": "", "namespaced": cluster.is_turned, "kind": "Cluster", "verbs": ["list"] });
+        return (
+            200,
+            json!({ "kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [clusters] }),
+        );
+    }
+    let mut review = sent;
+    let resource = &review["spec"]["resourceAttributes"]["resource"];
+    let is_denied = cluster.denied.is_some_and(|denied| *resource == denied);
+    review["status"] = json!({ "allowed": !is_denied, "userInfo": { "username": "somebody" } });
+    (201, review)
+}
