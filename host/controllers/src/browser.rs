@@ -1,15 +1,24 @@
-//! Browsers: each gets one pod, lives as long as it, and leaves nothing behind.
+//! Browsers: each gets one pod, lives as long as it, and leaves nothing behind. BrowserConfigs say what the pods are made from.
 
+mod act;
+mod action;
+mod config;
+mod confirm;
 mod end;
 mod failure;
 mod judge;
+mod kind;
 mod memory;
 mod metrics;
+mod observe;
 mod plan;
-mod reconcile;
+mod pod;
+pub mod render;
 mod status;
+mod timeouts;
+mod wiring;
 mod world;
 
-pub(crate) use memory::Memory;
 pub(crate) use metrics::BrowserMetrics;
-pub(crate) use reconcile::BrowserController;
+pub use timeouts::Timeouts;
+pub(crate) use wiring::{Duty, run};

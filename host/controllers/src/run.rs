@@ -1,8 +1,4 @@
-//! Wires the controllers to their watches and runs them.
-
-mod namespaces;
-mod readiness;
-mod scope;
+//! Runs the controllers: what they share is made once, then each duty runs in each scope.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,50 +9,19 @@ use podloom_api::SelenosisApi;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
-use crate::drive::Context;
-use crate::events::Events;
+use crate::browser::{self, Timeouts};
+use crate::engine::aside::Aside;
+use crate::engine::clock::Clock;
+use crate::engine::events::Events;
+use crate::engine::kind::Context;
+use crate::engine::namespaces;
+use crate::engine::readiness::Readiness;
+use crate::engine::scope::{Pace, Scope};
 use crate::metrics::ControllerMetrics;
 use crate::mutator::PodMutator;
 
-use scope::Scope;
-
-pub use readiness::Readiness;
-
-/// The name of the controller of Browsers in logs and metrics.
-pub(crate) const BROWSER: &str = "browser";
-/// The name of the controller of BrowserConfigs in logs and metrics.
-pub(crate) const BROWSER_CONFIG: &str = "browser-config";
-
 /// How long the last Events may take after the controllers have ended.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
-
-/// How long things may take.
-#[derive(Clone, Debug)]
-pub struct Timeouts {
-    /// From the creation of a Browser until it has a pod, and from then until the pod runs; 5 minutes each by default.
-    pub pod_creation: Duration,
-    /// How long to wait for a pod to terminate; 5 minutes by default.
-    pub pod_deletion: Duration,
-    /// How long a failed Browser stays; none by default.
-    pub failed_retention: Duration,
-    /// How long a Browser waits for its BrowserConfig from when it is first seen; 5 seconds by default.
-    pub config_grace: Duration,
-    /// Resync interval; 10 minutes by default.
-    pub resync: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            pod_creation: Duration::from_mins(5),
-            pod_deletion: Duration::from_mins(5),
-            failed_retention: Duration::ZERO,
-            config_grace: Duration::from_secs(5),
-            resync: Duration::from_mins(10),
-        }
-    }
-}
 
 /// What the controllers run with.
 #[derive(Clone)]
@@ -69,7 +34,9 @@ pub struct Setup {
     pub namespaces: Vec<String>,
     /// How many objects of a kind are worked on at once, in each of the watched namespaces.
     pub concurrency: u16,
-    /// How long things may take.
+    /// Resync interval; 10 minutes is usual.
+    pub resync: Duration,
+    /// How long the steps of a session may take.
     pub timeouts: Timeouts,
     /// The API server's time, which the client's answers set right.
     pub clock: Clock,
@@ -91,9 +58,9 @@ pub enum ControllerError {
 
 /// Runs the controllers until they are stopped.
 ///
-/// `stop` ends them in peace: no new work is begun, what is being done is finished.
+/// `stop` ends them gracefully: no new work is begun, what is being done is finished.
 /// Dropping the future ends them at once: no write is begun after it.
-/// `readiness` tells which caches are not yet filled.
+/// `readiness` shows which caches are not yet filled.
 ///
 /// # Errors
 ///
@@ -112,11 +79,10 @@ pub async fn run(
     );
     let ctx = Arc::new(Context {
         client: setup.client.clone(),
-        mutator: Arc::clone(&setup.mutator),
         events,
-        timeouts: setup.timeouts.clone(),
         clock: setup.clock.clone(),
-        metrics: setup.metrics.clone(),
+        metrics: setup.metrics.engine.clone(),
+        aside: Aside::new(),
     });
     let (namespaces, watch_namespaces) = tokio::select! {
         watched = namespaces::watch(&ctx, &readiness) => watched,
@@ -126,15 +92,25 @@ pub async fn run(
         [] => vec![None],
         some => some.iter().cloned().map(Some).collect(),
     };
+    let duty = browser::Duty {
+        api: setup.api,
+        mutator: setup.mutator,
+        timeouts: setup.timeouts,
+        namespaces,
+        metrics: setup.metrics.browsers,
+    };
     let controllers = future::join_all(scopes.into_iter().map(|namespace| {
         let scope = Scope {
             namespace,
             ctx: Arc::clone(&ctx),
-            namespaces: namespaces.clone(),
             readiness: readiness.clone(),
             stop: stop.clone(),
+            pace: Pace {
+                concurrency: setup.concurrency,
+                resync: setup.resync,
+            },
         };
-        scope::run(&scope, &setup)
+        browser::run(&scope, &duty)
     }));
     drop((ctx, starting));
     let mut send_events = std::pin::pin!(send_events);

@@ -152,6 +152,7 @@ fn browser(parts: &Parts<'_>, state: &State) -> Setup {
         api: arguments.api(),
         namespaces: arguments.namespaces(),
         concurrency: arguments.concurrency.get(),
+        resync: arguments.lives.resync,
         timeouts: timeouts(arguments),
         clock: parts.clock.clone(),
         mutator: Arc::new(mutator),
@@ -315,7 +316,6 @@ fn timeouts(arguments: &RunArguments) -> Timeouts {
         pod_deletion: lives.pod_deletion_timeout,
         failed_retention: lives.failed_retention,
         config_grace: lives.config_grace,
-        resync: lives.resync,
     }
 }
 

@@ -3,17 +3,17 @@
 use jiff::{SignedDuration, Timestamp};
 use podloom_api::{BrowserStatus, Phase, names};
 
-use super::judge::later;
-use super::plan::{Plan, Then};
+use super::action::{Action, PodDeletion};
+use super::pod::SeenPod;
+use super::timeouts::Timeouts;
 use super::world::{World, instant};
-use crate::act::{Action, Deletion, MetadataPatch};
-use crate::events::Notice;
-use crate::pod::SeenPod;
-use crate::run::Timeouts;
+use crate::engine::events::Notice;
+use crate::engine::plan::{Plan, Then, later};
+use crate::engine::write::MetadataPatch;
 
 /// Plans for a Browser whose status says that its session is over: the pod of a failed one goes, the Browser follows when its
 /// message has been there long enough.
-pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
+pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     if world.phase() != Some(Phase::Failed) {
         return Plan::act(Action::Delete);
     }
@@ -29,8 +29,8 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
         .own_pod()
         .and_then(|pod| terminates_until(pod, timeouts));
     let how = match world.own_pod() {
-        Some(pod) if runs(pod) && forced.is_none_or(|forced| now < forced) => Deletion::Graceful,
-        _ => Deletion::Force,
+        Some(pod) if runs(pod) && forced.is_none_or(|forced| now < forced) => PodDeletion::Graceful,
+        _ => PodDeletion::Force,
     };
     if let Some(deletion) = delete_pod(world, how) {
         return Plan::act(deletion);
@@ -44,7 +44,7 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
 }
 
 /// Plans for a Browser that is being deleted: its pod goes first, and is waited for.
-pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
+pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     if !world.has_finalizer() {
         return Plan::wait(Then::Change);
     }
@@ -54,16 +54,16 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
     let deleted = instant(world.browser.metadata.deletion_timestamp.as_ref(), now);
     let until = later(deleted, timeouts.pod_deletion);
     if now >= until {
-        return match delete_pod(world, Deletion::LastResort) {
+        return match delete_pod(world, PodDeletion::LastResort) {
             Some(deletion) => Plan::act(deletion),
             None => release(world),
         };
     }
     let failed = world.phase() == Some(Phase::Failed);
     let how = if failed && !runs(pod) {
-        Deletion::Force
+        PodDeletion::Force
     } else {
-        Deletion::Graceful
+        PodDeletion::Graceful
     };
     delete_pod(world, how).map_or_else(|| Plan::wait(Then::At(until)), Plan::act)
 }
@@ -84,17 +84,9 @@ fn terminates_until(pod: &SeenPod, timeouts: &Timeouts) -> Option<Timestamp> {
 }
 
 /// Lets the Browser go.
-fn release(world: &World) -> Plan {
-    let rest = world
-        .finalizers()
-        .iter()
-        .filter(|name| *name != names::finalizer::BROWSER)
-        .cloned()
-        .collect();
-    let patch = MetadataPatch {
-        finalizers: Some(rest),
-        ..MetadataPatch::default()
-    };
+fn release(world: &World) -> Plan<Action> {
+    let finalizer = names::finalizer::BROWSER;
+    let patch = MetadataPatch::without(&world.browser.metadata, finalizer).unwrap_or_default();
     // A session that ended well already has its Event, Completed.
     let has_event = world.phase() == Some(Phase::Succeeded);
     let gone = Notice::normal(names::event::DELETED, "the session is over");
@@ -102,14 +94,14 @@ fn release(world: &World) -> Plan {
 }
 
 /// The deletion of the Browser's own pod, unless that has been asked for already.
-fn delete_pod(world: &World, how: Deletion) -> Option<Action<BrowserStatus>> {
+fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
     let pod = world.own_pod().filter(|_| !world.learned.pod_deleted)?;
     let terminates = pod.metadata.deletion_timestamp.is_some();
     let is_forced = terminates && pod.metadata.deletion_grace_period_seconds == Some(0);
     let is_done = match how {
-        Deletion::Graceful => terminates,
-        Deletion::Force => is_forced,
-        Deletion::LastResort => false,
+        PodDeletion::Graceful => terminates,
+        PodDeletion::Force => is_forced,
+        PodDeletion::LastResort => false,
     };
     if is_done {
         return None;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
 use podloom_api::{ContainerState, names};
 
-use crate::pod::{SeenContainerStatus, SeenPod};
+use super::pod::{SeenContainerStatus, SeenPod};
 
 /// Reasons for waiting that every start goes through.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];

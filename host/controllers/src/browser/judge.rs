@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_api::names;
 
 use super::failure::{self, Cause, Exit};
+use super::pod::SeenPod;
+use super::render::{ConfigRef, ResolveError, render_pod, resolve};
+use super::timeouts::Timeouts;
 use super::world::{World, instant};
+use crate::engine::plan::later;
 use crate::mutator::Refusal;
-use crate::pod::SeenPod;
-use crate::render::{ConfigRef, ResolveError, render_pod, resolve};
-use crate::run::Timeouts;
 
 /// How long a Browser without a pod is tried at least from when it is first seen.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
@@ -268,12 +269,4 @@ fn ended(outcome: Outcome, cause: Cause, event: &'static str) -> Verdict {
         cause,
         event,
     })
-}
-
-/// A point in time after another; one beyond all time is the end of time.
-pub(crate) fn later(from: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by)
-        .ok()
-        .and_then(|by| from.checked_add(by).ok())
-        .unwrap_or(Timestamp::MAX)
 }

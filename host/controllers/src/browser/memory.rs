@@ -1,8 +1,6 @@
-//! What this process wrote and its caches may not show yet.
+//! What this process knows of Browsers and its caches do not show: the pod that it made, how one went, and since when.
 //!
-//! Watches lag behind writes. A plan made on an older object than the one just written would undo or repeat what was done,
-//! and, worst of all, make a second pod. So a Browser is left alone until its cache shows our last write. If the cache does not
-//! for long, its watch may be dead, and the API server is asked: an old cache is never taken for the truth.
+//! Watches lag behind writes. A plan that does not know of the pod which was just created would, worst of all, make a second one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +11,8 @@ use kube::core::ObjectMeta;
 use tokio::time::Instant;
 
 use super::failure::{self, Cause};
-use crate::pod::SeenPod;
+use super::pod::SeenPod;
 
-/// After this time without our write in the cache, the API server is asked. Busy watches lag for seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A pod that its watch does not show for so long may be gone, or hide: the API server knows.
 const POD_PATIENCE: Duration = Duration::from_secs(5);
 /// How long labels that were refused are not tried again.
@@ -24,15 +20,13 @@ const REFUSED: Duration = Duration::from_secs(30);
 /// Browsers that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// The last writes of each Browser, by its UID, until the caches show them; and what they show no more.
+/// What is known of each Browser, by its UID.
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<HashMap<String, Entry>>>);
 
 struct Entry {
-    /// The resourceVersion that our last write of the Browser gave it.
-    version: Option<u64>,
-    /// The pod that we created.
-    pod: Option<Arc<SeenPod>>,
+    /// The pod that we created, and when.
+    pod: Option<(Arc<SeenPod>, Instant)>,
     /// When this process first saw the Browser without a pod.
     first_seen: Option<Timestamp>,
     /// When its pod was first found to be late.
@@ -46,17 +40,6 @@ struct Entry {
     at: Instant,
 }
 
-/// What a cached Browser is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cached {
-    /// As new as our last write, or newer.
-    Current,
-    /// Older than our last write, as caches are for a moment.
-    Behind,
-    /// Older than our last write for so long that nobody knows whether the watch still lives.
-    Stale,
-}
-
 /// A pod that we created and that the cache does not show.
 #[derive(Clone, Debug)]
 pub(crate) enum Unseen {
@@ -67,26 +50,11 @@ pub(crate) enum Unseen {
 }
 
 impl Memory {
-    /// Returns whether the cached Browser shows our last write of it.
-    pub(crate) fn compare(&self, cached: &ObjectMeta) -> Cached {
-        self.change(cached, |entry| {
-            if entry.version <= version(cached) {
-                entry.version = None;
-                return Cached::Current;
-            }
-            match entry.at.elapsed() < PATIENCE {
-                true => Cached::Behind,
-                false => Cached::Stale,
-            }
-        })
-        .unwrap_or(Cached::Current)
-    }
-
     /// Returns the pod that we created for a Browser and that the cache did not show yet.
     pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Unseen> {
         self.change(browser, |entry| {
-            let pod = entry.pod.clone()?;
-            Some(match entry.at.elapsed() < POD_PATIENCE {
+            let (pod, created) = entry.pod.clone()?;
+            Some(match created.elapsed() < POD_PATIENCE {
                 true => Unseen::Fresh(pod),
                 false => Unseen::Overdue(pod),
             })
@@ -105,14 +73,9 @@ impl Memory {
         *entry.first_seen.get_or_insert(now)
     }
 
-    /// Notes that we wrote the Browser, and that it is now like this.
-    pub(crate) fn wrote(&self, browser: &ObjectMeta) {
-        self.note(browser, |entry| entry.version = version(browser));
-    }
-
     /// Notes that we created a pod for the Browser.
     pub(crate) fn created(&self, browser: &ObjectMeta, pod: Arc<SeenPod>) {
-        self.note(browser, |entry| entry.pod = Some(pod));
+        self.note(browser, |entry| entry.pod = Some((pod, Instant::now())));
     }
 
     /// Notes that the cache and the status show the pod of the Browser, so that its absence from now on means that it is gone.
@@ -212,7 +175,6 @@ impl Memory {
 impl Entry {
     fn new() -> Self {
         Self {
-            version: None,
             pod: None,
             first_seen: None,
             late: None,
@@ -224,8 +186,7 @@ impl Entry {
     }
 
     fn is_empty(&self) -> bool {
-        self.version.is_none()
-            && self.pod.is_none()
+        self.pod.is_none()
             && self.first_seen.is_none()
             && self.late.is_none()
             && !self.saw_pod_go
@@ -236,11 +197,6 @@ impl Entry {
 
 fn uid(metadata: &ObjectMeta) -> &str {
     metadata.uid.as_deref().unwrap_or_default()
-}
-
-/// Resource versions of one kind are numbers that grow (KEP-5504); one that is no number compares as the oldest.
-fn version(metadata: &ObjectMeta) -> Option<u64> {
-    metadata.resource_version.as_deref()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -5,78 +5,37 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use podloom_api::{BrowserStatus, names};
-use serde::Serialize;
+use podloom_api::{BrowserObject, BrowserStatus, names};
 
+use super::action::Action;
+use super::confirm::confirmed;
 use super::end::{plan_deleted, plan_ended};
 use super::failure;
-use super::judge::{Obstacle, Outcome, Verdict, judge, later};
+use super::judge::{Obstacle, Outcome, Verdict, judge};
+use super::render::browser_labels;
 use super::status::status;
+use super::timeouts::Timeouts;
 use super::world::World;
-use crate::act::{Action, MetadataPatch};
-use crate::events::Notice;
-use crate::render::browser_labels;
-use crate::run::Timeouts;
+use crate::engine::events::Notice;
+use crate::engine::plan::{Plan, Then, later};
+use crate::engine::write::MetadataPatch;
 
 /// How long a pod has to be ready for a warning when it no longer is: one whose probe flaps would warn at each turn. Its conditions
 /// show each.
 const SETTLED: Duration = Duration::from_secs(30);
-
-/// At most one action, since what it teaches may change what comes next.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Plan {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) action: Option<Action<BrowserStatus>>,
-    /// What to tell once the action is done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) notice: Option<Notice>,
-    /// What comes after it.
-    pub(crate) then: Then,
-}
-
-/// When to look again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Then {
-    /// At once, with what the action taught.
-    GoOn,
-    /// When something changes.
-    Change,
-    /// When something changes, or then.
-    At(Timestamp),
-    /// Soon, and less and less soon, since something failed; the last time then.
-    Retry {
-        reason: &'static str,
-        until: Timestamp,
-    },
-}
-
-impl Plan {
-    pub(crate) fn act(action: Action<BrowserStatus>) -> Self {
-        Self {
-            action: Some(action),
-            notice: None,
-            then: Then::GoOn,
-        }
-    }
-
-    pub(crate) fn wait(then: Then) -> Self {
-        Self {
-            action: None,
-            notice: None,
-            then,
-        }
-    }
-
-    pub(crate) fn telling(self, notice: impl Into<Option<Notice>>) -> Self {
-        Self {
-            notice: notice.into(),
-            ..self
-        }
-    }
-}
+/// How often a pod is looked at that the watch does not show, as one without our label.
+const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// Decides the next step for a Browser, from what is known of it and nothing else.
-pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
+pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
+    let mut plan = confirmed(world, next_step(world, timeouts, now));
+    if plan.action.is_none() && world.own_pod().is_some() && !world.pod_is_watched {
+        plan.then = plan.then.by(later(now, UNWATCHED));
+    }
+    plan
+}
+
+fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     if world.is_deleted() {
         return plan_deleted(world, timeouts, now);
     }
@@ -84,7 +43,7 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
         return plan_ended(world, timeouts, now);
     }
     if world.learned.metadata_refused.is_none()
-        && let Some(patch) = missing_metadata(world)
+        && let Some(patch) = missing_metadata(&world.browser)
     {
         return Plan::act(Action::SetMetadata(patch));
     }
@@ -93,7 +52,7 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
         Verdict::Create(pod) => {
             let created = format!("created pod {}", world.name());
             return Plan::act(Action::CreatePod(pod))
-                .telling(Notice::normal(names::event::POD_CREATED, created));
+                .telling([Notice::normal(names::event::POD_CREATED, created)]);
         }
         Verdict::Goes => return Plan::act(Action::Delete),
         _ => {}
@@ -115,17 +74,23 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan {
 }
 
 /// The finalizer and the three labels, as far as they are missing.
-pub(crate) fn missing_metadata(world: &World) -> Option<MetadataPatch> {
-    let finalizers = (!world.has_finalizer()).then(|| {
-        let mut finalizers = world.finalizers().to_vec();
+pub(crate) fn missing_metadata(browser: &BrowserObject) -> Option<MetadataPatch> {
+    let metadata = &browser.metadata;
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    let has_ours = finalizers
+        .iter()
+        .any(|name| name == names::finalizer::BROWSER);
+    let finalizers = (!has_ours).then(|| {
+        let mut finalizers = finalizers.to_vec();
         finalizers.push(names::finalizer::BROWSER.to_owned());
         finalizers
     });
     let has = |key: &str, value: &String| {
-        let labels = world.browser.metadata.labels.as_ref();
+        let labels = metadata.labels.as_ref();
         labels.and_then(|labels| labels.get(key)) == Some(value)
     };
-    let labels: BTreeMap<&'static str, String> = browser_labels(world.name(), &world.browser.spec)
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let labels: BTreeMap<&'static str, String> = browser_labels(name, &browser.spec)
         .into_iter()
         .filter(|(key, value)| !has(key, value))
         .collect();
@@ -193,13 +158,17 @@ fn is_true(condition: &Condition) -> bool {
 fn next(verdict: &Verdict) -> Then {
     match verdict {
         Verdict::Waits { obstacle, until } => {
-            let (reason, until) = match obstacle {
+            let (reason, message) = match obstacle {
                 Obstacle::Config(_) => return Then::At(*until),
-                Obstacle::Chain(_) => (names::reason::MUTATION_FAILED, *until),
-                Obstacle::Admission(_) => (names::reason::POD_FORBIDDEN, *until),
-                Obstacle::Metadata(_) => (names::reason::METADATA_REFUSED, *until),
+                Obstacle::Chain(message) => (names::reason::MUTATION_FAILED, message),
+                Obstacle::Admission(message) => (names::reason::POD_FORBIDDEN, message),
+                Obstacle::Metadata(message) => (names::reason::METADATA_REFUSED, message),
             };
-            Then::Retry { reason, until }
+            Then::Retry {
+                reason,
+                message: message.clone(),
+                until: *until,
+            }
         }
         Verdict::Starts { until } => Then::At(*until),
         _ => Then::Change,

@@ -5,9 +5,9 @@ use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
 
 use super::failure;
 use super::judge::{End, Obstacle, Outcome, Verdict};
+use super::pod::SeenPod;
 use super::world::World;
-use crate::pod::SeenPod;
-use crate::status::{Fact, Truth, conditions};
+use crate::engine::conditions::{Fact, Truth, conditions};
 
 /// Returns the status that a verdict amounts to; times stay as they are where nothing changes.
 pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {

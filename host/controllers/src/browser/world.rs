@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 
 use super::failure::{self, Cause};
+use super::pod::SeenPod;
+use crate::engine::readable::Readable;
 use crate::mutator::Refusal;
-use crate::pod::SeenPod;
-use crate::readable::Readable;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]
@@ -20,6 +20,8 @@ pub(crate) struct World {
     pub(crate) configs: Vec<Arc<Readable<BrowserConfigObject>>>,
     /// The pod of its name; none means that there is none, not that nobody has looked.
     pub(crate) pod: Option<Arc<SeenPod>>,
+    /// Whether the cache shows that pod, so that what becomes of it wakes the Browser.
+    pub(crate) pod_is_watched: bool,
     /// When this process first saw the Browser waiting for a pod.
     pub(crate) first_seen: Option<Timestamp>,
     /// What this pass has learned so far.
@@ -29,6 +31,10 @@ pub(crate) struct World {
 /// What no cache tells: what acting taught in this pass, and how the pod went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
+    /// The API server has shown that the Browser is as it is here: by an answer to our own write, or because it was read.
+    pub(crate) browser_confirmed: bool,
+    /// What may end the session was read from the API server.
+    pub(crate) end_confirmed: bool,
     /// The UID of the pod that was created, though the status does not say so yet.
     pub(crate) created: Option<String>,
     /// Why the pod was not created.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Exit, go_duration, of_running};
-use crate::pod::SeenPod;
+use crate::browser::pod::SeenPod;
 
 #[track_caller]
 fn check_duration(millis: u64, expected: &str) {

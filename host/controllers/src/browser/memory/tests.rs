@@ -4,8 +4,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 
-use super::{Cached, Memory, Unseen};
-use crate::pod::SeenPod;
+use super::{Memory, Unseen};
+use crate::browser::pod::SeenPod;
 
 fn browser(uid: &str, version: &str) -> ObjectMeta {
     ObjectMeta {
@@ -16,18 +16,6 @@ fn browser(uid: &str, version: &str) -> ObjectMeta {
 }
 
 #[test]
-fn a_cache_is_behind_until_it_shows_our_write() {
-    let memory = Memory::default();
-    assert_eq!(memory.compare(&browser("a", "9")), Cached::Current);
-    memory.wrote(&browser("a", "10"));
-    assert_eq!(memory.compare(&browser("a", "9")), Cached::Behind);
-    assert_eq!(memory.compare(&browser("a", "10")), Cached::Current);
-    assert_eq!(memory.compare(&browser("a", "11")), Cached::Current);
-    // Another object, though perhaps of the same name.
-    assert_eq!(memory.compare(&browser("b", "9")), Cached::Current);
-}
-
-#[test]
 fn a_created_pod_is_known_until_the_cache_shows_it() {
     let memory = Memory::default();
     let seen = browser("a", "10");
@@ -35,34 +23,6 @@ fn a_created_pod_is_known_until_the_cache_shows_it() {
     assert!(matches!(memory.created_pod(&seen), Some(Unseen::Fresh(_))));
     memory.pod_is_cached(&seen, &SeenPod::default());
     assert!(memory.created_pod(&seen).is_none());
-}
-
-#[test]
-fn what_is_forgotten_is_not_known() {
-    let memory = Memory::default();
-    let seen = browser("a", "10");
-    memory.wrote(&seen);
-    memory.forget(&seen);
-    assert_eq!(memory.compare(&browser("a", "1")), Cached::Current);
-}
-
-#[test]
-fn a_version_that_is_no_number_is_never_waited_for() {
-    let memory = Memory::default();
-    memory.wrote(&browser("a", "opaque"));
-    assert_eq!(memory.compare(&browser("a", "older")), Cached::Current);
-}
-
-/// The watch of Browsers may be dead: then the API server is to be asked, and not an old cache believed.
-#[tokio::test(start_paused = true)]
-async fn a_cache_that_stays_behind_is_stale() {
-    let memory = Memory::default();
-    memory.wrote(&browser("a", "10"));
-    tokio::time::advance(Duration::from_secs(29)).await;
-    assert_eq!(memory.compare(&browser("a", "9")), Cached::Behind);
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(memory.compare(&browser("a", "9")), Cached::Stale);
-    assert_eq!(memory.compare(&browser("a", "10")), Cached::Current);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +51,7 @@ async fn a_browser_is_first_seen_once() {
 #[tokio::test(start_paused = true)]
 async fn browsers_that_vanish_are_forgotten() {
     let memory = Memory::default();
-    memory.wrote(&browser("a", "10"));
+    memory.created(&browser("a", "10"), Arc::new(SeenPod::default()));
     tokio::time::advance(Duration::from_hours(2)).await;
     memory.forget(&browser("b", "1"));
     assert!(memory.0.lock().unwrap().is_empty());

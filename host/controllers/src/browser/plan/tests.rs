@@ -4,21 +4,40 @@ use std::time::Duration;
 use jiff::Timestamp;
 use podloom_api::SelenosisApi;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::super::failure::disrupted;
 use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
-use crate::act::Action;
+use crate::browser::action::Action;
+use crate::browser::timeouts::Timeouts;
+use crate::engine::fixtures::merge;
+use crate::engine::readable::Readable;
 use crate::mutator::Refusal;
-use crate::readable::Readable;
-use crate::run::Timeouts;
 
-/// What a case says besides the objects of its world.
+/// The world that cases are about.
+#[derive(Deserialize)]
+struct Base {
+    browser: Value,
+    config: Value,
+    pod: Value,
+}
+
+/// What a case says: objects as merge-patches (RFC 7396) of those of the base world.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Setting {
     now: Timestamp,
+    #[serde(default)]
+    browser: Value,
+    /// The one of the base world if nothing is said.
+    configs: Option<Vec<Value>>,
+    /// There is none if nothing is said.
+    pod: Option<Value>,
+    /// The cache does not show the pod.
+    #[serde(default)]
+    unwatched: bool,
     first_seen: Option<Timestamp>,
     #[serde(default)]
     learned: Lessons,
@@ -26,9 +45,19 @@ struct Setting {
     timeouts: Overrides,
 }
 
+/// An object of the base world with a difference.
+fn typed<T: DeserializeOwned>(base: &Value, difference: &Value) -> T {
+    let mut object = base.clone();
+    merge(&mut object, difference);
+    serde_json::from_value(object).unwrap()
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Lessons {
+    /// The API server has not shown what the plan goes by; few cases are about that.
+    #[serde(default)]
+    unconfirmed: bool,
     created: Option<String>,
     refusal: Option<Refused>,
     metadata_refused: Option<String>,
@@ -60,31 +89,24 @@ struct Overrides {
     failed_retention: Option<u64>,
 }
 
-/// A world in YAML: how things stand, then its objects.
+/// A world in YAML: how things stand, and what is different from the base world.
 fn read(text: &str) -> (World, Timeouts, Timestamp) {
-    let mut documents = serde_saphyr::from_multiple::<Value>(text)
-        .unwrap()
-        .into_iter();
-    let setting: Setting = serde_json::from_value(documents.next().unwrap()).unwrap();
-    let (mut browser, mut pod, mut configs) = (None, None, Vec::new());
-    for document in documents {
-        match document["kind"].as_str().unwrap() {
-            "Browser" => browser = Some(Arc::new(serde_json::from_value(document).unwrap())),
-            "Pod" => pod = Some(Arc::new(serde_json::from_value(document).unwrap())),
-            "BrowserConfig" => configs
-                .push(Arc::new(Readable(Ok(
-                    serde_json::from_value(document).unwrap()
-                )))),
-            kind => panic!("a document has kind {kind}"),
-        }
-    }
+    let base: Base = serde_saphyr::from_str(include_str!("base.yaml")).unwrap();
+    let setting: Setting = serde_saphyr::from_str(text).unwrap();
+    let config = |difference| Arc::new(Readable(Ok(typed(&base.config, difference))));
+    let configs = setting.configs.unwrap_or_else(|| vec![json!({})]);
     let world = World {
         api: SelenosisApi::Seed,
-        browser: browser.unwrap(),
-        configs,
-        pod,
+        browser: Arc::new(typed(&base.browser, &setting.browser)),
+        configs: configs.iter().map(config).collect(),
+        pod: setting
+            .pod
+            .map(|difference| Arc::new(typed(&base.pod, &difference))),
+        pod_is_watched: !setting.unwatched,
         first_seen: setting.first_seen,
         learned: Learned {
+            browser_confirmed: !setting.learned.unconfirmed,
+            end_confirmed: !setting.learned.unconfirmed,
             created: setting.learned.created,
             refusal: setting.learned.refusal.map(|refused| match refused {
                 Refused::Denied(message) => Refusal::Denied(message),

@@ -1,0 +1,208 @@
+//! The only writer: does one action of a plan, and returns what that taught.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
+use kube::core::Status;
+use kube::core::response::reason::ALREADY_EXISTS;
+use kube::runtime::reflector::ObjectRef;
+use podloom_api::{BrowserObject, BrowserStatus, Kind as ApiKind};
+
+use super::action::{Action, Confirmation, Fact, PodDeletion};
+use super::confirm::patience;
+use super::kind::BrowserKind;
+use super::plan::missing_metadata;
+use super::pod::SeenPod;
+use super::world::World;
+use crate::engine::conditions::keep_dropped;
+use crate::engine::error::{Attempt, Error};
+use crate::engine::kind::Context;
+use crate::engine::plan::later;
+use crate::engine::read::{read_all, read_object};
+use crate::engine::readable::Answered;
+use crate::engine::write::{Deleted, Deletion, MetadataPatch, Patched, Stored};
+use crate::mutator::{PodRequest, Refusal};
+
+const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
+const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
+
+impl BrowserKind {
+    /// Does one action.
+    pub(super) async fn carry_out(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<Fact, Error> {
+        match action {
+            Action::ReadBrowser => {
+                let resource = &*self.resources.browser;
+                let live = read_object(&ctx.client, resource, &world.browser.metadata).await?;
+                Ok(live.map_or(Fact::Gone, |live| Fact::Read(Box::new(live))))
+            }
+            Action::Confirm(Confirmation::Pod) => self.confirm_pod(ctx, world).await,
+            Action::Confirm(Confirmation::Absence) => self.confirm_absence(ctx, world).await,
+            Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
+            Action::WriteStatus(status) => self.write_status(ctx, world, status).await,
+            Action::CreatePod(pod) => self.create_pod(ctx, world, pod).await,
+            Action::DeletePod { name, uid, how } => {
+                self.delete_pod(ctx, world, (name, uid), *how).await
+            }
+            Action::Delete => {
+                let uid = world.browser.metadata.uid.as_deref().unwrap_or_default();
+                let target = self.browser(ctx, world);
+                let deletion = target.delete(uid, Deletion::Graceful, Attempt::DELETE);
+                deletion.await.map(|_| Fact::Gone)
+            }
+        }
+    }
+
+    async fn confirm_pod(&self, ctx: &Context, world: &World) -> Result<Fact, Error> {
+        let pod = self.read_pod(ctx, world).await?;
+        let now = ctx.clock.now();
+        let known = || self.memory.late_for(&world.browser.metadata);
+        let own = pod.as_deref().filter(|pod| world.owns(pod));
+        let late_until = own
+            .and_then(|pod| patience(pod, &self.timeouts, now, known))
+            .map(|rest| later(now, rest));
+        Ok(Fact::Pod { pod, late_until })
+    }
+
+    async fn confirm_absence(&self, ctx: &Context, world: &World) -> Result<Fact, Error> {
+        let pod = self.read_pod(ctx, world).await?;
+        if pod.is_some() {
+            return Ok(Fact::Absence { pod, configs: None });
+        }
+        let cached = world.configs.iter().map(|config| config.meta());
+        let namespace = world.browser.metadata.namespace.as_deref();
+        let resource = &self.resources.config;
+        let live = read_all(&ctx.client, resource, namespace, cached).await?;
+        let configs = live.map(|live| live.into_iter().map(Arc::new).collect());
+        Ok(Fact::Absence { pod, configs })
+    }
+
+    async fn set_metadata(
+        &self,
+        ctx: &Context,
+        world: &World,
+        patch: &MetadataPatch,
+    ) -> Result<Fact, Error> {
+        let seen = &world.browser.metadata;
+        let target = self.browser(ctx, world);
+        let patched = target.set_metadata::<Answered<BrowserObject>>(seen, patch);
+        Ok(match patched.await? {
+            Patched::Object(answered) => {
+                let browser = Box::new(answered.0);
+                let is_kept = browser.metadata.deletion_timestamp.is_none();
+                let is_missing = is_kept && missing_metadata(&browser).is_some();
+                let dropped = is_missing.then(|| "a policy removes what we set".to_owned());
+                Fact::Marked { browser, dropped }
+            }
+            Patched::Refused(sentence) => Fact::MetadataRefused(sentence),
+            Patched::Gone => Fact::Gone,
+        })
+    }
+
+    async fn write_status(
+        &self,
+        ctx: &Context,
+        world: &World,
+        status: &BrowserStatus,
+    ) -> Result<Fact, Error> {
+        let seen = &world.browser.metadata;
+        let target = self.browser(ctx, world);
+        let patched =
+            target.write_status::<Answered<BrowserObject>, _>(seen, world.status(), status);
+        Ok(match patched.await? {
+            Patched::Object(answered) => {
+                let mut browser = Box::new(answered.0);
+                keep_dropped(&mut browser.status, status, seen);
+                Fact::StatusWritten(browser)
+            }
+            // A status is not refused but fails.
+            Patched::Gone | Patched::Refused(_) => Fact::Gone,
+        })
+    }
+
+    /// Passes a pod through the chain and creates what comes out.
+    async fn create_pod(&self, ctx: &Context, world: &World, pod: &Pod) -> Result<Fact, Error> {
+        let mutated = match self.mutator.mutate(pod, self.request(world)).await {
+            Ok(mutated) => mutated,
+            Err(refusal) => return Ok(Fact::PodRefused(refusal)),
+        };
+        let target = self.pod(ctx, world);
+        let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
+        Ok(match stored {
+            Stored::Object(created) => Fact::PodCreated(Arc::from(created), mutated.notes),
+            Stored::Exists => match self.read_pod(ctx, world).await? {
+                Some(found) => Fact::PodExists(found),
+                None => return Err(gone_again(target.name)),
+            },
+            Stored::Invalid(sentence) => Fact::PodRefused(Refusal::Invalid(sentence)),
+            // If only the answer was lost, the pod is there all the same: then the next attempt finds it.
+            Stored::Refused(sentence) => Fact::PodRefused(Refusal::Forbidden(sentence)),
+        })
+    }
+
+    async fn delete_pod(
+        &self,
+        ctx: &Context,
+        world: &World,
+        (name, uid): (&str, &str),
+        how: PodDeletion,
+    ) -> Result<Fact, Error> {
+        let target = self.pod(ctx, world);
+        let deletion = match how {
+            PodDeletion::Graceful => Deletion::Graceful,
+            PodDeletion::Force | PodDeletion::LastResort => Deletion::Force,
+        };
+        match target.delete(uid, deletion, DELETE_POD).await {
+            Ok(Deleted::Asked) => Ok(Fact::PodDeleted),
+            Ok(Deleted::Gone) => Ok(Fact::PodGone),
+            Err(error) if how == PodDeletion::LastResort => {
+                tracing::warn!(
+                    namespace = target.namespace,
+                    name,
+                    error = &error as &dyn std::error::Error,
+                    "a pod that does not go is given up"
+                );
+                Ok(Fact::PodDeleted)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What plugins may ask.
+    fn request(&self, world: &World) -> PodRequest {
+        let metadata = &world.browser.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let namespaces = self.caches.namespaces.as_ref();
+        let about = namespaces.and_then(|namespaces| namespaces.get(&ObjectRef::new(&namespace)));
+        let about = about
+            .map(|namespace| namespace.metadata.clone())
+            .unwrap_or_default();
+        PodRequest {
+            kind: ApiKind::Browser.name(),
+            name: world.name().to_owned(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
+            namespace_labels: about.labels.unwrap_or_default(),
+            namespace_annotations: about.annotations.unwrap_or_default(),
+            namespace,
+        }
+    }
+}
+
+/// A pod that was there when ours was to be created, and gone when it was read: the next attempt will create ours.
+fn gone_again(name: &str) -> Error {
+    let status = Status::failure("a pod of that name was there a moment ago", ALREADY_EXISTS);
+    Error::Request {
+        attempt: CREATE_POD,
+        name: name.to_owned(),
+        source: Box::new(kube::Error::Api(Box::new(status.with_code(409)))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! The kind BrowserConfig: each is told whether it serves all that it defines, and which configuration it amounts to.
+
+mod plan;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::reflector::Store;
+use podloom_api::{BrowserConfigObject, names};
+
+use self::plan::{Action, World, plan, work};
+use crate::engine::conditions::keep_dropped;
+use crate::engine::error::Error;
+use crate::engine::kind::{Context, Kind, Left, Source, Traits};
+use crate::engine::plan::Plan;
+use crate::engine::readable::{Answered, Readable};
+use crate::engine::write::{Patched, Target};
+
+/// How much work a plan may be to be made at once, in a few milliseconds; more would keep probes and the Lease waiting.
+const LIGHT: usize = 128 << 10;
+
+/// What the controller of BrowserConfigs needs besides the context of all.
+pub(super) struct BrowserConfigKind {
+    pub(super) resource: Arc<ApiResource>,
+    pub(super) configs: Store<Readable<BrowserConfigObject>>,
+}
+
+impl Kind for BrowserConfigKind {
+    type Object = BrowserConfigObject;
+    type World = World;
+    type Action = Action;
+    /// The BrowserConfig as it is now; none if it is gone.
+    type Fact = Option<Box<BrowserConfigObject>>;
+
+    const TRAITS: Traits = Traits {
+        finalizer: Some(names::finalizer::BROWSER_CONFIG),
+        field_manager: names::field_manager::BROWSER_CONFIG,
+        ..Traits::of("BrowserConfig", "browser-config")
+    };
+
+    async fn observe(
+        &self,
+        _: &Context,
+        config: &BrowserConfigObject,
+        _: Source,
+    ) -> Result<World, Error> {
+        let namespace = config.metadata.namespace.as_deref();
+        let all = self.configs.state_filter(|other| {
+            let other = other.0.as_ref();
+            other.is_ok_and(|other| other.metadata.namespace.as_deref() == namespace)
+        });
+        Ok(World {
+            config: config.clone(),
+            all,
+        })
+    }
+
+    fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
+        plan(world, now)
+    }
+
+    fn is_heavy(&self, world: &World) -> bool {
+        work(world) > LIGHT
+    }
+
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<Self::Fact, Error> {
+        let seen = &world.config.metadata;
+        let manager = Self::TRAITS.field_manager;
+        let target = Target::of(&ctx.client, &self.resource, seen, manager);
+        let patched = match action {
+            Action::Release(patch) => target.set_metadata(seen, patch).await?,
+            Action::WriteStatus(status) => {
+                let before = world.config.status.as_ref();
+                target.write_status(seen, before, &**status).await?
+            }
+        };
+        Ok(match (patched, action) {
+            (Patched::Object(answered), Action::WriteStatus(status)) => {
+                let Answered(mut config): Answered<BrowserConfigObject> = *answered;
+                keep_dropped(&mut config.status, status, seen);
+                Some(Box::new(config))
+            }
+            (Patched::Object(answered), Action::Release(_)) => Some(Box::new(answered.0)),
+            // It is being deleted, so what is refused is an error, and a status is not refused.
+            (Patched::Gone | Patched::Refused(_), _) => None,
+        })
+    }
+
+    fn learn(&self, world: &mut World, fact: Self::Fact) -> Left {
+        let Some(config) = fact else {
+            return Left::Unknown;
+        };
+        world.config = *config;
+        let metadata = &world.config.metadata;
+        let is_released = metadata.deletion_timestamp.is_some()
+            && metadata
+                .finalizers
+                .as_deref()
+                .unwrap_or_default()
+                .is_empty();
+        match is_released {
+            true => Left::Nothing,
+            false => Left::Object,
+        }
+    }
+
+    fn metadata(world: &World) -> &ObjectMeta {
+        &world.config.metadata
+    }
+}

@@ -1,0 +1,106 @@
+//! What to do next about a BrowserConfig.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use podloom_api::{BrowserConfigObject, BrowserConfigStatus, Versions, names};
+use serde::Serialize;
+
+use crate::browser::render::{Acceptance, ConfigRef, accept_one, merged_size};
+use crate::engine::conditions::{Fact, Truth, conditions, time};
+use crate::engine::plan::{Plan, Then};
+use crate::engine::readable::Readable;
+use crate::engine::write::MetadataPatch;
+
+/// One thing to do about a BrowserConfig.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) enum Action {
+    /// Take an old finalizer off.
+    Release(MetadataPatch),
+    /// Write the status.
+    WriteStatus(Box<BrowserConfigStatus>),
+}
+
+/// A BrowserConfig among those of its namespace.
+pub(crate) struct World {
+    pub(crate) config: BrowserConfigObject,
+    /// All BrowserConfigs of the namespace, itself among them unless the cache is behind.
+    pub(crate) all: Vec<Arc<Readable<BrowserConfigObject>>>,
+}
+
+/// Looking at one version of the namespace costs as much as merging so many bytes.
+const LOOK: usize = 32;
+
+/// Returns how much work it is to decide, in bytes that are merged.
+pub(crate) fn work(world: &World) -> usize {
+    let others = world.all.iter().filter_map(|other| other.0.as_ref().ok());
+    let browsers = others.flat_map(|other| other.spec.browsers.values());
+    let versions: usize = browsers.map(Versions::len).sum();
+    merged_size(&world.config.spec).saturating_add(versions.saturating_mul(LOOK))
+}
+
+/// Decides what to write, if anything.
+///
+/// Nothing outside the cluster needs cleaning, so no finalizer is set; the one that others left is taken off when it is in the way.
+pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
+    let config = &world.config;
+    let metadata = &config.metadata;
+    let action = if metadata.deletion_timestamp.is_some() {
+        MetadataPatch::without(metadata, names::finalizer::BROWSER_CONFIG).map(Action::Release)
+    } else {
+        let status = status(world, now);
+        (Some(&status) != config.status.as_ref()).then(|| Action::WriteStatus(Box::new(status)))
+    };
+    action.map_or_else(|| Plan::wait(Then::Change), Plan::act)
+}
+
+fn status(world: &World, now: Timestamp) -> BrowserConfigStatus {
+    let config = &world.config;
+    let seen = config.status.as_ref();
+    let acceptance = acceptance(world);
+    let version = &acceptance.version;
+    let unchanged = seen.filter(|seen| seen.version.as_ref() == Some(version));
+    let generation = config.metadata.generation;
+    BrowserConfigStatus {
+        last_updated: unchanged
+            .and_then(|seen| seen.last_updated.clone())
+            .or_else(|| Some(time(now))),
+        version: Some(version.clone()),
+        conditions: Some(conditions(
+            seen.and_then(|seen| seen.conditions.as_ref()),
+            vec![accepted(&acceptance)],
+            generation,
+            now,
+        )),
+        observed_generation: generation,
+    }
+}
+
+fn acceptance(world: &World) -> Acceptance<'_> {
+    let own = ConfigRef::from(&world.config);
+    let others: Vec<ConfigRef<'_>> = world
+        .all
+        .iter()
+        .filter_map(|other| other.0.as_ref().ok())
+        .filter(|other| other.metadata.uid != world.config.metadata.uid)
+        .filter(|other| other.metadata.deletion_timestamp.is_none())
+        .map(ConfigRef::from)
+        .collect();
+    accept_one(own, &others)
+}
+
+fn accepted(acceptance: &Acceptance<'_>) -> Fact {
+    Fact {
+        type_: names::condition::ACCEPTED,
+        status: if acceptance.is_accepted() {
+            Truth::True
+        } else {
+            Truth::False
+        },
+        reason: acceptance.reason().to_owned(),
+        message: acceptance.message(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Reads the world around a Browser: caches, and the API server where a cache cannot tell that a pod is gone, or another's is still
+//! there.
+
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::runtime::reflector::ObjectRef;
+use podloom_api::BrowserObject;
+
+use super::kind::BrowserKind;
+use super::memory::Unseen;
+use super::pod::SeenPod;
+use super::world::{Learned, World};
+use crate::engine::error::{Attempt, Error};
+use crate::engine::kind::{Context, Kind, Source};
+use crate::engine::write::Target;
+
+const READ_POD: Attempt = Attempt::new("ReadPod", "read pod");
+
+impl BrowserKind {
+    /// Reads the world as far as a plan needs it.
+    pub(super) async fn look_around(
+        &self,
+        ctx: &Context,
+        browser: &BrowserObject,
+        source: Source,
+    ) -> Result<World, Error> {
+        let metadata = &browser.metadata;
+        let namespace = metadata.namespace.as_deref();
+        let configs = self
+            .caches
+            .configs
+            .state_filter(|config| config.meta().namespace.as_deref() == namespace);
+        let mut world = World {
+            api: self.api,
+            configs,
+            pod: None,
+            pod_is_watched: false,
+            first_seen: None,
+            learned: Learned {
+                browser_confirmed: source == Source::Live,
+                ..Learned::default()
+            },
+            browser: Arc::new(browser.clone()),
+        };
+        if world.has_finalizer() {
+            world.learned.metadata_refused = self.memory.labels_were_refused(metadata);
+        }
+        let cached = self.cached_pod(&world);
+        let is_taken = match cached {
+            Some(pod) if world.owns(&pod) => {
+                // Until the status has its UID, nothing else would know of it if it went.
+                match world.pod_uid() {
+                    Some(_) => self.memory.pod_is_cached(metadata, &pod),
+                    None => self.memory.created(metadata, Arc::clone(&pod)),
+                }
+                world.pod_is_watched = true;
+                world.pod = Some(pod);
+                return Ok(world);
+            }
+            // A name that was used before: the other's pod may be gone, and the cache not show it yet.
+            other => other.is_some(),
+        };
+        let mut is_overdue = false;
+        match self.memory.created_pod(metadata) {
+            Some(Unseen::Fresh(pod)) => world.pod = Some(pod),
+            Some(Unseen::Overdue(pod)) => {
+                is_overdue = true;
+                world.learned.created.clone_from(&pod.metadata.uid);
+            }
+            None => {}
+        }
+        let may_hide = if world.is_deleted() {
+            // Its pod goes first, one too that no cache ever showed.
+            world.has_finalizer() && !self.memory.saw_pod_go(metadata)
+        } else {
+            // Only a living session is lost with its pod.
+            (is_taken || world.had_pod()) && !world.is_over()
+        };
+        if world.pod.is_none() && (is_overdue || may_hide) {
+            world.pod = self.read_pod(ctx, &world).await?;
+        }
+        if world.lacks_pod() && !world.is_over() {
+            world.first_seen = Some(self.memory.first_seen(metadata, ctx.clock.now()));
+        }
+        if world.pod.is_none() {
+            world.learned.disruption = self.memory.disruption(metadata);
+        }
+        Ok(world)
+    }
+
+    /// Returns the pod of the Browser's name, as the cache has it.
+    pub(super) fn cached_pod(&self, world: &World) -> Option<Arc<SeenPod>> {
+        let namespace = world.browser.metadata.namespace.as_deref();
+        let pod = ObjectRef::new(world.name()).within(namespace.unwrap_or_default());
+        self.caches.pods.get(&pod)
+    }
+
+    /// Reads the pod of the Browser's name from the API server; none if there is none.
+    pub(super) async fn read_pod(
+        &self,
+        ctx: &Context,
+        world: &World,
+    ) -> Result<Option<Arc<SeenPod>>, Error> {
+        let read = self.pod(ctx, world).read::<SeenPod>(READ_POD).await?;
+        Ok(read.map(Arc::new))
+    }
+
+    /// The pod of the Browser's name.
+    pub(super) fn pod<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
+        Target {
+            resource: &self.resources.pod,
+            ..self.browser(ctx, world)
+        }
+    }
+
+    /// The Browser.
+    pub(super) fn browser<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
+        Target::of(
+            &ctx.client,
+            &self.resources.browser,
+            &world.browser.metadata,
+            Self::TRAITS.field_manager,
+        )
+    }
+}

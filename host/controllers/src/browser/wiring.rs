@@ -1,0 +1,130 @@
+//! What wakes Browsers and BrowserConfigs: themselves, pods, and the BrowserConfigs of their namespace.
+
+mod changes;
+mod configs;
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, future, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
+use kube::core::ApiResource;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher;
+use podloom_api::{BrowserObject, Kind as ApiKind, Phase, SelenosisApi, names};
+
+use self::changes::Place;
+use super::config::BrowserConfigKind;
+use super::kind::{BrowserKind, Caches, Resources};
+use super::memory::Memory;
+use super::metrics::{BrowserMetrics, CONTROLLER, phases};
+use super::pod::SeenPod;
+use super::timeouts::Timeouts;
+use crate::engine::namespaces::Namespaces;
+use crate::engine::readable::Readable;
+use crate::engine::scope::Scope;
+use crate::engine::wiring::{self, Other, Wiring};
+use crate::mutator::PodMutator;
+
+/// Browsers as caches hold them: one that cannot be read hides no other.
+type Browsers = Readable<BrowserObject>;
+
+/// What the controllers of Browsers and BrowserConfigs run with, besides what their scope has.
+pub(crate) struct Duty {
+    /// The API groups that our kinds are served in.
+    pub(crate) api: SelenosisApi,
+    /// The chain of plugins.
+    pub(crate) mutator: Arc<dyn PodMutator>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) metrics: BrowserMetrics,
+}
+
+/// Runs both controllers in a scope until they are stopped. Their caches are awaited from this call on, not from its first poll.
+pub(crate) fn run(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
+    let config = Arc::new(duty.api.resource(ApiKind::BrowserConfig));
+    let configs = configs::watch(scope, &config);
+    let resource = Arc::new(duty.api.resource(ApiKind::Browser));
+    let mut browsers = Wiring::<BrowserKind>::of(scope, resource.clone(), "Browsers");
+    let memory = Memory::default();
+    let pods = Other {
+        api: scope.others::<SeenPod>("Pod"),
+        kind: "Pod",
+        cache: "Pods",
+        label: names::label::BROWSER,
+    };
+    let pods = browsers.own(scope, pods, remembering(&memory));
+    browsers.await_cache(configs.filled.clone().boxed());
+    let counted = scope
+        .ctx
+        .metrics
+        .objects
+        .count(CONTROLLER, phases(browsers.store()));
+    browsers.wake(waiting(configs.changes, &browsers.store(), &resource));
+    let kind = BrowserKind {
+        api: duty.api,
+        resources: Resources {
+            browser: resource,
+            config: config.clone(),
+            pod: ApiResource::erase::<Pod>(&()),
+        },
+        caches: Caches {
+            configs: configs.store.clone(),
+            pods,
+            namespaces: duty.namespaces.clone(),
+        },
+        mutator: Arc::clone(&duty.mutator),
+        timeouts: duty.timeouts.clone(),
+        memory,
+        metrics: duty.metrics.clone(),
+    };
+    // Its Browsers are counted while it runs, and no longer, however it ends.
+    let browsers = wiring::run(scope, kind, browsers).map(move |()| drop(counted));
+    let kind = BrowserConfigKind {
+        resource: config,
+        configs: configs.store,
+    };
+    let configs = wiring::run(scope, kind, configs.wiring);
+    future::join(browsers, configs).map(drop)
+}
+
+/// Notes how pods went: when a Browser is looked at, the cache has its pod no more.
+fn remembering(memory: &Memory) -> impl Fn(&watcher::Event<SeenPod>) + Send + use<> {
+    let memory = memory.clone();
+    move |event| {
+        if let watcher::Event::Delete(pod) = event {
+            memory.pod_went(pod);
+        }
+    }
+}
+
+/// The Browsers that wait where BrowserConfigs changed.
+fn waiting(
+    changes: BoxStream<'static, Place>,
+    browsers: &Store<Browsers>,
+    resource: &Arc<ApiResource>,
+) -> impl Stream<Item = ObjectRef<Browsers>> + Send + use<> {
+    let (browsers, resource) = (browsers.clone(), resource.clone());
+    changes.flat_map(move |place| stream::iter(waiting_in(&browsers, &place, &resource)))
+}
+
+/// The Browsers of a place that have no pod yet.
+fn waiting_in(
+    browsers: &Store<Browsers>,
+    place: &Place,
+    resource: &Arc<ApiResource>,
+) -> Vec<ObjectRef<Browsers>> {
+    let waits = |browser: &BrowserObject| {
+        let status = browser.status.as_ref();
+        let ended = |phase| matches!(phase, Phase::Failed | Phase::Succeeded);
+        status.is_none_or(|status| status.pod_uid.is_none() && !status.phase.is_some_and(ended))
+    };
+    let waiting = browsers.state_filter(|browser| {
+        place.includes(browser.meta().namespace.as_deref()) && browser.0.as_ref().is_ok_and(waits)
+    });
+    waiting
+        .iter()
+        .map(|browser| ObjectRef::from_obj_with(&**browser, resource.clone()))
+        .collect()
+}

@@ -1,0 +1,124 @@
+//! BrowserConfigs, watched once for both controllers.
+//!
+//! Each is woken by itself, and by a neighbour that comes, goes or changes its spec, since the older of two serves what both
+//! define. A status wakes only its own BrowserConfig: with a hundred of them, each status write would wake all hundred.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, Shared};
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::core::ApiResource;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Resource, ResourceExt};
+use podloom_api::BrowserConfigObject;
+
+use super::changes::{Changes, Place, changes};
+use crate::browser::config::BrowserConfigKind;
+use crate::engine::read::edition;
+use crate::engine::readable::Readable;
+use crate::engine::scope::Scope;
+use crate::engine::watch::{watched, watching};
+use crate::engine::wiring::Wiring;
+
+type Configs = Readable<BrowserConfigObject>;
+
+/// What comes of watching the BrowserConfigs of a scope.
+pub(super) struct Watch {
+    pub(super) store: Store<Configs>,
+    /// Resolves when the store is filled.
+    pub(super) filled: Shared<BoxFuture<'static, ()>>,
+    /// Where some changed that Browsers may wait for.
+    pub(super) changes: BoxStream<'static, Place>,
+    /// What their own controller stands on. Running it fills the store.
+    pub(super) wiring: Wiring<BrowserConfigKind>,
+}
+
+/// Watches the BrowserConfigs of a scope.
+pub(super) fn watch(scope: &Scope, resource: &Arc<ApiResource>) -> Watch {
+    let events = watched(
+        scope.ours::<Configs>(resource, "BrowserConfig"),
+        watching(),
+        |_| {},
+        scope.broke("BrowserConfig"),
+    );
+    let (of_neighbours, neighbours) = changes();
+    let (of_browsers, changes) = changes();
+    let writer = Writer::new(resource.clone());
+    let store = writer.as_reader();
+    let filled = scope.filled(&store, "BrowserConfigs").shared();
+    let listeners = vec![of_neighbours, of_browsers];
+    let events = cached(events, writer, resource.clone(), listeners);
+    let mut wiring = Wiring::cached(
+        resource.clone(),
+        store.clone(),
+        events.boxed(),
+        filled.clone().boxed(),
+    );
+    let (beside, of_place) = (store.clone(), resource.clone());
+    wiring.wake(neighbours.flat_map(move |place| stream::iter(all_in(&beside, &place, &of_place))));
+    Watch {
+        store,
+        filled,
+        changes: changes.boxed(),
+        wiring,
+    }
+}
+
+/// Puts events into the cache, then notes where they changed what others depend on.
+fn cached(
+    events: impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static,
+    mut writer: Writer<Configs>,
+    resource: Arc<ApiResource>,
+    mut listeners: Vec<Changes>,
+) -> impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static {
+    let known = writer.as_reader();
+    events.inspect(move |event| {
+        let Ok(event) = event else { return };
+        let place = changed(&known, event, &resource);
+        writer.apply_watcher_event(event);
+        if let Some(place) = place {
+            for listener in &mut listeners {
+                listener.note(place.clone());
+            }
+        }
+    })
+}
+
+/// Where an event changes what others depend on, given what was known before it.
+fn changed(
+    known: &Store<Configs>,
+    event: &Event<Configs>,
+    resource: &Arc<ApiResource>,
+) -> Option<Place> {
+    let place = |config: &Configs| Place::Namespace(config.namespace().unwrap_or_default());
+    match event {
+        Event::Apply(config) => {
+            let before = known.get(&ObjectRef::from_obj_with(config, resource.clone()));
+            let is_same =
+                before.is_some_and(|before| edition(before.meta()) == edition(config.meta()));
+            (!is_same).then(|| place(config))
+        }
+        Event::Delete(config) => Some(place(config)),
+        // What went while the watch was broken shows in no event, and what came is in the cache only now.
+        Event::InitDone => Some(Place::Everywhere),
+        Event::Init | Event::InitApply(_) => None,
+    }
+}
+
+fn all_in(
+    configs: &Store<Configs>,
+    place: &Place,
+    resource: &Arc<ApiResource>,
+) -> Vec<ObjectRef<Configs>> {
+    configs
+        .state_filter(|config| place.includes(config.meta().namespace.as_deref()))
+        .iter()
+        .map(|config| ObjectRef::from_obj_with(&**config, resource.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Work that takes long, on threads that nobody waits for.
+
+use std::future;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+/// How many works are done at once. One that its pass has given up cannot be stopped, so it keeps its place: each new attempt would
+/// otherwise add a thread to it.
+const PLACES: usize = 8;
+
+/// Threads for work that takes long; cheap to clone, and all clones share the places.
+#[derive(Clone, Debug)]
+pub struct Aside(Arc<Semaphore>);
+
+impl Aside {
+    /// Returns threads of which all places are free. A process needs one of these, as its threads are its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Semaphore::new(PLACES)))
+    }
+
+    /// Runs work on a thread of its own: on one of the runtime's, probes and the Lease would wait for it.
+    ///
+    /// It cannot be stopped, so it must have an end. If it panics, so does this.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let Ok(place) = Arc::clone(&self.0).acquire_owned().await else {
+            // Nobody closes it.
+            return future::pending().await;
+        };
+        let work = move || {
+            let done = work();
+            drop(place);
+            done
+        };
+        match spawn_blocking(work).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime is shutting down and drops this future too.
+                Err(_) => future::pending().await,
+            },
+        }
+    }
+}
+
+impl Default for Aside {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::{Aside, PLACES};
+
+    /// A pass that took too long is given up, and its work goes on: the next one must not add to it without end.
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_more_is_bounded() {
+        let (began, mut begun) = mpsc::unbounded_channel();
+        let (end, ended) = channel::<()>();
+        let ended = Arc::new(std::sync::Mutex::new(ended));
+        let aside = Aside::new();
+        let start = || {
+            let (began, ended) = (began.clone(), Arc::clone(&ended));
+            let aside = aside.clone();
+            let work = move || {
+                began.send(()).unwrap();
+                let _ended = ended.lock().unwrap().recv();
+            };
+            async move { aside.run(work).await }
+        };
+        for _ in 0..PLACES {
+            let given_up = tokio::spawn(start());
+            begun.recv().await.unwrap();
+            given_up.abort();
+            assert!(given_up.await.unwrap_err().is_cancelled());
+        }
+        let mut waiting = std::pin::pin!(start());
+        assert!(futures::poll!(&mut waiting).is_pending());
+        tokio::task::spawn_blocking(|| {}).await.unwrap();
+        assert!(begun.try_recv().is_err());
+        drop(end);
+        timeout(Duration::from_secs(10), waiting).await.unwrap();
+        begun.recv().await.unwrap();
+    }
+}

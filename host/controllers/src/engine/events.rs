@@ -1,0 +1,278 @@
+//! Events on our objects, sent in the background: the queues are bounded, and what does not fit is dropped rather than waited for.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use futures::{FutureExt, future};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// How many Events are sent at once. Those about one object are sent one after the other, so that they keep their order.
+const LANES: usize = 8;
+/// How many Events wait in each lane. A storm of a thousand sessions tells at least how each began and failed.
+const QUEUE: usize = 512;
+/// How long one Event may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Whom Events name as the controller.
+const REPORTER: &str = "podloom";
+/// The API server refuses longer notes.
+const NOTE_MAX: usize = 1024;
+/// How long a note may get by what plugins say.
+const APPENDED_MAX: usize = 1000;
+/// How long it may take to say that there is more.
+const MORE_MAX: usize = 32;
+
+/// Something to tell about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// How bad it is.
+    pub severity: Severity,
+    /// One word, from `names::event` or `names::reason`.
+    pub reason: &'static str,
+    /// A sentence for people, without secrets.
+    pub note: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Severity {
+    /// As it should be.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+impl Notice {
+    /// Returns a notice of something that is as it should be.
+    pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Normal,
+            reason,
+            note: note.into(),
+        }
+    }
+
+    /// Returns a notice of something that somebody should look at.
+    pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            reason,
+            note: note.into(),
+        }
+    }
+}
+
+/// Where notices are handed in.
+#[derive(Clone)]
+pub struct Events {
+    lanes: Vec<mpsc::Sender<Told>>,
+    metrics: EventMetrics,
+}
+
+type Told = (ObjectReference, Notice);
+
+/// Sends the notices of one lane. What is left when it is dropped is counted.
+struct Sending {
+    queue: mpsc::Receiver<Told>,
+    /// Whether a notice is on its way.
+    is_sending: bool,
+    client: Client,
+    reporter: Reporter,
+    /// Counts warnings that are repeated; all lanes share it.
+    repeated: Recorder,
+    action: &'static str,
+    metrics: EventMetrics,
+}
+
+impl Events {
+    /// Returns the queue, and the work that empties it until the queue is dropped.
+    ///
+    /// The Events name the instance as their reporter, and the action as what was being done.
+    pub fn new(
+        client: &Client,
+        instance: Option<String>,
+        action: &'static str,
+        metrics: EventMetrics,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let reporter = Reporter {
+            controller: REPORTER.to_owned(),
+            instance,
+        };
+        let repeated = Recorder::new(client.clone(), reporter.clone());
+        let (lanes, work): (Vec<_>, Vec<_>) = (0..LANES)
+            .map(|_| {
+                let (sender, queue) = mpsc::channel(QUEUE);
+                let sending = Sending {
+                    queue,
+                    is_sending: false,
+                    client: client.clone(),
+                    reporter: reporter.clone(),
+                    repeated: repeated.clone(),
+                    action,
+                    metrics: metrics.clone(),
+                };
+                (sender, sending.run())
+            })
+            .unzip();
+        (Self { lanes, metrics }, future::join_all(work).map(drop))
+    }
+
+    /// Hands a notice in; a full queue drops it.
+    pub fn tell(&self, about: ObjectReference, notice: Notice) {
+        let mut hasher = DefaultHasher::new();
+        (&about.namespace, &about.name).hash(&mut hasher);
+        let lane = hasher.finish() % LANES as u64;
+        let sent = usize::try_from(lane)
+            .ok()
+            .and_then(|lane| self.lanes.get(lane))
+            .is_some_and(|lane| lane.try_send((about, notice)).is_ok());
+        if !sent {
+            self.metrics.count(EventOutcome::Dropped);
+        }
+    }
+}
+
+impl Sending {
+    async fn run(mut self) {
+        while let Some((about, notice)) = self.queue.recv().await {
+            self.is_sending = true;
+            // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
+            // so one that lasts would hold a copy of every session that comes and goes.
+            let recorder = match notice.severity {
+                Severity::Normal => Recorder::new(self.client.clone(), self.reporter.clone()),
+                Severity::Warning => self.repeated.clone(),
+            };
+            let outcome = publish(&recorder, &about, event(notice, self.action)).await;
+            self.is_sending = false;
+            self.metrics.count(outcome);
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.queue.close();
+        let mut left = usize::from(self.is_sending);
+        while self.queue.try_recv().is_ok() {
+            left += 1;
+        }
+        for _ in 0..left {
+            self.metrics.count(EventOutcome::Dropped);
+        }
+    }
+}
+
+/// What became of Events.
+#[derive(Clone)]
+pub struct EventMetrics(Family<Label, Counter>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Label {
+    outcome: &'static str,
+}
+
+/// What became of one Event.
+#[derive(Clone, Copy)]
+pub(super) enum EventOutcome {
+    Sent,
+    /// The API server refused it, or did not answer in time.
+    Failed,
+    /// It was never sent, since too many others waited.
+    Dropped,
+}
+
+impl EventOutcome {
+    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
+
+    fn label(self) -> Label {
+        let outcome = match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        };
+        Label { outcome }
+    }
+}
+
+impl EventMetrics {
+    /// Registers the metrics. Call it once.
+    pub fn register(registry: &mut Registry) -> Self {
+        let events = Family::<Label, Counter>::default();
+        for outcome in EventOutcome::ALL {
+            drop(events.get_or_create(&outcome.label()));
+        }
+        registry.register(
+            "events",
+            "Events on objects of the cluster: sent, failed, or dropped because too many waited",
+            events.clone(),
+        );
+        Self(events)
+    }
+
+    /// Counts one Event.
+    pub(super) fn count(&self, outcome: EventOutcome) {
+        self.0.get_or_create(&outcome.label()).inc();
+    }
+}
+
+fn event(notice: Notice, action: &str) -> Event {
+    Event {
+        type_: match notice.severity {
+            Severity::Normal => EventType::Normal,
+            Severity::Warning => EventType::Warning,
+        },
+        reason: notice.reason.to_owned(),
+        note: Some(cut(notice.note)),
+        action: action.to_owned(),
+        secondary: None,
+    }
+}
+
+async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> EventOutcome {
+    match timeout(PATIENCE, recorder.publish(&event, about)).await {
+        Ok(Ok(())) => EventOutcome::Sent,
+        Ok(Err(error)) => {
+            tracing::debug!(reason = event.reason, %error, "event refused");
+            EventOutcome::Failed
+        }
+        Err(_) => {
+            tracing::debug!(reason = event.reason, "event not sent in time");
+            EventOutcome::Failed
+        }
+    }
+}
+
+/// Cuts a note to what the API server takes, at the border of a character.
+fn cut(mut note: String) -> String {
+    note.truncate(note.floor_char_boundary(NOTE_MAX));
+    note
+}
+
+/// Appends sentences to a note as far as there is room, and says how many were left out.
+#[must_use]
+pub fn appended(note: String, sentences: &[String]) -> String {
+    let mut whole = note;
+    let mut ends = Vec::with_capacity(sentences.len());
+    for sentence in sentences {
+        whole.push_str("; ");
+        whole.push_str(sentence);
+        ends.push(whole.len());
+    }
+    if whole.len() <= APPENDED_MAX {
+        return whole;
+    }
+    whole.truncate(whole.floor_char_boundary(APPENDED_MAX - MORE_MAX));
+    let left_out = ends.iter().filter(|end| **end > whole.len()).count();
+    format!("{whole}… and {left_out} more")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use std::sync::{Arc, Mutex};
+
+use futures::future;
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::client::Body;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tower::{BoxError, service_fn};
+
+use super::{APPENDED_MAX, EventMetrics, Events, LANES, NOTE_MAX, Notice, QUEUE, appended, cut};
+
+#[test]
+fn a_long_note_is_cut_between_characters() {
+    assert_eq!(cut("short".to_owned()), "short");
+    let note = cut("é".repeat(NOTE_MAX));
+    assert_eq!(note.len(), NOTE_MAX);
+    let note = cut(format!("x{}", "é".repeat(NOTE_MAX)));
+    assert_eq!(note.len(), NOTE_MAX - 1);
+}
+
+fn appended_to(note: &str, sentences: &[&str]) -> String {
+    let sentences: Vec<String> = sentences.iter().map(|&text| text.to_owned()).collect();
+    appended(note.to_owned(), &sentences)
+}
+
+#[test]
+fn what_plugins_say_follows_the_note() {
+    assert_eq!(appended_to("created pod a", &[]), "created pod a");
+    let note = appended_to("created pod a", &["labels: none", "sidecar: one"]);
+    assert_eq!(note, "created pod a; labels: none; sidecar: one");
+}
+
+#[test]
+fn what_plugins_say_is_cut_and_the_rest_is_counted() {
+    let long = "é".repeat(300);
+    let note = appended_to("created pod a", &["short", &long, &long, &long]);
+    assert!(note.len() <= APPENDED_MAX, "{}", note.len());
+    assert!(note.starts_with("created pod a; short; éé"), "{note}");
+    assert!(note.ends_with("é… and 2 more"), "{note}");
+}
+
+/// An API server that notes each Event, `name reason`, and answers those about objects whose names do not begin with `stuck`.
+fn client() -> (Client, Arc<Mutex<Vec<String>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&told);
+    let service = service_fn(move |request: Request<Body>| {
+        let noted = Arc::clone(&noted);
+        async move {
+            let body = request.into_body().collect_bytes().await?;
+            let event: Value = serde_json::from_slice(&body)?;
+            let name = event["regarding"]["name"].as_str().unwrap_or_default();
+            let reason = event["reason"].as_str().unwrap_or_default();
+            noted.lock().unwrap().push(format!("{name} {reason}"));
+            if name.starts_with("stuck") {
+                future::pending::<()>().await;
+            }
+            Ok::<_, BoxError>(Response::new(Body::from(body.to_vec())))
+        }
+    });
+    (Client::new(service, "default"), told)
+}
+
+fn about(name: impl Into<String>) -> ObjectReference {
+    ObjectReference {
+        name: Some(name.into()),
+        namespace: Some("team".to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// Polls the work as far as it gets without time passing.
+async fn work(work: impl Future<Output = ()>) {
+    let mut work = std::pin::pin!(work);
+    for _ in 0..1000 {
+        let _ended = futures::poll!(&mut work);
+        tokio::task::yield_now().await;
+    }
+}
+
+fn metrics() -> (EventMetrics, Registry) {
+    let mut registry = Registry::default();
+    (EventMetrics::register(&mut registry), registry)
+}
+
+fn count(registry: &Registry, outcome: &str) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    let start = format!("events_total{{outcome=\"{outcome}\"}} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&start));
+    line.unwrap_or_default().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_events_are_sent_at_once() {
+    let (client, told) = client();
+    let (metrics, _) = metrics();
+    let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
+    for number in 0..100 {
+        events.tell(about(format!("stuck-{number}")), Notice::normal("Told", ""));
+    }
+    work(sending).await;
+    assert_eq!(told.lock().unwrap().len(), LANES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_about_one_object_keep_their_order() {
+    let (client, told) = client();
+    let (metrics, registry) = metrics();
+    let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
+    for reason in ["First", "Second", "Third"] {
+        for number in 0..20 {
+            events.tell(about(format!("a-{number}")), Notice::normal(reason, ""));
+        }
+    }
+    work(sending).await;
+    for number in 0..20 {
+        let start = format!("a-{number} ");
+        let told = told.lock().unwrap();
+        let of_one: Vec<&str> = told
+            .iter()
+            .filter_map(|line| line.strip_prefix(&start))
+            .collect();
+        assert_eq!(of_one, ["First", "Second", "Third"]);
+    }
+    assert_eq!(count(&registry, "sent"), "60");
+    assert_eq!(count(&registry, "dropped"), "0");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_dropped_and_counted() {
+    let (client, _) = client();
+    let (metrics, registry) = metrics();
+    let (events, _not_working) = Events::new(&client, None, "Test", metrics.clone());
+    for _ in 0..QUEUE + 3 {
+        events.tell(about("a"), Notice::normal("Told", ""));
+    }
+    assert_eq!(count(&registry, "dropped"), "3");
+}
+
+/// Whoever loses the Lease drops its work, and what that wanted to tell.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_when_the_work_ends_is_dropped_and_counted() {
+    let (client, _) = client();
+    let (metrics, registry) = metrics();
+    let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
+    for _ in 0..3 {
+        events.tell(about("stuck"), Notice::normal("Told", ""));
+    }
+    work(sending).await;
+    assert_eq!(count(&registry, "sent"), "0");
+    // One of them was on its way.
+    assert_eq!(count(&registry, "dropped"), "3");
+}

@@ -1,0 +1,178 @@
+//! What tests of controllers run against: a kind of their own, and an API server that gives one answer to everything, or answers as
+//! a script says.
+
+use std::sync::{Arc, Mutex};
+
+use futures::future::{BoxFuture, Shared};
+use futures::{FutureExt, future};
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use kube::core::{ApiResource, GroupVersionKind, Object};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+use super::aside::Aside;
+use super::backoff::Backoff;
+use super::clock::Clock;
+use super::events::{EventMetrics, Events};
+use super::kind::{Context, Kind};
+use super::metrics::EngineMetrics;
+use super::pass::Passes;
+use super::places::Places;
+use super::queue::Queue;
+use super::recent::Recent;
+
+/// A kind of the tests' own.
+pub(crate) type Lamp = Object<LampSpec, LampStatus>;
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LampSpec {
+    pub(crate) light_color: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LampStatus {
+    pub(crate) phase: LampPhase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) enum LampPhase {
+    Lit,
+    #[default]
+    Dark,
+}
+
+/// What the API server calls lamps.
+pub(crate) fn lamps() -> Arc<ApiResource> {
+    let kind = GroupVersionKind::gvk("example.com", "v1", "Lamp");
+    Arc::new(ApiResource::from_gvk_with_plural(&kind, "lamps"))
+}
+
+/// A lamp of that generation; its UID is its name.
+pub(crate) fn lamp(namespace: &str, name: &str, generation: i64) -> Lamp {
+    let lamp = json!({
+        "metadata": { "name": name, "namespace": namespace, "uid": name, "generation": generation },
+        "spec": { "lightColor": "red" },
+    });
+    serde_json::from_value(lamp).unwrap()
+}
+
+/// Passes over objects that no watch wakes, with all caches filled.
+pub(crate) fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Context) -> Passes<K> {
+    let caches: Shared<BoxFuture<'static, ()>> = future::ready(()).boxed().shared();
+    Passes {
+        kind,
+        resource: Arc::clone(resource),
+        ctx: Arc::new(ctx),
+        caches,
+        queue: Queue::new(Gauge::default()),
+        places: Places::new(usize::MAX, usize::MAX).0,
+        resync: std::time::Duration::from_mins(10),
+        backoff: Backoff::new(K::TRAITS.backoff),
+        recent: Recent::default(),
+    }
+}
+
+/// The requests that were made.
+#[derive(Clone, Default)]
+pub(crate) struct Requests(Arc<Mutex<Vec<String>>>);
+
+impl Requests {
+    pub(crate) fn made(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn note(&self, method: &Method, path: &str) {
+        self.0.lock().unwrap().push(format!("{method} {path}"));
+    }
+}
+
+/// A client of an API server that answers so, and what it was asked.
+pub(crate) fn client(code: u16, answer: Value) -> (Client, Requests) {
+    let requests = Requests::default();
+    let noted = requests.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        noted.note(request.method(), request.uri().path());
+        let body = serde_json::to_vec(&answer).map(Body::from);
+        async move {
+            let response = Response::builder().status(code).body(body?)?;
+            Ok::<_, BoxError>(response)
+        }
+    });
+    (Client::new(service, "default"), requests)
+}
+
+/// A client of an API server that answers each request, `METHOD /path`, and its body so, and what it was asked.
+pub(crate) fn scripted(
+    answer: impl Fn(&str, Value) -> (u16, Value) + Send + Sync + 'static,
+) -> (Client, Requests) {
+    let requests = Requests::default();
+    let noted = requests.clone();
+    let answer = Arc::new(answer);
+    let service = service_fn(move |request: Request<Body>| {
+        noted.note(request.method(), request.uri().path());
+        let answer = Arc::clone(&answer);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let (code, answer) = answer(&format!("{} {}", parts.method, parts.uri.path()), body);
+            if code == SILENCE {
+                future::pending::<()>().await;
+            }
+            let text = match answer {
+                Value::String(text) => text.into_bytes(),
+                json => serde_json::to_vec(&json)?,
+            };
+            let response = Response::builder().status(code).body(Body::from(text))?;
+            Ok::<_, BoxError>(response)
+        }
+    });
+    (Client::new(service, "default"), requests)
+}
+
+/// The status of an answer that never comes.
+pub(crate) const SILENCE: u16 = 0;
+
+/// An answer that refuses.
+pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message })
+}
+
+pub(crate) fn context(client: Client) -> Context {
+    let mut registry = Registry::default();
+    let told = EventMetrics::register(&mut registry);
+    let (events, _unsent) = Events::new(&client, None, "Reconcile", told);
+    Context {
+        client,
+        events,
+        clock: Clock::new(),
+        metrics: EngineMetrics::register(&mut registry),
+        aside: Aside::new(),
+    }
+}
+
+/// Applies a merge-patch, as RFC 7396 has it; a null at the root changes nothing.
+pub(crate) fn merge(into: &mut Value, patch: &Value) {
+    if patch.is_null() {
+        return;
+    }
+    let (Some(fields), Some(patches)) = (into.as_object_mut(), patch.as_object()) else {
+        *into = patch.clone();
+        return;
+    };
+    for (key, value) in patches {
+        match value {
+            Value::Null => {
+                fields.remove(key);
+            }
+            value => merge(fields.entry(key.clone()).or_insert(Value::Null), value),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What all controllers count.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::pulse::Pulses;
+use super::queue::Queue;
+
+/// From a tenth of a millisecond to about half a minute, doubling.
+const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
+
+/// Metrics of the engine; cheap to clone, registered once.
+#[derive(Clone)]
+pub struct EngineMetrics {
+    duration: Family<Controller, Histogram, fn() -> Histogram>,
+    total: Family<Reconcile, Counter>,
+    errors: Family<Failure, Counter>,
+    watch_errors: Family<Watch, Counter>,
+    queues: Family<Controller, Gauge>,
+    pub(super) pulses: Pulses,
+    /// Objects by controller and phase.
+    pub objects: Objects,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reconcile {
+    controller: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failure {
+    controller: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Watch {
+    kind: &'static str,
+}
+
+impl EngineMetrics {
+    /// Registers all metrics of the engine. Call it once: a second set would be shown beside the first.
+    pub fn register(registry: &mut Registry) -> Self {
+        let new_histogram: fn() -> Histogram = || {
+            let (first, factor, count) = RECONCILE_BUCKETS;
+            Histogram::new(exponential_buckets(first, factor, count))
+        };
+        let metrics = Self {
+            duration: Family::new_with_constructor(new_histogram),
+            total: Family::default(),
+            errors: Family::default(),
+            watch_errors: Family::default(),
+            queues: Family::default(),
+            pulses: Pulses::default(),
+            objects: Objects::default(),
+        };
+        registry.register_with_unit(
+            "reconcile_duration",
+            "How long a pass over an object took",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register("reconcile", "Passes over objects", metrics.total.clone());
+        registry.register(
+            "reconcile_errors",
+            "Passes over objects that have to be repeated",
+            metrics.errors.clone(),
+        );
+        registry.register(
+            "watch_errors",
+            "Watches that broke and were restarted",
+            metrics.watch_errors.clone(),
+        );
+        registry.register(
+            "reconcile_queue_depth",
+            "Objects that were woken and whose pass has not begun",
+            metrics.queues.clone(),
+        );
+        registry.register_collector(Box::new(metrics.pulses.clone()));
+        registry.register_collector(Box::new(metrics.objects.clone()));
+        metrics
+    }
+
+    /// Counts one pass; an error by its reason.
+    pub(super) fn reconciled(
+        &self,
+        controller: &'static str,
+        begun: Instant,
+        error: Option<&'static str>,
+    ) {
+        let took = begun.elapsed().as_secs_f64();
+        self.duration
+            .get_or_create(&Controller { controller })
+            .observe(took);
+        let outcome = if error.is_none() { "success" } else { "error" };
+        self.total
+            .get_or_create(&Reconcile {
+                controller,
+                outcome,
+            })
+            .inc();
+        if let Some(reason) = error {
+            let failure = Failure { controller, reason };
+            self.errors.get_or_create(&failure).inc();
+        }
+    }
+
+    /// Returns a queue that is counted as the controller's.
+    pub(super) fn queue(&self, controller: &'static str) -> Queue {
+        Queue::new(self.queues.get_or_create_owned(&Controller { controller }))
+    }
+
+    /// Counts a watch that broke.
+    pub(super) fn watch_broke(&self, kind: &'static str) {
+        self.watch_errors.get_or_create(&Watch { kind }).inc();
+    }
+}
+
+/// How many objects of each phase there are.
+pub type Counts = BTreeMap<&'static str, i64>;
+
+/// Returns the phase of each object that a cache has.
+pub type Phases = Arc<dyn Fn() -> Vec<&'static str> + Send + Sync>;
+
+/// Counts objects by controller and phase when somebody asks.
+#[derive(Clone, Default)]
+pub struct Objects(Arc<Mutex<BTreeMap<&'static str, Counting>>>);
+
+/// The objects of one controller.
+struct Counting {
+    /// All phases that there are. One without objects is 0 and not missing, or rates and alerts would see nothing.
+    phases: Vec<&'static str>,
+    /// One for each scope that is watched.
+    caches: Vec<Phases>,
+}
+
+/// Stops counting when it is dropped: the cache of a controller that has stopped grows stale.
+pub struct Counted {
+    objects: Objects,
+    controller: &'static str,
+    cache: Phases,
+}
+
+impl Objects {
+    /// Has the objects of a controller counted, at first as none of each phase.
+    pub fn declare(&self, controller: &'static str, phases: Vec<&'static str>) {
+        let counting = Counting {
+            phases,
+            caches: Vec::new(),
+        };
+        self.lock().insert(controller, counting);
+    }
+
+    /// Counts the objects of a cache until what is returned is dropped. Undeclared controllers count nothing.
+    #[must_use]
+    pub fn count(&self, controller: &'static str, cache: Phases) -> Counted {
+        if let Some(counting) = self.lock().get_mut(controller) {
+            counting.caches.push(Arc::clone(&cache));
+        }
+        Counted {
+            objects: self.clone(),
+            controller,
+            cache,
+        }
+    }
+
+    /// Returns how many objects of each phase a controller has.
+    #[must_use]
+    pub fn counts(&self, controller: &'static str) -> Counts {
+        let (mut counts, caches) = match self.lock().get(controller) {
+            Some(counting) => {
+                let none = counting.phases.iter().map(|phase| (*phase, 0));
+                (none.collect::<Counts>(), counting.caches.clone())
+            }
+            None => return Counts::new(),
+        };
+        for phase in caches.iter().flat_map(|cache| cache()) {
+            *counts.entry(phase).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Counting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(counting) = self.objects.lock().get_mut(self.controller) {
+            let others = |cache: &Phases| !Arc::ptr_eq(cache, &self.cache);
+            counting.caches.retain(others);
+        }
+    }
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Objects").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Objects {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let controllers: Vec<&'static str> = self.lock().keys().copied().collect();
+        let mut objects = encoder.encode_descriptor(
+            "objects",
+            "Objects by controller and phase",
+            None,
+            MetricType::Gauge,
+        )?;
+        for controller in controllers {
+            for (phase, count) in self.counts(controller) {
+                let labels = [("controller", controller), ("phase", phase)];
+                ConstGauge::new(count).encode(objects.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

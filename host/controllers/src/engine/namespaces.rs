@@ -1,0 +1,82 @@
+//! What namespaces say of themselves, for plugins: metadata alone, and only where it may be read.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, future};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::Store;
+use tokio::time::sleep;
+
+use super::kind::Context;
+use super::readiness::Readiness;
+use super::watch::{watch as watched, watching};
+
+/// When to ask again after no answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The cache of namespaces, none where they may not be read.
+pub type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
+
+/// Returns the cache once it is filled, and the work that keeps it so.
+///
+/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs.
+pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFuture<'static, ()>) {
+    let api: Api<Namespace> = Api::all(ctx.client.clone());
+    if !may_read(&api).await {
+        return (None, future::pending().boxed());
+    }
+    let awaited = readiness.await_cache("namespaces".to_owned());
+    let metrics = ctx.metrics.clone();
+    let client = metrics.pulses.client(&ctx.client, "Namespace");
+    let (store, events) = watched(
+        Api::<PartialObjectMeta<Namespace>>::all(client),
+        watching(),
+        (),
+        |namespace| namespace.metadata.managed_fields = None,
+        move |error| {
+            metrics.watch_broke("Namespace");
+            tracing::warn!(
+                kind = "Namespace",
+                error = error as &dyn std::error::Error,
+                "watch broke, restarting"
+            );
+        },
+    );
+    let mut work = events.for_each(|_| future::ready(())).boxed();
+    let reader = store.clone();
+    tokio::select! {
+        _ = reader.wait_until_ready() => {}
+        () = &mut work => {}
+    }
+    drop(awaited);
+    (Some(store), work)
+}
+
+/// Whether namespaces may be read; an API server that does not answer is asked again, since that is no answer.
+async fn may_read(api: &Api<Namespace>) -> bool {
+    loop {
+        match api.list_metadata(&ListParams::default().limit(1)).await {
+            Ok(_) => return true,
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                // Whoever looks for missing rights before we start has said it, and we may start again and again.
+                tracing::debug!(
+                    reason = status.message,
+                    "namespaces may not be read, so plugins see none of their labels and annotations"
+                );
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(
+                    kind = "Namespace",
+                    error = &error as &dyn std::error::Error,
+                    "could not list, trying again"
+                );
+                sleep(AGAIN).await;
+            }
+        }
+    }
+}

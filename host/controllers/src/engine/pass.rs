@@ -1,0 +1,310 @@
+//! One pass over one object: when it may begin, how it goes, and what becomes of its failure.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
+use serde::de::IgnoredAny;
+use tokio::time::timeout;
+
+use super::backoff::{Backoff, jittered};
+use super::error::Error;
+use super::events::Notice;
+use super::kind::{Context, Done, Kind, Left, Source, Unreadable};
+use super::places::Places;
+use super::plan::{Plan, Then};
+use super::queue::Queue;
+use super::read::read_object;
+use super::readable::Readable;
+use super::recent::{Cached, Recent};
+use super::write::{MetadataPatch, Patched, Target};
+
+/// How long an object waits at most for its cache to show our own write; the write's event wakes it earlier.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// When to look at an object again. A change of it or of what it depends on wakes it in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At the resync.
+    Resync,
+    /// After this time, at the resync at the latest.
+    Within(Duration),
+    /// As soon as the cache shows what we wrote: nothing was decided in this pass.
+    CatchUp,
+    /// Only when it changes: it is gone by our own last write, or nothing else would help.
+    Change,
+}
+
+/// A kind at work: all that its passes have in common.
+pub(crate) struct Passes<K: Kind> {
+    pub(super) kind: Arc<K>,
+    pub(super) resource: Arc<ApiResource>,
+    pub(super) ctx: Arc<Context>,
+    /// Resolves when every cache that a pass reads is filled.
+    pub(super) caches: Shared<BoxFuture<'static, ()>>,
+    pub(super) queue: Queue,
+    pub(super) places: Places,
+    /// Resync interval.
+    pub(super) resync: Duration,
+    pub(super) backoff: Backoff,
+    pub(super) recent: Recent,
+}
+
+impl<K: Kind> Passes<K> {
+    /// Makes one pass, unless the object still waits after a failure, and returns when to make the next.
+    pub(super) async fn pass(&self, object: &Readable<K::Object>) -> Action {
+        let metadata = object.meta();
+        self.queue.taken(
+            metadata.namespace.as_deref(),
+            metadata.name.as_deref().unwrap_or_default(),
+        );
+        if let Some(rest) = self.backoff.rest(metadata) {
+            // A place may have been free for it.
+            self.places
+                .passed_by(metadata.namespace.as_deref().unwrap_or_default());
+            return Action::requeue(rest);
+        }
+        let Some(_place) = self.places.take(metadata) else {
+            self.queue.woken(metadata);
+            return Action::await_change();
+        };
+        let begun = Instant::now();
+        let result = self.attempt(object).await;
+        let reason = result.as_ref().err().map(Error::reason);
+        let name = K::TRAITS.controller;
+        self.ctx.metrics.reconciled(name, begun, reason);
+        let next = match result {
+            Ok(next) => next,
+            Err(error) => return Action::requeue(self.failed(object, &error)),
+        };
+        if next != Next::CatchUp {
+            self.backoff.succeeded(metadata);
+        }
+        let resync = jittered(self.resync);
+        match next {
+            Next::Resync => Action::requeue(resync),
+            Next::Within(wait) => Action::requeue(wait.min(resync)),
+            Next::CatchUp => Action::requeue(CATCH_UP),
+            Next::Change => Action::await_change(),
+        }
+    }
+
+    /// Makes one pass. If it panics or hangs, that costs this pass and no other.
+    async fn attempt(&self, object: &Readable<K::Object>) -> Result<Next, Error> {
+        let pass = async {
+            match &object.0 {
+                Ok(readable) => self.reconcile(readable).await,
+                Err(unreadable) => self.leave_alone(unreadable).await,
+            }
+        };
+        let longest = K::TRAITS.pass_timeout;
+        // Whatever outlives the pass is kept behind locks, and is changed in one step.
+        match timeout(longest, AssertUnwindSafe(pass).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => Err(Error::Panicked {
+                message: message_of(&*panic),
+            }),
+            Err(_) => Err(Error::TooLong { after: longest }),
+        }
+    }
+
+    /// Observes, then plans, acts and learns until the plan has no action left.
+    pub(crate) async fn reconcile(&self, cached: &K::Object) -> Result<Next, Error> {
+        let mut world = match self.recent.compare(cached.meta()) {
+            Cached::Current => {
+                let observed = self.kind.observe(&self.ctx, cached, Source::Cache);
+                observed.await?
+            }
+            Cached::Behind => return Ok(Next::CatchUp),
+            Cached::Stale => {
+                let (client, resource) = (&self.ctx.client, &*self.resource);
+                let live = read_object(client, resource, cached.meta()).await?;
+                let Some(live) = live else {
+                    return Ok(Next::Resync);
+                };
+                self.kind.observe(&self.ctx, &live, Source::Live).await?
+            }
+        };
+        for _ in 0..K::TRAITS.steps {
+            let now = self.ctx.clock.now();
+            let plan;
+            (world, plan) = self.plan(world, now).await;
+            let Some(action) = plan.action else {
+                return rest(plan.then, now);
+            };
+            let fact = self.kind.act(&self.ctx, &world, &action).await?;
+            let done = Done {
+                world: &world,
+                action: &action,
+                fact: &fact,
+                now,
+            };
+            self.tell(&done, plan.notices);
+            match self.learn(&mut world, fact) {
+                Left::Nothing => return Ok(Next::Change),
+                Left::Unknown => return Ok(Next::Resync),
+                Left::Object if plan.then != Then::GoOn => return Ok(Next::Resync),
+                Left::Object => {}
+            }
+        }
+        Err(Error::Endless)
+    }
+
+    /// Makes the plan, on a thread of its own if it is heavy.
+    async fn plan(&self, world: K::World, now: Timestamp) -> (K::World, Plan<K::Action>) {
+        if !self.kind.is_heavy(&world) {
+            let plan = self.kind.plan(&world, now);
+            return (world, plan);
+        }
+        let kind = Arc::clone(&self.kind);
+        let work = move || {
+            let plan = kind.plan(&world, now);
+            (world, plan)
+        };
+        self.ctx.aside.run(work).await
+    }
+
+    fn tell(&self, done: &Done<'_, K>, notices: Vec<Notice>) {
+        let notices = self.kind.report(done, notices);
+        if notices.is_empty() {
+            return;
+        }
+        let about = reference(&self.resource, K::metadata(done.world));
+        for notice in notices {
+            self.ctx.events.tell(about.clone(), notice);
+        }
+    }
+
+    /// Puts the fact into the world, and remembers what the cache has to show before the next pass.
+    fn learn(&self, world: &mut K::World, fact: K::Fact) -> Left {
+        let before = K::metadata(world).resource_version.clone();
+        let left = self.kind.learn(world, fact);
+        let metadata = K::metadata(world);
+        match left {
+            Left::Nothing | Left::Unknown => self.recent.forget(metadata),
+            Left::Object if metadata.resource_version != before => self.recent.wrote(metadata),
+            Left::Object => {}
+        }
+        left
+    }
+
+    /// Logs an error, once and here, and returns how long the object waits.
+    fn failed(&self, object: &Readable<K::Object>, error: &Error) -> Duration {
+        let controller = K::TRAITS.controller;
+        let id = ObjectRef::from_obj_with(object, self.resource.clone());
+        if error.is_conflict() {
+            tracing::debug!(controller, object = %id, "somebody else wrote, looking again");
+            return self.backoff.conflicted(object.meta());
+        }
+        let cause = error as &dyn std::error::Error;
+        match error {
+            Error::Panicked { .. } => tracing::error!(
+                controller,
+                object = %id,
+                error = cause,
+                "reconcile hit a bug, trying again"
+            ),
+            _ => tracing::warn!(
+                controller,
+                object = %id,
+                reason = error.reason(),
+                error = cause,
+                "reconcile failed, trying again"
+            ),
+        }
+        if let Some(notice) = error.notice() {
+            let about = reference(&self.resource, object.meta());
+            self.ctx.events.tell(about, notice);
+        }
+        self.backoff.failed(object.meta(), error.retry_within())
+    }
+
+    /// Somebody stored an object that our types cannot hold: it harms no other. When it is deleted, its kind says whether our
+    /// finalizer goes on holding it.
+    async fn leave_alone(&self, unreadable: &InvalidObject) -> Result<Next, Error> {
+        let metadata = &unreadable.metadata;
+        tracing::warn!(
+            controller = K::TRAITS.controller,
+            namespace = metadata.namespace,
+            name = metadata.name,
+            error = %unreadable.error,
+            "unreadable object left alone"
+        );
+        let Some(patch) = released::<K>(metadata) else {
+            return Ok(Next::Change);
+        };
+        let target = Target::of(
+            &self.ctx.client,
+            &self.resource,
+            metadata,
+            K::TRAITS.field_manager,
+        );
+        match target.set_metadata::<IgnoredAny>(metadata, &patch).await? {
+            Patched::Gone => Ok(Next::Resync),
+            _ => Ok(Next::Change),
+        }
+    }
+}
+
+/// The patch that lets an unreadable object go, if it is deleted and its kind lets it.
+fn released<K: Kind>(metadata: &ObjectMeta) -> Option<MetadataPatch> {
+    let ours = K::TRAITS.finalizer?;
+    if K::TRAITS.unreadable == Unreadable::Keep || metadata.deletion_timestamp.is_none() {
+        return None;
+    }
+    MetadataPatch::without(metadata, ours)
+}
+
+/// When to look again after a plan that has no action.
+fn rest(then: Then, now: Timestamp) -> Result<Next, Error> {
+    match then {
+        Then::GoOn | Then::Change => Ok(Next::Resync),
+        Then::At(at) => Ok(Next::Within(until(now, at))),
+        Then::Retry {
+            reason,
+            message,
+            until: at,
+        } => Err(Error::Refused {
+            reason,
+            message,
+            deadline: until(now, at),
+        }),
+    }
+}
+
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+/// What an Event is about.
+fn reference(resource: &ApiResource, metadata: &ObjectMeta) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(resource.api_version.clone()),
+        kind: Some(resource.kind.clone()),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// What a panic says.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests;

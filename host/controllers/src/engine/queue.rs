@@ -1,0 +1,122 @@
+//! How many objects wait for their turn.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{Stream, StreamExt, TryStreamExt};
+use kube::Resource;
+use kube::core::ObjectMeta;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher;
+use prometheus_client::metrics::gauge::Gauge;
+
+/// How many places an empty queue keeps: after a start with thousands of objects it is small again.
+const KEPT: usize = 1024;
+
+/// The objects that something woke and whose pass has not begun; those that wait for a time of their own are not among them.
+#[derive(Clone)]
+pub(super) struct Queue(Arc<Inner>);
+
+struct Inner {
+    /// Hashes of namespace and name: this is a measure, and names would take memory.
+    waiting: Mutex<HashSet<u64>>,
+    hasher: RandomState,
+    depth: Gauge,
+}
+
+impl Queue {
+    /// Returns a queue that counts in the gauge, for as long as it lasts.
+    pub(super) fn new(depth: Gauge) -> Self {
+        Self(Arc::new(Inner {
+            waiting: Mutex::default(),
+            hasher: RandomState::new(),
+            depth,
+        }))
+    }
+
+    /// Counts objects that a stream wakes.
+    pub(super) fn counted_objects<K: Resource>(
+        &self,
+        objects: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static {
+        let queue = self.clone();
+        objects.inspect_ok(move |object| queue.woken(object.meta()))
+    }
+
+    /// Counts objects that a stream of references wakes.
+    pub(super) fn counted<K: Resource>(
+        &self,
+        objects: impl Stream<Item = ObjectRef<K>> + Send + 'static,
+    ) -> impl Stream<Item = ObjectRef<K>> + Send + 'static {
+        let queue = self.clone();
+        objects.inspect(move |object| queue.woken_ref(object))
+    }
+
+    /// Counts all objects of a cache each time that a stream wakes them.
+    pub(super) fn counted_lists<K>(
+        &self,
+        lists: impl Stream<Item = ()> + Send + 'static,
+        objects: Store<K>,
+    ) -> impl Stream<Item = ()> + Send + 'static
+    where
+        K: Resource + Clone + Send + Sync + 'static,
+        K::DynamicType: Eq + Hash + Clone + Send + Sync,
+    {
+        let queue = self.clone();
+        lists.inspect(move |()| {
+            for object in objects.state() {
+                queue.woken(object.meta());
+            }
+        })
+    }
+
+    /// Counts an object that waits for its turn.
+    pub(super) fn woken(&self, object: &ObjectMeta) {
+        self.insert(
+            object.namespace.as_deref(),
+            object.name.as_deref().unwrap_or_default(),
+        );
+    }
+
+    pub(super) fn woken_ref<K: Resource>(&self, object: &ObjectRef<K>) {
+        self.insert(object.namespace.as_deref(), &object.name);
+    }
+
+    /// Notes that an object has its turn, or has gone before it.
+    pub(super) fn taken(&self, namespace: Option<&str>, name: &str) {
+        let mut waiting = self.0.lock();
+        if waiting.remove(&self.0.hash(namespace, name)) {
+            self.0.depth.dec();
+        }
+        if waiting.is_empty() && waiting.capacity() > KEPT {
+            waiting.shrink_to_fit();
+        }
+    }
+
+    fn insert(&self, namespace: Option<&str>, name: &str) {
+        if self.0.lock().insert(self.0.hash(namespace, name)) {
+            self.0.depth.inc();
+        }
+    }
+}
+
+impl Inner {
+    fn hash(&self, namespace: Option<&str>, name: &str) -> u64 {
+        self.hasher.hash_one((namespace, name))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let left = self.lock().len();
+        self.depth.dec_by(i64::try_from(left).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests;

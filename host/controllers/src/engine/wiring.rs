@@ -1,0 +1,211 @@
+//! What wakes the objects of a kind: themselves, what they own, and whatever else the kind names.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::channel::mpsc;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
+use kube::core::ApiResource;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::utils::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{Config, Controller};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+use super::backoff::Backoff;
+use super::drive::drive;
+use super::kind::{Kind, Placed};
+use super::pass::Passes;
+use super::queue::Queue;
+use super::readable::Readable;
+use super::recent::Recent;
+use super::scope::Scope;
+use super::watch::{telling_lists, watch, watching};
+
+/// The events of one watch.
+pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
+
+/// How one kind of other objects is watched, into a cache.
+pub struct Other<K> {
+    /// Which objects.
+    pub api: Api<K>,
+    /// The kind, as metrics and logs name it.
+    pub kind: &'static str,
+    /// The cache, as readiness names it: the kind in the plural.
+    pub cache: &'static str,
+    /// The label that an object needs to be watched; empty for all.
+    pub label: &'static str,
+}
+
+/// The watches that a kind's controller stands on.
+pub struct Wiring<K: Kind> {
+    resource: Arc<ApiResource>,
+    store: Store<Readable<K::Object>>,
+    events: Events<Readable<K::Object>>,
+    caches: Vec<BoxFuture<'static, ()>>,
+    triggers: Vec<Trigger<K::Object>>,
+    listed: mpsc::Sender<()>,
+    lists: mpsc::Receiver<()>,
+}
+
+/// Has a controller woken by one more stream.
+type Trigger<O> =
+    Box<dyn FnOnce(Controller<Readable<O>>, &Queue) -> Controller<Readable<O>> + Send>;
+
+impl<K: Kind> Wiring<K>
+where
+    Readable<K::Object>: DeserializeOwned,
+{
+    /// Watches the kind in a scope. Readiness names the cache so: the kind in the plural.
+    #[must_use]
+    pub fn of(scope: &Scope, resource: Arc<ApiResource>, cache: &str) -> Self {
+        let kind = K::TRAITS.kind;
+        let (store, events) = watch(
+            scope.ours::<Readable<K::Object>>(&resource, kind),
+            watching(),
+            resource.clone(),
+            |_| {},
+            scope.broke(kind),
+        );
+        let filled = scope.filled(&store, cache);
+        Self::cached(resource, store, events.boxed(), filled)
+    }
+
+    /// Stands on a cache that somebody else reads too. Polling the events fills it.
+    #[must_use]
+    pub fn cached(
+        resource: Arc<ApiResource>,
+        store: Store<Readable<K::Object>>,
+        events: Events<Readable<K::Object>>,
+        filled: BoxFuture<'static, ()>,
+    ) -> Self {
+        let (listed, lists) = mpsc::channel(1);
+        Self {
+            resource,
+            store,
+            events,
+            caches: vec![filled],
+            triggers: Vec::new(),
+            listed,
+            lists,
+        }
+    }
+
+    /// Returns the cache of the kind.
+    #[must_use]
+    pub fn store(&self) -> Store<Readable<K::Object>> {
+        self.store.clone()
+    }
+
+    /// Has passes wait for one more cache.
+    pub fn await_cache(&mut self, filled: BoxFuture<'static, ()>) {
+        self.caches.push(filled);
+    }
+
+    /// Has objects woken.
+    pub fn wake(
+        &mut self,
+        objects: impl Stream<Item = ObjectRef<Readable<K::Object>>> + Send + 'static,
+    ) {
+        self.triggers.push(Box::new(move |controller, queue| {
+            controller.reconcile_on(queue.counted(objects))
+        }));
+    }
+
+    /// Watches what objects of the kind own, and wakes the controller owner of each. Returns the cache of what they own. `also` sees
+    /// each event before anybody is woken.
+    pub fn own<C>(
+        &mut self,
+        scope: &Scope,
+        other: Other<C>,
+        also: impl Fn(&Event<C>) + Send + 'static,
+    ) -> Store<C>
+    where
+        C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let config = match other.label {
+            "" => watching(),
+            label => watching().labels(label),
+        };
+        let broke = scope.broke(other.kind);
+        let (store, events) = watch(other.api, config, (), |_| {}, broke);
+        self.caches.push(scope.filled(&store, other.cache));
+        let events = events.inspect_ok(also);
+        let events = telling_lists(events, self.listed.clone()).touched_objects();
+        let resource = Arc::clone(&self.resource);
+        self.triggers.push(Box::new(move |controller, queue| {
+            let queue = queue.clone();
+            controller.watches_stream(events, move |object| {
+                let owner = owner_of::<K, C>(&object, &resource);
+                owner.inspect(|owner| queue.woken_ref(owner))
+            })
+        }));
+        store
+    }
+}
+
+/// Runs the controller of a kind in a scope until it is stopped.
+pub fn run<K: Kind>(
+    scope: &Scope,
+    kind: K,
+    wiring: Wiring<K>,
+) -> impl Future<Output = ()> + Send + use<K>
+where
+    Readable<K::Object>: DeserializeOwned,
+{
+    let Wiring {
+        resource,
+        store,
+        events,
+        caches,
+        triggers,
+        listed,
+        lists,
+    } = wiring;
+    let queue = scope.ctx.metrics.queue(K::TRAITS.controller);
+    let (places, free) = scope.places(&resource);
+    let own = queue.counted_objects(telling_lists(events, listed).applied_objects());
+    let lists = queue.counted_lists(lists, store.clone());
+    let config = Config::default().concurrency(scope.pace.concurrency);
+    let controller = Controller::for_stream_with(own, store, resource.clone())
+        .with_config(config)
+        .reconcile_all_on(lists)
+        .reconcile_on(free)
+        .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
+    let controller = triggers
+        .into_iter()
+        .fold(controller, |controller, trigger| {
+            trigger(controller, &queue)
+        });
+    let passes = Passes {
+        kind: Arc::new(kind),
+        resource,
+        ctx: scope.ctx.clone(),
+        caches: future::join_all(caches).map(drop).boxed().shared(),
+        queue,
+        places,
+        resync: scope.pace.resync,
+        backoff: Backoff::new(K::TRAITS.backoff),
+        recent: Recent::default(),
+    };
+    drive(controller, passes, scope.stop.clone())
+}
+
+/// The object of our kind that controls another, if one does.
+fn owner_of<K: Kind, C: Resource>(
+    owned: &C,
+    resource: &Arc<ApiResource>,
+) -> Option<ObjectRef<Readable<K::Object>>> {
+    let metadata = owned.meta();
+    let namespace = match K::TRAITS.placed {
+        Placed::Namespace => metadata.namespace.as_deref(),
+        Placed::Cluster => None,
+    };
+    let owners = metadata.owner_references.iter().flatten();
+    owners
+        .filter(|owner| owner.controller == Some(true))
+        .find_map(|owner| ObjectRef::from_owner_ref(namespace, owner, resource.clone()))
+}

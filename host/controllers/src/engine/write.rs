@@ -1,0 +1,387 @@
+//! Writes to the API server: each is one request, and says as a type what the API server answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::Client;
+use kube::Resource;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ApiResource, DynamicObject, ObjectMeta, Request, Status};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::conditions::difference;
+use super::error::{Attempt, Error};
+
+/// How long one request may take: admission webhooks take 10 seconds each unless they are given more. The client itself tries again
+/// where the API server asks for it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest sentence of the API server that is passed on, in bytes.
+const SENTENCE_MAX: usize = 4096;
+
+/// An object that is written, or read; `namespace` is none for a cluster-scoped one.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// Talks to the API server.
+    pub client: &'a Client,
+    /// What it is.
+    pub resource: &'a ApiResource,
+    /// Where it is.
+    pub namespace: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+    /// Who writes, as managed fields say it.
+    pub field_manager: &'static str,
+}
+
+/// The finalizers that an object shall have, if they change, and the labels that are missing or wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MetadataPatch {
+    /// All finalizers, those of others among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finalizers: Option<Vec<String>>,
+    /// The labels to set; others stay.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<&'static str, String>,
+}
+
+impl MetadataPatch {
+    /// Returns the patch that takes a finalizer off an object; none if the object does not have it.
+    #[must_use]
+    pub fn without(object: &ObjectMeta, finalizer: &str) -> Option<Self> {
+        let finalizers = object.finalizers.as_deref().unwrap_or_default();
+        let rest: Vec<String> = finalizers
+            .iter()
+            .filter(|name| *name != finalizer)
+            .cloned()
+            .collect();
+        (rest.len() < finalizers.len()).then(|| Self {
+            finalizers: Some(rest),
+            ..Self::default()
+        })
+    }
+}
+
+/// What became of a patch.
+#[derive(Debug)]
+pub enum Patched<K> {
+    /// The object is now like this.
+    Object(Box<K>),
+    /// The object is gone.
+    Gone,
+    /// The API server does not allow it, and this is what it says.
+    Refused(String),
+}
+
+/// What became of an object that was to be created or applied.
+#[derive(Debug)]
+pub enum Stored<K> {
+    /// It is there, like this.
+    Object(Box<K>),
+    /// One of that name is there already.
+    Exists,
+    /// The API server does not accept it as it is.
+    Invalid(String),
+    /// The API server does not let it in, or did not answer, so it may be there all the same.
+    Refused(String),
+}
+
+/// What became of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The object will go.
+    Asked,
+    /// The object of that UID is gone.
+    Gone,
+}
+
+/// How an object is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Deletion {
+    /// In the time that the object itself asks for; what it owns goes afterwards.
+    Graceful,
+    /// At once.
+    Force,
+}
+
+impl<'a> Target<'a> {
+    /// Returns the object of this metadata.
+    #[must_use]
+    pub fn of(
+        client: &'a Client,
+        resource: &'a ApiResource,
+        metadata: &'a ObjectMeta,
+        field_manager: &'static str,
+    ) -> Self {
+        Self {
+            client,
+            resource,
+            namespace: metadata.namespace.as_deref(),
+            name: metadata.name.as_deref().unwrap_or_default(),
+            field_manager,
+        }
+    }
+
+    /// Sets finalizers and labels in one patch, provided that nobody wrote since the object was `seen`.
+    ///
+    /// Webhooks deny with any status, or do not answer: whatever it is, the object's time goes on and its status has to say so, so
+    /// it is no error.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if somebody else wrote meanwhile, and for an object that is being deleted if the API server refuses: it has
+    /// to be released.
+    pub async fn set_metadata<K: DeserializeOwned>(
+        &self,
+        seen: &ObjectMeta,
+        patch: &MetadataPatch,
+    ) -> Result<Patched<K>, Error> {
+        let mut metadata = json!({
+            "uid": seen.uid,
+            "resourceVersion": seen.resource_version,
+        });
+        if let Some(finalizers) = &patch.finalizers {
+            metadata["finalizers"] = json!(finalizers);
+        }
+        if !patch.labels.is_empty() {
+            metadata["labels"] = json!(patch.labels);
+        }
+        let is_kept = seen.deletion_timestamp.is_none();
+        let done = match self.merge(json!({ "metadata": metadata }), None).await {
+            Err(unanswered) if is_kept => return Ok(Patched::Refused(unanswered.to_string())),
+            answered => answered?,
+        };
+        match done {
+            Err(kube::Error::Api(status))
+                if is_kept && !is_gone(&status) && !status.is_conflict() =>
+            {
+                Ok(Patched::Refused(sentence(*status)))
+            }
+            Err(error) if is_kept && !matches!(error, kube::Error::Api(_)) => {
+                Ok(Patched::Refused(no_answer(&error)))
+            }
+            done => self.patched(done, Attempt::SET_METADATA),
+        }
+    }
+
+    /// Writes what differs in the status, if anything does.
+    ///
+    /// Conditions are written as a whole list, those of other writers among them. One that came since the object was `seen` would be
+    /// lost, so a patch with conditions names the version that it was made from.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the API server does not take it.
+    pub async fn write_status<K: DeserializeOwned, S: Serialize>(
+        &self,
+        seen: &ObjectMeta,
+        before: Option<&S>,
+        wanted: &S,
+    ) -> Result<Patched<K>, Error> {
+        let status = difference(before, wanted)
+            .map_err(|error| self.failed(Attempt::WRITE_STATUS, kube::Error::SerdeError(error)))?;
+        // The UID keeps a new object of the same name from getting the old one's status.
+        let mut metadata = json!({ "uid": seen.uid });
+        if status.contains_key("conditions") {
+            metadata["resourceVersion"] = json!(seen.resource_version);
+        }
+        let patch = json!({ "metadata": metadata, "status": status });
+        let done = self.merge(patch, Some("status")).await?;
+        self.patched(done, Attempt::WRITE_STATUS)
+    }
+
+    /// Creates the object.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request cannot be made; what the API server says is no error.
+    pub async fn create<K: DeserializeOwned>(
+        &self,
+        object: &impl Serialize,
+        attempt: Attempt,
+    ) -> Result<Stored<K>, Error> {
+        let post = PostParams {
+            field_manager: Some(self.field_manager.to_owned()),
+            ..PostParams::default()
+        };
+        let request = serde_json::to_vec(object)
+            .map_err(kube::Error::SerdeError)
+            .and_then(|body| {
+                let request = Request::new(self.url()).create(&post, body);
+                request.map_err(kube::Error::BuildRequest)
+            })
+            .map_err(|error| self.failed(attempt, error))?;
+        Ok(stored(self.send(request).await))
+    }
+
+    /// Applies the object's fields by server-side apply: it is created if it is missing, fields that were applied before and are no
+    /// longer given are removed, and those of others stay. Fields that others own as well are taken from them.
+    ///
+    /// The object is made anew, without managed fields and resourceVersion.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request cannot be made, or if the API server answers with a conflict: a UID in the object's metadata is
+    /// then another's. What else the API server says is no error.
+    pub async fn apply<K: DeserializeOwned>(
+        &self,
+        object: &impl Serialize,
+        attempt: Attempt,
+    ) -> Result<Stored<K>, Error> {
+        let parameters = PatchParams::apply(self.field_manager).force();
+        let request = Request::new(self.url())
+            .patch(self.name, &parameters, &Patch::Apply(object))
+            .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
+        match self.send(request).await {
+            Ok(Err(kube::Error::Api(status))) if status.is_conflict() => {
+                Err(self.failed(attempt, kube::Error::Api(status)))
+            }
+            done => Ok(stored(done)),
+        }
+    }
+
+    /// Deletes the object of that UID, and never another of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the API server does not allow it, or does not answer.
+    pub async fn delete(
+        &self,
+        uid: &str,
+        how: Deletion,
+        attempt: Attempt,
+    ) -> Result<Deleted, Error> {
+        let parameters = DeleteParams {
+            grace_period_seconds: match how {
+                Deletion::Graceful => None,
+                Deletion::Force => Some(0),
+            },
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let request = Request::new(self.url())
+            .delete(self.name, &parameters)
+            .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
+        match self.send::<Value>(request).await? {
+            Ok(_) => Ok(Deleted::Asked),
+            // A conflict says that the object of that UID is gone, and the name another's.
+            Err(kube::Error::Api(status)) if is_gone(&status) || status.is_conflict() => {
+                Ok(Deleted::Gone)
+            }
+            Err(error) => Err(self.failed(attempt, error)),
+        }
+    }
+
+    /// Reads the object; none if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the API server does not say.
+    pub async fn read<K: DeserializeOwned>(&self, attempt: Attempt) -> Result<Option<K>, Error> {
+        let request = Request::new(self.url())
+            .get(self.name, &kube::api::GetParams::default())
+            .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
+        match self.send(request).await? {
+            Ok(object) => Ok(Some(object)),
+            Err(kube::Error::Api(status)) if is_gone(&status) => Ok(None),
+            Err(error) => Err(self.failed(attempt, error)),
+        }
+    }
+
+    async fn merge<K: DeserializeOwned>(
+        &self,
+        patch: Value,
+        subresource: Option<&str>,
+    ) -> Result<Result<K, kube::Error>, Error> {
+        let parameters = PatchParams {
+            field_manager: Some(self.field_manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let url = Request::new(self.url());
+        let patch = Patch::Merge(patch);
+        let request = match subresource {
+            None => url.patch(self.name, &parameters, &patch),
+            Some(subresource) => url.patch_subresource(subresource, self.name, &parameters, &patch),
+        };
+        match request {
+            Ok(request) => self.send(request).await,
+            Err(error) => Ok(Err(kube::Error::BuildRequest(error))),
+        }
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<Result<T, kube::Error>, Error> {
+        timeout(PATIENCE, self.client.request(request))
+            .await
+            .map_err(|_| Error::Unanswered { after: PATIENCE })
+    }
+
+    /// Whoever writes to an object that is gone has nothing left to do.
+    fn patched<K>(
+        &self,
+        done: Result<K, kube::Error>,
+        attempt: Attempt,
+    ) -> Result<Patched<K>, Error> {
+        match done {
+            Ok(object) => Ok(Patched::Object(Box::new(object))),
+            Err(kube::Error::Api(status)) if is_gone(&status) => Ok(Patched::Gone),
+            Err(error) => Err(self.failed(attempt, error)),
+        }
+    }
+
+    fn failed(&self, attempt: Attempt, source: kube::Error) -> Error {
+        Error::Request {
+            attempt,
+            name: self.name.to_owned(),
+            source: Box::new(source),
+        }
+    }
+
+    fn url(&self) -> String {
+        DynamicObject::url_path(self.resource, self.namespace)
+    }
+}
+
+/// Webhooks deny with any status, or do not answer; whatever it is, somebody may change it, and the object's own deadline ends it.
+fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K> {
+    match done {
+        Ok(Ok(object)) => Stored::Object(Box::new(object)),
+        Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => Stored::Exists,
+        Ok(Err(kube::Error::Api(status)))
+            if status.is_invalid() || matches!(status.code, 400 | 413) =>
+        {
+            Stored::Invalid(sentence(*status))
+        }
+        Ok(Err(kube::Error::Api(status))) => Stored::Refused(sentence(*status)),
+        Ok(Err(error)) => Stored::Refused(no_answer(&error)),
+        Err(unanswered) => Stored::Refused(unanswered.to_string()),
+    }
+}
+
+/// Returns whether the API server says that there is no such object. A 404 in plain text, from a proxy or from a server that does
+/// not serve the kind yet, says nothing about the object.
+pub(super) fn is_gone(status: &Status) -> bool {
+    status.reason == kube::core::response::reason::NOT_FOUND
+}
+
+fn no_answer(error: &kube::Error) -> String {
+    format!("no answer from the API server: {error}")
+}
+
+/// What the API server says, cut to what a condition can hold: admission may say anything.
+fn sentence(status: Status) -> String {
+    let mut sentence = status.message;
+    sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX));
+    sentence
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use serde_json::{Value, json};
+
+use super::{Attempt, Deleted, Deletion, MetadataPatch, Patched, Stored, Target};
+use crate::engine::fixtures::{Lamp, SILENCE, lamp, lamps, scripted, status};
+
+const ATTEMPT: Attempt = Attempt::new("Test", "test");
+
+/// What an API server is asked for by one write, and what it is sent.
+async fn asked<T, F>(namespace: Option<&str>, write: impl FnOnce(kube::Client) -> F) -> (T, Value)
+where
+    F: Future<Output = T>,
+{
+    let sent = std::sync::Arc::new(std::sync::Mutex::new(Value::Null));
+    let noted = sent.clone();
+    let (client, requests) = scripted(move |_, body| {
+        *noted.lock().unwrap() = body;
+        (200, serde_json::to_value(lamp("team", "a", 1)).unwrap())
+    });
+    let done = write(client).await;
+    let made = requests.made();
+    let place = namespace.map_or_else(String::new, |name| format!("namespaces/{name}/"));
+    assert!(
+        made[0].contains(&format!("/apis/example.com/v1/{place}lamps")),
+        "{made:?}"
+    );
+    let sent = sent.lock().unwrap().clone();
+    (done, sent)
+}
+
+fn target<'a>(
+    client: &'a kube::Client,
+    resource: &'a kube::core::ApiResource,
+    namespace: Option<&'a str>,
+) -> Target<'a> {
+    Target {
+        client,
+        resource,
+        namespace,
+        name: "a",
+        field_manager: "test",
+    }
+}
+
+#[tokio::test]
+async fn objects_are_written_in_a_namespace_and_in_the_cluster() {
+    for namespace in [Some("team"), None] {
+        let resource = lamps();
+        let wanted = json!({ "metadata": { "name": "a" } });
+        let (stored, sent) = asked(namespace, async |client| {
+            let target = target(&client, &resource, namespace);
+            target.create::<Lamp>(&wanted, ATTEMPT).await.unwrap()
+        })
+        .await;
+        assert!(matches!(stored, Stored::Object(_)));
+        assert_eq!(sent, wanted);
+        let (stored, sent) = asked(namespace, async |client| {
+            let target = target(&client, &resource, namespace);
+            target.apply::<Lamp>(&wanted, ATTEMPT).await.unwrap()
+        })
+        .await;
+        assert!(matches!(stored, Stored::Object(_)));
+        assert_eq!(sent, wanted);
+        let (deleted, sent) = asked(namespace, async |client| {
+            let target = target(&client, &resource, namespace);
+            target.delete("u", Deletion::Force, ATTEMPT).await.unwrap()
+        })
+        .await;
+        assert_eq!(deleted, Deleted::Asked);
+        assert_eq!(sent["preconditions"]["uid"], "u");
+        assert_eq!(sent["gracePeriodSeconds"], 0);
+    }
+}
+
+#[tokio::test]
+async fn a_status_names_the_version_only_where_another_writer_could_lose() {
+    let resource = lamps();
+    let mut seen = lamp("team", "a", 1).metadata;
+    seen.resource_version = Some("7".to_owned());
+    for (wanted, expected) in [
+        (json!({ "phase": "Lit" }), json!({ "uid": "a" })),
+        (
+            json!({ "conditions": [] }),
+            json!({ "uid": "a", "resourceVersion": "7" }),
+        ),
+    ] {
+        let (_, sent) = asked(Some("team"), async |client| {
+            let target = Target::of(&client, &resource, &seen, "test");
+            target.write_status::<Lamp, _>(&seen, None, &wanted).await
+        })
+        .await;
+        assert_eq!(sent["metadata"], expected);
+        assert_eq!(sent["status"], wanted);
+    }
+}
+
+/// What storing an object comes to where the API server answers so.
+async fn stored(code: u16, reason: &str) -> Stored<Lamp> {
+    let answer = status(code, reason, "no");
+    let (client, _) = scripted(move |_, _| (code, answer.clone()));
+    let resource = lamps();
+    let target = target(&client, &resource, Some("team"));
+    target.create::<Lamp>(&json!({}), ATTEMPT).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_the_api_server_says_to_a_new_object_is_no_error() {
+    for (code, reason) in [(400, "BadRequest"), (413, ""), (422, "Invalid")] {
+        let stored = stored(code, reason).await;
+        assert!(matches!(stored, Stored::Invalid(said) if said == "no"));
+    }
+    for (code, reason) in [
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (409, "Conflict"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+    ] {
+        let stored = stored(code, reason).await;
+        assert!(matches!(stored, Stored::Refused(said) if said == "no"));
+    }
+    assert!(matches!(stored(409, "AlreadyExists").await, Stored::Exists));
+}
+
+/// An applied object with a UID may be another's by now; that is no refusal but a reason to look again.
+#[tokio::test]
+async fn a_conflict_of_an_applied_object_is_looked_at_again() {
+    let answer = status(409, "Conflict", "no");
+    let (client, _) = scripted(move |_, _| (409, answer.clone()));
+    let resource = lamps();
+    let target = target(&client, &resource, None);
+    let error = target.apply::<Lamp>(&json!({}), ATTEMPT).await.unwrap_err();
+    assert!(error.is_conflict());
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_refuses_metadata_of_an_object_that_stays_and_fails_one_that_goes() {
+    let (client, _) = scripted(|_, _| (SILENCE, Value::Null));
+    let resource = lamps();
+    let mut seen = lamp("team", "a", 1).metadata;
+    seen.finalizers = Some(vec!["example.com/lamp".to_owned()]);
+    let patch = MetadataPatch::without(&seen, "example.com/lamp").unwrap();
+    let target = target(&client, &resource, Some("team"));
+    let kept = target.set_metadata::<Lamp>(&seen, &patch).await.unwrap();
+    assert!(matches!(kept, Patched::Refused(said) if said.contains("no answer")));
+    seen.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let error = target
+        .set_metadata::<Lamp>(&seen, &patch)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "Unanswered");
+}
