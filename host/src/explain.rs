@@ -2,13 +2,18 @@
 
 use std::fmt::Write as _;
 
-use podloom_mutators::{Outcome, PluginRun};
-use podloom_pod_path::Write;
+use podloom_controllers::{Change, Outcome, PluginRun, Write};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 use crate::refusal::plain;
+
+/// Of a write whose values are not told.
+const UNKNOWN: Change = Change {
+    old: None,
+    new: None,
+};
 
 /// The diff of one object: a header, and below it what each plugin wrote and said.
 pub(crate) fn object(title: &str, runs: &[PluginRun]) -> String {
@@ -31,13 +36,13 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
         Outcome::Unchanged => paint(QUIET, "wrote nothing"),
         Outcome::Skipped(dimension) => paint(
             QUIET,
-            &format!("skipped: match.{} leaves this pod out", dimension.as_str()),
+            &format!("skipped: match.{dimension} leaves this pod out"),
         ),
         Outcome::Ignored(failure) => paint(
             WARNING,
             &format!("failed, and failurePolicy Ignore left the pod as it was: {failure}"),
         ),
-        Outcome::Denied => paint(WARNING, "denied the pod"),
+        Outcome::Denied(_) => paint(WARNING, "denied the pod"),
         Outcome::Failed(_) => paint(WARNING, "failed"),
     };
     line(&mut text, 1, &format!("{name}: {did}"));
@@ -60,14 +65,14 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
 
 /// One write: added, removed or changed.
 fn change(write: &Write) -> String {
-    let new = write
-        .new
+    let Change { old, new } = write.change.as_ref().unwrap_or(&UNKNOWN);
+    let new = new
         .as_deref()
         // What was written is JSON, or it would not have been taken.
         .map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::String(new.to_owned())));
     let path = &plain(&write.path);
     let mut text = String::new();
-    match (&write.old, &new) {
+    match (old, &new) {
         (None, Some(new)) => one_sided(&mut text, '+', path, new),
         (Some(old), None) => one_sided(&mut text, '-', path, old),
         (Some(old), Some(new)) if is_scalar(old) && is_scalar(new) => {

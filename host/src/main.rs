@@ -8,6 +8,7 @@ mod explain;
 mod load;
 mod log;
 mod manifest;
+mod mutator;
 mod output;
 mod plugin;
 mod rbac;

@@ -5,11 +5,14 @@ mod duplicates;
 mod namespaces;
 pub(crate) mod pod;
 
-use podloom_mutators::{Chain, PluginRun};
+use anyhow::Context;
+use podloom_controllers::PluginRun;
 use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::RenderArguments;
 use crate::manifest::{self, Depth, Document, Kind};
+use crate::mutator::ChainMutator;
 use crate::refusal::{Failure, Refusal, plain};
 use crate::{explain, load, output};
 
@@ -42,7 +45,9 @@ impl From<Refusal> for Refused {
 
 /// What all objects of one render share.
 pub(crate) struct Setting<'a> {
-    pub(crate) chain: Option<&'a Chain>,
+    pub(crate) mutator: ChainMutator,
+    /// The chain is called as in the operator, beside asynchronous tasks.
+    pub(crate) runtime: Runtime,
     pub(crate) namespaces: Namespaces,
     pub(crate) default_namespace: &'a str,
 }
@@ -58,7 +63,11 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
     check(&documents, &arguments.namespace)?;
     let chain = arguments.plugins.as_deref().map(load::chain).transpose()?;
     let setting = Setting {
-        chain: chain.as_ref(),
+        mutator: ChainMutator::of(chain),
+        runtime: Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .context("could not start what plugins are called from")?,
         namespaces: Namespaces::of(&documents),
         default_namespace: &arguments.namespace,
     };

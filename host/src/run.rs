@@ -10,7 +10,6 @@ mod grants;
 mod leader;
 mod lease;
 mod metrics;
-mod mutator;
 mod preflight;
 mod process;
 mod reload;

@@ -16,5 +16,7 @@ pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};
 pub use engine::readiness::Readiness;
 pub use metrics::ControllerMetrics;
-pub use mutator::{MutatedPod, Note, PodMutator, PodRequest, Refusal};
+pub use mutator::{
+    Change, MutatedPod, Note, Outcome, PluginRun, PodMutator, PodRequest, Refusal, Refused, Write,
+};
 pub use run::{ControllerError, Setup, run};

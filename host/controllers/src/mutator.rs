@@ -1,23 +1,26 @@
-//! What a controller knows of the plugin chain: that it takes a pod and returns one, or refuses.
+//! What Podloom knows of the plugin chain wherever it makes or sees pods: that it takes a pod and returns one, or refuses.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-/// Passes rendered pods through the chain of plugins.
+/// Passes pods through the chain of plugins: the one way to it.
 pub trait PodMutator: Send + Sync {
-    /// Returns the pod as it shall be created, or why it shall not.
+    /// Returns the pod as it shall be, or why it shall not be.
     ///
-    /// A pod sees one chain from start to end, and nothing of a refused pod is left.
-    fn mutate(&self, pod: &Pod, request: PodRequest) -> BoxFuture<'_, Result<MutatedPod, Refusal>>;
+    /// The pod is JSON, so that fields which our types do not know survive. It sees one chain from start to end, and nothing of a
+    /// refused pod is left.
+    fn mutate(&self, pod: Value, request: PodRequest)
+    -> BoxFuture<'_, Result<MutatedPod, Refused>>;
 }
 
 /// For whom a pod is mutated: what plugins may ask about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRequest {
-    /// The kind of the object that the pod is made for.
+    /// The kind of the object that the pod is made for; `Pod` for pods that are their own, and for templates.
     pub kind: &'static str,
     /// The object's name.
     pub name: String,
@@ -31,15 +34,124 @@ pub struct PodRequest {
     pub namespace_labels: BTreeMap<String, String>,
     /// The namespace's annotations; empty where namespaces may not be read.
     pub namespace_annotations: BTreeMap<String, String>,
+    /// Keys of the labels by which a workload's selector finds the pod: no plugin may change them.
+    pub selector: Arc<[String]>,
+    /// Whether the pod will be thrown away.
+    pub dry_run: bool,
+    /// When nobody waits for the pod any more; a plugin that has not ended by then has failed. None: as long as the plugins' own
+    /// limits allow.
+    pub deadline: Option<Instant>,
 }
 
 /// A pod that the chain let pass.
 #[derive(Clone, Debug)]
 pub struct MutatedPod {
-    /// The pod as JSON, since a plugin may set fields that our types do not know yet.
+    /// The pod. Without a chain it is what came; with one it is stamped, and has no managedFields.
     pub pod: Value,
-    /// What plugins have to say about it.
-    pub notes: Vec<Note>,
+    /// What makes this pod of the one that came, but for managedFields: a JSON Patch (RFC 6902) as JSON text, with the operations
+    /// of all plugins in order and those of the stamp. It does not name managedFields, whose removal would take them from whoever
+    /// made the pod.
+    pub patch: String,
+    /// The digest of the chain; none if there is no chain.
+    pub chain: Option<String>,
+    /// What each plugin did, in order.
+    pub runs: Vec<PluginRun>,
+}
+
+impl MutatedPod {
+    /// A pod that nothing was done to, for there is no chain.
+    pub fn untouched(pod: Value) -> Self {
+        Self {
+            pod,
+            patch: "[]".to_owned(),
+            chain: None,
+            runs: Vec::new(),
+        }
+    }
+
+    /// What plugins have to say about the pod, in the order of the chain.
+    pub fn notes(&self) -> Vec<Note> {
+        let notes = self.runs.iter().flat_map(|run| {
+            run.notes.iter().map(|text| Note {
+                plugin: run.plugin.clone(),
+                text: text.clone(),
+            })
+        });
+        notes.collect()
+    }
+}
+
+/// A pod that shall not be.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Why.
+    pub refusal: Refusal,
+    /// What each plugin did that was called, last the one that refused the pod. Nothing of it is kept.
+    pub runs: Vec<PluginRun>,
+}
+
+impl From<Refusal> for Refused {
+    /// Refused before any plugin was called.
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            runs: Vec::new(),
+        }
+    }
+}
+
+/// What one plugin did with one pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginRun {
+    /// The plugin's name in the chain.
+    pub plugin: String,
+    /// Its version.
+    pub version: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What it wrote, in order.
+    pub writes: Vec<Write>,
+    /// How many writes it tried that it was not granted.
+    pub refused_writes: usize,
+    /// How many reads it tried that it was not granted.
+    pub refused_reads: usize,
+    /// What it says about the pod, for people.
+    pub notes: Vec<String>,
+}
+
+/// What came of a plugin's run on a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It wrote.
+    Mutated,
+    /// It ran and wrote nothing.
+    Unchanged,
+    /// The manifest's `match` left this pod out, by this field of it.
+    Skipped(&'static str),
+    /// It failed, as these words say, and was ignored: it left no trace.
+    Ignored(String),
+    /// It denied the pod, and this is its reason.
+    Denied(String),
+    /// It failed, as these words say, and the pod with it.
+    Failed(String),
+}
+
+/// One change that a plugin made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Where: elements of lists are named by the field that tells them apart, `/spec/containers/[name=app]/image`.
+    pub path: String,
+    /// What was there and what is there now; none where values are not for people to see.
+    pub change: Option<Change>,
+}
+
+/// What a write changed. Values may be secret: they belong in the user's own diff, and nowhere else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// What was there; none if nothing was.
+    pub old: Option<Value>,
+    /// What is there now, as JSON text; none if nothing is.
+    pub new: Option<String>,
 }
 
 /// What a plugin says about a pod that it let pass.
@@ -51,7 +163,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// Why a pod is not created.
+/// Why a pod shall not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A plugin rejected the pod, as its reason says; it will do so again.

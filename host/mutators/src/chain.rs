@@ -5,18 +5,18 @@ mod load;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use podloom_pod_path::{Transaction, Write};
+use podloom_pod_path::{Patch, Transaction};
 use serde_json::Value;
 
 use crate::engine::{Engine, Purpose};
 use crate::manifest::{FailurePolicy, MANIFEST};
-use crate::matching::Dimension;
 use crate::plugin::{Plugin, PluginError};
 use crate::request::Request;
+use crate::run::{Outcome, PluginRun};
 use crate::sandbox::{End, Failure, Mutated};
-use crate::stamp;
+use crate::stamp::{self, Stamped};
 use crate::until::Until;
 
 /// Why a bundle did not become a chain.
@@ -61,63 +61,19 @@ pub struct Mutation {
     pub pod: Value,
     /// What each plugin did, in order.
     pub runs: Vec<PluginRun>,
+    stamped: Stamped,
 }
 
-/// What one plugin did with one pod.
-#[derive(Debug)]
-pub struct PluginRun {
-    /// The plugin's name in the chain.
-    pub plugin: String,
-    /// Its version.
-    pub version: String,
-    /// The digest of its file.
-    pub sha256: String,
-    /// What came of it.
-    pub outcome: Outcome,
-    /// What it wrote, in order. Values may be secret: they belong in a diff or a trace log, nowhere else.
-    pub writes: Vec<Write>,
-    /// How many writes it tried that it was not granted.
-    pub refused_writes: usize,
-    /// How many times it read.
-    pub reads: usize,
-    /// How many reads it tried that it was not granted.
-    pub refused_reads: usize,
-    /// What it wants the user to know.
-    pub notes: Vec<String>,
-    /// How long the call took, with making and dropping the sandbox; zero if it was not called.
-    pub duration: Duration,
-    /// How much memory the plugin had at the end of the call, in bytes; zero if it was not called.
-    pub memory: usize,
-}
-
-/// What came of a plugin's run on a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It wrote.
-    Mutated,
-    /// It ran and wrote nothing.
-    Unchanged,
-    /// Its `match` left this pod out; here is the first dimension that did.
-    Skipped(Dimension),
-    /// It failed under the policy Ignore, and left no trace.
-    Ignored(Failure),
-    /// It denied the pod, whatever its policy is.
-    Denied,
-    /// It failed, and the pod with it.
-    Failed(Failure),
-}
-
-impl Outcome {
-    /// One word for a metric.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Mutated => "mutated",
-            Self::Unchanged => "unchanged",
-            Self::Skipped(_) => "skipped",
-            Self::Ignored(_) => "ignored",
-            Self::Denied => "denied",
-            Self::Failed(_) => "failed",
+impl Mutation {
+    /// The JSON Patch (RFC 6902) that makes this pod of the one that came, as JSON text. It is made of what was recorded, and does
+    /// not name managedFields: whoever applies it is to keep them.
+    pub fn patch(&self) -> String {
+        let mut patch = Patch::default();
+        for write in self.runs.iter().flat_map(|run| &run.writes) {
+            patch.write(write);
         }
+        self.stamped.tell(&self.pod, &mut patch);
+        patch.finish()
     }
 }
 
@@ -208,7 +164,7 @@ impl Chain {
     ) -> Result<Mutation, Rejected> {
         let mut runs = Vec::with_capacity(self.plugins.len());
         match self.run_each(pod, request, selection, &mut runs) {
-            Ok(pod) => Ok(Mutation { pod, runs }),
+            Ok((pod, stamped)) => Ok(Mutation { pod, runs, stamped }),
             Err(cause) => Err(Rejected { cause, runs }),
         }
     }
@@ -219,7 +175,7 @@ impl Chain {
         request: &Arc<Request>,
         selection: Selection,
         runs: &mut Vec<PluginRun>,
-    ) -> Result<Value, RejectionCause> {
+    ) -> Result<(Value, Stamped), RejectionCause> {
         let before = stamp::open(&mut pod, &self.digest).map_err(RejectionCause::NotAPod)?;
         let mut passing = Passing::new(pod);
         for plugin in &self.plugins {
@@ -228,8 +184,9 @@ impl Chain {
             passing = next?;
         }
         let mut pod = passing.pod;
-        stamp::close(&mut pod, &self.digest, &before, runs).map_err(RejectionCause::NotAPod)?;
-        Ok(pod)
+        let stamped =
+            stamp::close(&mut pod, &self.digest, &before, runs).map_err(RejectionCause::NotAPod)?;
+        Ok((pod, stamped))
     }
 
     pub(crate) fn run(
@@ -275,7 +232,7 @@ impl Chain {
                 .mutate(purpose, transaction, Arc::clone(request));
         let (passed, mut run) = end(plugin, mutated, passing.held);
         run.duration = started.elapsed();
-        log(&run);
+        run.log();
         (passed, run)
     }
 }
@@ -319,11 +276,12 @@ fn end(
             (Ok(Passing { pod, held }), run)
         }
         (End::Denied(reason), _) => {
+            let run = PluginRun::new(plugin, Outcome::Denied(reason.clone()));
             let cause = RejectionCause::Denied {
                 plugin: plugin.name.clone(),
                 reason,
             };
-            (Err(cause), PluginRun::new(plugin, Outcome::Denied))
+            (Err(cause), run)
         }
         (End::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
         (End::Failed(failure), FailurePolicy::Ignore) => (
@@ -345,47 +303,6 @@ fn end(
     (passed, run)
 }
 
-impl PluginRun {
-    fn new(plugin: &Plugin, outcome: Outcome) -> Self {
-        Self {
-            plugin: plugin.name.clone(),
-            version: plugin.description.version.clone(),
-            sha256: plugin.sha256.clone(),
-            outcome,
-            writes: Vec::new(),
-            refused_writes: 0,
-            reads: 0,
-            refused_reads: 0,
-            notes: Vec::new(),
-            duration: Duration::ZERO,
-            memory: 0,
-        }
-    }
-}
-
 fn label<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
     pod.get("metadata")?.get("labels")?.get(key)?.as_str()
-}
-
-/// Paths and counts at debug; values, which may be secret, at trace alone.
-fn log(run: &PluginRun) {
-    let (plugin, outcome, writes) = (run.plugin.as_str(), run.outcome.as_str(), run.writes.len());
-    if let Outcome::Ignored(failure) = &run.outcome {
-        tracing::warn!(plugin, outcome, error = %failure, "plugin failed and was ignored");
-    }
-    tracing::debug!(
-        plugin,
-        outcome,
-        writes,
-        refused = run.refused_writes,
-        reads = run.reads,
-        refused_reads = run.refused_reads,
-        "plugin run"
-    );
-    if tracing::enabled!(tracing::Level::DEBUG) {
-        for write in &run.writes {
-            tracing::debug!(plugin, path = write.path, "plugin wrote");
-            tracing::trace!(plugin, path = write.path, old = ?write.old, new = ?write.new, "plugin wrote");
-        }
-    }
 }

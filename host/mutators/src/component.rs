@@ -16,15 +16,11 @@ use wit_component::ComponentEncoder;
 
 pub use self::bounds::TooMuch;
 use self::names::Names;
-pub(crate) use self::names::contract;
+use crate::contract::{PACKAGE, SERVED};
 use crate::engine::{CompileThreadError, Engine};
-use crate::sandbox::{Code, Component, Module};
+use crate::sandbox::{Code, Component, LinkError, Module};
 use crate::text::one_line;
 use crate::until::Until;
-
-/// The contract versions that this host serves, for people.
-pub const SERVED: &str = "0.1";
-const SERVED_MAJOR_MINOR: (u64, u64) = (0, 1);
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +50,12 @@ pub enum ComponentError {
     ForeignImports(Vec<ForeignImport>),
     /// Well-formed, but not of our world.
     #[error(
-        "exports no {}/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing",
-        names::PACKAGE
+        "exports no {PACKAGE}/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing"
     )]
     NoPlugin,
     /// Built for another generation of the contract.
     #[error(
-        "is built for version {found} of the contract {}, and this host serves {SERVED}",
-        names::PACKAGE
+        "is built for version {found} of the contract {PACKAGE}, and this host serves {SERVED}"
     )]
     Version {
         /// What the plugin's names say.
@@ -154,7 +148,11 @@ fn encode_and_compile(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Cod
 fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Code, ComponentError> {
     let component = wasmtime::component::Component::new(&engine.wasm, wasm)
         .map_err(|error| ComponentError::Compile(show(&error)))?;
-    Component::link(&engine.linker, &component, &names.plugin).map(Code::Component)
+    match Component::link(&component, &names.plugin) {
+        Ok(component) => Ok(Code::Component(component)),
+        Err(LinkError::NoPlugin) => Err(ComponentError::NoPlugin),
+        Err(LinkError::Unfit(reason)) => Err(ComponentError::Link(one_line(&reason, 500))),
+    }
 }
 
 fn module(

@@ -9,13 +9,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
-use wasmtime::component::Linker;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
 
 use self::compiler::Compiler;
 use self::permits::Permits;
 use crate::limits::MAX_MEMORY;
-use crate::sandbox::{self, Guest};
 use crate::until::Until;
 
 pub(crate) use self::compiler::CompileThreadError;
@@ -57,9 +55,6 @@ pub enum EngineError {
     /// The settings do not suit this processor or platform.
     #[error("cannot set up the WebAssembly engine: {0}")]
     Configure(String),
-    /// The host's functions could not be offered to plugins.
-    #[error("cannot offer the host's functions to plugins: {0}")]
-    Link(String),
     /// The thread that measures time limits could not be started.
     #[error("cannot start the thread that measures time limits")]
     StartTicker(#[source] std::io::Error),
@@ -68,7 +63,6 @@ pub enum EngineError {
 /// Compiles plugins and runs their calls. Make one per process: compiled plugins of one engine do not run on another.
 pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
-    pub(crate) linker: Linker<Guest>,
     permits: Arc<Permits>,
     compiler: Compiler,
     instances: InstanceAllocation,
@@ -86,9 +80,6 @@ impl Engine {
             .get()
             .min(MAX_PERMITS);
         let (wasm, instances) = allocate(options.instances, permits)?;
-        let mut linker = Linker::new(&wasm);
-        sandbox::add_to_linker(&mut linker)
-            .map_err(|error| EngineError::Link(format!("{error:#}")))?;
         let (permits, epoch) = (Arc::new(Permits::new(permits)), wasm.weak());
         let tick = move || {
             if let Some(engine) = epoch.upgrade() {
@@ -98,7 +89,6 @@ impl Engine {
         ticker::start(Arc::clone(&permits), tick).map_err(EngineError::StartTicker)?;
         Ok(Arc::new(Self {
             wasm,
-            linker,
             permits,
             compiler: Compiler::default(),
             instances,
@@ -110,9 +100,12 @@ impl Engine {
         self.instances
     }
 
-    /// Waits until fewer calls run than there are permits, and holds one until the answer is dropped.
-    pub(crate) fn permit(&self, purpose: Purpose) -> permits::Permit<'_> {
-        self.permits.acquire(purpose)
+    /// Waits until fewer calls run than there are permits, and holds one until the answer is dropped; none if it is too late by
+    /// then.
+    pub(crate) fn permit(&self, purpose: Purpose, until: Until) -> Option<permits::Permit<'_>> {
+        let permit = self.permits.acquire(purpose, until);
+        // Dropped, it wakes the next one that waits.
+        permit.filter(|_| !until.is_over())
     }
 
     /// Looks at a plugin and compiles it, see [`Compiler::run`].

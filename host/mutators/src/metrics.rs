@@ -11,9 +11,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::chain::{Chain, Mutation, Outcome, PluginRun, Rejected};
+use crate::chain::{Chain, Mutation, Rejected};
 use crate::loader::Reload;
 use crate::plugin::Plugin;
+use crate::run::{Outcome, PluginRun};
 use crate::sandbox::Failure;
 
 /// From 10 µs to a tenth of a second, doubling.

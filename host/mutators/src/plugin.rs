@@ -187,7 +187,7 @@ impl Plugin {
         ));
         let sandbox = Sandbox {
             engine,
-            compiled: &code.compiled,
+            code: &code.compiled.code,
             setting: &setting,
         };
         let description = describe(sandbox, &code)?;
@@ -231,7 +231,7 @@ impl Plugin {
     pub(crate) fn sandbox<'a>(&'a self, engine: &'a Engine) -> Sandbox<'a> {
         Sandbox {
             engine,
-            compiled: &self.code.compiled,
+            code: &self.code.compiled.code,
             setting: &self.setting,
         }
     }
@@ -252,7 +252,7 @@ pub(crate) fn describe_alone(
     ));
     let sandbox = Sandbox {
         engine,
-        compiled: &code.compiled,
+        code: &code.compiled.code,
         setting: &setting,
     };
     let description = describe(sandbox, code)?;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, Outcome, Passing, PluginRun, RejectionCause, Selection};
+use crate::chain::{Chain, Passing, RejectionCause, Selection};
 use crate::plugin::Plugin;
 use crate::request::Request;
+use crate::run::{Outcome, PluginRun};
 use crate::sandbox::Failure;
 use crate::text::{self, one_line};
 use crate::until::Until;

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use podloom_pod_path::LAST_APPLIED;
+
+use crate::until::Until;
 
 /// The submitted object, as plugins may ask about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,9 +29,15 @@ pub struct Request {
     pub dry_run: bool,
     /// Keys of the labels by which the workload's selector finds this pod; no plugin may change them.
     pub selector: Arc<[String]>,
+    /// When nobody waits for the pod any more: a plugin that has not ended by then has failed.
+    pub deadline: Option<Instant>,
 }
 
 impl Request {
+    pub(crate) fn until(&self) -> Until {
+        Until::at(self.deadline)
+    }
+
     /// An annotation of the submitted object that plugins may see.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         shown(&self.annotations, key)

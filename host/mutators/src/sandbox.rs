@@ -11,18 +11,18 @@ mod usage;
 mod views;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use podloom_pod_path::Transaction;
 use wasmtime::Store;
 
-pub(crate) use self::component::{Component, add_to_linker};
+pub(crate) use self::component::{Component, LinkError};
 pub use self::failure::Failure;
 pub(crate) use self::module::Module;
 use self::module::Prepared;
 use self::usage::{Speech, Usage};
 use self::views::Views;
 use crate::bindings::{Description, Rejection};
-use crate::component::Compiled;
 use crate::engine::{Engine, Purpose, ticks};
 use crate::limits::{
     CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
@@ -30,6 +30,7 @@ use crate::limits::{
 use crate::request::Request;
 use crate::room::Room;
 use crate::text::one_line;
+use crate::until::Until;
 
 /// What is the same in every call of a plugin.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ pub(crate) enum Code {
 #[derive(Clone, Copy)]
 pub(crate) struct Sandbox<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) compiled: &'a Compiled,
+    pub(crate) code: &'a Code,
     pub(crate) setting: &'a Arc<Setting>,
 }
 
@@ -104,9 +105,9 @@ pub(crate) enum End {
 impl Sandbox<'_> {
     /// Asks the plugin who it is and what it needs.
     pub(crate) fn describe(self) -> Result<Description, Failure> {
-        let _permit = self.engine.permit(Purpose::Trial);
-        let mut store = self.store(Some(Arc::default()), None);
-        match &self.compiled.code {
+        let _permit = self.engine.permit(Purpose::Trial, Until::DONE);
+        let mut store = self.store(Some(Arc::default()), None, self.limit());
+        match self.code {
             Code::Module(module) => module.describe(&mut store),
             Code::Component(component) => component.describe(&mut store),
         }
@@ -115,9 +116,9 @@ impl Sandbox<'_> {
 
     /// Asks the plugin what is wrong with its configuration.
     pub(crate) fn validate_config(self) -> Result<Vec<String>, Failure> {
-        let _permit = self.engine.permit(Purpose::Trial);
-        let mut store = self.store(Some(Arc::default()), None);
-        match &self.compiled.code {
+        let _permit = self.engine.permit(Purpose::Trial, Until::DONE);
+        let mut store = self.store(Some(Arc::default()), None, self.limit());
+        match self.code {
             Code::Module(module) => module.validate_config(&mut store),
             Code::Component(component) => component.validate_config(&mut store),
         }
@@ -129,18 +130,18 @@ impl Sandbox<'_> {
     ///
     /// A component is left to do it in each call: its memories are its own.
     pub(crate) fn prepare(self) -> Result<(), Failure> {
-        let Code::Module(module) = &self.compiled.code else {
+        let Code::Module(module) = self.code else {
             return Ok(());
         };
         let Some(preparation) = module.preparation() else {
             return Ok(());
         };
-        let _permit = self.engine.permit(Purpose::Trial);
-        let mut fresh = self.store(None, None);
+        let _permit = self.engine.permit(Purpose::Trial, Until::DONE);
+        let mut fresh = self.store(None, None, self.limit());
         let before = module
             .fresh_memory(&mut fresh)
             .map_err(|error| self.failure(&error, &fresh.data().speech))?;
-        let mut store = self.store(None, None);
+        let mut store = self.store(None, None, self.limit());
         let after = module
             .prepare(&mut store, preparation)
             .map_err(|error| self.failure(&error, &store.data().speech))?;
@@ -167,9 +168,20 @@ impl Sandbox<'_> {
         transaction: Transaction,
         request: Arc<Request>,
     ) -> Mutated {
-        let _permit = self.engine.permit(purpose);
-        let mut store = self.store(Some(request), Some(transaction));
-        let result = match &self.compiled.code {
+        let until = request.until();
+        let Some(_permit) = self.engine.permit(purpose, until) else {
+            return Mutated {
+                transaction,
+                notes: Vec::new(),
+                memory: 0,
+                end: End::Failed(Failure::Overdue),
+            };
+        };
+        let limit = until
+            .left()
+            .map_or(self.limit(), |left| left.min(self.limit()));
+        let mut store = self.store(Some(request), Some(transaction), limit);
+        let result = match self.code {
             Code::Module(module) => module.mutate(&mut store),
             Code::Component(component) => component.mutate(&mut store),
         };
@@ -179,7 +191,10 @@ impl Sandbox<'_> {
             Ok(Err(Rejection::Failed(reason))) => {
                 End::Failed(Failure::Reported(reason_line(&reason)))
             }
-            Err(error) => End::Failed(self.failure(&error, &store.data().speech)),
+            Err(error) => match self.failure(&error, &store.data().speech) {
+                Failure::TimedOut { .. } if limit < self.limit() => End::Failed(Failure::Overdue),
+                failure => End::Failed(failure),
+            },
         };
         let guest = store.into_data();
         let transaction = guest
@@ -195,7 +210,12 @@ impl Sandbox<'_> {
 
     /// Made while a permit is held, and dropped before it is given back: the pool has room for so many permits, and a
     /// place in it is free only once its store is gone.
-    fn store(self, request: Option<Arc<Request>>, pod: Option<Transaction>) -> Store<Guest> {
+    fn store(
+        self,
+        request: Option<Arc<Request>>,
+        pod: Option<Transaction>,
+        limit: Duration,
+    ) -> Store<Guest> {
         let guest = Guest {
             setting: Arc::clone(self.setting),
             request,
@@ -206,15 +226,20 @@ impl Sandbox<'_> {
         };
         let mut store = Store::new(&self.engine.wasm, guest);
         store.limiter(|guest| &mut guest.usage);
-        store.set_epoch_deadline(ticks(self.setting.limits.timeout));
+        store.set_epoch_deadline(ticks(limit));
         store.set_hostcall_fuel(PAYLOAD_BYTES);
         store.set_max_component_handles(HANDLES);
         store
     }
 
+    /// The wall time of a call.
+    fn limit(self) -> Duration {
+        self.setting.limits.timeout
+    }
+
     fn failure(self, error: &wasmtime::Error, speech: &Speech) -> Failure {
         tracing::debug!(plugin = self.setting.name, error = %one_line(&format!("{error:#}"), 1000), "plugin call failed");
-        let failure = Failure::of(error, self.setting.limits.timeout);
+        let failure = Failure::of(error, self.limit());
         match (failure, &speech.last_error) {
             // A panic is a trap without words; the SDK logs them first.
             (Failure::Trapped(trap), Some(words)) => Failure::Trapped(format!("{words} ({trap})")),

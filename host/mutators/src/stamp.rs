@@ -6,10 +6,11 @@
 //! can write it, so a plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain
 //! is replaced.
 
+use podloom_pod_path::Patch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::chain::{Outcome, PluginRun};
+use crate::run::{Outcome, PluginRun};
 
 /// The annotation that lists the plugins which ran, as JSON.
 pub const MUTATIONS: &str = "podloom.dev/mutations";
@@ -71,21 +72,64 @@ pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, 
         .unwrap_or_default())
 }
 
+/// What a stamp changed.
+#[derive(Debug)]
+pub(crate) struct Stamped {
+    /// Parents that had to be made.
+    makes_metadata: bool,
+    makes_annotations: bool,
+    /// An annotation may have been there as it is to be.
+    sets_mutations: bool,
+    sets_chain: bool,
+}
+
+impl Stamped {
+    /// Tells the patch what was changed in the pod, which is as it was when it was stamped.
+    pub(crate) fn tell(&self, pod: &Value, patch: &mut Patch) {
+        let empty = Value::Object(Map::new());
+        if self.makes_metadata {
+            patch.add("/metadata", &empty);
+        }
+        if self.makes_annotations {
+            patch.add("/metadata/annotations", &empty);
+        }
+        for (is_set, key) in [(self.sets_mutations, MUTATIONS), (self.sets_chain, CHAIN)] {
+            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+            if let Some(value) = pod.pointer(&path).filter(|_| is_set) {
+                patch.add(&path, value);
+            }
+        }
+    }
+}
+
 /// Stamps the pod.
 pub(crate) fn close(
     pod: &mut Value,
     digest: &str,
     before: &[MutationEntry],
     runs: &[PluginRun],
-) -> Result<(), &'static str> {
+) -> Result<Stamped, &'static str> {
     let entries: Vec<Entry<'_>> = runs.iter().filter_map(|run| entry(run, before)).collect();
     let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
-    let metadata = object(pod, "metadata").ok_or("its metadata is not an object")?;
-    let annotations = object(metadata, "annotations").ok_or("its annotations are not an object")?;
-    annotations.insert(MUTATIONS.to_owned(), Value::String(text));
-    annotations.insert(CHAIN.to_owned(), Value::String(digest.to_owned()));
-    Ok(())
+    let (metadata, makes_metadata) =
+        object(pod, "metadata").ok_or("its metadata is not an object")?;
+    let (annotations, makes_annotations) =
+        object(metadata, "annotations").ok_or("its annotations are not an object")?;
+    Ok(Stamped {
+        makes_metadata,
+        makes_annotations,
+        sets_mutations: put(annotations, MUTATIONS, text),
+        sets_chain: put(annotations, CHAIN, digest.to_owned()),
+    })
+}
+
+/// Whether that changes anything.
+fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
+    let value = Value::String(value);
+    let changes = annotations.get(key) != Some(&value);
+    annotations.insert(key.to_owned(), value);
+    changes
 }
 
 /// A plugin that failed and was ignored is listed only if an earlier pass of it left something. That is read from the pod's
@@ -102,7 +146,7 @@ fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> 
         Outcome::Ignored(_) => earlier?,
         Outcome::Skipped(_) => return None,
         // Such a pod is not stamped.
-        Outcome::Denied | Outcome::Failed(_) => return None,
+        Outcome::Denied(_) | Outcome::Failed(_) => return None,
     };
     Some(Entry {
         name: &run.plugin,
@@ -112,12 +156,17 @@ fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> 
     })
 }
 
-fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+/// An object of a parent, and whether it had to be made.
+fn object<'a>(
+    parent: &'a mut Map<String, Value>,
+    key: &str,
+) -> Option<(&'a mut Map<String, Value>, bool)> {
     let child = parent.entry(key).or_insert(Value::Null);
-    if child.is_null() {
+    let is_made = child.is_null();
+    if is_made {
         *child = Value::Object(Map::new());
     }
-    child.as_object_mut()
+    Some((child.as_object_mut()?, is_made))
 }
 
 #[cfg(test)]

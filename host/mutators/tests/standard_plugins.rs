@@ -130,9 +130,19 @@ fn request() -> Request {
 
 #[track_caller]
 fn mutate(chain: &Chain, pod: Value) -> Mutation {
-    chain
-        .mutate(pod, request())
-        .unwrap_or_else(|rejected| panic!("{rejected}"))
+    let mutation = chain
+        .mutate(pod.clone(), request())
+        .unwrap_or_else(|rejected| panic!("{rejected}"));
+    check_patch(pod, &mutation);
+    mutation
+}
+
+/// By an implementation of RFC 6902 that is not ours, the patch makes the pod that the chain made.
+#[track_caller]
+fn check_patch(mut pod: Value, mutation: &Mutation) {
+    let patch: json_patch::Patch = serde_json::from_str(&mutation.patch()).unwrap();
+    json_patch::patch(&mut pod, &patch).unwrap();
+    assert_eq!(pod, mutation.pod);
 }
 
 fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {

@@ -1,7 +1,4 @@
-use std::time::Duration;
-
-use podloom_mutators::{Dimension, Failure, Outcome, PluginRun};
-use podloom_pod_path::Write;
+use podloom_controllers::{Change, Outcome, PluginRun, Write};
 use serde_json::{Value, json};
 
 use super::object;
@@ -10,23 +7,21 @@ fn run(plugin: &str, outcome: Outcome, writes: Vec<Write>, notes: &[&str]) -> Pl
     PluginRun {
         plugin: plugin.to_owned(),
         version: "0.1.0".to_owned(),
-        sha256: String::new(),
         outcome,
         writes,
         refused_writes: 0,
-        reads: 0,
         refused_reads: 0,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
-        duration: Duration::ZERO,
-        memory: 0,
     }
 }
 
 fn write(path: &str, old: Option<Value>, new: Option<Value>) -> Write {
     Write {
         path: path.to_owned(),
-        old,
-        new: new.map(|new| new.to_string()),
+        change: Some(Change {
+            old,
+            new: new.map(|new| new.to_string()),
+        }),
     }
 }
 
@@ -54,12 +49,7 @@ fn shows_what_each_plugin_did_and_why() {
             writes,
             &["kept the pod's own tier"],
         ),
-        run(
-            "sidecar",
-            Outcome::Skipped(Dimension::Namespaces),
-            vec![],
-            &[],
-        ),
+        run("sidecar", Outcome::Skipped("namespaces"), vec![], &[]),
         run("hardening", Outcome::Unchanged, vec![], &[]),
     ];
     let painted = object("Browser shop/session", &runs);
@@ -74,7 +64,10 @@ fn shows_what_each_plugin_did_and_why() {
 #[test]
 fn shows_what_led_to_a_rejection() {
     let written = vec![write("/metadata/labels/team", None, Some(json!("shop")))];
-    for last in [Outcome::Denied, Outcome::Failed(Failure::StackExhausted)] {
+    for last in [
+        Outcome::Denied("no mirror pods".to_owned()),
+        Outcome::Failed("it exhausted its call stack".to_owned()),
+    ] {
         let runs = [
             run("labels", Outcome::Mutated, written.clone(), &[]),
             run("hardening", last, vec![], &["a mirror pod"]),

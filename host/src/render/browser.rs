@@ -1,14 +1,13 @@
 //! From a Browser to its final pod.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
+use podloom_controllers::PodRequest;
 use podloom_controllers::render::{
     ConfigRef, Missing, OptionsError, RenderError, ResolveError, accept, browser_labels,
     render_pod, resolve,
 };
-use podloom_mutators::Request;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -120,7 +119,7 @@ fn request(
     browser: &BrowserObject,
     namespace: &str,
     setting: &Setting<'_>,
-) -> Request {
+) -> PodRequest {
     let about = setting.namespaces.get(namespace);
     let mut labels = browser.metadata.labels.clone().unwrap_or_default();
     labels.extend(
@@ -128,16 +127,15 @@ fn request(
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value)),
     );
-    Request {
-        kind: "Browser".to_owned(),
+    PodRequest {
+        kind: podloom_api::Kind::Browser.name(),
         name: document.name().to_owned(),
         namespace: namespace.to_owned(),
         labels,
         annotations: browser.metadata.annotations.clone().unwrap_or_default(),
         namespace_labels: about.labels,
         namespace_annotations: about.annotations,
-        dry_run: false,
-        selector: Arc::default(),
+        ..PodRequest::default()
     }
 }
 

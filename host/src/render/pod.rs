@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Mutation, PluginRun, Rejected, RejectionCause, Request};
+use podloom_controllers::{MutatedPod, Outcome, PluginRun, PodMutator, PodRequest};
 use serde_json::{Value, json};
 
 use super::namespaces::{Namespaces, texts};
@@ -12,7 +12,7 @@ use crate::manifest::{Document, Template};
 /// A pod as the API server would be handed it, and what plugins are told about it.
 pub(crate) struct Subject {
     pub(crate) pod: Value,
-    pub(crate) request: Arc<Request>,
+    pub(crate) request: PodRequest,
 }
 
 /// The fields of a template that make its pod.
@@ -32,8 +32,8 @@ pub(crate) fn subject(
     drop_nulls(&mut pod);
     let namespace = document.namespace(default_namespace);
     let about = namespaces.get(namespace);
-    let request = Request {
-        kind: "Pod".to_owned(),
+    let request = PodRequest {
+        kind: "Pod",
         // Pods of a template get their names from the API server.
         name: if template.is_some() {
             String::new()
@@ -45,15 +45,13 @@ pub(crate) fn subject(
         annotations: texts(pod.pointer("/metadata/annotations")),
         namespace_labels: about.labels,
         namespace_annotations: about.annotations,
-        dry_run: false,
         selector: template
             .map(|template| Arc::clone(&template.selector))
             .unwrap_or_default(),
+        dry_run: false,
+        deadline: None,
     };
-    Subject {
-        pod,
-        request: Arc::new(request),
-    }
+    Subject { pod, request }
 }
 
 /// The document with its pod, or the pod in its template, as the chain leaves it.
@@ -62,12 +60,6 @@ pub(super) fn render(
     template: Option<&Template>,
     setting: &Setting<'_>,
 ) -> Result<Rendered, Refused> {
-    if setting.chain.is_none() {
-        return Ok(Rendered {
-            value: document.value.clone(),
-            runs: None,
-        });
-    }
     let Subject { pod, request } = subject(
         document,
         template,
@@ -76,6 +68,8 @@ pub(super) fn render(
     );
     let (pod, runs) = mutate(document, pod, request, setting)?;
     let value = match template {
+        // Nothing was done to it, and not even a null in it is left out.
+        _ if runs.is_none() => document.value.clone(),
         None => pod,
         Some(template) => with_pod(document.value.clone(), template, pod),
     };
@@ -86,18 +80,29 @@ pub(super) fn render(
 pub(super) fn mutate(
     document: &Document,
     pod: Value,
-    request: impl Into<Arc<Request>>,
+    request: PodRequest,
     setting: &Setting<'_>,
 ) -> Result<(Value, Option<Vec<PluginRun>>), Refused> {
-    let Some(chain) = setting.chain else {
-        return Ok((pod, None));
-    };
-    match chain.mutate(pod, request) {
-        Ok(Mutation { pod, runs }) => Ok((pod, Some(runs))),
-        Err(Rejected { cause, runs }) => Err(Refused {
-            refusal: Box::new(document.refuse(&[], cause.to_string())),
-            runs: (!matches!(cause, RejectionCause::NotAPod(_))).then_some(runs),
+    let mutated = setting.mutator.mutate(pod, request);
+    match setting.runtime.block_on(mutated) {
+        Ok(MutatedPod {
+            pod, chain, runs, ..
+        }) => Ok((pod, chain.map(|_| runs))),
+        Err(refused) => Err(Refused {
+            refusal: Box::new(document.refuse(&[], reason(&refused))),
+            runs: Some(refused.runs).filter(|runs| !runs.is_empty()),
         }),
+    }
+}
+
+/// Which plugin it was that refused the pod, and why.
+fn reason(refused: &podloom_controllers::Refused) -> String {
+    match refused.runs.last().map(|run| (&run.plugin, &run.outcome)) {
+        Some((plugin, Outcome::Denied(reason))) => {
+            format!("plugin {plugin} denies the pod: {reason}")
+        }
+        Some((plugin, Outcome::Failed(failure))) => format!("plugin {plugin} failed: {failure}"),
+        _ => refused.refusal.message().to_owned(),
     }
 }
 

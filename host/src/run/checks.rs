@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use podloom_controllers::duties::Chain;
 
-use super::mutator::WithoutChain;
 use super::state::{Access, DutyState, Role, State};
+use crate::mutator::WithoutChain;
 
 /// How much longer than its Lease a leader may be without a renewal. It drops its work before the Lease ends, so one that has not
 /// done it by then is stuck.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::mutator::WithoutChain;
+use crate::mutator::WithoutChain;
 
 /// The state of the process; one, shared by all tasks.
 pub(crate) struct State {

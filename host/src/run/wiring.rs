@@ -25,13 +25,13 @@ use super::client;
 use super::duty::{Post, Work};
 use super::lease::Candidate;
 use super::metrics::{ChainMetrics, LeaderMetrics};
-use super::mutator::{ChainMutator, WithoutChain};
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
 use super::reload::Reloads;
 use super::requests::Requests;
 use super::state::{DutyState, State};
 use crate::cli::{ElectionArguments, OwnPodArguments, RunArguments};
+use crate::mutator::{ChainMutator, Values, WithoutChain};
 
 /// How many plugins run at once, at most. A call takes a fraction of a millisecond, and each slot keeps memory.
 const MAX_PERMITS: usize = 4;
@@ -146,6 +146,7 @@ fn browser(parts: &Parts<'_>, state: &State) -> Setup {
         slot: Arc::clone(&state.slot),
         metrics: parts.plugins.clone(),
         without_chain: state.without_chain,
+        values: Values::Withheld,
     };
     Setup {
         client: parts.client.clone(),

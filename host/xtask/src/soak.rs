@@ -20,7 +20,7 @@ struct Soak {
 }
 
 /// One row for each. proptest itself reads how many cases are wanted, and prints the smallest that fails.
-const SOAKS: [Soak; 3] = [
+const SOAKS: [Soak; 4] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: what is written is allowed, what is not granted makes no difference, a rollback leaves no trace",
@@ -39,6 +39,22 @@ const SOAKS: [Soak; 3] = [
             "guests",
         ],
         environment: &[("PROPTEST_CASES", "100000")],
+    },
+    Soak {
+        name: "patch",
+        what: "50,000 random chains on random pods: the JSON Patch makes what the chain made, by an implementation that is not ours",
+        command: &[
+            "test",
+            "--package",
+            "podloom-pod-path",
+            "--package",
+            "podloom-mutators",
+            "--lib",
+            "--test",
+            "runner",
+            "patch",
+        ],
+        environment: &[("PROPTEST_CASES", "50000")],
     },
     Soak {
         name: "queue",

@@ -43,7 +43,7 @@ pub(crate) fn write_json(text: &mut Vec<u8>, value: &Value) {
     }
 }
 
-fn write_string(text: &mut Vec<u8>, string: &str) {
+pub(crate) fn write_string(text: &mut Vec<u8>, string: &str) {
     // Not ended early, so that the compiler looks at many letters at once.
     let is_plain = string.bytes().fold(true, |plain, byte| {
         plain & (byte >= 0x20) & (byte != b'"') & (byte != b'\\')

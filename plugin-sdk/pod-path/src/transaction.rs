@@ -2,6 +2,7 @@
 
 mod locate;
 mod log;
+mod patch;
 mod plan;
 mod read;
 mod refuse;
@@ -17,7 +18,8 @@ use crate::access::Access;
 use crate::check::size;
 use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::path::Path;
-use log::Entry;
+use log::{Slot, Undo};
+pub use patch::Patch;
 use plan::Plan;
 use read::Reads;
 pub use view::Fields;
@@ -45,7 +47,7 @@ pub struct Transaction {
     access: Arc<Access>,
     /// Labels that this pod is selected by.
     labels: Arc<[String]>,
-    log: Vec<Entry>,
+    log: Vec<Write>,
     /// Calls that write.
     calls: usize,
     /// Bytes in the paths and values of those calls.
@@ -80,6 +82,9 @@ pub struct Write {
     pub old: Option<Value>,
     /// What is there now, as JSON text; none if nothing is.
     pub new: Option<String>,
+    /// Where exactly the pod was changed.
+    slot: Slot,
+    back: Undo,
 }
 
 impl Transaction {
@@ -223,17 +228,14 @@ impl Transaction {
     /// The pod as it is now, and what was written, in order.
     #[must_use]
     pub fn commit(self) -> (Value, Vec<Write>) {
-        (
-            self.pod,
-            self.log.into_iter().map(|entry| entry.write).collect(),
-        )
+        (self.pod, self.log)
     }
 
     /// The pod as it was.
     #[must_use]
     pub fn rollback(mut self) -> Value {
-        for entry in self.log.into_iter().rev() {
-            entry.undo(&mut self.pod);
+        for write in self.log.into_iter().rev() {
+            write.undo(&mut self.pod);
         }
         self.pod
     }

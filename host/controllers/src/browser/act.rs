@@ -127,14 +127,21 @@ impl BrowserKind {
 
     /// Passes a pod through the chain and creates what comes out.
     async fn create_pod(&self, ctx: &Context, world: &World, pod: &Pod) -> Result<Fact, Error> {
+        let pod = match serde_json::to_value(pod) {
+            Ok(pod) => pod,
+            Err(error) => {
+                let reason = format!("the pod is no JSON: {error}");
+                return Ok(Fact::PodRefused(Refusal::Broken(reason)));
+            }
+        };
         let mutated = match self.mutator.mutate(pod, self.request(world)).await {
             Ok(mutated) => mutated,
-            Err(refusal) => return Ok(Fact::PodRefused(refusal)),
+            Err(refused) => return Ok(Fact::PodRefused(refused.refusal)),
         };
         let target = self.pod(ctx, world);
         let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
         Ok(match stored {
-            Stored::Object(created) => Fact::PodCreated(Arc::from(created), mutated.notes),
+            Stored::Object(created) => Fact::PodCreated(Arc::from(created), mutated.notes()),
             Stored::Exists => match self.read_pod(ctx, world).await? {
                 Some(found) => Fact::PodExists(found),
                 None => return Err(gone_again(target.name)),
@@ -190,6 +197,7 @@ impl BrowserKind {
             namespace_labels: about.labels.unwrap_or_default(),
             namespace_annotations: about.annotations.unwrap_or_default(),
             namespace,
+            ..PodRequest::default()
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use wasmparser::{Encoding, Parser, Payload};
 
-use super::{ComponentError, ForeignImport, Form, SERVED_MAJOR_MINOR};
+use super::{ComponentError, ForeignImport, Form};
+use crate::contract::{self, PACKAGE};
 use crate::text::one_line;
 
-/// The package of the contract.
-pub(super) const PACKAGE: &str = "podloom:mutator";
 const PLUGIN: &str = "plugin";
 const PREPARATION: &str = "preparation";
 /// The section in which a toolchain describes a core module's world to the component encoder.
@@ -47,9 +46,9 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
             .exports
             .iter()
             .chain(&found.imports)
-            .filter_map(|name| contract(name))
+            .filter_map(|name| contract::interface(name))
     };
-    if let Some((_, version)) = of_contract().find(|(_, version)| !is_served(version)) {
+    if let Some((_, version)) = of_contract().find(|(_, version)| !contract::is_served(version)) {
         return Err(ComponentError::Version {
             found: version.to_owned(),
         });
@@ -57,7 +56,7 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
     let foreign: Vec<ForeignImport> = found
         .imports
         .iter()
-        .filter(|name| contract(name).is_none())
+        .filter(|name| contract::interface(name).is_none())
         .map(|name| ForeignImport {
             name: name.clone(),
             remedy: remedy(name),
@@ -69,7 +68,7 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
     let plugin = found
         .exports
         .iter()
-        .find_map(|name| contract(name).filter(|(interface, _)| *interface == PLUGIN));
+        .find_map(|name| contract::interface(name).filter(|(interface, _)| *interface == PLUGIN));
     let Some((_, version)) = plugin else {
         return Err(ComponentError::NoPlugin);
     };
@@ -163,20 +162,6 @@ fn add(names: &mut Vec<String>, name: &str) {
     if names.len() < NAMES && !names.iter().any(|known| known == name) {
         names.push(one_line(name, 200));
     }
-}
-
-/// Splits `podloom:mutator/pods@0.1.0` into interface and version.
-pub(crate) fn contract(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix(PACKAGE)?
-        .strip_prefix('/')?
-        .split_once('@')
-}
-
-/// Patch versions only add imports, and linking tells if one is missing.
-fn is_served(version: &str) -> bool {
-    let mut numbers = version.split('.').map(str::parse::<u64>);
-    let major_minor = (numbers.next(), numbers.next());
-    matches!(major_minor, (Some(Ok(major)), Some(Ok(minor))) if (major, minor) == SERVED_MAJOR_MINOR)
 }
 
 fn remedy(import: &str) -> &'static str {

@@ -2,6 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::until::Until;
+
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -67,15 +69,16 @@ impl Permits {
         }
     }
 
-    pub(super) fn acquire(&self, purpose: Purpose) -> Permit<'_> {
+    /// None if no permit was free in time.
+    pub(super) fn acquire(&self, purpose: Purpose, until: Until) -> Option<Permit<'_>> {
         let mut count = self.count();
         if count.lane(purpose).free == 0 {
             count.lane(purpose).waiting += 1;
-            count = self
-                .ended(purpose)
-                .wait_while(count, |count| count.lane(purpose).free == 0)
-                .unwrap_or_else(PoisonError::into_inner);
+            count = self.wait(count, purpose, until);
             count.lane(purpose).waiting -= 1;
+        }
+        if count.lane(purpose).free == 0 {
+            return None;
         }
         count.lane(purpose).free -= 1;
         count.running += 1;
@@ -87,9 +90,30 @@ impl Permits {
         if clock_rests {
             self.began.notify_one();
         }
-        Permit {
+        Some(Permit {
             permits: self,
             purpose,
+        })
+    }
+
+    /// Waits until a permit is free, or it is too late.
+    fn wait<'c>(
+        &'c self,
+        count: MutexGuard<'c, Count>,
+        purpose: Purpose,
+        until: Until,
+    ) -> MutexGuard<'c, Count> {
+        let (ended, is_taken) = (self.ended(purpose), |count: &mut Count| {
+            count.lane(purpose).free == 0
+        });
+        match until.left() {
+            None => ended
+                .wait_while(count, is_taken)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(left) => {
+                let waited = ended.wait_timeout_while(count, left, is_taken);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::permits::{Permits, Purpose};
 use super::{Engine, EngineOptions, InstanceAllocation, ticker, ticks};
+use crate::until::Until;
 
 #[test]
 fn an_engine_can_do_without_a_pool() {
@@ -37,7 +38,7 @@ fn no_more_calls_run_than_there_are_permits() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    let _permit = permits.acquire(Purpose::Pod);
+                    let _permit = permits.acquire(Purpose::Pod, Until::DONE);
                     most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     thread::yield_now();
                     running.fetch_sub(1, Ordering::SeqCst);
@@ -51,9 +52,24 @@ fn no_more_calls_run_than_there_are_permits() {
 #[test]
 fn no_pod_waits_for_a_plugin_that_is_tried() {
     let permits = Permits::new(1);
-    let _tried = permits.acquire(Purpose::Trial);
+    let _tried = permits.acquire(Purpose::Trial, Until::DONE);
     // It would never return.
-    let _pod = permits.acquire(Purpose::Pod);
+    let _pod = permits.acquire(Purpose::Pod, Until::DONE);
+}
+
+#[test]
+fn whoever_comes_too_late_waits_no_longer_and_holds_up_nobody() {
+    let permits = Permits::new(1);
+    let running = permits.acquire(Purpose::Pod, Until::DONE);
+    thread::scope(|scope| {
+        let patient = scope.spawn(|| permits.acquire(Purpose::Pod, Until::DONE).is_some());
+        for millis in 0..20 {
+            let until = Until::after(Duration::from_millis(millis));
+            assert!(permits.acquire(Purpose::Pod, until).is_none());
+        }
+        drop(running);
+        assert!(patient.join().expect("it returns"));
+    });
 }
 
 #[track_caller]
@@ -79,10 +95,10 @@ fn the_clock_ticks_only_while_a_call_runs() {
     for purpose in [Purpose::Pod, Purpose::Trial, Purpose::Pod] {
         wait_until(|| permits.clock_rests());
         let before = ticked();
-        let call = permits.acquire(purpose);
+        let call = permits.acquire(purpose, Until::DONE);
         wait_until(|| ticked() > before + 2);
         assert!(!permits.clock_rests());
-        let another = permits.acquire(Purpose::Pod);
+        let another = permits.acquire(Purpose::Pod, Until::DONE);
         drop(call);
         let before = ticked();
         wait_until(|| ticked() > before + 2);

@@ -10,12 +10,19 @@ use wasmtime::{AsContextMut, Store};
 
 use super::Guest;
 use crate::bindings::{Description, Mutator, PodHandle, Rejection};
-use crate::component::ComponentError;
-use crate::text::one_line;
 
-/// Offers the host's functions to components.
-pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    Mutator::add_to_linker::<_, HasSelf<Guest>>(linker, |guest| guest)
+/// Why a component cannot be called.
+pub(crate) enum LinkError {
+    /// It does not export the interface.
+    NoPlugin,
+    /// Its imports or exports are others than the contract's.
+    Unfit(String),
+}
+
+impl From<wasmtime::Error> for LinkError {
+    fn from(error: wasmtime::Error) -> Self {
+        Self::Unfit(format!("{error:#}"))
+    }
 }
 
 /// A linked component, and where in it the functions of the contract are, so that calls look up no names.
@@ -27,23 +34,19 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Links a component that exports the interface `plugin`.
-    pub(crate) fn link(
-        linker: &Linker<Guest>,
-        component: &Compiled,
-        plugin: &str,
-    ) -> Result<Self, ComponentError> {
-        let instance = linker
-            .instantiate_pre(component)
-            .map_err(|error| ComponentError::Link(one_line(&format!("{error:#}"), 500)))?;
+    /// Offers the host's functions to a component that exports the interface `plugin`.
+    pub(crate) fn link(component: &Compiled, plugin: &str) -> Result<Self, LinkError> {
+        let mut linker = Linker::new(component.engine());
+        Mutator::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
+        let instance = linker.instantiate_pre(component)?;
         let interface = component
             .get_export_index(None, plugin)
-            .ok_or(ComponentError::NoPlugin)?;
+            .ok_or(LinkError::NoPlugin)?;
         let function = |name: &str| {
             component
                 .get_export_index(Some(&interface), name)
                 .ok_or_else(|| {
-                    ComponentError::Link(format!("it exports no function {name} in {plugin}"))
+                    LinkError::Unfit(format!("it exports no function {name} in {plugin}"))
                 })
         };
         Ok(Self {

@@ -42,10 +42,14 @@ pub enum Failure {
         "it was not tried, since building the chain takes too long; lower `limits.timeout` of slow plugins"
     )]
     NoTimeLeft,
+    /// Nobody waits for the pod any more.
+    #[error("it was not done when the time for this pod was over")]
+    Overdue,
 }
 
 impl Failure {
-    /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap`, `contract` or `no_time`.
+    /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap`, `contract`,
+    /// `no_time` or `overdue`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Reported(_) => "reported",
@@ -56,6 +60,7 @@ impl Failure {
             Self::Trapped(_) => "trap",
             Self::BrokeContract(_) => "contract",
             Self::NoTimeLeft => "no_time",
+            Self::Overdue => "overdue",
         }
     }
 

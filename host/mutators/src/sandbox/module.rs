@@ -18,7 +18,7 @@ use self::abi::{Reader, Realloc, broken, unexpected_case};
 pub(super) use self::prepared::Prepared;
 use super::{Failure, Guest};
 use crate::bindings::{Description, Rejection};
-use crate::component::contract;
+use crate::contract;
 
 /// The handle by which a guest knows its pod: as in a component, the first in the table.
 const POD: u32 = 1;
@@ -64,7 +64,7 @@ impl Module {
         let mut linker = Linker::new(module.engine());
         linker.allow_shadowing(true);
         for import in module.imports() {
-            let (interface, _) = contract(import.module())?;
+            let (interface, _) = contract::interface(import.module())?;
             imports::offer(&mut linker, import.module(), interface, import.name()).ok()?;
         }
         let export = |name: &str| module.get_export_index(&format!("{plugin}#{name}"));

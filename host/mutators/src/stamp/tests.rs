@@ -1,24 +1,28 @@
 use std::time::Duration;
 
-use podloom_pod_path::Write;
+use podloom_pod_path::{Access, Transaction, Write};
 use serde_json::{Value, json};
 
 use super::{close, open};
-use crate::chain::{Outcome, PluginRun};
 use crate::matching::Dimension;
+use crate::run::{Outcome, PluginRun};
+
+fn write() -> Write {
+    let access = Access::unrestricted().into();
+    let mut pod = Transaction::begin(json!({}), access, [].into());
+    pod.set("/metadata/labels/x", "\"y\"".to_owned())
+        .expect("a label");
+    let (_, writes) = pod.commit();
+    writes.into_iter().next().expect("a write")
+}
 
 fn run(plugin: &str, outcome: Outcome, writes: usize) -> PluginRun {
-    let write = Write {
-        path: "/metadata/labels/x".to_owned(),
-        old: None,
-        new: None,
-    };
     PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
         sha256: "00".to_owned(),
         outcome,
-        writes: vec![write; writes],
+        writes: vec![write(); writes],
         refused_writes: 0,
         reads: 0,
         refused_reads: 0,

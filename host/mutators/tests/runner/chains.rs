@@ -77,7 +77,11 @@ fn a_rejection_tells_what_was_done_until_then() {
     };
     assert_eq!(
         outcomes(&rejected.runs),
-        [&Outcome::Mutated, &Outcome::Unchanged, &Outcome::Denied]
+        [
+            &Outcome::Mutated,
+            &Outcome::Unchanged,
+            &Outcome::Denied("this pod must not be".to_owned())
+        ]
     );
     assert_eq!(good.writes[0].path, "/metadata/labels/fixture");
     assert_eq!(tolerant.notes, ["could not choose the node"]);

@@ -5,6 +5,7 @@
 //! are modules whose code is what a script would do. `cargo xtask soak --only guests` runs a hundred times as many.
 
 mod assembly;
+mod patch;
 mod script;
 
 use std::sync::OnceLock;

@@ -171,6 +171,26 @@ pub(crate) fn mutate(chain: &Chain) -> Result<Mutation, Rejected> {
     chain.mutate(pod(), request())
 }
 
+/// The patch law: by an implementation of RFC 6902 that is not ours, the patch makes of the pod as it came the pod that the chain
+/// made. It leaves managedFields alone, which the chain's pod has not.
+#[track_caller]
+pub(crate) fn check_patch(before: &Value, mutation: &Mutation) {
+    let text = mutation.patch();
+    let patch: json_patch::Patch = serde_json::from_str(&text).expect("a JSON Patch");
+    let named = patch.iter().map(|operation| operation.path().as_str());
+    for path in named {
+        assert!(!path.starts_with("/metadata/managedFields"), "{text}");
+    }
+    let mut after = before.clone();
+    json_patch::patch(&mut after, &patch).expect(&text);
+    let managed = |pod: &Value| pod.pointer("/metadata/managedFields").cloned();
+    assert_eq!(managed(&after), managed(before), "{text}");
+    if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    assert_eq!(after, mutation.pod, "{before}\n{text}");
+}
+
 /// A good plugin still does its work on the same engine: the host is unharmed.
 #[track_caller]
 pub(crate) fn check_host_is_unharmed() {

@@ -52,7 +52,7 @@ pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
                 "{}, {} us, {}",
                 explain::count(trial.run.writes.len(), "write"),
                 trial.median.as_micros(),
-                size(trial.run.memory)
+                size(trial.memory)
             ),
             Outcome::Denied(_) => "denied".to_owned(),
             Outcome::Failed => "rejected".to_owned(),
@@ -118,7 +118,7 @@ fn about(plugin: &Plugin, trial: &Trial) -> String {
         "memory",
         &format!(
             "{} at the end of a call, of {}",
-            size(trial.run.memory),
+            size(trial.memory),
             size(plugin.limits.memory)
         ),
     );

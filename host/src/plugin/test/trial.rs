@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use podloom_mutators::{Chain, Mutation, Plugin, PluginRun, RejectionCause};
+use podloom_controllers::PluginRun;
+use podloom_mutators::{Chain, Mutation, Plugin, RejectionCause};
 use podloom_pod_path::Grants;
 use serde_json::Value;
 
 use crate::explain;
+use crate::mutator::{Values, run_told, to_chain};
 use crate::render::pod::Subject;
 
 /// How often a call is timed; odd, so that one of them is the median.
@@ -17,6 +19,8 @@ pub(super) const CALLS: usize = 21;
 pub(super) struct Trial {
     pub(super) pod: Value,
     pub(super) run: PluginRun,
+    /// How much memory the plugin had at the end, in bytes.
+    pub(super) memory: usize,
     pub(super) is_deterministic: bool,
     /// What a second run over its own result wrote, or why that was rejected.
     pub(super) again: Result<Vec<String>, String>,
@@ -25,8 +29,9 @@ pub(super) struct Trial {
 
 /// Runs a chain of one plugin on a pod.
 pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCause> {
+    let request = Arc::new(to_chain(subject.request.clone()));
     let call = |pod: &Value| {
-        let mutated = chain.mutate(pod.clone(), Arc::clone(&subject.request));
+        let mutated = chain.mutate(pod.clone(), Arc::clone(&request));
         mutated.map_err(|rejected| rejected.cause)
     };
     let first = call(&subject.pod)?;
@@ -45,14 +50,15 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCau
             writes.map(|write| write.path).collect()
         })
         .map_err(|rejected| rejected.to_string());
-    let Mutation { pod, runs } = first;
+    let Mutation { pod, runs, .. } = first;
     let run = runs
         .into_iter()
         .next()
         .ok_or(RejectionCause::NotAPod("the chain of one plugin ran none"))?;
     Ok(Trial {
         pod,
-        run,
+        memory: run.memory,
+        run: run_told(run, Values::Told),
         is_deterministic,
         again,
         median: times.get(times.len() / 2).copied().unwrap_or_default(),

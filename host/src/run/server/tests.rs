@@ -16,8 +16,8 @@ use tower::ServiceExt;
 
 use super::{App, probes, router};
 use crate::log::Filter;
+use crate::mutator::WithoutChain;
 use crate::run::fixtures::CLUSTERS;
-use crate::run::mutator::WithoutChain;
 use crate::run::process::ProcessMetrics;
 use crate::run::state::{Access, DutyState, Renewed, Role, State};
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::log::Steps;
 use crate::error::AccessError;
 use crate::grant::tree::{Coverage, Reached};
 use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
@@ -24,8 +25,8 @@ pub(super) enum Purpose {
 pub(super) struct Target<'p, 'v, 'g> {
     /// The canonical path, without the last segment where that is a [`Last::Missing`], or the place of an insertion.
     pub(super) canonical: String,
-    /// The indices of the list elements in the canonical path.
-    pub(super) indices: Vec<usize>,
+    /// Where the canonical path leads through lists.
+    pub(super) steps: Steps,
     /// How many segments the path has.
     pub(super) depth: usize,
     /// What is there.
@@ -80,7 +81,7 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
     pub(super) fn root(coverage: Coverage<'g>) -> Self {
         Self {
             canonical: String::new(),
-            indices: Vec::new(),
+            steps: Steps::default(),
             depth: 0,
             here: None,
             schema: ROOT,
@@ -173,7 +174,7 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
             }
             _ => push_element(&mut self.canonical, &element),
         }
-        self.indices.push(element.index);
+        self.steps.enter(self.depth - 1, element.index);
         self.coverage.follow(Reached::Element(element.value));
         self.last = Last::Element(element);
     }
@@ -225,7 +226,7 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
         self.coverage.follow(Reached::New(element, list));
         self.canonical.push('/');
         push_segment(&mut self.canonical, element, list, index, key);
-        self.indices.push(index);
+        self.steps.enter(self.depth - 1, index);
     }
 }
 

@@ -3,27 +3,59 @@
 use serde_json::Value;
 
 use super::Write;
-use crate::path::{segments, unescape};
-
-/// One write and the way back.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) write: Write,
-    pub(super) slot: Slot,
-    pub(super) undo: Undo,
-}
+use crate::path::{SEGMENTS, segments, unescape};
 
 /// The place in a parent that was changed: that of the write, or of the topmost parent that was made for it.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Slot {
     /// How many segments of the write's path lead to the parent; the next one is the slot. The root has no parent.
     pub(super) depth: usize,
-    /// The indices of the list elements among those segments, as they were at the time.
-    pub(super) indices: Vec<usize>,
+    /// Where the write's path leads through lists.
+    pub(super) steps: Steps,
+}
+
+/// Which segments of a write's path name elements of lists, and where those were at the time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Steps {
+    /// A bit for each segment.
+    elements: u64,
+    indices: Vec<usize>,
+}
+
+const _: () = assert!(SEGMENTS <= 64, "a segment has no bit");
+
+impl Steps {
+    /// Takes the step with the segment of that number to the element at an index.
+    pub(super) fn enter(&mut self, segment: usize, index: usize) {
+        self.elements |= bit(segment);
+        self.indices.push(index);
+    }
+
+    pub(super) fn is_element(&self, segment: usize) -> bool {
+        self.elements & bit(segment) != 0
+    }
+
+    /// The indices of the list elements in the path, in order.
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        self.indices.iter().copied()
+    }
+
+    /// How many lists the path leads through.
+    pub(super) fn len(&self) -> usize {
+        self.indices.len()
+    }
+}
+
+/// No bit for a segment that no path has.
+fn bit(segment: usize) -> u64 {
+    u32::try_from(segment)
+        .ok()
+        .and_then(|segment| 1_u64.checked_shl(segment))
+        .unwrap_or_default()
 }
 
 /// How to take a write back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
     /// Put the old value into the slot.
     Restore,
@@ -45,7 +77,7 @@ pub(super) enum Place<'v> {
 impl Slot {
     /// Finds the slot again. There is one as long as the pod is as it was before or after the write.
     pub(super) fn place<'v>(&self, pod: &'v mut Value, path: &str) -> Option<Place<'v>> {
-        let mut indices = self.indices.iter().copied();
+        let mut indices = self.steps.indices();
         let mut segments = segments(path);
         let mut here = pod;
         for segment in segments.by_ref().take(self.depth) {
@@ -66,13 +98,13 @@ impl Slot {
     }
 }
 
-impl Entry {
+impl Write {
     pub(super) fn undo(self, pod: &mut Value) {
-        let Some(place) = self.slot.place(pod, &self.write.path) else {
+        let Some(place) = self.slot.place(pod, &self.path) else {
             return;
         };
-        let old = self.write.old.unwrap_or(Value::Null);
-        match (self.undo, place) {
+        let old = self.old.unwrap_or(Value::Null);
+        match (self.back, place) {
             (Undo::Restore, place) => drop(place.put(old)),
             (Undo::RestoreNull, place) => drop(place.put(Value::Null)),
             (Undo::Take, place) => drop(place.take()),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::locate::{Last, Outside, Purpose, Target, missing};
-use super::log::{Entry, Slot, Undo};
+use super::log::{Slot, Undo};
 use super::{Transaction, Write, past_the_end};
 use crate::access::Limits;
 use crate::check::{check, check_member, depth, noun, scalar};
@@ -36,7 +36,7 @@ impl Plan {
     /// What it adds to the memory that is held. An old value goes from the pod to the log, and adds nothing.
     pub(super) fn cost(&self) -> usize {
         /// The entry of the log, whose list grows by doubling.
-        const ENTRY: usize = 2 * size_of::<Entry>();
+        const ENTRY: usize = 2 * size_of::<Write>();
         /// Room in the parent: a map's entry, or a list's element.
         const PLACE: usize = 256;
         let value = match &self.action {
@@ -44,14 +44,14 @@ impl Plan {
             Action::Take => 0,
         };
         let text = self.new.as_ref().map_or(0, String::len);
-        let indices = self.slot.indices.len() * size_of::<usize>();
+        let indices = self.slot.steps.len() * size_of::<usize>();
         // The last segment may be a new key of the parent.
         ENTRY + PLACE + value + text + indices + 2 * cost::string(self.path.len())
     }
 
-    pub(super) fn apply(self, pod: &mut Value) -> Entry {
+    pub(super) fn apply(self, pod: &mut Value) -> Write {
         let place = self.slot.place(pod, &self.path);
-        let (old, undo) = match (self.action, place) {
+        let (old, back) = match (self.action, place) {
             (Action::Put(value), Some(place)) => match place.put(value) {
                 None => (None, Undo::Take),
                 Some(Value::Null) => (None, Undo::RestoreNull),
@@ -64,14 +64,12 @@ impl Plan {
             (Action::Take, Some(place)) => (place.take(), Undo::Reinsert),
             (_, None) => (None, Undo::Take),
         };
-        Entry {
-            write: Write {
-                path: self.path,
-                old,
-                new: self.new,
-            },
+        Write {
+            path: self.path,
+            old,
+            new: self.new,
             slot: self.slot,
-            undo,
+            back,
         }
     }
 }
@@ -153,7 +151,7 @@ impl Transaction {
         self.permit_set(text, &target, &new)?;
         let slot = Slot {
             depth: target.depth - 1,
-            indices: target.indices,
+            steps: target.steps,
         };
         Ok(Some(Plan {
             path: target.canonical,
@@ -202,7 +200,7 @@ impl Transaction {
         .check()?;
         let slot = Slot {
             depth: target.depth - 1,
-            indices: target.indices,
+            steps: target.steps,
         };
         Ok(Some(Plan {
             path: target.canonical,
@@ -386,7 +384,7 @@ fn put(target: Target<'_, '_, '_>, new: Value, text: String) -> Plan {
     };
     let slot = Slot {
         depth,
-        indices: target.indices,
+        steps: target.steps,
     };
     Plan {
         path: target.canonical,

@@ -5,6 +5,7 @@ mod audit;
 mod edits;
 mod laws;
 mod limits;
+mod patch;
 mod protected;
 mod reads;
 mod secrecy;

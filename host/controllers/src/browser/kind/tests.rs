@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::ApiResource;
 use kube::runtime::reflector::store::Writer;
@@ -18,16 +18,14 @@ use crate::browser::timeouts::Timeouts;
 use crate::engine::fixtures::{client, context, status};
 use crate::engine::kind::Source;
 use crate::engine::metrics::Objects;
-use crate::mutator::{MutatedPod, PodMutator, PodRequest, Refusal};
+use crate::mutator::{MutatedPod, PodMutator, PodRequest, Refused};
 
 /// A chain without plugins.
 struct Untouched;
 
 impl PodMutator for Untouched {
-    fn mutate(&self, pod: &Pod, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, Refusal>> {
-        let pod = serde_json::to_value(pod).unwrap();
-        let notes = Vec::new();
-        async move { Ok(MutatedPod { pod, notes }) }.boxed()
+    fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, Refused>> {
+        future::ready(Ok(MutatedPod::untouched(pod))).boxed()
     }
 }
 

@@ -114,6 +114,12 @@ impl Action {
         ]
     }
 
+    /// One text written at the path that another is.
+    pub(super) fn set(path: usize, value: usize) -> Self {
+        let ((path, length), (value, bytes)) = (place(path), place(value));
+        Self::new(SET, [1, path, length, value, bytes, ANSWER_AT])
+    }
+
     pub(super) fn trap() -> Self {
         Self::new(TRAP, [0; 6])
     }

@@ -1,5 +1,6 @@
 //! Laws that hold for any accesses.
 
+mod patch;
 mod secrecy;
 
 use proptest::collection::vec;

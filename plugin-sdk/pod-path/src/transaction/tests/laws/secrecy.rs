@@ -25,7 +25,7 @@ const GRANTS: [&str; 14] = [
     "/spec/new/[kind=x]/on",
 ];
 
-fn grants() -> impl Strategy<Value = Vec<&'static str>> {
+pub(super) fn grants() -> impl Strategy<Value = Vec<&'static str>> {
     subsequence(GRANTS.to_vec(), 0..3)
 }
 
@@ -65,7 +65,7 @@ fn element() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn any_pod() -> impl Strategy<Value = Value> {
+pub(super) fn any_pod() -> impl Strategy<Value = Value> {
     let texts = || (maybe(text()), maybe(text())).prop_map(|(x, y)| object([("x", x), ("y", y)]));
     let unknown = || {
         (maybe(text()), maybe(text()), maybe(text())).prop_map(|(kind, on, star)| {
@@ -199,7 +199,7 @@ fn named(segment: &str) -> Option<(&str, &str)> {
 }
 
 #[derive(Clone, Debug)]
-enum Ask {
+pub(super) enum Ask {
     Get(Place),
     Keys(Place),
     View(Place, &'static str),
@@ -208,7 +208,11 @@ enum Ask {
     Remove(Place),
 }
 
-fn answer(pod: &mut Transaction, ask: &Ask, grants: &[&str]) -> Result<String, EditError> {
+pub(super) fn answer(
+    pod: &mut Transaction,
+    ask: &Ask,
+    grants: &[&str],
+) -> Result<String, EditError> {
     let path = |place: &Place| place.path(grants);
     match ask {
         Ask::Get(place) => pod.get(&path(place)).map(|got| format!("{got:?}")),
@@ -230,7 +234,7 @@ const ELEMENTS: &str = "0 1 2 - [name=a] [name=b] [name=A] [image=x] [image=b] [
 
 /// A path, once it is known what is granted.
 #[derive(Clone, Debug)]
-enum Place {
+pub(super) enum Place {
     Fixed(&'static str),
     /// A grant's path with other elements in it, cut off somewhere, or leading on.
     Near {
@@ -279,7 +283,7 @@ fn place() -> impl Strategy<Value = Place> {
     ]
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+pub(super) fn ask() -> impl Strategy<Value = Ask> {
     let field = select(vec![
         "",
         "/name",

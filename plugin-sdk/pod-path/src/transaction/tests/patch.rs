@@ -1,0 +1,185 @@
+//! What a patch says of each kind of write.
+
+use serde_json::{Value, json};
+
+use super::{Call, Insert, Remove, Set, granted, make, pod, unrestricted};
+use crate::{Patch, Transaction};
+
+/// A pod after a patch, by an implementation that is not ours.
+pub(super) fn patched(mut pod: Value, patch: &str) -> Value {
+    let patch: json_patch::Patch = serde_json::from_str(patch).expect("a JSON Patch");
+    json_patch::patch(&mut pod, &patch).expect("a patch that fits the pod");
+    pod
+}
+
+fn patch_of(transaction: Transaction) -> (Value, String) {
+    let (after, writes) = transaction.commit();
+    let mut patch = Patch::default();
+    writes.iter().for_each(|write| patch.write(write));
+    (after, patch.finish())
+}
+
+/// The calls give this patch, which gives the pod that they made.
+#[track_caller]
+fn check(mut transaction: Transaction, calls: &[Call<'_>], expected: &[Value]) {
+    for call in calls {
+        make(&mut transaction, *call).unwrap();
+    }
+    let (after, patch) = patch_of(transaction);
+    let told: Value = serde_json::from_str(&patch).expect("JSON");
+    assert_eq!(told, json!(expected), "{calls:?}");
+    assert_eq!(patched(pod(), &patch), after, "{calls:?}");
+}
+
+fn add(path: &str, value: impl Into<Value>) -> Value {
+    json!({ "op": "add", "path": path, "value": value.into() })
+}
+
+fn replace(path: &str, value: impl Into<Value>) -> Value {
+    json!({ "op": "replace", "path": path, "value": value.into() })
+}
+
+fn remove(path: &str) -> Value {
+    json!({ "op": "remove", "path": path })
+}
+
+#[test]
+fn fields_are_added_replaced_and_removed() {
+    check(
+        unrestricted(),
+        &[
+            Set("/spec/hostNetwork", " true "),
+            Set("/spec/hostPID", "true"),
+            Remove("/spec/hostPID"),
+        ],
+        &[
+            replace("/spec/hostNetwork", true),
+            add("/spec/hostPID", true),
+            remove("/spec/hostPID"),
+        ],
+    );
+}
+
+#[test]
+fn a_field_that_is_null_is_added() {
+    check(
+        unrestricted(),
+        &[Set("/metadata/creationTimestamp", "\"t\"")],
+        &[add("/metadata/creationTimestamp", "t")],
+    );
+}
+
+#[test]
+fn an_element_that_is_null_is_replaced() {
+    check(
+        unrestricted(),
+        &[Set("/spec/tomorrow/list/1", "2")],
+        &[replace("/spec/tomorrow/list/1", 2)],
+    );
+}
+
+#[test]
+fn each_parent_that_is_made_is_an_add() {
+    check(
+        unrestricted(),
+        &[
+            Set("/metadata/annotations/a", "\"b\""),
+            Set("/metadata/annotations/c", "\"d\""),
+            Set(
+                "/spec/securityContext/seccompProfile/type",
+                "\"RuntimeDefault\"",
+            ),
+            Set("/spec/volumes/[name=tmp]", "{}"),
+        ],
+        &[
+            add("/metadata/annotations", json!({})),
+            add("/metadata/annotations/a", "b"),
+            add("/metadata/annotations/c", "d"),
+            add("/spec/securityContext", json!({})),
+            add("/spec/securityContext/seccompProfile", json!({})),
+            add(
+                "/spec/securityContext/seccompProfile/type",
+                json!("RuntimeDefault"),
+            ),
+            add("/spec/volumes", json!([])),
+            add("/spec/volumes/0", json!({ "name": "tmp" })),
+        ],
+    );
+}
+
+#[test]
+fn elements_are_named_by_the_index_that_they_had_at_the_time() {
+    check(
+        unrestricted(),
+        &[
+            Set("/spec/containers/[name=proxy]/image", "\"envoy:2\""),
+            Insert("/spec/containers/0", r#"{"name": "first"}"#),
+            Set("/spec/containers/[name=proxy]/image", "\"envoy:3\""),
+            Remove("/spec/containers/[name=browser]"),
+            Set("/spec/containers/[name=proxy]/env/[name=TZ]/value", "\"x\""),
+            Set("/spec/containers/-", r#"{"name": "last"}"#),
+            Set("/spec/containers/[name=last]", r#"{"image": "x"}"#),
+            Insert("/spec/containers/3", r#"{"name": "end"}"#),
+        ],
+        &[
+            replace("/spec/containers/1/image", "envoy:2"),
+            add("/spec/containers/0", json!({ "name": "first" })),
+            replace("/spec/containers/2/image", "envoy:3"),
+            remove("/spec/containers/1"),
+            replace("/spec/containers/1/env/0/value", "x"),
+            add("/spec/containers/2", json!({ "name": "last" })),
+            replace(
+                "/spec/containers/2",
+                json!({ "name": "last", "image": "x" }),
+            ),
+            add("/spec/containers/3", json!({ "name": "end" })),
+        ],
+    );
+}
+
+#[test]
+fn keys_are_escaped_and_never_taken_for_indices() {
+    check(
+        unrestricted(),
+        &[
+            Set("/metadata/labels/example.com~1a~0b", "\"y\""),
+            Set("/metadata/annotations/0", "\"a\""),
+            Set("/metadata/annotations/[a=b]", "\"c\""),
+            Set("/metadata/annotations/\"\\\n", "\"d\""),
+        ],
+        &[
+            replace("/metadata/labels/example.com~1a~0b", "y"),
+            add("/metadata/annotations", json!({})),
+            add("/metadata/annotations/0", "a"),
+            add("/metadata/annotations/[a=b]", "c"),
+            add("/metadata/annotations/\"\\\n", "d"),
+        ],
+    );
+}
+
+/// Readers differ on a key that stands twice, so that one could be shown to the host and another to the API server.
+#[test]
+fn a_value_is_what_is_in_the_pod_and_not_what_the_plugin_said() {
+    let mut transaction = granted(&[], &["/spec/volumes"]);
+    let twice = r#"{ "name": "x", "emptyDir": { "medium": "Memory" }, "emptyDir": {} }"#;
+    transaction
+        .set("/spec/volumes/-", twice.to_owned())
+        .unwrap();
+    let (_, patch) = patch_of(transaction);
+    let list = r#"{"op":"add","path":"/spec/volumes","value":[]}"#;
+    let element = r#"{"op":"add","path":"/spec/volumes/0","value":{"emptyDir":{},"name":"x"}}"#;
+    assert_eq!(patch, format!("[{list},{element}]"));
+}
+
+#[test]
+fn what_was_refused_or_written_for_nothing_is_not_in_it() {
+    let mut transaction = unrestricted();
+    assert!(transaction.set("/status", "{}".to_owned()).is_err());
+    assert!(
+        transaction
+            .set("/spec/hostNetwork", "false".to_owned())
+            .is_ok()
+    );
+    assert!(!transaction.remove("/spec/hostPID").unwrap());
+    assert_eq!(patch_of(transaction), (pod(), "[]".to_owned()));
+}
