@@ -4,6 +4,7 @@ mod check;
 mod document;
 mod embedded;
 mod field;
+mod findings;
 mod kinds;
 mod node;
 mod numbering;

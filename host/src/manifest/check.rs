@@ -9,21 +9,9 @@ use serde_json::{Map, Value, json};
 use super::document::Document;
 use super::embedded;
 use super::field::Step;
+use super::findings::{Findings, unknown_field, wrong_type};
 use super::kinds::{self, Kind};
-use super::suggest;
-use crate::refusal::{Failure, Refusal};
-
-/// How many fields a message lists.
-const MOST_LISTED: usize = 24;
-
-/// What was found to be wrong.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    /// Ends the command.
-    pub(crate) refusals: Vec<Refusal>,
-    /// Is told, for a newer Kubernetes may know better.
-    pub(crate) warnings: Vec<Refusal>,
-}
+use crate::refusal::Failure;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document]) -> Result<Findings, Failure> {
@@ -185,7 +173,7 @@ impl Schema {
             }
             ValidationErrorKind::Type { kind } => {
                 let expected = expected_types(kind);
-                let message = embedded::wrong_type(document, &path, error.instance(), &expected);
+                let message = wrong_type(document, &path, error.instance(), &expected);
                 findings.refusals.push(document.refuse(&path, message));
             }
             ValidationErrorKind::Enum { options } => {
@@ -228,16 +216,6 @@ fn too_large(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
         _ => return None,
     };
     Some(format!("has {size} {what}, use at most {limit}"))
-}
-
-/// Says that a field is unknown, and which was meant or which there are.
-pub(super) fn unknown_field(field: &str, known: &[&str]) -> String {
-    match suggest::nearest(field, known.iter().copied()) {
-        Some(meant) => format!("unknown field; did you mean {meant}?"),
-        // A list that nobody reads helps nobody.
-        None if known.is_empty() || known.len() > MOST_LISTED => "unknown field".to_owned(),
-        None => format!("unknown field; there are {}", known.join(", ")),
-    }
 }
 
 /// The values of an enumeration, without the null that stands for no value.

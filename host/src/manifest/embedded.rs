@@ -3,9 +3,9 @@
 use podloom_pod_path::Problem;
 use serde_json::{Value, json};
 
-use super::check::{Findings, unknown_field};
 use super::document::Document;
 use super::field::Step;
+use super::findings::{Findings, unknown_field, wrong_type};
 
 /// Checks what every object's `metadata` holds.
 pub(super) fn check_metadata(document: &Document, findings: &mut Findings) {
@@ -69,45 +69,5 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
                 findings.warnings.push(document.refuse_key(&path, message));
             }
         }
-    }
-}
-
-/// Says which type was found and which was wanted, and how to write it where quotes are all that is missing.
-pub(super) fn wrong_type(
-    document: &Document,
-    path: &[Step],
-    found: &Value,
-    expected: &str,
-) -> String {
-    let written = document.written(path);
-    let noun = match found {
-        Value::Null => {
-            return format!("is empty and must be {expected}: give one, or leave the field out");
-        }
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "list",
-        Value::Object(_) => "map",
-    };
-    match (found, written) {
-        (Value::Bool(_) | Value::Number(_), Some(written)) if expected.contains("string") => {
-            format!("is the {noun} {written} and must be {expected}: write \"{written}\"")
-        }
-        (Value::Bool(_) | Value::Number(_), Some(written)) => {
-            format!("is the {noun} {written} and must be {expected}")
-        }
-        (Value::String(text), _) if is_scalar_of(text, expected) => {
-            format!("is the string {text:?} and must be {expected}: write it without quotes")
-        }
-        _ => format!("is a {noun} and must be {expected}"),
-    }
-}
-
-/// Whether a text would be of the expected type if it had no quotes.
-fn is_scalar_of(text: &str, expected: &str) -> bool {
-    match text {
-        "true" | "false" => expected.contains("boolean"),
-        text => expected.contains("integer") && text.parse::<i64>().is_ok(),
     }
 }
