@@ -1,10 +1,12 @@
 //! Plugins that misbehave: each ends in a precise error, leaves no trace, and the host goes on.
 
-use podloom_mutators::{Chain, Outcome, RejectionCause};
+use std::time::{Duration, Instant};
+
+use podloom_mutators::{Chain, Failure, Outcome, RejectionCause, Request};
 
 use crate::support::{
     assemble, chain_of, chain_of_components, check_host_is_unharmed, componentized, fixture_text,
-    load, mutate, pod,
+    load, mutate, pod, request,
 };
 
 const QUICK: &str = "limits: { timeout: 50ms }";
@@ -60,6 +62,34 @@ fn check_denied(fixture: &str, expected: &str) {
         assert_eq!(rejected.cause, denied);
         let denied = Outcome::Denied(expected.to_owned());
         assert_eq!(rejected.runs[0].outcome, denied);
+    }
+    check_host_is_unharmed();
+}
+
+/// A pod is wanted by some time, whatever its plugins may take: the one that runs then has failed, and so have those after it.
+#[test]
+fn no_plugin_runs_longer_than_the_pod_is_waited_for() {
+    let overdue = |left: Duration, policy: &str| {
+        let lines = format!("failurePolicy: {policy}\n  limits: {{ timeout: 10s }}");
+        let chain = chain_of(&[("endless-loop", &lines), ("tolerant", &lines)]);
+        let started = Instant::now();
+        let request = Request {
+            deadline: Some(started + left),
+            ..request()
+        };
+        let result = chain.mutate(pod(), request);
+        let runs = match result {
+            Ok(mutation) => mutation.runs,
+            Err(rejected) => rejected.runs,
+        };
+        assert!(started.elapsed() < Duration::from_secs(5));
+        let outcomes = runs.into_iter().map(|run| run.outcome);
+        outcomes.collect::<Vec<Outcome>>()
+    };
+    let ignored = || Outcome::Ignored(Failure::Overdue);
+    for left in [Duration::ZERO, Duration::from_millis(50)] {
+        assert_eq!(overdue(left, "Ignore"), [ignored(), ignored()]);
+        assert_eq!(overdue(left, "Fail"), [Outcome::Failed(Failure::Overdue)]);
     }
     check_host_is_unharmed();
 }
