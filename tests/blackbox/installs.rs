@@ -12,7 +12,7 @@ use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use kube::Api;
 use kube::client::Body;
 use podloom_tests::{Cluster, Scene, blackbox_on, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const PLUGINS: &str = "/usr/share/podloom/plugins";
@@ -82,10 +82,22 @@ fn quiet(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
+    let objects = objects.iter();
+    objects.filter(|object| object["kind"] == kind).collect()
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
 /// Where the operator's plugins come from: the volume, as its kind and the rest.
 fn volume(objects: &[Value]) -> Option<Value> {
-    let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
-    let deployment: Deployment = serde_json::from_value(deployment.cloned().unwrap()).unwrap();
+    volume_of(of_kind(objects, "Deployment")[0])
+}
+
+fn volume_of(deployment: &Value) -> Option<Value> {
+    let deployment: Deployment = serde_json::from_value(deployment.clone()).unwrap();
     let pod = deployment.spec.unwrap().template.spec.unwrap();
     let mounts = pod.containers.into_iter().next().unwrap().volume_mounts;
     let mounts = mounts.unwrap_or_default();
@@ -103,12 +115,28 @@ fn everything_in_deploy_is_accepted() {
         Cluster::without_operator,
         "installs-deploy",
         async |scene| {
-            for base in ["deploy", "deploy/seed", "deploy/split"] {
-                assert_eq!(
-                    volume(&dry_run(&scene, &overlay(base, None))),
-                    None,
-                    "{base}"
-                );
+            // The namespace that deploy/namespaced is for.
+            let _browsers = scene.beside("browsers", json!({})).await;
+            for (base, definitions) in [
+                ("deploy", 2),
+                ("deploy/seed", 2),
+                ("deploy/split", 2),
+                ("deploy/operator", 0),
+                ("deploy/operator/split", 0),
+                ("deploy/namespaced", 0),
+            ] {
+                let objects = dry_run(&scene, &overlay(base, None));
+                assert_eq!(volume(&objects), None, "{base}");
+                let crds = of_kind(&objects, "CustomResourceDefinition");
+                assert_eq!(crds.len(), definitions, "{base}");
+                for object in &objects {
+                    let label = &object["metadata"]["labels"]["app.kubernetes.io/name"];
+                    assert_eq!(label, "podloom", "{base}: {}", name(object));
+                }
+            }
+            let namespaced = dry_run(&scene, &overlay("deploy/namespaced", None));
+            for kind in ["ClusterRole", "ClusterRoleBinding"] {
+                assert!(of_kind(&namespaced, kind).is_empty(), "{kind}");
             }
             let kinds = BTreeMap::from([
                 ("claim", "persistentVolumeClaim"),
@@ -133,6 +161,105 @@ fn everything_in_deploy_is_accepted() {
                     &scene,
                     &overlay("deploy", Some(&format!("options/{option}"))),
                 );
+            }
+        },
+    );
+}
+
+/// The Deployment of another controller, as one comes with its component.
+const ANOTHER: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: podloom-another
+  namespace: podloom-system
+  labels: { app.kubernetes.io/name: podloom-another, app.kubernetes.io/part-of: podloom }
+spec:
+  selector: { matchLabels: { app.kubernetes.io/name: podloom-another } }
+  template:
+    metadata:
+      labels: { app.kubernetes.io/name: podloom-another, app.kubernetes.io/part-of: podloom }
+    spec:
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault } }
+      containers:
+      - name: podloom
+        image: ghcr.io/podloom/podloom:0.1.0
+        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: [ALL] } }
+";
+
+/// An overlay with two Deployments besides, of which one needs the chain.
+fn with_others(component: &str) -> TempDir {
+    let directory = overlay("deploy", Some(component));
+    let chain = "{ podloom.dev/chain: needed, app.kubernetes.io/name";
+    let needs_it = ANOTHER
+        .replace("podloom-another", "podloom-chained")
+        .replacen("{ app.kubernetes.io/name", chain, 1);
+    let overlay = directory.path().join("overlay");
+    fs::write(
+        overlay.join("others.yaml"),
+        format!("{ANOTHER}---{needs_it}"),
+    )
+    .unwrap();
+    let path = overlay.join("kustomization.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(
+        path,
+        text.replace("resources: [", "resources: [others.yaml, "),
+    )
+    .unwrap();
+    directory
+}
+
+#[test]
+fn every_deployment_that_needs_the_chain_gets_the_same() {
+    blackbox_on(
+        Cluster::without_operator,
+        "installs-chains",
+        async |scene| {
+            for carrier in ["claim", "config-map", "config-maps", "image"] {
+                let objects = dry_run(&scene, &with_others(&format!("plugins/{carrier}")));
+                let volumes = of_kind(&objects, "Deployment").into_iter();
+                let volumes = volumes.map(|object| (name(object), volume_of(object)));
+                let volumes: BTreeMap<&str, Option<Value>> = volumes.collect();
+                assert!(volumes["podloom"].is_some(), "{carrier}");
+                assert_eq!(volumes["podloom-chained"], volumes["podloom"], "{carrier}");
+                assert_eq!(volumes["podloom-another"], None, "{carrier}");
+            }
+            let objects = dry_run(&scene, &with_others("options/priority-class"));
+            for deployment in of_kind(&objects, "Deployment") {
+                let class = &deployment["spec"]["template"]["spec"]["priorityClassName"];
+                assert_eq!(class, "podloom", "{}", name(deployment));
+            }
+        },
+    );
+}
+
+/// What one controller is scaled, scraped or evicted by must not touch another.
+#[test]
+fn nothing_selects_the_pods_of_another_controller() {
+    blackbox_on(
+        Cluster::without_operator,
+        "installs-selectors",
+        async |scene| {
+            let objects = dry_run(&scene, &overlay("deploy", None));
+            let selectors = [
+                ("Deployment", "/spec/selector/matchLabels"),
+                ("PodDisruptionBudget", "/spec/selector/matchLabels"),
+                ("Service", "/spec/selector"),
+            ];
+            for (kind, selector) in selectors {
+                let objects = of_kind(&objects, kind);
+                assert!(!objects.is_empty(), "{kind}");
+                for object in objects {
+                    let selected = object.pointer(selector).unwrap();
+                    let own = json!({ "app.kubernetes.io/name": name(object) });
+                    assert_eq!(*selected, own, "{kind}");
+                }
+            }
+            for deployment in of_kind(&objects, "Deployment") {
+                let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+                assert_eq!(labels["app.kubernetes.io/name"], name(deployment));
+                assert_eq!(labels["app.kubernetes.io/part-of"], "podloom");
             }
         },
     );

@@ -32,6 +32,8 @@ mod storm;
 mod timeouts;
 mod tutorial;
 mod unserved;
+mod upgrades;
+mod users;
 
 use std::collections::BTreeSet;
 use std::fs;

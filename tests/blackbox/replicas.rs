@@ -1,12 +1,29 @@
 //! Two replicas: one works, the other stands by.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::DeleteParams;
 use podloom_api::{Browser, Phase};
-use podloom_tests::{Account, Cluster, Operator, Request, Scene, Signal, blackbox_on, eventually};
-use serde_json::Value;
+use podloom_tests::{
+    Account, Bundle, Cluster, Operator, Request, Scene, Signal, blackbox_on, eventually,
+};
+use serde_json::{Value, json};
 
 fn runs(browser: &Browser) -> bool {
     browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
+}
+
+/// What a replica has for one namespace alone, its Lease too.
+fn election(namespace: &str) -> [&str; 6] {
+    [
+        "--namespace",
+        namespace,
+        "--lease-namespace",
+        namespace,
+        "--lease-name",
+        "podloom",
+    ]
 }
 
 /// Two replicas that share a Lease in the scene's namespace, each with an account of its own, so that the audit tells them apart.
@@ -14,16 +31,8 @@ async fn replicas(scene: &Scene) -> [(Operator, Account); 2] {
     let replica = |name: &str| {
         let account = Account::new(scene, name, |_| true);
         account.may_lead(scene);
-        let arguments = [
-            "--namespace",
-            &scene.namespace,
-            "--lease-namespace",
-            &scene.namespace,
-            "--lease-name",
-            "podloom",
-            "--lease-duration",
-            "10s",
-        ];
+        let duration = ["--lease-duration", "10s"];
+        let arguments = [&election(&scene.namespace)[..], &duration].concat();
         let operator = Operator::spawn(&scene.cluster, &account.kubeconfig, &arguments);
         (operator, account)
     };
@@ -72,6 +81,64 @@ fn the_other_takes_over_when_the_leader_is_killed() {
             assert!(leads(&first).unwrap_err().contains("standing by for "));
         },
     );
+}
+
+/// As during an upgrade: somebody who is not one of ours has the Lease that installations have always had.
+#[test]
+fn while_somebody_holds_the_lease_the_browser_duty_stands_by() {
+    blackbox_on(Cluster::without_operator, "replicas-held", async |scene| {
+        let leases: Api<Lease> = Api::namespaced(scene.client.clone(), &scene.namespace);
+        let lease = json!({
+            "metadata": { "name": "podloom" },
+            "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": 3600 },
+        });
+        scene.create(leases.clone(), lease).await;
+        let account = Account::new(&scene, "held", |_| true);
+        account.may_lead(&scene);
+        let bundle = Bundle::empty();
+        let plugins = ["--plugins", bundle.path().to_str().unwrap()];
+        let arguments = [&election(&scene.namespace)[..], &plugins].concat();
+        let operator = Operator::spawn(&scene.cluster, &account.kubeconfig, &arguments);
+        operator.ready().await;
+        for path in ["/readyz", "/readyz/browser"] {
+            let (status, body) = operator.get(path).unwrap();
+            assert_eq!(status, 200, "{body}");
+            assert!(body.contains("standing by for somebody"), "{body}");
+        }
+        // It has a chain all the same, and keeps it for when it leads.
+        let (_, plugins) = operator.get("/plugins").unwrap();
+        let plugins: Value = serde_json::from_str(&plugins).unwrap();
+        assert!(plugins["chain"].is_string(), "{plugins}");
+        assert!(operator.metric("podloom_leader{duty=\"browser\"}") < 0.5);
+        scene.behaviours().await;
+        let seen = scene.watch_browsers().await;
+        scene.browser("b", "running").await;
+        // It has looked at the Lease since, and more than once.
+        let looks = || {
+            let mut requests = scene.cluster.requests_of(&account.user);
+            requests.retain(|request| request.resource == "leases");
+            requests.len()
+        };
+        let before = looks();
+        eventually("it looks at the Lease", async || {
+            let looks = looks();
+            (looks > before + 2)
+                .then_some(())
+                .ok_or(format!("{looks} looks"))
+        })
+        .await;
+        assert!(writes(&scene, &account).is_empty(), "it stands by");
+        let states = seen.of("b");
+        assert!(states.iter().all(|change| change.object().status.is_none()));
+        // Once it is free, it is taken.
+        leases
+            .delete("podloom", &DeleteParams::default())
+            .await
+            .unwrap();
+        seen.until_runs("b").await;
+        assert!(operator.metric("podloom_leader{duty=\"browser\"}") > 0.5);
+        leads(&operator).unwrap();
+    });
 }
 
 /// What a replica wrote to our objects; the Lease is how they agree, and Events are told beside the work.

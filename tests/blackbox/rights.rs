@@ -1,7 +1,7 @@
 //! What the operator may do, and what it says if it may not.
 
-use podloom_api::Phase;
-use podloom_tests::{Account, Cluster, Operator, Scene, blackbox, blackbox_on, eventually};
+use podloom_api::{Kind, Phase, SelenosisApi, crd};
+use podloom_tests::{Account, Cluster, Operator, Scene, blackbox, blackbox_on, eventually, rbac};
 use serde_json::{Value, json};
 
 async fn one_session(scene: &Scene) {
@@ -79,6 +79,13 @@ fn a_missing_right_is_told_by_name() {
         .await;
         let told = operator.told(&["ERROR", &expected]);
         assert_eq!(told.len(), 1, "{told:#?}");
+        let (status, body) = operator.get("/readyz/browser").unwrap();
+        assert!(status == 503 && body.contains(&expected), "{body}");
+        let (status, body) = operator.get("/readyz/portal").unwrap();
+        assert!(
+            status == 404 && body.contains("switched on: browser"),
+            "{body}"
+        );
         // Mended, it begins by itself.
         Account::new(&scene, "limited", |_| true);
         operator.ready().await;
@@ -124,6 +131,72 @@ fn namespaces_need_not_be_readable() {
 }
 
 #[test]
+fn roles_in_the_watched_namespace_are_enough() {
+    blackbox_on(Cluster::without_operator, "rights-roles", async |scene| {
+        let namespace = scene.namespace.as_str();
+        scene.cluster.apply_text(&rbac(&[
+            "--namespace",
+            namespace,
+            "--operator-namespace",
+            namespace,
+        ]));
+        let plane = &scene.cluster.plane;
+        let kubeconfig = plane
+            .kubeconfig_for_service_account(namespace, "podloom")
+            .unwrap();
+        let arguments = [
+            "--namespace",
+            namespace,
+            "--lease-namespace",
+            namespace,
+            "--lease-name",
+            "podloom",
+        ];
+        let operator = Operator::spawn(&scene.cluster, &kubeconfig, &arguments);
+        eventually("it leads", async || {
+            let (status, body) = operator.get("/readyz")?;
+            (status == 200 && body.contains("we lead"))
+                .then_some(())
+                .ok_or(body)
+        })
+        .await;
+        one_session(&scene).await;
+        scene.nothing_is_left().await;
+        // It asked for nothing else, but for the namespaces that it can do without.
+        let requests = scene
+            .cluster
+            .requests_of(&format!("system:serviceaccount:{namespace}:podloom"));
+        let refused: Vec<_> = requests
+            .iter()
+            .filter(|request| request.status == 403 && request.resource != "namespaces")
+            .collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+    });
+}
+
+#[test]
+fn without_controllers_it_needs_neither_plugins_nor_rights() {
+    blackbox_on(Cluster::without_operator, "rights-none", async |scene| {
+        let account = Account::new(&scene, "nobody", |_| false);
+        // As in the image, whose command names a directory of plugins in any case.
+        let arguments = ["--controllers", "none", "--plugins", "/nowhere"];
+        let with_plugins = Operator::spawn(&scene.cluster, &account.kubeconfig, &arguments);
+        with_plugins.ready().await;
+        let arguments = ["--controllers", "none"];
+        let operator = Operator::spawn(&scene.cluster, &account.kubeconfig, &arguments);
+        operator.ready().await;
+        let (status, body) = operator.get("/readyz/browser").unwrap();
+        assert_eq!(status, 404, "{body}");
+        let (_, metrics) = operator.get("/metrics").unwrap();
+        for absent in ["podloom_leader{", "podloom_chain_last_reload"] {
+            assert!(!metrics.contains(absent), "{metrics}");
+        }
+        let asked = scene.cluster.requests_of(&account.user);
+        assert!(asked.is_empty(), "{asked:#?}");
+    });
+}
+
+#[test]
 fn missing_kinds_are_told_by_name() {
     blackbox_on(
         || std::sync::Arc::new(Cluster::bare()),
@@ -147,6 +220,7 @@ fn missing_kinds_are_told_by_name() {
                     .len(),
                 1
             );
+            a_kind_of_the_wrong_scope_is_told_by_name(&scene, &operator).await;
             scene.cluster.install();
             operator.ready().await;
             one_session(&scene).await;
@@ -164,4 +238,26 @@ fn missing_kinds_are_told_by_name() {
             operator.ready().await;
         },
     );
+}
+
+/// As the API server's discovery says it, with what is to be done.
+async fn a_kind_of_the_wrong_scope_is_told_by_name(scene: &Scene, operator: &Operator) {
+    let mut definition = crd(SelenosisApi::Seed, Kind::Browser);
+    definition.spec.scope = "Cluster".to_owned();
+    let definition = serde_json::to_string(&definition).unwrap();
+    scene.cluster.apply_text(&definition);
+    eventually("it says which kind has the wrong scope", async || {
+        let (status, body) = operator.get("/readyz/browser")?;
+        let told = [
+            "browsers.selenosis.io is installed with scope Cluster, and the operator needs scope Namespaced",
+            "browserconfigs.selenosis.io is not served",
+        ];
+        (status == 503 && told.iter().all(|told| body.contains(told)))
+            .then_some(())
+            .ok_or(body)
+    })
+    .await;
+    scene
+        .cluster
+        .kubectl(&["delete", "crd", "browsers.selenosis.io"]);
 }

@@ -37,7 +37,7 @@ pub use bundle::{Bundle, MountedBundle};
 pub use cluster::{Cluster, Request};
 pub use operator::{Operator, binary};
 pub use process::Signal;
-pub use rights::Account;
+pub use rights::{Account, rbac};
 pub use run::{blackbox, blackbox_on, blackbox_within};
 pub use scene::Scene;
 pub use script::Script;

@@ -53,7 +53,7 @@ impl Operator {
 
     /// Starts one with the rights of a kubeconfig, and waits for nothing.
     ///
-    /// What the arguments do not say: no election, and no chain.
+    /// What the arguments do not say: no election, and no chain. Where there is no controller, nothing is added.
     #[must_use]
     pub fn spawn(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -64,10 +64,11 @@ impl Operator {
             .join(format!("operator-{number}.log"));
         let has = |name: &str| arguments.contains(&name);
         let mut command = vec!["run".to_owned()];
-        if !has("--lease-name") {
+        let works = !has("none");
+        if works && !has("--lease-name") {
             command.push("--no-leader-election".to_owned());
         }
-        if !has("--plugins") {
+        if works && !has("--plugins") {
             command.push("--allow-empty-chain".to_owned());
         }
         command.extend(arguments.iter().map(|&word| word.to_owned()));

@@ -1,12 +1,35 @@
 //! Accounts with fewer rights than the operator's own.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::operator::binary;
 use crate::scene::Scene;
 
-/// A ServiceAccount that has what `deploy/` gives the operator, save some.
+/// What `podloom rbac` prints: the rights in the operator's table of duties, as manifests.
+#[must_use]
+pub fn rbac(arguments: &[&str]) -> String {
+    let binary = binary().expect("blackbox() lets no test begin without a binary");
+    let printed = Command::new(binary)
+        .arg("rbac")
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    String::from_utf8(printed.stdout).unwrap()
+}
+
+/// The rules of all roles of a kind that the controllers have.
+fn rules(kind: &str) -> Vec<Value> {
+    let printed: Vec<Value> = serde_saphyr::from_multiple(&rbac(&[])).unwrap();
+    let roles = printed.iter().filter(|document| document["kind"] == kind);
+    let rules = roles.filter_map(|role| role["rules"].as_array());
+    rules.flatten().cloned().collect()
+}
+
+/// A ServiceAccount that has the rights in the operator's table of duties, save some.
 pub struct Account {
     /// Its kubeconfig.
     pub kubeconfig: PathBuf,
@@ -15,15 +38,10 @@ pub struct Account {
 }
 
 impl Account {
-    /// Makes one in a scene's namespace; `keep` sees every rule that the operator's roles have, and may change it.
+    /// Makes one in a scene's namespace; `keep` sees every rule of the operator's ClusterRoles, and may change it.
     pub fn new(scene: &Scene, account: &str, mut keep: impl FnMut(&mut Value) -> bool) -> Self {
         let (cluster, namespace) = (&scene.cluster, scene.namespace.as_str());
-        let mut rules = Vec::new();
-        for role in ["podloom", "podloom-browsers"] {
-            let role = cluster.kubectl(&["get", "clusterrole", role, "--output=json"]);
-            let role: Value = serde_json::from_str(&role).unwrap();
-            rules.extend(role["rules"].as_array().cloned().unwrap_or_default());
-        }
+        let mut rules = rules("ClusterRole");
         rules.retain_mut(|rule| keep(rule));
         let name = format!("{namespace}-{account}");
         let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
@@ -53,23 +71,15 @@ impl Account {
         }
     }
 
-    /// Adds the right to a Lease in the scene's namespace, as `deploy/` gives it in the operator's own.
+    /// Adds the right to a Lease in the scene's namespace, as the operator has it in its own.
     pub fn may_lead(&self, scene: &Scene) {
         let (cluster, namespace) = (&scene.cluster, scene.namespace.as_str());
         let (_, account) = self.user.rsplit_once(':').unwrap();
-        let role = cluster.kubectl(&[
-            "get",
-            "role",
-            "podloom-leader",
-            "--namespace=podloom-system",
-            "--output=json",
-        ]);
-        let role: Value = serde_json::from_str(&role).unwrap();
         let name = format!("leader-{account}");
         let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                "metadata": { "name": name, "namespace": namespace }, "rules": role["rules"],
+                "metadata": { "name": name, "namespace": namespace }, "rules": rules("Role"),
             },
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
