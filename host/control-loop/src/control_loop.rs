@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::run::Driver;
 use crate::{
     Handler, Hints, Id, MemoryLocker, NoRecorder, ObjectLocker, Options, Recorder, Source, Storage,
 };
@@ -84,14 +81,5 @@ where
             locker: Arc::new(MemoryLocker::default()),
             recorder: Arc::new(NoRecorder),
         }
-    }
-
-    /// Runs until the token is cancelled and the work has been drained.
-    ///
-    /// It returns for no other reason: errors and panics of its parts are logged, counted and tried again.
-    /// Its tasks live no longer than the future that this returns, whether it ends or is dropped. A thread that never yields to the
-    /// runtime cannot be stopped, though: the report calls its id abandoned, and the loop goes without it.
-    pub async fn run(self, stop: CancellationToken) -> Report {
-        Driver::start(self, stop).run().await
     }
 }

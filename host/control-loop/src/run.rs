@@ -30,6 +30,23 @@ const INBOX: usize = 128;
 /// a while later sits on its thread and cannot be stopped.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
 
+impl<I, So, St, Ha> ControlLoop<I, So, St, Ha>
+where
+    I: Id,
+    So: Source<I>,
+    St: Storage<I>,
+    Ha: Handler<I, St::Object>,
+{
+    /// Runs until the token is cancelled and the work has been drained.
+    ///
+    /// It returns for no other reason: errors and panics of its parts are logged, counted and tried again.
+    /// Its tasks live no longer than the future that this returns, whether it ends or is dropped. A thread that never yields to the
+    /// runtime cannot be stopped, though: the report calls its id abandoned, and the loop goes without it.
+    pub async fn run(self, stop: CancellationToken) -> Report {
+        Driver::start(self, stop).run().await
+    }
+}
+
 /// The one task that owns the queue. Workers and feeds are tasks of its own, and end with it.
 pub(crate) struct Driver<I: Id, St, Ha> {
     shared: Arc<Shared<I, St, Ha>>,
