@@ -14,8 +14,8 @@ use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Need, OwnKind, Place, Right, Row, Scope};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::requests::Requests;
-use super::state::{Access, DutyState};
+use super::requests::{Refusals, Requests};
+use super::state::{Access, DutyState, Role};
 
 /// When to look again for what is missing.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(3);
@@ -24,6 +24,8 @@ const LOOK_FOR_RIGHTS: Duration = Duration::from_secs(30);
 /// so as long as nothing is found the pause doubles.
 const LOOK_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 const LOOK_AFTER_REFUSAL_AT_MOST: Duration = Duration::from_mins(2);
+/// How often a follower looks again: it asks for nothing else, so nothing is refused to it.
+const LOOK_AS_FOLLOWER: Duration = Duration::from_mins(2);
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many reviews are asked for at once.
@@ -78,7 +80,7 @@ enum Found {
 
 impl Preflight {
     /// Looks until a stop is asked for: all the time while something is missing, and then whenever the API server has refused
-    /// something.
+    /// something, or now and then where we ask for nothing.
     pub(super) async fn keep_looking(&self, state: &DutyState) {
         tokio::select! {
             () = state.stop.cancelled() => {}
@@ -95,7 +97,7 @@ impl Preflight {
             match self.look(&mut logged_without).await {
                 Ok(Found::All) => {
                     note(state, Access::Granted);
-                    refusals.next().await;
+                    until_doubtful(state, &mut refusals).await;
                     sleep_until(looked_at + pause).await;
                     pause = (pause * 2).min(LOOK_AFTER_REFUSAL_AT_MOST);
                 }
@@ -259,6 +261,20 @@ impl Preflight {
     fn name_of(&self, right: &Right, verb: &str) -> Option<String> {
         let lease = self.lease.as_ref()?;
         (right.place == Place::Lease && verb != "create").then(|| lease.name.clone())
+    }
+}
+
+/// Waits until something may be missing of what was all there.
+async fn until_doubtful(state: &DutyState, refusals: &mut Refusals) {
+    loop {
+        tokio::select! {
+            () = refusals.next() => return,
+            () = sleep(LOOK_AS_FOLLOWER) => {
+                if matches!(*state.role.borrow(), Role::Follower(_)) {
+                    return;
+                }
+            }
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Preflight;
 use crate::run::fixtures::{CLUSTERS, Cluster};
 use crate::run::requests::Requests;
-use crate::run::state::{Access, DutyState};
+use crate::run::state::{Access, DutyState, Role};
 
 struct Watched {
     cluster: Arc<Mutex<Cluster>>,
@@ -105,6 +105,24 @@ async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     assert!(took <= Duration::from_secs(5), "{took:?}");
     watched.state.stop.cancel();
     watched.task.await.expect("it ends");
+}
+
+/// Who stands by asks for nothing that could be refused, and may have to take over at any time.
+#[tokio::test(start_paused = true)]
+async fn a_follower_notices_what_goes_and_comes_back_too() {
+    let watched = Watched::start(Cluster::default());
+    watched.becomes(is_granted).await;
+    watched.state.take(Role::Follower("another".to_owned()));
+    watched.change(|cluster| cluster.has_no_browsers = true);
+    let took = watched
+        .becomes(lacks("browsers.selenosis.io is not served"))
+        .await;
+    assert!(took <= Duration::from_secs(130), "{took:?}");
+    watched.change(|cluster| cluster.has_no_browsers = false);
+    let took = watched.becomes(is_granted).await;
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+    watched.change(|cluster| cluster.denied = Some("pods"));
+    watched.becomes(lacks("may not create pods")).await;
 }
 
 /// A scope cannot be changed, so whoever installed the wrong one has to save the objects.
