@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use futures::FutureExt;
-use futures::future::try_join_all;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -87,14 +85,14 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
 /// Loads the chain whenever it changes, and does the duties that are switched on.
 async fn operate(operator: Operator, loading: Loading) -> Result<()> {
     let stopped = operator.state.stop.clone();
-    let duties = operator.posts.iter().map(|post| {
-        let first_chain = operator.first_chain(post);
-        post.run(first_chain)
-    });
-    let duties = try_join_all(duties);
-    // Without any duty it serves over HTTP alone.
-    let stop = stopped.cancelled().map(Ok);
-    let working = async { tokio::try_join!(duties, stop).map(drop) };
+    // A task each: one that is busy for a while keeps no other from renewing its Lease.
+    let mut duties = JoinSet::new();
+    let posts = operator.posts.iter();
+    let ready: Vec<_> = posts.map(|post| operator.first_chain(post)).collect();
+    for (post, ready) in operator.posts.into_iter().zip(ready) {
+        duties.spawn(async move { (post.state.row.name, post.run(ready).await) });
+    }
+    let working = until_stopped(duties, &stopped);
     tokio::pin!(working);
     tokio::select! {
         worked = &mut working => worked,
@@ -105,6 +103,21 @@ async fn operate(operator: Operator, loading: Loading) -> Result<()> {
             working.await
         }
     }
+}
+
+/// Waits for a stop and until all duties have ended. Without any the process serves over HTTP alone.
+async fn until_stopped(
+    mut duties: JoinSet<(&'static str, Result<()>)>,
+    stopped: &CancellationToken,
+) -> Result<()> {
+    while let Some(ended) = duties.join_next().await {
+        match ended {
+            Ok((_, Ok(()))) if stopped.is_cancelled() => {}
+            ended => return Err(unexpected(Some(ended))),
+        }
+    }
+    stopped.cancelled().await;
+    Ok(())
 }
 
 /// No task ends before it is told to.

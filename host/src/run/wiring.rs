@@ -120,9 +120,13 @@ pub(super) async fn operator(
 impl Operator {
     /// Waits until it is known whether the directory holds a good chain, if the duty needs one. It works without one, too:
     /// sessions end and are told why their pods wait.
-    pub(super) async fn first_chain(&self, post: &Post) {
-        if self.has_plugins && post.state.row.chain == Chain::Needed {
-            self.state.slot.attempted().await;
+    pub(super) fn first_chain(&self, post: &Post) -> impl Future<Output = ()> + use<> {
+        let is_loaded = self.has_plugins && post.state.row.chain == Chain::Needed;
+        let slot = Arc::clone(&self.state.slot);
+        async move {
+            if is_loaded {
+                slot.attempted().await;
+            }
         }
     }
 }

@@ -44,6 +44,17 @@ fn every_option_is_a_component_that_the_guide_names() {
 }
 
 #[test]
+fn every_controller_is_a_component_that_the_guide_names() {
+    let guide = read("deploy/README.md");
+    for name in directories("deploy/controllers") {
+        let path = format!("deploy/controllers/{name}/kustomization.yaml");
+        assert!(read(&path).contains("kind: Component\n"), "{path}");
+        let row = format!("| `{name}` | `controllers/{name}`");
+        assert!(guide.contains(&row), "deploy/README.md lacks {row}");
+    }
+}
+
+#[test]
 fn probes_go_to_the_listener_that_is_for_them_alone() {
     let deployment = read(DEPLOYMENT);
     assert!(deployment.contains("- name: PODLOOM_PROBES\n          value: 0.0.0.0:8081\n"));
