@@ -220,12 +220,13 @@ impl<'a> Target<'a> {
     /// Applies the object's fields by server-side apply: it is created if it is missing, fields that were applied before and are no
     /// longer given are removed, and those of others stay. Fields that others own as well are taken from them.
     ///
-    /// The object is made anew, without managed fields and resourceVersion.
+    /// The object is made anew, without managed fields and resourceVersion. With a UID in its metadata no other object of that name is
+    /// changed, and none is created.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request cannot be made, or if the API server answers with a conflict: a UID in the object's metadata is
-    /// then another's. What else the API server says is no error.
+    /// Returns an error if the request cannot be made, or if the API server answers with a conflict: the object of the UID is then
+    /// gone. What else the API server says is no error.
     pub async fn apply<K: DeserializeOwned>(
         &self,
         object: &impl Serialize,
@@ -354,7 +355,9 @@ impl<'a> Target<'a> {
 fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K> {
     match done {
         Ok(Ok(object)) => Stored::Object(Box::new(object)),
-        Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => Stored::Exists,
+        Ok(Err(kube::Error::Api(status))) if status.is_already_exists() || is_anothers(&status) => {
+            Stored::Exists
+        }
         Ok(Err(kube::Error::Api(status)))
             if status.is_invalid() || matches!(status.code, 400 | 413) =>
         {
@@ -370,6 +373,15 @@ fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K> {
 /// not serve the kind yet, says nothing about the object.
 pub(super) fn is_gone(status: &Status) -> bool {
     status.reason == kube::core::response::reason::NOT_FOUND
+}
+
+/// Returns whether the API server says that the object of that name has another UID: an apply that names one would change it.
+fn is_anothers(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_invalid()
+        && causes
+            .into_iter()
+            .any(|cause| cause.field == "metadata.uid")
 }
 
 fn no_answer(error: &kube::Error) -> String {

@@ -121,7 +121,19 @@ async fn what_the_api_server_says_to_a_new_object_is_no_error() {
     assert!(matches!(stored(409, "AlreadyExists").await, Stored::Exists));
 }
 
-/// An applied object with a UID may be another's by now; that is no refusal but a reason to look again.
+/// The API server calls it invalid, which would be final.
+#[tokio::test]
+async fn an_applied_object_whose_name_is_anothers_exists() {
+    let mut answer = status(422, "Invalid", "metadata.uid: field is immutable");
+    answer["details"] = json!({ "causes": [{ "field": "metadata.uid" }] });
+    let (client, _) = scripted(move |_, _| (422, answer.clone()));
+    let resource = lamps();
+    let target = target(&client, &resource, None);
+    let applied = target.apply::<Lamp>(&json!({}), ATTEMPT).await.unwrap();
+    assert!(matches!(applied, Stored::Exists));
+}
+
+/// An applied object with a UID may be gone by now; that is no refusal but a reason to look again.
 #[tokio::test]
 async fn a_conflict_of_an_applied_object_is_looked_at_again() {
     let answer = status(409, "Conflict", "no");
