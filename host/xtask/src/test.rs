@@ -71,15 +71,18 @@ fn tests(bundle: &Path, extent: Extent) -> Result<()> {
     run::succeed(tests.env("PODLOOM_BUNDLE", bundle))
 }
 
-/// The operator as a binary, on a real control plane. Without these names the tests pass by, so that `cargo test` starts none.
+/// The operator as a binary, and the engine of its controllers, on real control planes. Without these names the tests pass by, so
+/// that `cargo test` starts none.
 fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     let arguments = [
         "test",
         "--quiet",
-        // Of all crates, though one alone has it: so they keep the features that the other tests were built with.
+        // Of all crates, though one alone has each: so they keep the features that the other tests were built with.
         "--workspace",
         "--test",
         "blackbox",
+        "--test",
+        "engine",
         "--",
         "--test-threads",
         AT_ONCE,
@@ -88,7 +91,8 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
         run::cargo(arguments)
             .env("PODLOOM_BLACKBOX_BINARY", binary)
             .env("PODLOOM_DIST_ROOT", root)
-            .env("PODLOOM_BUNDLE", bundle),
+            .env("PODLOOM_BUNDLE", bundle)
+            .env("PODLOOM_CONTROL_PLANE", "1"),
     )
 }
 
