@@ -38,6 +38,8 @@ pub struct Setup {
     pub resync: Duration,
     /// How long the steps of a session may take.
     pub timeouts: Timeouts,
+    /// Where plans that take long are made.
+    pub aside: Aside,
     /// The API server's time, which the client's answers set right.
     pub clock: Clock,
     /// The chain of plugins.
@@ -82,7 +84,7 @@ pub async fn run(
         events,
         clock: setup.clock.clone(),
         metrics: setup.metrics.engine.clone(),
-        aside: Aside::new(),
+        aside: setup.aside.clone(),
     });
     let (namespaces, watch_namespaces) = tokio::select! {
         watched = namespaces::watch(&ctx, &readiness) => watched,

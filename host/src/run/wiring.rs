@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, Row};
-use podloom_controllers::{Clock, ControllerMetrics, Events, Setup, Timeouts};
+use podloom_controllers::{Aside, Clock, ControllerMetrics, Events, Setup, Timeouts};
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -59,6 +59,8 @@ pub(super) type Loading = BoxFuture<'static, ()>;
 struct Parts<'a> {
     arguments: &'a RunArguments,
     client: Client,
+    /// The process has one, whatever duties there are and however often they begin.
+    aside: Aside,
     clock: Clock,
     metrics: ControllerMetrics,
     plugins: PluginMetrics,
@@ -83,6 +85,7 @@ pub(super) async fn operator(
     let parts = Parts {
         arguments,
         client: client()?,
+        aside: Aside::new(),
         clock: clock.clone(),
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
@@ -159,6 +162,7 @@ fn browser(parts: &Parts<'_>, state: &State) -> Setup {
         concurrency: arguments.concurrency.get(),
         resync: arguments.lives.resync,
         timeouts: timeouts(arguments),
+        aside: parts.aside.clone(),
         clock: parts.clock.clone(),
         mutator: Arc::new(mutator),
         metrics: parts.metrics.clone(),

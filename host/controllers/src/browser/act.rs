@@ -1,13 +1,14 @@
 //! The only writer: does one action of a plan, and returns what that taught.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::core::Status;
 use kube::core::response::reason::ALREADY_EXISTS;
 use kube::runtime::reflector::ObjectRef;
-use podloom_api::{BrowserObject, BrowserStatus, Kind as ApiKind};
+use podloom_api::{BrowserObject, BrowserStatus, Kind as ApiKind, names};
 
 use super::action::{Action, Confirmation, Fact, PodDeletion};
 use super::confirm::patience;
@@ -94,10 +95,19 @@ impl BrowserKind {
         Ok(match patched.await? {
             Patched::Object(answered) => {
                 let browser = Box::new(answered.0);
-                let is_kept = browser.metadata.deletion_timestamp.is_none();
-                let is_missing = is_kept && missing_metadata(&browser).is_some();
-                let dropped = is_missing.then(|| "a policy removes what we set".to_owned());
-                Fact::Marked { browser, dropped }
+                if browser.metadata.deletion_timestamp.is_none() {
+                    let is_missing = missing_metadata(&browser).is_some();
+                    let dropped = is_missing.then(|| "a policy removes what we set".to_owned());
+                    return Ok(Fact::Marked { browser, dropped });
+                }
+                let finalizer = names::finalizer::BROWSER;
+                if MetadataPatch::without(&browser.metadata, finalizer).is_some() {
+                    return Err(held_again());
+                }
+                Fact::Marked {
+                    browser,
+                    dropped: None,
+                }
             }
             Patched::Refused(sentence) => Fact::MetadataRefused(sentence),
             Patched::Gone => Fact::Gone,
@@ -117,7 +127,7 @@ impl BrowserKind {
         Ok(match patched.await? {
             Patched::Object(answered) => {
                 let mut browser = Box::new(answered.0);
-                keep_dropped(&mut browser.status, status, seen);
+                keep_dropped(&mut browser.status, world.status(), status, seen);
                 Fact::StatusWritten(browser)
             }
             // A status is not refused but fails.
@@ -199,6 +209,15 @@ impl BrowserKind {
             namespace,
             ..PodRequest::default()
         }
+    }
+}
+
+/// The finalizer that was taken off is there again. Nobody but a webhook puts one on what is being deleted.
+fn held_again() -> Error {
+    Error::Refused {
+        reason: names::reason::METADATA_REFUSED,
+        message: "a policy puts back the finalizer that was taken off".to_owned(),
+        deadline: Duration::MAX,
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) enum Action {
 /// What is read before a session ends. What has ended stays so, thus only these may be otherwise by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Confirmation {
-    /// The pod, which never ran.
+    /// The pod, which never ran, or which nobody has looked for.
     Pod,
     /// That there is no pod, though nobody may know of one if the answer to its creation was lost, and no BrowserConfig.
     Absence,

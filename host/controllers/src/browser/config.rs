@@ -83,7 +83,12 @@ impl Kind for BrowserConfigKind {
         Ok(match (patched, action) {
             (Patched::Object(answered), Action::WriteStatus(status)) => {
                 let Answered(mut config): Answered<BrowserConfigObject> = *answered;
-                keep_dropped(&mut config.status, status, seen);
+                keep_dropped(
+                    &mut config.status,
+                    world.config.status.as_ref(),
+                    status,
+                    seen,
+                );
                 Some(Box::new(config))
             }
             (Patched::Object(answered), Action::Release(_)) => Some(Box::new(answered.0)),

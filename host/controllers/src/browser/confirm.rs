@@ -21,6 +21,8 @@ const LATE: Duration = Duration::from_secs(15);
 /// Returns the plan, or the look that has to come before it.
 pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
     match &plan.action {
+        // A session that is over by now would lose its pod, or be taken for one that has lost it.
+        Some(_) if world.learned.pod_unknown => Plan::act(Action::Confirm(Confirmation::Pod)),
         // Of a session that is over, a cache may still show that it never began.
         Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
             Plan::act(Action::ReadBrowser)

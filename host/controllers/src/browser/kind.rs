@@ -114,6 +114,8 @@ impl Kind for BrowserKind {
             Fact::Read(browser) => {
                 world.learned.browser_confirmed = true;
                 world.browser = Arc::from(browser);
+                world.learned.pod_unknown =
+                    world.pod.is_none() && (world.is_deleted() || world.had_pod());
             }
             Fact::Marked { browser, dropped } => {
                 world.learned.metadata_refused = dropped;
@@ -132,6 +134,7 @@ impl Kind for BrowserKind {
             }
             Fact::Pod { pod, late_until } => {
                 world.learned.end_confirmed = true;
+                world.learned.pod_unknown = false;
                 // The one that was seen, for it may be gone now.
                 let seen = world.own_pod().and_then(|pod| pod.metadata.uid.clone());
                 world.learned.created = seen;

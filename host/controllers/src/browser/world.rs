@@ -33,6 +33,8 @@ pub(crate) struct World {
 pub(crate) struct Learned {
     /// The API server has shown that the Browser is as it is here: by an answer to our own write, or because it was read.
     pub(crate) browser_confirmed: bool,
+    /// Nobody has looked for the pod since the Browser was read: it may be another one than the cached Browser's.
+    pub(crate) pod_unknown: bool,
     /// What may end the session was read from the API server.
     pub(crate) end_confirmed: bool,
     /// The UID of the pod that was created, though the status does not say so yet.

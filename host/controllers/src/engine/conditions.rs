@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// One condition as it is now, before it has a time.
@@ -116,22 +117,40 @@ fn differing(mut seen: Map<String, Value>, wanted: Map<String, Value>) -> Map<St
     patch
 }
 
-/// Puts what was written into an object that the API server answered without it, as it does where the CRD lacks fields that we
-/// write. It would be written for ever otherwise.
-pub fn keep_dropped<S: Clone + PartialEq>(
+/// Puts what was written into the status that the API server answered, where the answer lacks it: that happens where the CRD lacks
+/// fields that we write, and they would be written for ever. What others wrote meanwhile stays as it is.
+pub fn keep_dropped<S>(
     answered: &mut Option<S>,
+    before: Option<&S>,
     wanted: &S,
     metadata: &ObjectMeta,
-) {
+) where
+    S: Clone + PartialEq + Serialize + DeserializeOwned,
+{
     if answered.as_ref() == Some(wanted) {
         return;
     }
+    let Some(kept) = kept(answered.as_ref(), before, wanted) else {
+        return;
+    };
     tracing::warn!(
         namespace = metadata.namespace,
         name = metadata.name,
         "the API server drops fields of the status that was written, install our CRDs"
     );
-    *answered = Some(wanted.clone());
+    *answered = Some(kept);
+}
+
+/// What was answered and what was written, if the answer does not have all of it.
+fn kept<S>(answered: Option<&S>, before: Option<&S>, wanted: &S) -> Option<S>
+where
+    S: Clone + Serialize + DeserializeOwned,
+{
+    let patch = difference(before, wanted).ok()?;
+    let answered = serde_json::to_value(answered).ok()?;
+    let mut kept = answered.clone();
+    json_patch::merge(&mut kept, &Value::Object(patch));
+    (kept != answered).then(|| serde_json::from_value(kept).unwrap_or_else(|_| wanted.clone()))
 }
 
 #[cfg(test)]

@@ -157,22 +157,3 @@ pub(crate) fn context(client: Client) -> Context {
         aside: Aside::new(),
     }
 }
-
-/// Applies a merge-patch, as RFC 7396 has it; a null at the root changes nothing.
-pub(crate) fn merge(into: &mut Value, patch: &Value) {
-    if patch.is_null() {
-        return;
-    }
-    let (Some(fields), Some(patches)) = (into.as_object_mut(), patch.as_object()) else {
-        *into = patch.clone();
-        return;
-    };
-    for (key, value) in patches {
-        match value {
-            Value::Null => {
-                fields.remove(key);
-            }
-            value => merge(fields.entry(key.clone()).or_insert(Value::Null), value),
-        }
-    }
-}

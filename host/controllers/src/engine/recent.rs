@@ -16,9 +16,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Objects that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// The last write of each object, by its UID.
-#[derive(Default)]
-pub(super) struct Recent(Mutex<HashMap<String, Write>>);
+/// How often the forgotten ones are looked for, not at each write.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// The last write of each object.
+pub(super) struct Recent(Mutex<Writes>);
+
+struct Writes {
+    /// By UID.
+    of: HashMap<String, Write>,
+    swept: Instant,
+}
 
 struct Write {
     /// The resourceVersion that it gave the object.
@@ -41,11 +49,11 @@ impl Recent {
     /// Returns whether the cached object shows our last write of it.
     pub(super) fn compare(&self, cached: &ObjectMeta) -> Cached {
         let mut writes = self.lock();
-        let Some(write) = writes.get(uid(cached)) else {
+        let Some(write) = writes.of.get(uid(cached)) else {
             return Cached::Current;
         };
         if Some(write.version) <= version(cached) {
-            writes.remove(uid(cached));
+            writes.of.remove(uid(cached));
             return Cached::Current;
         }
         match write.at.elapsed() < PATIENCE {
@@ -59,24 +67,45 @@ impl Recent {
         let at = Instant::now();
         let mut writes = self.lock();
         match version(object) {
-            Some(version) => writes.insert(uid(object).to_owned(), Write { version, at }),
+            Some(version) => writes
+                .of
+                .insert(uid(object).to_owned(), Write { version, at }),
             // It cannot be compared, so it is never waited for.
-            None => writes.remove(uid(object)),
+            None => writes.of.remove(uid(object)),
         };
+        writes.sweep();
     }
 
-    /// Forgets an object that is gone, and those that vanished.
+    /// Forgets an object that is gone.
     pub(super) fn forget(&self, object: &ObjectMeta) {
         let mut writes = self.lock();
-        writes.remove(uid(object));
-        writes.retain(|_, write| write.at.elapsed() < FORGET);
-        if writes.is_empty() {
-            writes.shrink_to_fit();
+        writes.of.remove(uid(object));
+        writes.sweep();
+        if writes.of.is_empty() {
+            writes.of.shrink_to_fit();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Write>> {
+    fn lock(&self) -> MutexGuard<'_, Writes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(Mutex::new(Writes {
+            of: HashMap::new(),
+            swept: Instant::now(),
+        }))
+    }
+}
+
+impl Writes {
+    fn sweep(&mut self) {
+        if self.swept.elapsed() >= SWEEP {
+            self.swept = Instant::now();
+            self.of.retain(|_, write| write.at.elapsed() < FORGET);
+        }
     }
 }
 

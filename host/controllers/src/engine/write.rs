@@ -167,10 +167,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Writes what differs in the status, if anything does.
+    /// Writes what differs in the status.
     ///
-    /// Conditions are written as a whole list, those of other writers among them. One that came since the object was `seen` would be
-    /// lost, so a patch with conditions names the version that it was made from.
+    /// Conditions are written as a whole list, those of other writers among them: one that came since the object was `seen` would be
+    /// lost. Of an object within the status only what differs is written, and with another writer's half it may be no valid one. So
+    /// a patch with either names the version that it was made from.
     ///
     /// # Errors
     ///
@@ -185,7 +186,7 @@ impl<'a> Target<'a> {
             .map_err(|error| self.failed(Attempt::WRITE_STATUS, kube::Error::SerdeError(error)))?;
         // The UID keeps a new object of the same name from getting the old one's status.
         let mut metadata = json!({ "uid": seen.uid });
-        if status.contains_key("conditions") {
+        if status.contains_key("conditions") || status.values().any(Value::is_object) {
             metadata["resourceVersion"] = json!(seen.resource_version);
         }
         let patch = json!({ "metadata": metadata, "status": status });

@@ -51,7 +51,11 @@ pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
         let status = status(world, now);
         (Some(&status) != config.status.as_ref()).then(|| Action::WriteStatus(Box::new(status)))
     };
-    action.map_or_else(|| Plan::wait(Then::Change), Plan::act)
+    // The write's own event makes the next plan, if there is anything to do yet.
+    Plan {
+        action,
+        ..Plan::wait(Then::Change)
+    }
 }
 
 fn status(world: &World, now: Timestamp) -> BrowserConfigStatus {

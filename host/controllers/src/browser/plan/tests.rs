@@ -12,7 +12,6 @@ use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
 use crate::browser::action::Action;
 use crate::browser::timeouts::Timeouts;
-use crate::engine::fixtures::merge;
 use crate::engine::readable::Readable;
 use crate::mutator::Refusal;
 
@@ -29,7 +28,7 @@ struct Base {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Setting {
     now: Timestamp,
-    #[serde(default)]
+    #[serde(default = "nothing")]
     browser: Value,
     /// The one of the base world if nothing is said.
     configs: Option<Vec<Value>>,
@@ -45,10 +44,14 @@ struct Setting {
     timeouts: Overrides,
 }
 
+fn nothing() -> Value {
+    json!({})
+}
+
 /// An object of the base world with a difference.
 fn typed<T: DeserializeOwned>(base: &Value, difference: &Value) -> T {
     let mut object = base.clone();
-    merge(&mut object, difference);
+    json_patch::merge(&mut object, difference);
     serde_json::from_value(object).unwrap()
 }
 
@@ -107,6 +110,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
         learned: Learned {
             browser_confirmed: !setting.learned.unconfirmed,
             end_confirmed: !setting.learned.unconfirmed,
+            pod_unknown: false,
             created: setting.learned.created,
             refusal: setting.learned.refusal.map(|refused| match refused {
                 Refused::Denied(message) => Refusal::Denied(message),

@@ -3,7 +3,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use super::{Fact, Truth, conditions, difference, keep_dropped, time};
-use crate::engine::fixtures::{LampPhase, LampStatus, lamp};
+use crate::engine::fixtures::lamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -104,12 +104,33 @@ fn a_patch_holds_what_differs() {
     assert_eq!(Value::Object(patch), running);
 }
 
+/// What is kept of an answer to a status that was written, and what was there before.
+#[track_caller]
+fn check_kept(answered: &Value, wanted: &Value, expected: &Value) {
+    let before = json!({ "phase": "Dark", "since": "yesterday" });
+    let mut kept = Some(answered.clone());
+    let metadata = lamp("team", "a", 1).metadata;
+    keep_dropped(&mut kept, Some(&before), wanted, &metadata);
+    assert_eq!(kept.as_ref(), Some(expected));
+}
+
 #[test]
 fn what_the_api_server_drops_is_not_written_again() {
-    let wanted = LampStatus {
-        phase: LampPhase::Lit,
-    };
-    let mut answered = None;
-    keep_dropped(&mut answered, &wanted, &lamp("team", "a", 1).metadata);
-    assert_eq!(answered, Some(wanted));
+    let wanted = json!({ "phase": "Lit", "colors": ["red"] });
+    check_kept(&wanted, &wanted, &wanted);
+    check_kept(&json!({ "phase": "Lit" }), &wanted, &wanted);
+    let mut nothing = None;
+    keep_dropped(&mut nothing, None, &wanted, &lamp("team", "a", 1).metadata);
+    assert_eq!(nothing, Some(wanted));
+}
+
+/// Otherwise it would be undone by the next write of the same pass.
+#[test]
+fn what_others_wrote_meanwhile_stays() {
+    let wanted = json!({ "phase": "Lit" });
+    let answered = json!({ "phase": "Lit", "conditions": ["of another"] });
+    check_kept(&answered, &wanted, &answered);
+    let both = json!({ "phase": "Lit", "colors": ["red"], "conditions": ["of another"] });
+    let wanted = json!({ "phase": "Lit", "colors": ["red"] });
+    check_kept(&answered, &wanted, &both);
 }

@@ -82,6 +82,10 @@ async fn a_status_names_the_version_only_where_another_writer_could_lose() {
             json!({ "conditions": [] }),
             json!({ "uid": "a", "resourceVersion": "7" }),
         ),
+        (
+            json!({ "light": { "color": "red" } }),
+            json!({ "uid": "a", "resourceVersion": "7" }),
+        ),
     ] {
         let (_, sent) = asked(Some("team"), async |client| {
             let target = Target::of(&client, &resource, &seen, "test");

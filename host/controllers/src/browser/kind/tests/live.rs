@@ -12,7 +12,7 @@ use super::{controller_of, pod_of};
 use crate::browser::kind::BrowserKind;
 use crate::browser::pod::SeenPod;
 use crate::engine::error::Error;
-use crate::engine::fixtures::{Requests, alone, context, merge, scripted, status};
+use crate::engine::fixtures::{Requests, alone, context, scripted, status};
 use crate::engine::kind::Context;
 use crate::engine::pass::Next;
 
@@ -93,7 +93,7 @@ impl Server {
             let mut merged = body.clone();
             merged["metadata"]["resourceVersion"] = json!("8");
             state.patches.lock().unwrap().push(body);
-            merge(&mut browser, &merged);
+            json_patch::merge(&mut browser, &merged);
             (200, browser.clone())
         });
         (server, client, requests)
@@ -256,7 +256,7 @@ fn denying(browser: Value) -> (Arc<Mutex<Value>>, Client, Requests) {
     let (client, requests) = scripted(move |request, body| {
         if request == format!("PATCH {BROWSER}/status") {
             let mut browser = shared.lock().unwrap();
-            merge(&mut browser, &body);
+            json_patch::merge(&mut browser, &body);
             return (200, browser.clone());
         }
         (

@@ -20,7 +20,7 @@ use crate::browser::kind::{BrowserKind, Caches};
 use crate::browser::pod::SeenPod;
 use crate::engine::clock::Clock;
 use crate::engine::events::{EventMetrics, Events};
-use crate::engine::fixtures::{SILENCE, context, merge, scripted, status};
+use crate::engine::fixtures::{SILENCE, context, scripted, status};
 use crate::engine::kind::Context;
 use crate::engine::pass::Next;
 
@@ -174,7 +174,7 @@ fn refusing(
     let (client, requests) = scripted(move |request, body| {
         if request == format!("PATCH {BROWSER}/status") {
             let mut browser = state.browser.lock().unwrap();
-            merge(&mut browser, &body);
+            json_patch::merge(&mut browser, &body);
             return (200, browser.clone());
         }
         if request == BROWSERS {
@@ -428,4 +428,39 @@ async fn a_proxy_that_finds_no_page_says_nothing_of_a_pod() {
         .await
         .unwrap_err();
     assert_eq!(error.reason(), "DeletePod");
+}
+
+/// The watches of Browsers and of pods are dead, and another operator made its pod meanwhile.
+#[tokio::test]
+async fn a_browser_that_has_another_pod_by_now_does_not_lose_it() {
+    let mut there = browser(60);
+    there["status"] = json!({ "phase": "Running", "podUID": "pod-new" });
+    let (server, client, requests) = Server::new(there, |request| match request {
+        _ if request == format!("GET {POD}") => (200, fresh("Running")),
+        _ => not_found(),
+    });
+    let controller = configured(controller_of(None));
+    pass(&controller, &client, &browser(60)).await.unwrap();
+    assert_eq!(
+        requests.made()[..2],
+        [BROWSERS.to_owned(), format!("GET {POD}")]
+    );
+    assert_eq!(server.status()["phase"], "Running");
+}
+
+/// A webhook that guards finalizers, say.
+#[tokio::test]
+async fn a_finalizer_that_is_put_back_is_not_taken_off_without_end() {
+    let mut deleted = browser(60);
+    deleted["metadata"]["deletionTimestamp"] = json!(ago(1));
+    let held = deleted.clone();
+    let (client, requests) = scripted(move |request, _| match request {
+        _ if request == format!("PATCH {BROWSER}") => (200, held.clone()),
+        _ => not_found(),
+    });
+    let controller = shared(None);
+    let error = pass(&controller, &client, &deleted).await.unwrap_err();
+    assert_eq!(error.reason(), "MetadataRefused");
+    let patched = |made: &&String| made.starts_with("PATCH");
+    assert_eq!(requests.made().iter().filter(patched).count(), 1);
 }
