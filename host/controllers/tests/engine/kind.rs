@@ -242,7 +242,7 @@ impl<V: Variety> Kind for Lighter<V> {
                 match lamp.write_status(seen, before, &**status).await? {
                     Patched::Object(answered) => {
                         let Answered(mut lamp): Answered<Lamp> = *answered;
-                        keep_dropped(&mut lamp.status, status, seen);
+                        keep_dropped(&mut lamp.status, before, status, seen);
                         Fact::Lamp(Box::new(lamp))
                     }
                     Patched::Gone | Patched::Refused(_) => Fact::Gone,
