@@ -39,7 +39,8 @@ const FIELDS: &str = " /name /image /env /env/0 /env/- /env/[name=TZ] /env/[name
 
 const PLACES: &str = " /spec /metadata /metadata/labels /metadata/labels/x /metadata/annotations /metadata/annotations/x \
     /spec/containers /spec/volumes /spec/volumes/- /spec/volumes/0 /spec/volumes/[name=new] \
-    /spec/securityContext/seccompProfile/type /spec/securityContext /spec/hostNetwork /spec/new/- /spec/new/x";
+    /spec/securityContext/seccompProfile/type /spec/securityContext /spec/hostNetwork /spec/new/- /spec/new/x \
+    /spec/tomorrow/list/1 /spec/tomorrow/list/0";
 
 /// One of the words, of which the first may be empty.
 fn word(words: &'static str) -> impl Strategy<Value = &'static str> {
