@@ -26,7 +26,7 @@ async fn live(scene: &Scene, proxy: &Proxy, fault: Fault, version: &str) -> u64 
     let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
     for number in 0..WRITES {
         let name = format!("{version}-{number}");
-        proxy.set_rules(vec![one_goes_wrong(number, &fault)]);
+        proxy.set_rules(&[one_goes_wrong(number, &fault)]);
         scene.browser(&name, version).await;
         if version == "running" {
             seen.until_runs(&name).await;
@@ -49,7 +49,7 @@ async fn live(scene: &Scene, proxy: &Proxy, fault: Fault, version: &str) -> u64 
 #[test]
 fn whichever_answer_is_lost_there_is_one_pod_and_nothing_is_left() {
     blackbox_on(Cluster::without_operator, "lost-answers", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         for version in ["running", "browser-exits"] {
@@ -63,7 +63,7 @@ fn whichever_answer_is_lost_there_is_one_pod_and_nothing_is_left() {
 #[test]
 fn whichever_write_is_lost_there_is_one_pod_and_nothing_is_left() {
     blackbox_on(Cluster::without_operator, "lost-writes", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         for version in ["running", "browser-exits"] {

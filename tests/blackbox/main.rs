@@ -12,6 +12,7 @@
 mod adoption;
 mod alone;
 mod api_server;
+mod balanced;
 mod bounds;
 mod configuration;
 mod installs;

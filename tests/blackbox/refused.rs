@@ -116,7 +116,7 @@ async fn tries_take_their_time(proxy: &Proxy, mut meanwhile: impl AsyncFnMut()) 
 #[test]
 fn pods_that_are_refused_in_other_words_each_time_wait_their_backoff_out() {
     blackbox_on(Cluster::without_operator, "refused-words", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         deny_pods(&scene).await;
@@ -131,7 +131,7 @@ fn configurations_that_change_meanwhile_do_not_cut_the_backoff_short() {
         Cluster::without_operator,
         "refused-configs",
         async |scene| {
-            let proxy = scene.proxy().await;
+            let proxy = scene.proxy();
             let _operator = scene.operator_behind(&proxy, &[]).await;
             scene.behaviours().await;
             scene
@@ -165,7 +165,7 @@ fn configurations_that_change_meanwhile_do_not_cut_the_backoff_short() {
 #[test]
 fn a_full_quota_is_waited_for_and_a_free_one_is_noticed() {
     blackbox_on(Cluster::without_operator, "refused-quota", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;

@@ -14,7 +14,7 @@ fn silent_connections_are_noticed_within_a_minute() {
         Cluster::without_operator,
         "silence-watches",
         async |scene| {
-            let proxy = scene.proxy().await;
+            let proxy = scene.proxy();
             let _operator = scene.operator_behind(&proxy, &[]).await;
             scene.behaviours().await;
             let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
@@ -38,7 +38,7 @@ fn silent_connections_are_noticed_within_a_minute() {
 #[test]
 fn lists_that_hang_are_asked_for_again() {
     blackbox_on(Cluster::without_operator, "silence-lists", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let hang = |resource: &str| Rule {
             on: Requests {
                 resources: vec![resource.to_owned()],
@@ -48,7 +48,7 @@ fn lists_that_hang_are_asked_for_again() {
             times: Some(1),
             fault: Fault::Stall,
         };
-        proxy.set_rules(["browsers", "browserconfigs", "pods"].map(hang).into());
+        proxy.set_rules(&["browsers", "browserconfigs", "pods"].map(hang));
         let kubeconfig = proxy.kubeconfig(scene.cluster.operator_kubeconfig());
         let arguments = ["--namespace", &scene.namespace];
         let operator = Operator::spawn(&scene.cluster, &kubeconfig, &arguments);
@@ -93,7 +93,7 @@ fn leads(operator: &Operator) -> Result<(), String> {
 fn a_leader_that_cannot_renew_its_lease_gives_way() {
     blackbox_on(Cluster::without_operator, "silence-lease", async |scene| {
         let accounts = ["first", "second"].map(|name| Account::new(&scene, name, |_| true));
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let behind = proxy.kubeconfig(&accounts[0].kubeconfig);
         let first = replica(&scene, &accounts[0], &behind).await;
         eventually_within("the first leads", NOTICED, async || leads(&first)).await;

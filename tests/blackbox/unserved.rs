@@ -27,7 +27,7 @@ fn unknown_group() -> Fault {
 #[test]
 fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
     blackbox_on(Cluster::without_operator, "unserved-write", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &["--resync", "2s"]).await;
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
@@ -37,14 +37,14 @@ fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
             "NotFound",
             "the server could not find the requested resource",
         );
-        proxy.set_rules(vec![not_served(&["write"], answer)]);
+        proxy.set_rules(&[not_served(&["write"], answer)]);
         scene.browser("b", "running").await;
         eventually("a write is refused", async || {
             let hits = proxy.hits();
             (hits[0] > 0).then_some(()).ok_or(format!("{hits:?}"))
         })
         .await;
-        proxy.set_rules(Vec::new());
+        proxy.set_rules(&[]);
         seen.until_runs("b").await;
     });
 }
@@ -52,13 +52,13 @@ fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
 #[test]
 fn kinds_that_go_and_come_back_are_watched_again() {
     blackbox_on(Cluster::without_operator, "unserved-watch", async |scene| {
-        let proxy = scene.proxy().await;
+        let proxy = scene.proxy();
         let operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
         scene.browser("before", "running").await;
         seen.until_runs("before").await;
-        proxy.set_rules(vec![not_served(&[], unknown_group())]);
+        proxy.set_rules(&[not_served(&[], unknown_group())]);
         proxy.drop_connections();
         scene.delete_browser("before").await;
         scene.browser("meanwhile", "running").await;
@@ -67,7 +67,7 @@ fn kinds_that_go_and_come_back_are_watched_again() {
             (hits[0] > 5).then_some(()).ok_or(format!("{hits:?}"))
         })
         .await;
-        proxy.set_rules(Vec::new());
+        proxy.set_rules(&[]);
         seen.until_gone("before").await;
         seen.until_runs("meanwhile").await;
         operator.ready().await;

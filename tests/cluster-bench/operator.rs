@@ -1,7 +1,6 @@
 //! The operator at work, or another controller that serves the same API.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use podloom_api::{Kind, SelenosisApi};
 use podloom_control_plane::ControlPlane;
+use podloom_tests::get;
 
 use crate::Arguments;
 use crate::audit::{AuditLog, Requests};
@@ -169,14 +169,14 @@ pub(crate) async fn attend(
         Some(plane) => plane.kubeconfig_for_service_account(HOME, "podloom")?,
         None => kubeconfig.to_owned(),
     };
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let child = Command::new(&arguments.podloom)
         .arg("run")
         .arg("--plugins")
         .arg(&arguments.plugins)
         .args(["--selenosis-api", &arguments.selenosis_api])
         .args(["--lease-namespace", HOME])
-        .args(["--http", &format!("127.0.0.1:{port}")])
+        .args(["--http", &address.to_string()])
         // A namespace gets a quarter of it.
         .args(["--concurrency", &(arguments.concurrency * 4).to_string()])
         .env("KUBECONFIG", &kubeconfig)
@@ -186,30 +186,21 @@ pub(crate) async fn attend(
         pid: child.id(),
         child: Some(child),
     };
-    until_ready(port).await?;
+    until_ready(address).await?;
     Ok(operator)
 }
 
 /// Asks as a kubelet would.
-async fn until_ready(port: u16) -> Result<()> {
+async fn until_ready(address: SocketAddr) -> Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < START {
         // Nothing else goes on meanwhile, so that it blocks harms nobody; before it listens, there is an error.
-        if ask(port).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+        if get(address, "/readyz").is_ok_and(|answer| answer.status == 200) {
             return Ok(());
         }
         tokio::time::sleep(SAMPLE).await;
     }
     bail!("the operator did not become ready in {} s", START.as_secs())
-}
-
-fn ask(port: u16) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// Lets it start, keep and delete all Browsers.

@@ -209,11 +209,11 @@ impl Chaos {
                 times: Some(chance.u64(1..30)),
                 fault: fault.clone(),
             };
-            replica.proxy.set_rules(vec![rule]);
+            replica.proxy.set_rules(&[rule]);
         }
         sleep(time).await;
         for replica in &self.stage.replicas {
-            replica.proxy.set_rules(Vec::new());
+            replica.proxy.set_rules(&[]);
         }
     }
 

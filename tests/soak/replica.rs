@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use podloom_tests::faults::Proxy;
-use podloom_tests::{Account, Operator, Scene, Signal};
+use podloom_tests::{Account, Operator, Scene, Signal, lock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -54,16 +54,12 @@ impl Listens {
     }
 }
 
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Replica {
     /// Starts it, and waits until it is ready.
     pub(crate) async fn start(scene: &Scene, name: &'static str, bundle: &Path) -> Self {
         let account = Account::new(scene, name, |_| true);
         account.may_lead(scene);
-        let proxy = Proxy::start(&account.kubeconfig).await;
+        let proxy = Proxy::start(&account.kubeconfig);
         let bundle = bundle.to_string_lossy();
         let arguments = [
             ["--namespace", &scene.namespace],

@@ -1,92 +1,53 @@
-//! A proxy before the API server that injects faults.
+//! The proxy before the API server, which counts requests and injects faults: `podloom-doubles proxy`.
 //!
-//! It forwards every request as it came, with the caller's own token, watches too. [`Rule`]s pick requests and say what goes wrong
-//! with them; [`Proxy::silence`] does what a lost network does: connections stay open, and nothing comes through.
+//! [`Rule`]s pick requests and say what goes wrong with them; [`Proxy::silence`] does what a lost network does: connections stay open,
+//! and nothing comes through.
 
-mod connection;
-mod forward;
 mod rule;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
-use connection::Switchboard;
-use forward::Upstream;
-use rule::Rules;
+use crate::doubles::Double;
 pub use rule::{Fault, Requests, Rule};
+
+/// How often which requests came, by verb and resource, and then by the status of the answer.
+pub type Counts = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// Among the statuses, what has none (yet).
+pub const UNANSWERED: &str = "unanswered";
 
 /// The running proxy; with it go all connections through it.
 pub struct Proxy {
     /// Where it listens, on loopback and without TLS.
     pub address: SocketAddr,
-    controls: Arc<Controls>,
+    double: Double,
     kubeconfigs: TempDir,
-    _work: JoinSet<()>,
-}
-
-/// What can be changed while it runs.
-#[derive(Default)]
-pub(crate) struct Controls {
-    rules: Mutex<Rules>,
-    counts: Mutex<BTreeMap<String, u64>>,
-    switchboard: Switchboard,
 }
 
 impl Proxy {
-    /// Starts it before the API server of a kubeconfig, in the runtime of the caller.
-    pub async fn start(kubeconfig: &Path) -> Self {
-        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), kubeconfig)
-            .await
-            .unwrap()
-    }
-
-    /// As [`Proxy::start`], at an address of one's own.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the address is taken.
-    pub async fn start_at(address: SocketAddr, kubeconfig: &Path) -> io::Result<Self> {
-        let config = Kubeconfig::read_from(kubeconfig).map_err(io::Error::other)?;
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(config, &options).await;
-        let upstream = Upstream::new(&config.map_err(io::Error::other)?)?;
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        let controls = Arc::new(Controls::default());
-        let mut work = JoinSet::new();
-        work.spawn(connection::accept(
-            listener,
-            upstream,
-            Arc::clone(&controls),
-        ));
-        Ok(Self {
-            address,
-            controls,
-            kubeconfigs: TempDir::new()?,
-            _work: work,
-        })
+    /// Starts it before the API server of a kubeconfig.
+    #[must_use]
+    pub fn start(kubeconfig: &Path) -> Self {
+        let kubeconfigs = TempDir::new().unwrap();
+        let out = kubeconfigs.path().join("through");
+        let arguments = [Path::new("proxy"), Path::new("--kubeconfig"), kubeconfig];
+        let arguments = [&arguments[..], &[Path::new("--out"), &out]].concat();
+        let double = Double::start(arguments);
+        Self {
+            address: double.address,
+            double,
+            kubeconfigs,
+        }
     }
 
     /// Copies a kubeconfig, with this proxy as its server.
     pub fn kubeconfig(&self, original: &Path) -> PathBuf {
-        let mut config = Kubeconfig::read_from(original).unwrap();
-        for cluster in config
-            .clusters
-            .iter_mut()
-            .flat_map(|named| &mut named.cluster)
-        {
-            cluster.server = Some(format!("http://{}", self.address));
-            cluster.certificate_authority_data = None;
-        }
+        let config = through(Kubeconfig::read_from(original).unwrap(), self.address);
         let path = self.kubeconfigs.path().join(original.file_name().unwrap());
         // Every JSON document is a YAML document.
         std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
@@ -94,49 +55,55 @@ impl Proxy {
     }
 
     /// Replaces all rules; their counting starts at zero.
-    pub fn set_rules(&self, rules: Vec<Rule>) {
-        *lock(&self.controls.rules) = Rules::new(rules);
+    pub fn set_rules(&self, rules: &[Rule]) {
+        let rules = serde_json::to_string(rules).unwrap();
+        self.double.steer("PUT", "/rules", &rules);
     }
 
     /// How many requests each of the current rules has spoiled.
     pub fn hits(&self) -> Vec<u64> {
-        lock(&self.controls.rules).hits()
+        self.double.ask("/hits")
     }
 
     /// How many requests came, by verb and resource: `create pods`, `patch browsers/status`.
-    pub fn counts(&self) -> BTreeMap<String, u64> {
-        lock(&self.controls.counts).clone()
+    pub fn counts(&self) -> Counts {
+        self.double.ask("/counts")
     }
 
     /// Of one verb and resource.
     pub fn count(&self, request: &str) -> u64 {
-        self.counts().get(request).copied().unwrap_or_default()
+        let counts = self.counts();
+        counts.get(request).map_or(0, |codes| codes.values().sum())
     }
 
     /// Lets the connections that there are stay open and carry nothing more; new ones work.
     pub fn silence(&self) {
-        self.controls.switchboard.silence();
+        self.double.steer("POST", "/silence", "");
     }
 
     /// The same for all connections, those that are still to come too.
     pub fn silence_all(&self) {
-        self.controls.switchboard.silence_all();
+        self.double.steer("POST", "/silence-all", "");
     }
 
     /// Lets all connections carry again, and what was held back first.
     pub fn resume(&self) {
-        self.controls.switchboard.resume();
+        self.double.steer("POST", "/resume", "");
     }
 
     /// Closes the connections that there are.
     pub fn drop_connections(&self) {
-        self.controls.switchboard.drop_connections();
+        self.double.steer("POST", "/drop", "");
     }
 }
 
-pub(crate) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
+/// A kubeconfig of the same users that leads to a server at this address, which speaks no TLS.
+#[must_use]
+pub fn through(mut config: Kubeconfig, address: SocketAddr) -> Kubeconfig {
+    let clusters = config.clusters.iter_mut();
+    for cluster in clusters.flat_map(|named| &mut named.cluster) {
+        cluster.server = Some(format!("http://{address}"));
+        cluster.certificate_authority_data = None;
+    }
+    config
 }
-
-#[cfg(test)]
-mod tests;

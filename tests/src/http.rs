@@ -1,24 +1,44 @@
-//! The least HTTP there can be: one GET, read to its end.
+//! The least HTTP there can be: one request, its answer read to the end.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long an operator on this machine may take to answer.
+/// How long a server on this machine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An answer.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: String,
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
 }
 
 /// Gets a path.
-pub(crate) fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
+///
+/// # Errors
+///
+/// Fails if there is no answer within ten seconds, or none that is HTTP.
+pub fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
+    send(address, "GET", path, "")
+}
+
+/// Sends a request.
+pub(crate) fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     // HTTP/1.0, so that the answer is neither chunked nor kept open.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let bad = || io::Error::new(io::ErrorKind::InvalidData, "this is no HTTP answer");

@@ -21,6 +21,7 @@
 
 mod bundle;
 mod cluster;
+pub mod doubles;
 pub mod faults;
 mod http;
 mod operator;
@@ -35,6 +36,7 @@ mod watched;
 
 pub use bundle::{Bundle, MountedBundle};
 pub use cluster::{Cluster, Request};
+pub use http::{Answer, get};
 pub use operator::{Operator, binary};
 pub use process::Signal;
 pub use rights::{Account, rbac};
@@ -44,3 +46,10 @@ pub use script::Script;
 pub use seed::Seed;
 pub use wait::{PATIENCE, eventually, eventually_within, within};
 pub use watched::{Change, Watched};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; what a thread that panicked has left is as good as any.
+pub fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -115,8 +115,8 @@ impl Scene {
     }
 
     /// A proxy for [`Scene::operator_behind`].
-    pub async fn proxy(&self) -> Proxy {
-        Proxy::start(self.cluster.operator_kubeconfig()).await
+    pub fn proxy(&self) -> Proxy {
+        Proxy::start(self.cluster.operator_kubeconfig())
     }
 
     /// Starts an operator for this namespace that sees nothing of this machine but what the image holds, with the chain in it.

@@ -120,8 +120,9 @@ fn holds(soak: &Soak) -> bool {
 /// Random faults around the operator.
 pub(crate) fn chaos(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64>) -> Result<()> {
     // Built with the features of the black-box tests, which are there already in a test run.
-    let arguments = ["build", "--quiet", "--workspace", "--bin", "soak"];
-    run::succeed(&mut run::cargo(arguments))?;
+    let arguments = ["build", "--quiet", "--workspace"];
+    let binaries = ["--bin", "soak", "--bin", "podloom-doubles"];
+    run::succeed(run::cargo(arguments).args(binaries))?;
     let program = run::workspace()?.target_directory.join("debug/soak");
     let mut soak = Command::new(program);
     soak.args(["--minutes", &minutes.to_string()]);

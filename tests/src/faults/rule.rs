@@ -1,13 +1,9 @@
 //! Which requests go wrong, and how.
 
-use http::{Method, Uri};
-use serde::Deserialize;
-
-/// The verbs that change something.
-const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
+use serde::{Deserialize, Serialize};
 
 /// What goes wrong with a request.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Fault {
     /// The connection is closed before the request reaches the API server.
@@ -46,7 +42,7 @@ impl Fault {
 }
 
 /// Some of the requests; by default all.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Requests {
     /// Of one of these verbs; `write` stands for all that change something.
@@ -68,20 +64,10 @@ impl Requests {
             path: String::new(),
         }
     }
-
-    fn hold(&self, request: &Request, uri: &Uri) -> bool {
-        let is_verb = |verb: &String| match verb.as_str() {
-            "write" => WRITES.contains(&request.verb),
-            verb => verb == request.verb,
-        };
-        (self.verbs.is_empty() || self.verbs.iter().any(is_verb))
-            && (self.resources.is_empty() || self.resources.contains(&request.resource))
-            && uri.to_string().contains(&self.path)
-    }
 }
 
 /// What goes wrong with which requests.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// With which ones.
@@ -95,87 +81,4 @@ pub struct Rule {
     pub times: Option<u64>,
     /// What goes wrong.
     pub fault: Fault,
-}
-
-/// Rules, and how often each was met.
-#[derive(Default)]
-pub(super) struct Rules(Vec<Counted>);
-
-struct Counted {
-    rule: Rule,
-    met: u64,
-    hits: u64,
-}
-
-impl Rules {
-    pub(super) fn new(rules: Vec<Rule>) -> Self {
-        let counted = |rule| Counted {
-            rule,
-            met: 0,
-            hits: 0,
-        };
-        Self(rules.into_iter().map(counted).collect())
-    }
-
-    pub(super) fn hits(&self) -> Vec<u64> {
-        self.0.iter().map(|counted| counted.hits).collect()
-    }
-
-    /// The fault of the first rule that applies; those behind it do not count the request.
-    pub(super) fn meet(&mut self, request: &Request, uri: &Uri) -> Option<Fault> {
-        self.0.iter_mut().find_map(|counted| {
-            let rule = &counted.rule;
-            let is_spent = rule.times.is_some_and(|times| counted.hits >= times);
-            if is_spent || !rule.on.hold(request, uri) {
-                return None;
-            }
-            counted.met += 1;
-            if counted.met <= rule.after {
-                return None;
-            }
-            counted.hits += 1;
-            Some(rule.fault.clone())
-        })
-    }
-}
-
-/// A request as Kubernetes names it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) verb: &'static str,
-    /// The plural, with the subresource behind a slash; the path where it is no resource's.
-    pub(super) resource: String,
-}
-
-impl Request {
-    pub(super) fn new(method: &Method, uri: &Uri) -> Self {
-        let words: Vec<&str> = uri.path().split('/').skip(1).collect();
-        // Behind group and version: maybe a namespace, then the plural, the name and the subresource.
-        let rest = match words.as_slice() {
-            ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-            _ => &[],
-        };
-        let rest = match rest {
-            ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
-            rest => rest,
-        };
-        let resource = match rest {
-            [] => uri.path().to_owned(),
-            [plural] | [plural, _] => (*plural).to_owned(),
-            [plural, _, subresource, ..] => format!("{plural}/{subresource}"),
-        };
-        let is_named = rest.len() != 1;
-        let is_watch = uri.query().unwrap_or_default().contains("watch=true");
-        let verb = match *method {
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE if is_named => "delete",
-            Method::DELETE => "deletecollection",
-            _ if is_watch => "watch",
-            _ if is_named => "get",
-            _ => "list",
-        };
-        Self { verb, resource }
-    }
 }

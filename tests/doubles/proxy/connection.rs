@@ -9,9 +9,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::Controls;
 use super::forward::Upstream;
@@ -87,22 +86,8 @@ impl Line {
     }
 }
 
-/// Serves whoever connects, until this is dropped.
-pub(super) async fn accept(listener: TcpListener, upstream: Upstream, controls: Arc<Controls>) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
-                connections.spawn(serve(stream, upstream.clone(), Arc::clone(&controls)));
-            }
-            Some(_) = connections.join_next() => {}
-        }
-    }
-}
-
 /// Between the socket and the server there is a pipe of our own, which is where a silent connection holds its bytes back.
-async fn serve(stream: TcpStream, upstream: Upstream, controls: Arc<Controls>) {
+pub(super) async fn serve(stream: TcpStream, upstream: Upstream, controls: Arc<Controls>) {
     let line = controls.switchboard.connect();
     let (inner, pipe) = duplex(BUFFER);
     let (from_server, to_server) = split(pipe);

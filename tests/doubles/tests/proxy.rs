@@ -1,14 +1,13 @@
+//! The proxy before an API server.
+
 use std::time::Duration;
 
-use hyper::Method;
+use podloom_tests::faults::{Fault, Proxy, Requests, Rule, UNANSWERED};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-
-use super::rule::Request;
-use super::{Fault, Proxy, Requests, Rule};
 
 /// How long anything may take here.
 const SOON: Duration = Duration::from_secs(10);
@@ -43,8 +42,8 @@ async fn stage(rules: Vec<Rule>) -> Stage {
             connections.spawn(serve(stream, tell.clone()));
         }
     });
-    let proxy = Proxy::start(file.path()).await;
-    proxy.set_rules(rules);
+    let proxy = Proxy::start(file.path());
+    proxy.set_rules(&rules);
     Stage {
         proxy,
         asked,
@@ -116,33 +115,40 @@ fn rule(request: &str, fault: Fault) -> Rule {
     }
 }
 
-#[test]
-fn requests_have_the_names_of_kubernetes() {
-    let name = |method: Method, uri: &str| {
-        let request = Request::new(&method, &uri.parse().unwrap());
-        format!("{} {}", request.verb, request.resource)
-    };
-    for (method, uri, expected) in [
-        (Method::POST, PODS, "create pods"),
-        (Method::GET, PODS, "list pods"),
-        (Method::GET, "/api/v1/pods?watch=true", "watch pods"),
-        (Method::DELETE, "/api/v1/namespaces/n/pods/p", "delete pods"),
-        (Method::DELETE, PODS, "deletecollection pods"),
+#[tokio::test]
+async fn requests_are_counted_by_the_names_of_kubernetes_and_their_statuses() {
+    let refuses = rule("create pods", Fault::refusal(409, "Conflict", "no"));
+    let stage = stage(vec![refuses, rule("list namespaces", Fault::Drop)]).await;
+    for (method, uri, expected, status) in [
+        ("POST", PODS, "create pods", "409"),
+        ("GET", PODS, "list pods", "200"),
+        ("GET", "/api/v1/pods?watch=true", "watch pods", "200"),
         (
-            Method::PATCH,
+            "DELETE",
+            "/api/v1/namespaces/n/pods/p",
+            "delete pods",
+            "200",
+        ),
+        ("DELETE", PODS, "deletecollection pods", "200"),
+        (
+            "PATCH",
             "/apis/selenosis.io/v1/namespaces/n/browsers/b/status?x=y",
             "patch browsers/status",
+            "200",
         ),
-        (Method::GET, "/api/v1/namespaces/n", "get namespaces"),
-        (Method::GET, "/api/v1/namespaces", "list namespaces"),
+        ("GET", "/api/v1/namespaces/n", "get namespaces", "200"),
+        ("GET", "/api/v1/namespaces", "list namespaces", UNANSWERED),
         (
-            Method::GET,
+            "GET",
             "/apis/selenosis.io/v1",
             "get /apis/selenosis.io/v1",
+            "200",
         ),
-        (Method::GET, "/readyz", "get /readyz"),
+        ("GET", "/readyz", "get /readyz", "200"),
     ] {
-        assert_eq!(name(method, uri), expected, "{uri}");
+        ask(&stage, method, uri).await;
+        let codes = stage.proxy.counts().remove(expected).unwrap_or_default();
+        assert_eq!(codes, [(status.to_owned(), 1)].into(), "{uri}");
     }
 }
 

@@ -13,11 +13,12 @@ use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use kube::Config;
 use kube::client::ConfigExt;
+use podloom_tests::faults::Fault;
+use podloom_tests::lock;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::rule::{self, Fault};
-use super::{Controls, lock};
+use super::{Controls, rule};
 
 /// The API server, without anybody's rights: those come with each request.
 #[derive(Clone)]
@@ -52,9 +53,18 @@ impl Upstream {
         controls: &Controls,
     ) -> io::Result<Answer> {
         let named = rule::Request::new(request.method(), request.uri());
-        let key = format!("{} {}", named.verb, named.resource);
-        *lock(&controls.counts).entry(key).or_default() += 1;
+        let counted = controls.count(&named);
         let fault = lock(&controls.rules).meet(&named, request.uri());
+        let answer = self.answer_or_spoil(request, fault).await?;
+        counted.answered(answer.status());
+        Ok(answer)
+    }
+
+    async fn answer_or_spoil(
+        &self,
+        request: Request<Incoming>,
+        fault: Option<Fault>,
+    ) -> io::Result<Answer> {
         match fault {
             None => self.forward(request).await,
             Some(Fault::Drop) => Err(injected()),
