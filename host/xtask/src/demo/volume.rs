@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Where the manifest lists the labels that the labels plugin writes.
-const LABELS: &str = "    labels:\n";
-/// One label more.
-const MORE: &str = "    labels:\n    - key: shown-by\n      value: hot-reload\n";
+/// One label more: behind what in the manifest it stands, and as what. The labels plugin comes first there.
+const MORE: [(&str, &str); 2] = [
+    ("  allow:\n", "  - /metadata/labels/shown-by\n"),
+    (
+        "    labels:\n",
+        "    - key: shown-by\n      value: hot-reload\n",
+    ),
+];
 
 /// A mounted bundle of plugins.
 pub(crate) struct Volume {
@@ -40,11 +44,14 @@ impl Volume {
     pub(crate) fn add_label(&self) -> Result<()> {
         self.swap("2", |files| {
             let path = files.join("chain.yaml");
-            let text = fs::read_to_string(&path)?;
-            if !text.contains(LABELS) {
-                bail!("{} lists no labels", path.display());
+            let mut text = fs::read_to_string(&path)?;
+            for (list, more) in MORE {
+                let Some(start) = text.find(list) else {
+                    bail!("{} has no {}", path.display(), list.trim());
+                };
+                text.insert_str(start + list.len(), more);
             }
-            Ok(fs::write(path, text.replacen(LABELS, MORE, 1))?)
+            Ok(fs::write(path, text)?)
         })
     }
 
