@@ -3,20 +3,24 @@
 mod browsers;
 mod operator;
 mod reload;
+mod scene;
 mod screen;
 mod volume;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use podloom_control_plane::{ControlPlane, Options};
 
 use self::browsers::Session;
 use self::operator::Operator;
+use self::scene::Play;
+use self::screen::Steps;
 use self::volume::Volume;
 use crate::{plugins, release, run};
 
@@ -35,6 +39,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How the demo is run.
 #[derive(Args)]
+#[command(after_help = scene::table())]
 pub(crate) struct Arguments {
     /// Leave it running at the end, until Ctrl-C.
     #[arg(long)]
@@ -42,6 +47,9 @@ pub(crate) struct Arguments {
     /// Use this cluster instead of starting one; CRDs and examples are installed there, and stay.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Show this scene alone, with what it needs; may be repeated, or several be separated by commas.
+    #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(scene::NAMES))]
+    only: Vec<String>,
 }
 
 /// A cluster to show things on: its own, or the user's.
@@ -50,70 +58,104 @@ struct Cluster {
     kubeconfig: PathBuf,
 }
 
-/// Builds everything, starts everything, and shows sessions come and go.
+/// What there is once everything is built.
+struct Built {
+    bundle: PathBuf,
+    binary: PathBuf,
+    examples: PathBuf,
+}
+
+/// What there is once the sessions of the examples run.
+struct Live {
+    // Ended before its cluster is.
+    operator: Operator,
+    volume: Volume,
+    cluster: Cluster,
+    sessions: Vec<Session>,
+    /// How long a changed plugin took to serve, if that was shown.
+    reloaded: Option<Duration>,
+}
+
+/// Builds everything, starts what the scenes need, and shows them: sessions that come and go.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let begun = Instant::now();
-    screen::title("1. Build the operator and the plugins");
-    let bundle = plugins::run()?;
-    let binary = release::binary()?;
-
-    screen::title("2. Start a control plane");
-    let cluster = cluster(arguments)?;
+    let scenes = scene::chosen(&arguments.only);
+    let mut steps = Steps::default();
+    let built = build(&mut steps)?;
     let started = Instant::now();
+    let is_live = arguments.keep || scenes.iter().any(|scene| scene.play.is_live());
+    let mut live = match is_live {
+        true => Some(start(arguments, &built, &mut steps)?),
+        false => None,
+    };
+    for scene in scenes {
+        steps.next(scene.title);
+        match (scene.play, &mut live) {
+            (Play::Offline(play), _) => play(&built)?,
+            (Play::Live(play), Some(live)) => play(&built, live)?,
+            (Play::Live(_), None) => bail!("{} is played with nothing live", scene.name),
+        }
+    }
+    screen::title("Summary");
+    if let Some(live) = &live {
+        summarize(live);
+    }
+    screen::line(&format!(
+        "{:.0} s in all, {:.0} s of them since the builds.",
+        begun.elapsed().as_secs_f64(),
+        started.elapsed().as_secs_f64()
+    ));
+    match live {
+        Some(live) if arguments.keep => keep(&built, &live),
+        _ => {
+            screen::line("cargo xtask demo --keep leaves it running, for you to try.");
+            Ok(())
+        }
+    }
+}
 
-    screen::title("3. Install the CRDs and start the operator");
-    succeed(
-        cluster
-            .kubectl()
-            .arg("apply")
-            .arg("-k")
-            .arg(run::root().join("crds")),
-    )?;
+fn build(steps: &mut Steps) -> Result<Built> {
+    steps.next("Build the operator and the plugins");
+    Ok(Built {
+        bundle: plugins::run()?,
+        binary: release::binary()?,
+        examples: run::root().join("deploy/examples"),
+    })
+}
+
+/// Starts a control plane, the operator, and the sessions of the examples.
+fn start(arguments: &Arguments, built: &Built, steps: &mut Steps) -> Result<Live> {
+    steps.next("Start a control plane");
+    let cluster = cluster(arguments)?;
+
+    steps.next("Install the CRDs and start the operator");
+    let crds = run::root().join("crds");
+    succeed(cluster.kubectl().arg("apply").arg("-k").arg(crds))?;
     let target = run::workspace()?.target_directory.into_std_path_buf();
-    let volume = Volume::mount(&bundle, target.join("demo/plugins"))?;
-    let operator = Operator::start(&binary, volume.path(), &cluster.kubeconfig)?;
+    let volume = Volume::mount(&built.bundle, target.join("demo/plugins"))?;
+    let operator = Operator::start(&built.binary, volume.path(), &cluster.kubeconfig)?;
     screen::line(&format!(
         "operator: ready at http://{}, log in {}",
         operator.address,
         operator.log.display()
     ));
 
-    screen::title("4. Apply the examples");
-    let examples = run::root().join("deploy/examples");
+    steps.next("Apply the examples");
     let mut apply = cluster.kubectl();
     apply.arg("apply");
     for file in EXAMPLES {
-        apply.arg("-f").arg(examples.join(file));
+        apply.arg("-f").arg(built.examples.join(file));
     }
     succeed(&mut apply)?;
     let sessions =
         browsers::until_running(&cluster, PATIENCE).inspect_err(|_| operator.tell_log())?;
-
-    screen::title("5. What each plugin did to each pod");
-    explain(&binary, &bundle, &examples)?;
-
-    screen::title("6. Sessions as kubectl shows them");
-    succeed(
-        cluster
-            .kubectl()
-            .args(["get", "browsers", "--namespace", NAMESPACE]),
-    )?;
-    let reloaded = reload::show(&cluster, &operator, &volume)?;
-    browsers::fail_one(&cluster)?;
-    browsers::delete_all(&cluster, &examples, PATIENCE)?;
-
-    screen::title("Summary");
-    summarize(&sessions, reloaded);
-    screen::line(&format!(
-        "{:.0} s in all, {:.0} s of them since the builds.",
-        begun.elapsed().as_secs_f64(),
-        started.elapsed().as_secs_f64()
-    ));
-    if arguments.keep {
-        return keep(&cluster, &operator, &volume, &examples);
-    }
-    screen::line("cargo xtask demo --keep leaves it running, for you to try.");
-    Ok(())
+    Ok(Live {
+        operator,
+        volume,
+        cluster,
+        sessions,
+        reloaded: None,
+    })
 }
 
 fn cluster(arguments: &Arguments) -> Result<Cluster> {
@@ -161,22 +203,8 @@ impl Cluster {
     }
 }
 
-/// The same chain offline: what it writes is what the operator's pods got.
-fn explain(binary: &Path, bundle: &Path, examples: &Path) -> Result<()> {
-    let mut render = Command::new(binary);
-    render
-        .arg("render")
-        .arg("--explain")
-        .arg("--plugins")
-        .arg(bundle);
-    for file in EXAMPLES {
-        render.arg("-f").arg(examples.join(file));
-    }
-    run::succeed(render.stdout(Stdio::null()))
-}
-
-fn summarize(sessions: &[Session], reloaded: Duration) {
-    for session in sessions {
+fn summarize(live: &Live) {
+    for session in &live.sessions {
         screen::line(&format!(
             "{:<12} ran after {:>4} ms at {:<12} {}",
             session.name,
@@ -187,15 +215,23 @@ fn summarize(sessions: &[Session], reloaded: Duration) {
     }
     screen::line(&format!(
         "{} sessions, each in a pod that three sandboxed plugins finished; every pod passes the restricted Pod Security Standard.",
-        sessions.len()
+        live.sessions.len()
     ));
-    screen::line(&format!(
-        "A changed plugin served {} ms after it was on disk, without a restart.",
-        reloaded.as_millis()
-    ));
+    if let Some(reloaded) = live.reloaded {
+        screen::line(&format!(
+            "A changed plugin served {} ms after it was on disk, without a restart.",
+            reloaded.as_millis()
+        ));
+    }
 }
 
-fn keep(cluster: &Cluster, operator: &Operator, volume: &Volume, examples: &Path) -> Result<()> {
+fn keep(built: &Built, live: &Live) -> Result<()> {
+    let Live {
+        operator,
+        volume,
+        cluster,
+        ..
+    } = live;
     let kubectl = cluster.kubectl();
     screen::title("It keeps running");
     screen::line(&format!(
@@ -208,7 +244,7 @@ fn keep(cluster: &Cluster, operator: &Operator, volume: &Volume, examples: &Path
     ));
     screen::line(&format!(
         "kubectl apply -f {}",
-        examples.join("browsers.yaml").display()
+        built.examples.join("browsers.yaml").display()
     ));
     screen::line("kubectl get browsers -A -w");
     screen::line(&format!("curl http://{}/plugins", operator.address));

@@ -77,7 +77,6 @@ pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec
 
 /// Asks for a browser that there is not, and shows what becomes of it: the operator says why, and takes it away.
 pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
-    screen::title("8. What a mistake looks like");
     apply(cluster, UNSERVED)?;
     let begun = Instant::now();
     let mut told = String::new();
@@ -121,7 +120,6 @@ pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
 
 /// Deletes all sessions and waits until they and their pods are gone.
 pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration) -> Result<()> {
-    screen::title("9. Sessions end");
     let begun = Instant::now();
     let wait = format!("--timeout={}s", patience.as_secs());
     run::succeed(cluster.kubectl().args([

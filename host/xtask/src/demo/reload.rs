@@ -26,7 +26,6 @@ const NEXT: &str = r#"{
 
 /// Swaps the bundle and shows that the next pod is another one, and that those that run are as they were.
 pub(crate) fn show(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Result<Duration> {
-    screen::title("7. A plugin changes while they run");
     let (chain, running) = (chain(operator)?, pods(cluster)?);
     let swapped = Instant::now();
     volume.add_label()?;

@@ -25,3 +25,15 @@ pub(crate) fn step(milliseconds: u128, text: &str) {
         "  {QUIET}{milliseconds:>6} ms{QUIET:#}  {text}"
     );
 }
+
+/// Counts the parts.
+#[derive(Default)]
+pub(crate) struct Steps(u32);
+
+impl Steps {
+    /// Begins the next part.
+    pub(crate) fn next(&mut self, text: &str) {
+        self.0 += 1;
+        title(&format!("{}. {text}", self.0));
+    }
+}

@@ -1,0 +1,108 @@
+//! The scenes of the demo. Each can be shown alone; what it needs is built and started for it.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use super::{Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, reload};
+use crate::run;
+
+/// One scene.
+pub(crate) struct Scene {
+    /// For `--only`.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    what: &'static str,
+    pub(crate) play: Play,
+}
+
+/// What a scene needs, and what it shows.
+#[derive(Clone, Copy)]
+pub(crate) enum Play {
+    /// The builds alone.
+    Offline(fn(&Built) -> Result<()>),
+    /// The sessions of the examples too, on a cluster.
+    Live(fn(&Built, &mut Live) -> Result<()>),
+}
+
+impl Play {
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+}
+
+/// In the order in which they are shown; the last one takes the sessions away.
+const SCENES: [Scene; 5] = [
+    Scene {
+        name: "explain",
+        title: "What each plugin did to each pod",
+        what: "what each plugin does to each pod of the examples, offline: no cluster",
+        play: Play::Offline(explain),
+    },
+    Scene {
+        name: "sessions",
+        title: "Sessions as kubectl shows them",
+        what: "sessions start, and kubectl shows them",
+        play: Play::Live(|_, live| {
+            let list = ["get", "browsers", "--namespace", NAMESPACE];
+            run::succeed(live.cluster.kubectl().args(list))
+        }),
+    },
+    Scene {
+        name: "reload",
+        title: "A plugin changes while they run",
+        what: "a plugin changes and then breaks while sessions run",
+        play: Play::Live(|_, live| {
+            live.reloaded = Some(reload::show(&live.cluster, &live.operator, &live.volume)?);
+            Ok(())
+        }),
+    },
+    Scene {
+        name: "mistake",
+        title: "What a mistake looks like",
+        what: "a session that nobody can serve, and what its user sees of it",
+        play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
+    },
+    Scene {
+        name: "end",
+        title: "Sessions end",
+        what: "sessions are deleted, and their pods go with them",
+        play: Play::Live(|built, live| {
+            browsers::delete_all(&live.cluster, &built.examples, PATIENCE)
+        }),
+    },
+];
+
+/// Their names.
+pub(crate) const NAMES: [&str; SCENES.len()] = {
+    let mut names = [""; SCENES.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = SCENES[number].name;
+        number += 1;
+    }
+    names
+};
+
+/// For `--help`.
+pub(crate) fn table() -> String {
+    let rows = SCENES.map(|scene| format!("  {:9} {}", scene.name, scene.what));
+    format!("Scenes:\n{}", rows.join("\n"))
+}
+
+/// Those of these names; all if there is none. They keep their order, whatever that of the names is.
+pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
+    let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.name);
+    SCENES.into_iter().filter(is_chosen).collect()
+}
+
+/// The same chain offline: what it writes is what the operator's pods got.
+fn explain(built: &Built) -> Result<()> {
+    let mut render = Command::new(&built.binary);
+    render.args(["render", "--explain", "--plugins"]);
+    render.arg(&built.bundle);
+    for file in EXAMPLES {
+        render.arg("-f").arg(built.examples.join(file));
+    }
+    run::succeed(render.stdout(Stdio::null()))
+}
