@@ -4,9 +4,10 @@
 //! answer into the world, and the plan is made again until it has no action left. What no kind should repeat is here: backoff,
 //! deadlines, panics, caches that are behind, watches that died silently, Events, metrics, and the requests themselves.
 //!
-//! From the bottom up: requests ([`write`], [`read`]), one pass over one object (`pass`), its controller (`drive`), the watches that
+//! From the bottom up: requests ([`write`], [`read`], [`answer`]), one pass over one object (`pass`), its controller (`drive`), the watches that
 //! wake it ([`wiring`]), and the namespaces that are watched ([`scope`]).
 
+pub mod answer;
 pub mod aside;
 pub mod backoff;
 pub mod clock;

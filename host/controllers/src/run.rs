@@ -101,8 +101,9 @@ pub async fn run(
         namespaces,
         metrics: setup.metrics.browsers,
     };
-    let controllers = future::join_all(scopes.into_iter().map(|namespace| {
-        let scope = Scope {
+    let scopes: Vec<Scope> = scopes
+        .into_iter()
+        .map(|namespace| Scope {
             namespace,
             ctx: Arc::clone(&ctx),
             readiness: readiness.clone(),
@@ -111,13 +112,13 @@ pub async fn run(
                 concurrency: setup.concurrency,
                 resync: setup.resync,
             },
-        };
-        browser::run(&scope, &duty)
-    }));
-    drop((ctx, starting));
+        })
+        .collect();
+    let controllers = browser::run(&scopes, &duty);
+    drop((ctx, scopes, starting));
     let mut send_events = std::pin::pin!(send_events);
     tokio::select! {
-        _ = controllers => {}
+        () = controllers => {}
         // Neither ends before the controllers do: the queue is theirs, and a watch has no end.
         () = future::join(&mut send_events, watch_namespaces).map(drop) => {}
     }

@@ -16,13 +16,13 @@ use super::kind::BrowserKind;
 use super::plan::missing_metadata;
 use super::pod::SeenPod;
 use super::world::World;
-use crate::engine::conditions::keep_dropped;
+use crate::engine::answer::{Deleted, Patched, Stored};
 use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::Context;
 use crate::engine::plan::later;
 use crate::engine::read::{read_all, read_object};
 use crate::engine::readable::Answered;
-use crate::engine::write::{Deleted, Deletion, MetadataPatch, Patched, Stored};
+use crate::engine::write::{Deletion, MetadataPatch};
 use crate::mutator::{PodRequest, Refusal};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
@@ -122,17 +122,8 @@ impl BrowserKind {
     ) -> Result<Fact, Error> {
         let seen = &world.browser.metadata;
         let target = self.browser(ctx, world);
-        let patched =
-            target.write_status::<Answered<BrowserObject>, _>(seen, world.status(), status);
-        Ok(match patched.await? {
-            Patched::Object(answered) => {
-                let mut browser = Box::new(answered.0);
-                keep_dropped(&mut browser.status, world.status(), status, seen);
-                Fact::StatusWritten(browser)
-            }
-            // A status is not refused but fails.
-            Patched::Gone | Patched::Refused(_) => Fact::Gone,
-        })
+        let written = target.write_status(seen, world.status(), status).await?;
+        Ok(written.map_or(Fact::Gone, Fact::StatusWritten))
     }
 
     /// Passes a pod through the chain and creates what comes out.
@@ -158,7 +149,9 @@ impl BrowserKind {
             },
             Stored::Invalid(sentence) => Fact::PodRefused(Refusal::Invalid(sentence)),
             // If only the answer was lost, the pod is there all the same: then the next attempt finds it.
-            Stored::Refused(sentence) => Fact::PodRefused(Refusal::Forbidden(sentence)),
+            Stored::Refused { sentence, .. } | Stored::Unanswered(sentence) => {
+                Fact::PodRefused(Refusal::Forbidden(sentence))
+            }
         })
     }
 

@@ -40,7 +40,7 @@ pub(crate) enum Action {
 pub(crate) enum Confirmation {
     /// The pod, which never ran, or which nobody has looked for.
     Pod,
-    /// That there is no pod, though nobody may know of one if the answer to its creation was lost, and no BrowserConfig.
+    /// That there is no BrowserConfig and no pod: one may exist unknown to us if the answer to its creation was lost.
     Absence,
 }
 

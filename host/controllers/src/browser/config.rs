@@ -10,12 +10,12 @@ use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, names};
 
 use self::plan::{Action, World, plan, work};
-use crate::engine::conditions::keep_dropped;
+use crate::engine::answer::Patched;
 use crate::engine::error::Error;
-use crate::engine::kind::{Context, Kind, Left, Source, Traits};
+use crate::engine::kind::{Context, Kind, Remains, Source, Traits};
 use crate::engine::plan::Plan;
 use crate::engine::readable::{Answered, Readable};
-use crate::engine::write::{Patched, Target};
+use crate::engine::write::Target;
 
 /// How much work a plan may be to be made at once, in a few milliseconds; more would keep probes and the Lease waiting.
 const LIGHT: usize = 128 << 10;
@@ -35,8 +35,11 @@ impl Kind for BrowserConfigKind {
 
     const TRAITS: Traits = Traits {
         finalizer: Some(names::finalizer::BROWSER_CONFIG),
-        field_manager: names::field_manager::BROWSER_CONFIG,
-        ..Traits::of("BrowserConfig", "browser-config")
+        ..Traits::of(
+            "BrowserConfig",
+            "browser-config",
+            names::field_manager::BROWSER_CONFIG,
+        )
     };
 
     async fn observe(
@@ -71,48 +74,30 @@ impl Kind for BrowserConfigKind {
         action: &Action,
     ) -> Result<Self::Fact, Error> {
         let seen = &world.config.metadata;
-        let manager = Self::TRAITS.field_manager;
-        let target = Target::of(&ctx.client, &self.resource, seen, manager);
-        let patched = match action {
-            Action::Release(patch) => target.set_metadata(seen, patch).await?,
+        let field_manager = Self::TRAITS.field_manager;
+        let target = Target::of(&ctx.client, &self.resource, seen, field_manager);
+        match action {
+            Action::Release(patch) => match target.set_metadata(seen, patch).await? {
+                Patched::Object(answered) => {
+                    let Answered(config): Answered<BrowserConfigObject> = *answered;
+                    Ok(Some(Box::new(config)))
+                }
+                // It is being deleted, so what is refused is an error.
+                Patched::Gone | Patched::Refused(_) => Ok(None),
+            },
             Action::WriteStatus(status) => {
                 let before = world.config.status.as_ref();
-                target.write_status(seen, before, &**status).await?
+                target.write_status(seen, before, status).await
             }
-        };
-        Ok(match (patched, action) {
-            (Patched::Object(answered), Action::WriteStatus(status)) => {
-                let Answered(mut config): Answered<BrowserConfigObject> = *answered;
-                keep_dropped(
-                    &mut config.status,
-                    world.config.status.as_ref(),
-                    status,
-                    seen,
-                );
-                Some(Box::new(config))
-            }
-            (Patched::Object(answered), Action::Release(_)) => Some(Box::new(answered.0)),
-            // It is being deleted, so what is refused is an error, and a status is not refused.
-            (Patched::Gone | Patched::Refused(_), _) => None,
-        })
+        }
     }
 
-    fn learn(&self, world: &mut World, fact: Self::Fact) -> Left {
+    fn learn(&self, world: &mut World, fact: Self::Fact) -> Remains {
         let Some(config) = fact else {
-            return Left::Unknown;
+            return Remains::Unknown;
         };
         world.config = *config;
-        let metadata = &world.config.metadata;
-        let is_released = metadata.deletion_timestamp.is_some()
-            && metadata
-                .finalizers
-                .as_deref()
-                .unwrap_or_default()
-                .is_empty();
-        match is_released {
-            true => Left::Nothing,
-            false => Left::Object,
-        }
+        Remains::of(&world.config.metadata)
     }
 
     fn metadata(world: &World) -> &ObjectMeta {

@@ -11,14 +11,14 @@ use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 
 use super::action::{Action, Fact};
 use super::memory::Memory;
-use super::metrics::BrowserMetrics;
+use super::metrics::{BrowserMetrics, CONTROLLER};
 use super::plan::plan;
 use super::pod::SeenPod;
 use super::timeouts::Timeouts;
 use super::world::World;
 use crate::engine::error::Error;
 use crate::engine::events::{Notice, appended};
-use crate::engine::kind::{Context, Done, Kind, Left, Source, Traits};
+use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
 use crate::mutator::{Note, PodMutator};
@@ -60,8 +60,7 @@ impl Kind for BrowserKind {
 
     const TRAITS: Traits = Traits {
         finalizer: Some(names::finalizer::BROWSER),
-        field_manager: names::field_manager::BROWSER,
-        ..Traits::of("Browser", "browser")
+        ..Traits::of("Browser", CONTROLLER, names::field_manager::BROWSER)
     };
 
     async fn observe(
@@ -109,7 +108,7 @@ impl Kind for BrowserKind {
         notices
     }
 
-    fn learn(&self, world: &mut World, fact: Fact) -> Left {
+    fn learn(&self, world: &mut World, fact: Fact) -> Remains {
         match fact {
             Fact::Read(browser) => {
                 world.learned.browser_confirmed = true;
@@ -130,7 +129,7 @@ impl Kind for BrowserKind {
             Fact::StatusWritten(browser) => return self.wrote(world, *browser),
             Fact::Gone => {
                 self.memory.forget(&world.browser.metadata);
-                return Left::Unknown;
+                return Remains::Unknown;
             }
             Fact::Pod { pod, late_until } => {
                 world.learned.end_confirmed = true;
@@ -162,7 +161,7 @@ impl Kind for BrowserKind {
             Fact::PodDeleted => world.learned.pod_deleted = true,
             Fact::PodGone => world.pod = None,
         }
-        Left::Object
+        Remains::Object
     }
 
     fn metadata(world: &World) -> &ObjectMeta {
@@ -172,16 +171,14 @@ impl Kind for BrowserKind {
 
 impl BrowserKind {
     /// Our own write has shown that the Browser is there, like this.
-    fn wrote(&self, world: &mut World, browser: BrowserObject) -> Left {
-        let is_released =
-            browser.metadata.deletion_timestamp.is_some() && browser.finalizers().is_empty();
+    fn wrote(&self, world: &mut World, browser: BrowserObject) -> Remains {
+        let remains = Remains::of(&browser.metadata);
         world.browser = Arc::new(browser);
-        if is_released {
-            self.memory.forget(&world.browser.metadata);
-            return Left::Nothing;
-        }
         world.learned.browser_confirmed = true;
-        Left::Object
+        if remains == Remains::Nothing {
+            self.memory.forget(&world.browser.metadata);
+        }
+        remains
     }
 
     /// Labels that are refused hold no session up, so the Browser's status does not show them; they are not tried again at once.

@@ -7,7 +7,7 @@ use super::failure;
 use super::judge::{End, Obstacle, Outcome, Verdict};
 use super::pod::SeenPod;
 use super::world::World;
-use crate::engine::conditions::{Fact, Truth, conditions};
+use crate::engine::conditions::{Finding, Truth, conditions};
 
 /// Returns the status that a verdict amounts to; times stay as they are where nothing changes.
 pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
@@ -17,12 +17,12 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
         Verdict::Ended(end) => Some(end),
         _ => None,
     };
-    let mut facts = vec![
+    let mut findings = vec![
         config_resolved(world, verdict),
         pod_created(world, verdict),
         ready(world, verdict),
     ];
-    facts.extend(pod.and_then(disruption_target));
+    findings.extend(pod.and_then(disruption_target));
     let seen = world.status();
     let generation = world.browser.metadata.generation;
     BrowserStatus {
@@ -37,7 +37,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
         container_statuses: pod.and_then(container_statuses),
         conditions: Some(conditions(
             seen.and_then(|status| status.conditions.as_ref()),
-            facts,
+            findings,
             generation,
             now,
         )),
@@ -67,7 +67,7 @@ fn is_silent(pod: Option<&SeenPod>) -> bool {
     pod.and_then(|pod| pod.status.phase.as_deref()) == Some("Unknown")
 }
 
-fn config_resolved(world: &World, verdict: &Verdict) -> Fact {
+fn config_resolved(world: &World, verdict: &Verdict) -> Finding {
     let (status, reason, message) = match verdict {
         Verdict::Waits {
             obstacle: Obstacle::Config(message),
@@ -99,14 +99,14 @@ fn config_resolved(world: &World, verdict: &Verdict) -> Fact {
             (Truth::True, names::reason::RESOLVED, message)
         }
     };
-    fact(names::condition::CONFIG_RESOLVED, status, reason, message)
+    finding(names::condition::CONFIG_RESOLVED, status, reason, message)
 }
 
-fn pod_created(world: &World, verdict: &Verdict) -> Fact {
+fn pod_created(world: &World, verdict: &Verdict) -> Finding {
     let type_ = names::condition::POD_CREATED;
     if world.own_pod().is_some() || world.had_pod() {
         let message = format!("pod {}", world.name());
-        return fact(type_, Truth::True, names::reason::POD_CREATED, message);
+        return finding(type_, Truth::True, names::reason::POD_CREATED, message);
     }
     let (reason, message) = match verdict {
         Verdict::Waits { obstacle, .. } => match obstacle {
@@ -118,22 +118,22 @@ fn pod_created(world: &World, verdict: &Verdict) -> Fact {
         Verdict::Ended(end) => (end.cause.reason.as_str(), end.cause.message.as_str()),
         _ => (names::reason::POD_MISSING, ""),
     };
-    fact(type_, Truth::False, reason, message.to_owned())
+    finding(type_, Truth::False, reason, message.to_owned())
 }
 
 /// Unknown until the session either runs or is over, and while its pod is not ready.
-fn ready(world: &World, verdict: &Verdict) -> Fact {
+fn ready(world: &World, verdict: &Verdict) -> Finding {
     let type_ = names::condition::READY;
     let pod = world.own_pod();
     match verdict {
         Verdict::Runs => match pod.and_then(failure::unready) {
-            Some((reason, message)) => fact(type_, Truth::Unknown, reason, message),
-            None => fact(type_, Truth::True, names::reason::RUNNING, "the pod runs"),
+            Some((reason, message)) => finding(type_, Truth::Unknown, reason, message),
+            None => finding(type_, Truth::True, names::reason::RUNNING, "the pod runs"),
         },
-        Verdict::Ended(end) => fact(type_, Truth::False, &end.cause.reason, &end.cause.message),
+        Verdict::Ended(end) => finding(type_, Truth::False, &end.cause.reason, &end.cause.message),
         _ => match pod.and_then(failure::unschedulable) {
-            Some(message) => fact(type_, Truth::Unknown, names::reason::UNSCHEDULABLE, message),
-            None => fact(
+            Some(message) => finding(type_, Truth::Unknown, names::reason::UNSCHEDULABLE, message),
+            None => finding(
                 type_,
                 Truth::Unknown,
                 names::reason::POD_PENDING,
@@ -144,7 +144,7 @@ fn ready(world: &World, verdict: &Verdict) -> Fact {
 }
 
 /// What the pod says of being driven out, as it says it.
-fn disruption_target(pod: &SeenPod) -> Option<Fact> {
+fn disruption_target(pod: &SeenPod) -> Option<Finding> {
     let target = failure::disruption(pod)?;
     let status = match target.status.as_str() {
         "True" => Truth::True,
@@ -154,11 +154,16 @@ fn disruption_target(pod: &SeenPod) -> Option<Fact> {
     let type_ = names::condition::DISRUPTION_TARGET;
     let reason = target.reason.as_deref().unwrap_or(type_);
     let message = target.message.as_deref().unwrap_or_default();
-    Some(fact(type_, status, reason, message))
+    Some(finding(type_, status, reason, message))
 }
 
-fn fact(type_: &'static str, status: Truth, reason: &str, message: impl Into<String>) -> Fact {
-    Fact {
+fn finding(
+    type_: &'static str,
+    status: Truth,
+    reason: &str,
+    message: impl Into<String>,
+) -> Finding {
+    Finding {
         type_,
         status,
         reason: condition_reason(reason),

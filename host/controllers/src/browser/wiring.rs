@@ -41,8 +41,13 @@ pub(crate) struct Duty {
     pub(crate) metrics: BrowserMetrics,
 }
 
-/// Runs both controllers in a scope until they are stopped. Their caches are awaited from this call on, not from its first poll.
-pub(crate) fn run(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
+/// Runs both controllers in each scope until they are stopped. Their caches are awaited from this call on, not from its first poll.
+pub(crate) fn run(scopes: &[Scope], duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
+    let controllers: Vec<_> = scopes.iter().map(|scope| run_in(scope, duty)).collect();
+    future::join_all(controllers).map(drop)
+}
+
+fn run_in(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
     let config = Arc::new(duty.api.resource(ApiKind::BrowserConfig));
     let configs = configs::watch(scope, &config);
     let resource = Arc::new(duty.api.resource(ApiKind::Browser));
@@ -53,6 +58,8 @@ pub(crate) fn run(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send
         kind: "Pod",
         cache: "Pods",
         label: names::label::BROWSER,
+        // Reading one drops it.
+        prune: |_| {},
     };
     let pods = browsers.own(scope, pods, remembering(&memory));
     browsers.await_cache(configs.filled.clone().boxed());

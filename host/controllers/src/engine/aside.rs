@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// How many works are done at once. One that its pass has given up cannot be stopped, so it keeps its place: each new attempt would
-/// otherwise add a thread to it.
+/// How much is done at once. Work cannot be stopped, and it keeps its place when its pass gives it up: otherwise each retry would add
+/// a thread.
 const PLACES: usize = 8;
 
 /// Threads for work that takes long; cheap to clone, and all clones share the places.

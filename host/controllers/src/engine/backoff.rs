@@ -11,6 +11,8 @@ use tokio::time::Instant;
 
 /// How long a watch waits after it broke once.
 const FIRST_BLIND: Duration = Duration::from_millis(200);
+/// How long failures are remembered at least.
+const FORGET: Duration = Duration::from_mins(5);
 /// How often the forgotten ones are looked for: with thousands that fail, not at each failure.
 const SWEEP: Duration = Duration::from_mins(1);
 /// The longest that a watch stays broken; twice that with its jitter.
@@ -34,8 +36,6 @@ pub struct Waits {
     pub first: Duration,
     /// At most.
     pub longest: Duration,
-    /// After so long without another failure the object is forgotten: most of them are gone, and nobody says so.
-    pub forget: Duration,
 }
 
 impl Waits {
@@ -43,8 +43,12 @@ impl Waits {
     pub const USUAL: Self = Self {
         first: Duration::from_millis(200),
         longest: Duration::from_secs(30),
-        forget: Duration::from_mins(5),
     };
+
+    /// After so long without another failure an object is forgotten: most of them are gone, and nobody says so. One that waits is not.
+    fn forget(self) -> Duration {
+        self.longest.saturating_mul(2).max(FORGET)
+    }
 }
 
 struct Objects {
@@ -114,7 +118,7 @@ impl Backoff {
     ) -> Duration {
         let now = Instant::now();
         self.with(|objects| {
-            objects.sweep(now, self.waits.forget);
+            objects.sweep(now, self.waits.forget());
             let failures = objects
                 .failing
                 .entry(uid(object).to_owned())

@@ -12,7 +12,7 @@ const DATE: Duration = Duration::from_secs(1);
 /// What time it is for the API server; cheap to clone.
 ///
 /// Objects carry its stamps, and deadlines are counted from them. A machine whose own clock is five minutes ahead would otherwise
-/// end every session at once. So this one begins with the machine's clock, goes on by itself, and is set right by the date of each
+/// end everything at once. So this one begins with the machine's clock, goes on by itself, and is set right by the date of each
 /// answer, as far as that date leaves no doubt.
 ///
 /// ```

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// One condition as it is now, before it has a time.
-pub struct Fact {
+pub struct Finding {
     /// Its type, in CamelCase.
     pub type_: &'static str,
     /// Whether it holds.
@@ -39,32 +39,32 @@ impl Truth {
     }
 }
 
-/// Makes the conditions of facts: ours in their order, then what others wrote.
+/// Makes the conditions of findings: ours in their order, then what others wrote.
 ///
 /// A condition keeps the time of its last transition as long as its status is the same.
 pub fn conditions(
     seen: Option<&Vec<Condition>>,
-    facts: Vec<Fact>,
+    findings: Vec<Finding>,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
     let seen = seen.map(Vec::as_slice).unwrap_or_default();
     let foreign: Vec<Condition> = seen
         .iter()
-        .filter(|old| facts.iter().all(|fact| fact.type_ != old.type_))
+        .filter(|old| findings.iter().all(|finding| finding.type_ != old.type_))
         .cloned()
         .collect();
-    let ours = facts.into_iter().map(|fact| {
-        let status = fact.status.as_str();
+    let ours = findings.into_iter().map(|finding| {
+        let status = finding.status.as_str();
         let since = seen
             .iter()
-            .find(|old| old.type_ == fact.type_ && old.status == status)
+            .find(|old| old.type_ == finding.type_ && old.status == status)
             .map_or_else(|| time(now), |old| old.last_transition_time.clone());
         Condition {
-            type_: fact.type_.to_owned(),
+            type_: finding.type_.to_owned(),
             status: status.to_owned(),
-            reason: fact.reason,
-            message: fact.message,
+            reason: finding.reason,
+            message: finding.message,
             last_transition_time: since,
             observed_generation: generation,
         }
@@ -119,7 +119,7 @@ fn differing(mut seen: Map<String, Value>, wanted: Map<String, Value>) -> Map<St
 
 /// Puts what was written into the status that the API server answered, where the answer lacks it: that happens where the CRD lacks
 /// fields that we write, and they would be written for ever. What others wrote meanwhile stays as it is.
-pub fn keep_dropped<S>(
+pub(super) fn keep_dropped<S>(
     answered: &mut Option<S>,
     before: Option<&S>,
     wanted: &S,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// How many Events are sent at once. Those about one object are sent one after the other, so that they keep their order.
 const LANES: usize = 8;
-/// How many Events wait in each lane. A storm of a thousand sessions tells at least how each began and failed.
+/// How many Events wait in each lane. A storm of a thousand objects tells at least how each began and failed.
 const QUEUE: usize = 512;
 /// How long one Event may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -145,7 +145,7 @@ impl Sending {
         while let Some((about, notice)) = self.queue.recv().await {
             self.is_sending = true;
             // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
-            // so one that lasts would hold a copy of every session that comes and goes.
+            // so one that lasts would hold a copy of every object that comes and goes.
             let recorder = match notice.severity {
                 Severity::Normal => Recorder::new(self.client.clone(), self.reporter.clone()),
                 Severity::Warning => self.repeated.clone(),

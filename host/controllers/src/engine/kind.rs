@@ -54,7 +54,7 @@ pub trait Kind: Send + Sync + 'static {
     /// What the engine has to know of the kind.
     const TRAITS: Traits;
 
-    /// Reads the world around an object. It may have holes: what only some plans need, those ask for by an action.
+    /// Reads the world around an object. It may leave out what only some plans need; such a plan asks for it by an action.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ pub trait Kind: Send + Sync + 'static {
     }
 
     /// Puts what an action taught into the world, and returns what is left of the object.
-    fn learn(&self, world: &mut Self::World, fact: Self::Fact) -> Left;
+    fn learn(&self, world: &mut Self::World, fact: Self::Fact) -> Remains;
 
     /// Returns the metadata of the object as the world has it now. When an action changed it, the engine waits for the cache to
     /// show that before it begins another pass.
@@ -120,7 +120,8 @@ pub struct Traits {
     pub field_manager: &'static str,
     /// More actions than any way through one pass has.
     pub steps: usize,
-    /// How long a pass may take: longer than the patience of a few requests. What one that is given up leaves undone, the next does.
+    /// How long a pass may take: longer than the patience of a few requests. The next pass does what one that was given up left
+    /// undone.
     pub pass_timeout: Duration,
     /// How long objects wait after failures.
     pub backoff: Waits,
@@ -169,7 +170,7 @@ pub struct Done<'a, K: Kind> {
 
 /// What is left of an object after an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum Remains {
     /// The object.
     Object,
     /// Nothing: our own write let it go.
@@ -178,16 +179,32 @@ pub enum Left {
     Unknown,
 }
 
+impl Remains {
+    /// Returns what is left of an object that a write was answered with: nothing if it is being deleted and no finalizer holds it.
+    #[must_use]
+    pub fn of(answered: &ObjectMeta) -> Self {
+        let finalizers = answered.finalizers.as_deref().unwrap_or_default();
+        match answered.deletion_timestamp.is_some() && finalizers.is_empty() {
+            true => Self::Nothing,
+            false => Self::Object,
+        }
+    }
+}
+
 impl Traits {
     /// Returns what fits most kinds; every field can be overridden by struct update.
     #[must_use]
-    pub const fn of(kind: &'static str, controller: &'static str) -> Self {
+    pub const fn of(
+        kind: &'static str,
+        controller: &'static str,
+        field_manager: &'static str,
+    ) -> Self {
         Self {
             kind,
             placed: Placed::Namespace,
             controller,
             finalizer: None,
-            field_manager: "podloom",
+            field_manager,
             steps: 12,
             pass_timeout: Duration::from_mins(2),
             backoff: Waits::USUAL,

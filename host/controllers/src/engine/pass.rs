@@ -17,17 +17,18 @@ use kube::runtime::reflector::ObjectRef;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
+use super::answer::Patched;
 use super::backoff::{Backoff, jittered};
 use super::error::Error;
 use super::events::Notice;
-use super::kind::{Context, Done, Kind, Left, Source, Unreadable};
+use super::kind::{Context, Done, Kind, Remains, Source, Unreadable};
 use super::places::Places;
 use super::plan::{Plan, Then};
 use super::queue::Queue;
 use super::read::read_object;
 use super::readable::Readable;
 use super::recent::{Cached, Recent};
-use super::write::{MetadataPatch, Patched, Target};
+use super::write::{MetadataPatch, Target};
 
 /// How long an object waits at most for its cache to show our own write; the write's event wakes it earlier.
 const CATCH_UP: Duration = Duration::from_secs(1);
@@ -151,10 +152,10 @@ impl<K: Kind> Passes<K> {
             };
             self.tell(&done, plan.notices);
             match self.learn(&mut world, fact) {
-                Left::Nothing => return Ok(Next::Change),
-                Left::Unknown => return Ok(Next::Resync),
-                Left::Object if plan.then != Then::GoOn => return Ok(Next::Resync),
-                Left::Object => {}
+                Remains::Nothing => return Ok(Next::Change),
+                Remains::Unknown => return Ok(Next::Resync),
+                Remains::Object if plan.then != Then::GoOn => return Ok(Next::Resync),
+                Remains::Object => {}
             }
         }
         Err(Error::Endless)
@@ -186,14 +187,14 @@ impl<K: Kind> Passes<K> {
     }
 
     /// Puts the fact into the world, and remembers what the cache has to show before the next pass.
-    fn learn(&self, world: &mut K::World, fact: K::Fact) -> Left {
+    fn learn(&self, world: &mut K::World, fact: K::Fact) -> Remains {
         let before = K::metadata(world).resource_version.clone();
         let left = self.kind.learn(world, fact);
         let metadata = K::metadata(world);
         match left {
-            Left::Nothing | Left::Unknown => self.recent.forget(metadata),
-            Left::Object if metadata.resource_version != before => self.recent.wrote(metadata),
-            Left::Object => {}
+            Remains::Nothing | Remains::Unknown => self.recent.forget(metadata),
+            Remains::Object if metadata.resource_version != before => self.recent.wrote(metadata),
+            Remains::Object => {}
         }
         left
     }

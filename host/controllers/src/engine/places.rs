@@ -29,7 +29,7 @@ struct Inner {
 #[derive(Default)]
 struct Namespace {
     taken: usize,
-    /// Those that were set aside, in their order; one that came by itself meanwhile is in the order alone.
+    /// Set aside and not woken since. `order` may also name some that have had a pass meanwhile.
     aside: HashSet<String>,
     order: VecDeque<String>,
 }

@@ -33,7 +33,8 @@ where
     Ok(found.items.into_iter().find(is_same))
 }
 
-/// Reads all objects of a kind of ours in a namespace, or in the cluster, unless the cached ones are all that there are, as they are.
+/// Compares the cache with the API server, by metadata, for one namespace or the whole cluster. Returns all objects if they differ,
+/// none if the cache is right.
 ///
 /// # Errors
 ///

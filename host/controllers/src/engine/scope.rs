@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
-use kube::core::{ApiResource, DynamicResourceScope, NamespaceResourceScope};
+use kube::core::{ApiResource, NamespaceResourceScope};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio_util::sync::CancellationToken;
 
-use super::kind::Context;
+use super::kind::{Context, Kind, Placed};
 use super::places::Places;
+use super::readable::Readable;
 use super::readiness::Readiness;
 
 /// A namespace that is one of all gets this part of the passes at once.
@@ -44,15 +45,23 @@ pub struct Pace {
 }
 
 impl Scope {
-    /// Returns the objects of a kind of ours in this scope, for one watch.
-    pub fn ours<K>(&self, resource: &Arc<ApiResource>, kind: &'static str) -> Api<K>
-    where
-        K: Resource<DynamicType = Arc<ApiResource>, Scope = DynamicResourceScope>,
-    {
-        let client = self.watching(kind);
+    /// Returns the whole cluster, for what is seen once however many namespaces are watched.
+    #[must_use]
+    pub fn of_cluster(&self) -> Self {
+        Self {
+            namespace: None,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the objects of a kind of ours in this scope, for one watch; those of a cluster-scoped kind are in none and in all.
+    pub fn ours<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
+        let client = self.watching(K::TRAITS.kind);
         match &self.namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, resource),
-            None => Api::all_with(client, resource),
+            Some(namespace) if K::TRAITS.placed == Placed::Namespace => {
+                Api::namespaced_with(client, namespace, resource)
+            }
+            _ => Api::all_with(client, resource),
         }
     }
 

@@ -26,7 +26,7 @@ use super::scope::Scope;
 use super::watch::{telling_lists, watch, watching};
 
 /// The events of one watch.
-pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
+pub type WatchEvents<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 
 /// How one kind of other objects is watched, into a cache.
 pub struct Other<K> {
@@ -38,13 +38,15 @@ pub struct Other<K> {
     pub cache: &'static str,
     /// The label that an object needs to be watched; empty for all.
     pub label: &'static str,
+    /// Drops what nobody reads of an object before it is kept.
+    pub prune: fn(&mut K),
 }
 
 /// The watches that a kind's controller stands on.
 pub struct Wiring<K: Kind> {
     resource: Arc<ApiResource>,
     store: Store<Readable<K::Object>>,
-    events: Events<Readable<K::Object>>,
+    events: WatchEvents<Readable<K::Object>>,
     caches: Vec<BoxFuture<'static, ()>>,
     triggers: Vec<Trigger<K::Object>>,
     listed: mpsc::Sender<()>,
@@ -62,13 +64,16 @@ where
     /// Watches the kind in a scope. Readiness names the cache so: the kind in the plural.
     #[must_use]
     pub fn of(scope: &Scope, resource: Arc<ApiResource>, cache: &str) -> Self {
-        let kind = K::TRAITS.kind;
+        let scope = &match K::TRAITS.placed {
+            Placed::Namespace => scope.clone(),
+            Placed::Cluster => scope.of_cluster(),
+        };
         let (store, events) = watch(
-            scope.ours::<Readable<K::Object>>(&resource, kind),
+            scope.ours::<K>(&resource),
             watching(),
             resource.clone(),
             |_| {},
-            scope.broke(kind),
+            scope.broke(K::TRAITS.kind),
         );
         let filled = scope.filled(&store, cache);
         Self::cached(resource, store, events.boxed(), filled)
@@ -79,7 +84,7 @@ where
     pub fn cached(
         resource: Arc<ApiResource>,
         store: Store<Readable<K::Object>>,
-        events: Events<Readable<K::Object>>,
+        events: WatchEvents<Readable<K::Object>>,
         filled: BoxFuture<'static, ()>,
     ) -> Self {
         let (listed, lists) = mpsc::channel(1);
@@ -126,21 +131,51 @@ where
     where
         C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
+        let resource = Arc::clone(&self.resource);
+        self.attach(scope, other, also, move |object| {
+            owner_of::<K, C>(object, &resource).into_iter().collect()
+        })
+    }
+
+    /// Watches other objects that some of the kind depend on, and wakes those that are named for each. Returns the cache of the
+    /// others.
+    pub fn depend_on<C>(
+        &mut self,
+        scope: &Scope,
+        other: Other<C>,
+        wakes: impl Fn(&C) -> Vec<ObjectRef<Readable<K::Object>>> + Send + Sync + 'static,
+    ) -> Store<C>
+    where
+        C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        self.attach(scope, other, |_| {}, wakes)
+    }
+
+    fn attach<C>(
+        &mut self,
+        scope: &Scope,
+        other: Other<C>,
+        also: impl Fn(&Event<C>) + Send + 'static,
+        wakes: impl Fn(&C) -> Vec<ObjectRef<Readable<K::Object>>> + Send + Sync + 'static,
+    ) -> Store<C>
+    where
+        C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
         let config = match other.label {
             "" => watching(),
             label => watching().labels(label),
         };
         let broke = scope.broke(other.kind);
-        let (store, events) = watch(other.api, config, (), |_| {}, broke);
+        let (store, events) = watch(other.api, config, (), other.prune, broke);
         self.caches.push(scope.filled(&store, other.cache));
         let events = events.inspect_ok(also);
         let events = telling_lists(events, self.listed.clone()).touched_objects();
-        let resource = Arc::clone(&self.resource);
         self.triggers.push(Box::new(move |controller, queue| {
             let queue = queue.clone();
             controller.watches_stream(events, move |object| {
-                let owner = owner_of::<K, C>(&object, &resource);
-                owner.inspect(|owner| queue.woken_ref(owner))
+                let woken = wakes(&object);
+                woken.iter().for_each(|object| queue.woken_ref(object));
+                woken
             })
         }));
         store

@@ -6,21 +6,20 @@ use std::time::Duration;
 use kube::Client;
 use kube::Resource;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, ObjectMeta, Request, Status};
+use kube::core::{ApiResource, DynamicObject, Object, ObjectMeta, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::conditions::difference;
+use super::answer::{Deleted, Patched, Stored, is_gone, no_answer, sentence, stored};
+use super::conditions::{difference, keep_dropped};
 use super::error::{Attempt, Error};
+use super::readable::Answered;
 
 /// How long one request may take: admission webhooks take 10 seconds each unless they are given more. The client itself tries again
 /// where the API server asks for it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The longest sentence of the API server that is passed on, in bytes.
-const SENTENCE_MAX: usize = 4096;
 
 /// An object that is written, or read; `namespace` is none for a cluster-scoped one.
 #[derive(Clone, Copy)]
@@ -63,39 +62,6 @@ impl MetadataPatch {
             ..Self::default()
         })
     }
-}
-
-/// What became of a patch.
-#[derive(Debug)]
-pub enum Patched<K> {
-    /// The object is now like this.
-    Object(Box<K>),
-    /// The object is gone.
-    Gone,
-    /// The API server does not allow it, and this is what it says.
-    Refused(String),
-}
-
-/// What became of an object that was to be created or applied.
-#[derive(Debug)]
-pub enum Stored<K> {
-    /// It is there, like this.
-    Object(Box<K>),
-    /// One of that name is there already.
-    Exists,
-    /// The API server does not accept it as it is.
-    Invalid(String),
-    /// The API server does not let it in, or did not answer, so it may be there all the same.
-    Refused(String),
-}
-
-/// What became of a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deleted {
-    /// The object will go.
-    Asked,
-    /// The object of that UID is gone.
-    Gone,
 }
 
 /// How an object is deleted.
@@ -167,7 +133,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Writes what differs in the status.
+    /// Writes what differs in the status, and returns the object as it is then; none if it is gone.
     ///
     /// Conditions are written as a whole list, those of other writers among them: one that came since the object was `seen` would be
     /// lost. Of an object within the status only what differs is written, and with another writer's half it may be no valid one. So
@@ -176,12 +142,16 @@ impl<'a> Target<'a> {
     /// # Errors
     ///
     /// Returns an error if the API server does not take it.
-    pub async fn write_status<K: DeserializeOwned, S: Serialize>(
+    pub async fn write_status<P, S>(
         &self,
         seen: &ObjectMeta,
         before: Option<&S>,
         wanted: &S,
-    ) -> Result<Patched<K>, Error> {
+    ) -> Result<Option<Box<Object<P, S>>>, Error>
+    where
+        P: Clone + DeserializeOwned,
+        S: Clone + DeserializeOwned + PartialEq + Serialize,
+    {
         let status = difference(before, wanted)
             .map_err(|error| self.failed(Attempt::WRITE_STATUS, kube::Error::SerdeError(error)))?;
         // The UID keeps a new object of the same name from getting the old one's status.
@@ -191,7 +161,12 @@ impl<'a> Target<'a> {
         }
         let patch = json!({ "metadata": metadata, "status": status });
         let done = self.merge(patch, Some("status")).await?;
-        self.patched(done, Attempt::WRITE_STATUS)
+        let Patched::Object(answered) = self.patched(done, Attempt::WRITE_STATUS)? else {
+            return Ok(None);
+        };
+        let Answered(mut object): Answered<Object<P, S>> = *answered;
+        keep_dropped(&mut object.status, before, wanted, seen);
+        Ok(Some(Box::new(object)))
     }
 
     /// Creates the object.
@@ -350,50 +325,6 @@ impl<'a> Target<'a> {
     fn url(&self) -> String {
         DynamicObject::url_path(self.resource, self.namespace)
     }
-}
-
-/// Webhooks deny with any status, or do not answer; whatever it is, somebody may change it, and the object's own deadline ends it.
-fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K> {
-    match done {
-        Ok(Ok(object)) => Stored::Object(Box::new(object)),
-        Ok(Err(kube::Error::Api(status))) if status.is_already_exists() || is_anothers(&status) => {
-            Stored::Exists
-        }
-        Ok(Err(kube::Error::Api(status)))
-            if status.is_invalid() || matches!(status.code, 400 | 413) =>
-        {
-            Stored::Invalid(sentence(*status))
-        }
-        Ok(Err(kube::Error::Api(status))) => Stored::Refused(sentence(*status)),
-        Ok(Err(error)) => Stored::Refused(no_answer(&error)),
-        Err(unanswered) => Stored::Refused(unanswered.to_string()),
-    }
-}
-
-/// Returns whether the API server says that there is no such object. A 404 in plain text, from a proxy or from a server that does
-/// not serve the kind yet, says nothing about the object.
-pub(super) fn is_gone(status: &Status) -> bool {
-    status.reason == kube::core::response::reason::NOT_FOUND
-}
-
-/// Returns whether the API server says that the object of that name has another UID: an apply that names one would change it.
-fn is_anothers(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.is_invalid()
-        && causes
-            .into_iter()
-            .any(|cause| cause.field == "metadata.uid")
-}
-
-fn no_answer(error: &kube::Error) -> String {
-    format!("no answer from the API server: {error}")
-}
-
-/// What the API server says, cut to what a condition can hold: admission may say anything.
-fn sentence(status: Status) -> String {
-    let mut sentence = status.message;
-    sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX));
-    sentence
 }
 
 #[cfg(test)]

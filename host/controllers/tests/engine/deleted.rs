@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use kube::core::ApiResource;
+use podloom_controllers::engine::answer::{Deleted, Stored};
 use podloom_controllers::engine::error::Attempt;
-use podloom_controllers::engine::write::{Deleted, Deletion, Stored, Target};
+use podloom_controllers::engine::write::{Deletion, Target};
 use serde_json::{Value, json};
 
 use crate::kind::{Lamps, Streets, Variety};

@@ -11,20 +11,18 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::{ApiResource, GroupVersionKind, Object, ObjectMeta};
 use kube::runtime::reflector::{ObjectRef, Store};
+use podloom_controllers::engine::answer::{Deleted, Patched, Stored};
 use podloom_controllers::engine::backoff::Waits;
-use podloom_controllers::engine::conditions::keep_dropped;
 use podloom_controllers::engine::error::{Attempt, Error};
 use podloom_controllers::engine::events::Notice;
 use podloom_controllers::engine::kind::{
-    Context, Done, Kind, Left, Placed, Source, Traits, Unreadable,
+    Context, Done, Kind, Placed, Remains, Source, Traits, Unreadable,
 };
 use podloom_controllers::engine::plan::Plan;
 use podloom_controllers::engine::readable::Answered;
 use podloom_controllers::engine::scope::Scope;
 use podloom_controllers::engine::wiring::{self, Other, Wiring};
-use podloom_controllers::engine::write::{
-    Deleted, Deletion, MetadataPatch, Patched, Stored, Target,
-};
+use podloom_controllers::engine::write::{Deletion, MetadataPatch, Target};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -86,13 +84,11 @@ pub(crate) struct Lanterns;
 impl Variety for Lamps {
     const TRAITS: Traits = Traits {
         finalizer: Some("lights.example.com/lamp"),
-        field_manager: "lamplighter",
         backoff: Waits {
             first: Duration::from_millis(300),
             longest: Duration::from_millis(1200),
-            ..Waits::USUAL
         },
-        ..Traits::of("Lamp", "lamp")
+        ..Traits::of("Lamp", "lamp", "lamplighter")
     };
     const PLURAL: &'static str = "lamps";
     const LABEL: &'static str = "lights.example.com/lamp";
@@ -102,14 +98,12 @@ impl Variety for Streets {
     const TRAITS: Traits = Traits {
         placed: Placed::Cluster,
         finalizer: Some("lights.example.com/street"),
-        field_manager: "street-lighter",
         backoff: Waits {
             first: Duration::from_millis(600),
             longest: Duration::from_millis(600),
-            ..Waits::USUAL
         },
         unreadable: Unreadable::Keep,
-        ..Traits::of("Street", "street")
+        ..Traits::of("Street", "street", "street-lighter")
     };
     const PLURAL: &'static str = "streets";
     const LABEL: &'static str = "lights.example.com/street";
@@ -117,8 +111,7 @@ impl Variety for Streets {
 
 impl Variety for Lanterns {
     const TRAITS: Traits = Traits {
-        field_manager: "lantern-lighter",
-        ..Traits::of("Lantern", "lantern")
+        ..Traits::of("Lantern", "lantern", "lantern-lighter")
     };
     const PLURAL: &'static str = "lanterns";
     const LABEL: &'static str = "lights.example.com/lantern";
@@ -239,20 +232,18 @@ impl<V: Variety> Kind for Lighter<V> {
             Action::WriteStatus(status) => {
                 self.stage.pass(world.name()).await;
                 let before = world.lamp.status.as_ref();
-                match lamp.write_status(seen, before, &**status).await? {
-                    Patched::Object(answered) => {
-                        let Answered(mut lamp): Answered<Lamp> = *answered;
-                        keep_dropped(&mut lamp.status, before, status, seen);
-                        Fact::Lamp(Box::new(lamp))
-                    }
-                    Patched::Gone | Patched::Refused(_) => Fact::Gone,
-                }
+                let written = lamp.write_status(seen, before, &**status).await?;
+                written.map_or(Fact::Gone, Fact::Lamp)
             }
             Action::ReadChild => Fact::Child(child.read(READ).await?.map(Arc::new)),
             Action::Apply(wanted) => match child.apply(wanted, APPLY).await? {
                 Stored::Object(applied) => Fact::Child(Some(Arc::from(applied))),
                 Stored::Exists => Fact::Child(child.read(READ).await?.map(Arc::new)),
-                Stored::Invalid(message) | Stored::Refused(message) => refused("Refused", message),
+                Stored::Invalid(message)
+                | Stored::Refused {
+                    sentence: message, ..
+                }
+                | Stored::Unanswered(message) => refused("Refused", message),
             },
             Action::DeleteChild(uid) => {
                 match child.delete(uid, Deletion::Graceful, DELETE).await? {
@@ -270,15 +261,11 @@ impl<V: Variety> Kind for Lighter<V> {
         }
     }
 
-    fn learn(&self, world: &mut World, fact: Fact) -> Left {
+    fn learn(&self, world: &mut World, fact: Fact) -> Remains {
         match fact {
             Fact::Lamp(lamp) => {
                 world.lamp = *lamp;
-                let metadata = &world.lamp.metadata;
-                let is_held = metadata.finalizers.iter().flatten().next().is_some();
-                if metadata.deletion_timestamp.is_some() && !is_held {
-                    return Left::Nothing;
-                }
+                return Remains::of(&world.lamp.metadata);
             }
             Fact::Child(child) => {
                 world.child = child;
@@ -290,9 +277,9 @@ impl<V: Variety> Kind for Lighter<V> {
                 world.is_looked = false;
             }
             Fact::Refused(refused) => world.refused = Some(refused),
-            Fact::Gone => return Left::Unknown,
+            Fact::Gone => return Remains::Unknown,
         }
-        Left::Object
+        Remains::Object
     }
 
     fn metadata(world: &World) -> &ObjectMeta {
@@ -321,6 +308,7 @@ pub(crate) fn start<V: Variety, C: IntoIterator<Item = BoxFuture<'static, ()>>>(
         kind: "ConfigMap",
         cache: "ConfigMaps",
         label: V::LABEL,
+        prune: |child| child.metadata.managed_fields = None,
     };
     let children = wiring.own(scope, children, |_| {});
     for filled in more {

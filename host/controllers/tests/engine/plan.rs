@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
 use kube::core::ObjectMeta;
-use podloom_controllers::engine::conditions::{Fact, Truth, conditions};
+use podloom_controllers::engine::conditions::{Finding, Truth, conditions};
 use podloom_controllers::engine::events::Notice;
 use podloom_controllers::engine::plan::{Plan, Then, later};
 use podloom_controllers::engine::write::MetadataPatch;
@@ -152,7 +152,7 @@ fn status(world: &World, now: Timestamp) -> LampStatus {
         ),
         None => (Truth::True, "Lit", ""),
     };
-    let ready = Fact {
+    let ready = Finding {
         type_: "Ready",
         status,
         reason: reason.to_owned(),

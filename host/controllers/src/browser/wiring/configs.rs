@@ -39,7 +39,7 @@ pub(super) struct Watch {
 /// Watches the BrowserConfigs of a scope.
 pub(super) fn watch(scope: &Scope, resource: &Arc<ApiResource>) -> Watch {
     let events = watched(
-        scope.ours::<Configs>(resource, "BrowserConfig"),
+        scope.ours::<BrowserConfigKind>(resource),
         watching(),
         |_| {},
         scope.broke("BrowserConfig"),

@@ -131,13 +131,28 @@ fn a_watch_is_never_blind_for_long() {
 fn each_kind_has_waits_of_its_own() {
     let backoff = Backoff::new(Waits {
         first: Duration::from_millis(5),
-        longest: Duration::from_mins(5),
-        ..Waits::USUAL
+        longest: Duration::from_mins(10),
     });
     let a = object("a");
     check(backoff.failed(&a, Duration::MAX), 5);
     for _ in 0..20 {
         backoff.failed(&a, Duration::MAX);
     }
-    check(backoff.failed(&a, Duration::MAX), 300_000);
+    check(backoff.failed(&a, Duration::MAX), 600_000);
+}
+
+/// Its gate would open, and its waits start over.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_waits_for_long_is_not_forgotten() {
+    let backoff = Backoff::new(Waits {
+        first: Duration::from_mins(10),
+        longest: Duration::from_mins(10),
+    });
+    let wait = backoff.failed(&object("a"), Duration::MAX);
+    tokio::time::advance(Duration::from_mins(9)).await;
+    backoff.failed(&object("b"), Duration::MAX);
+    assert_eq!(
+        backoff.rest(&object("a")),
+        Some(wait - Duration::from_mins(9))
+    );
 }

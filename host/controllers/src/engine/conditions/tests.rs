@@ -2,15 +2,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use super::{Fact, Truth, conditions, difference, keep_dropped, time};
+use super::{Finding, Truth, conditions, difference, keep_dropped, time};
 use crate::engine::fixtures::lamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn ready(status: Truth, reason: &str) -> Fact {
-    Fact {
+fn ready(status: Truth, reason: &str) -> Finding {
+    Finding {
         type_: "Ready",
         status,
         reason: reason.to_owned(),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::drive;
 use crate::engine::error::{Attempt, Error};
 use crate::engine::fixtures::{Lamp, alone, client, context, lamp, lamps, status};
-use crate::engine::kind::{Context, Kind, Left, Source, Traits};
+use crate::engine::kind::{Context, Kind, Remains, Source, Traits};
 use crate::engine::pass::Passes;
 use crate::engine::places::Places;
 use crate::engine::plan::{Plan, Then};
@@ -54,7 +54,7 @@ impl Kind for Scripted {
 
     const TRAITS: Traits = Traits {
         finalizer: Some("example.com/lamp"),
-        ..Traits::of("Lamp", "lamp")
+        ..Traits::of("Lamp", "lamp", "test")
     };
 
     async fn observe(&self, _: &Context, lamp: &Lamp, _: Source) -> Result<Self::World, Error> {
@@ -72,8 +72,8 @@ impl Kind for Scripted {
         Ok(())
     }
 
-    fn learn(&self, _: &mut Self::World, (): ()) -> Left {
-        Left::Object
+    fn learn(&self, _: &mut Self::World, (): ()) -> Remains {
+        Remains::Object
     }
 
     fn metadata((lamp, _): &Self::World) -> &ObjectMeta {

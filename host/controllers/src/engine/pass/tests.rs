@@ -12,7 +12,7 @@ use super::{Next, Passes};
 use crate::engine::error::Error;
 use crate::engine::events::{EventMetrics, Events, Notice};
 use crate::engine::fixtures::{Lamp, alone, client, context, lamp, lamps, scripted};
-use crate::engine::kind::{Context, Done, Kind, Left, Source, Traits, Unreadable};
+use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits, Unreadable};
 use crate::engine::plan::{Plan, Then};
 use crate::engine::readable::Readable;
 
@@ -27,7 +27,7 @@ struct Scripted {
     /// Says of each action which Events are published.
     is_silent: bool,
     is_heavy: bool,
-    left: Option<Left>,
+    left: Option<Remains>,
 }
 
 impl Kind for Scripted {
@@ -39,7 +39,7 @@ impl Kind for Scripted {
     const TRAITS: Traits = Traits {
         finalizer: Some("example.com/lamp"),
         steps: 3,
-        ..Traits::of("Lamp", "lamp")
+        ..Traits::of("Lamp", "lamp", "test")
     };
 
     async fn observe(&self, _: &Context, lamp: &Lamp, source: Source) -> Result<Lamp, Error> {
@@ -69,9 +69,9 @@ impl Kind for Scripted {
         if self.is_silent { Vec::new() } else { notices }
     }
 
-    fn learn(&self, lamp: &mut Lamp, version: u32) -> Left {
+    fn learn(&self, lamp: &mut Lamp, version: u32) -> Remains {
         lamp.metadata.resource_version = Some(version.to_string());
-        self.left.unwrap_or(Left::Object)
+        self.left.unwrap_or(Remains::Object)
     }
 
     fn metadata(lamp: &Lamp) -> &ObjectMeta {
@@ -151,7 +151,10 @@ async fn a_heavy_plan_is_made_aside_and_counts_all_the_same() {
 
 #[tokio::test]
 async fn what_is_left_says_how_to_go_on() {
-    for (left, expected) in [(Left::Nothing, Next::Change), (Left::Unknown, Next::Resync)] {
+    for (left, expected) in [
+        (Remains::Nothing, Next::Change),
+        (Remains::Unknown, Next::Resync),
+    ] {
         let (kind, passes) = passes(Scripted {
             left: Some(left),
             ..Scripted::planning([Plan::act(8), Plan::act(9)])
@@ -294,8 +297,8 @@ impl Kind for Keeper {
         Ok(*action)
     }
 
-    fn learn(&self, _: &mut Lamp, _: u32) -> Left {
-        Left::Object
+    fn learn(&self, _: &mut Lamp, _: u32) -> Remains {
+        Remains::Object
     }
 
     fn metadata(lamp: &Lamp) -> &ObjectMeta {
