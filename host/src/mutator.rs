@@ -13,7 +13,7 @@ use podloom_mutators::{
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 
 /// How long the plugin that a deadline interrupts has to end, so that what it did is told.
@@ -60,32 +60,51 @@ impl ChainMutator {
         }
     }
 
+    /// As [`mutate`](PodMutator::mutate), which tells no fault of ours from that of a plugin.
+    pub(crate) async fn pass(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> Result<Result<MutatedPod, Refused>, Broke> {
+        let serving = self.slot.serving();
+        match (&serving.chain, self.without_chain) {
+            (Some(chain), _) => self.call(Arc::clone(chain), pod, request).await,
+            (None, WithoutChain::Pass) => Ok(Ok(MutatedPod {
+                patch: request.wants_patch.then(|| "[]".to_owned()),
+                ..MutatedPod::untouched(pod)
+            })),
+            (None, WithoutChain::Refuse) => Ok(Err(no_chain(&serving).into())),
+        }
+    }
+
     /// Plugins are foreign code and may take their time, so they run beside the tasks of the operator.
     async fn call(
         &self,
         chain: Arc<Chain>,
         pod: Value,
         request: PodRequest,
-    ) -> Result<MutatedPod, Refused> {
+    ) -> Result<Result<MutatedPod, Refused>, Broke> {
         let (metrics, values) = (self.metrics.clone(), self.values);
-        let deadline = request.deadline;
+        let (deadline, wants_patch) = (request.deadline, request.wants_patch);
         let request = to_chain(request);
-        let called = spawn_blocking(move || {
+        let called = beside(deadline, move || {
             let result = chain.mutate(pod, request);
             metrics.mutated(&result);
             match result {
-                Ok(mutation) => Ok(mutated(&chain, mutation, values)),
+                Ok(mutation) => mutated(&chain, mutation, values, wants_patch),
                 Err(rejected) => Err(refused(rejected, values)),
             }
         });
-        let broken = |reason| Err(Refusal::Broken(reason).into());
-        match within(deadline, called).await {
-            Some(Ok(result)) => result,
-            Some(Err(error)) => broken(format!("the chain broke: {error}")),
-            None => broken("the chain was not done when the time for this pod was over".to_owned()),
-        }
+        let overdue = "the chain was not done when the time for this pod was over";
+        let result = called.await?;
+        Ok(result.unwrap_or_else(|| Err(Refusal::Broken(overdue.to_owned()).into())))
     }
 }
+
+/// The chain panicked, which is no fault of a plugin or of the pod.
+#[derive(Debug, thiserror::Error)]
+#[error("the chain broke: {0}")]
+pub(crate) struct Broke(#[from] JoinError);
 
 impl PodMutator for ChainMutator {
     fn mutate(
@@ -94,23 +113,31 @@ impl PodMutator for ChainMutator {
         request: PodRequest,
     ) -> BoxFuture<'_, Result<MutatedPod, Refused>> {
         async move {
-            let serving = self.slot.serving();
-            match (&serving.chain, self.without_chain) {
-                (Some(chain), _) => self.call(Arc::clone(chain), pod, request).await,
-                (None, WithoutChain::Pass) => Ok(MutatedPod::untouched(pod)),
-                (None, WithoutChain::Refuse) => Err(no_chain(&serving).into()),
+            match self.pass(pod, request).await {
+                Ok(result) => result,
+                Err(broke) => Err(Refusal::Broken(broke.to_string()).into()),
             }
         }
         .boxed()
     }
 }
 
-/// None if it has not ended when the deadline is past: it may not even have begun, with all the threads for plugins taken.
-async fn within<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
-    match deadline.and_then(|deadline| deadline.checked_add(GRACE)) {
-        Some(deadline) => timeout_at(deadline.into(), work).await.ok(),
-        None => Some(work.await),
+/// Works on a thread that may block. None if it has not ended when the deadline is past: it may not even have begun, with all
+/// the threads for plugins taken, and then it never does.
+async fn beside<T: Send + 'static>(
+    deadline: Option<Instant>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, JoinError> {
+    let end = deadline.and_then(|deadline| deadline.checked_add(GRACE));
+    let is_over = move || end.is_some_and(|end| Instant::now() >= end);
+    let mut worked = spawn_blocking(move || (!is_over()).then(work));
+    let Some(end) = end else { return worked.await };
+    if let Ok(result) = timeout_at(end.into(), &mut worked).await {
+        return result;
     }
+    // What waits for a thread leaves the queue; what runs ends by the chain's own deadline.
+    worked.abort();
+    Ok(None)
 }
 
 fn no_chain(serving: &Serving) -> Refusal {
@@ -137,13 +164,25 @@ pub(crate) fn to_chain(request: PodRequest) -> Request {
     }
 }
 
-fn mutated(chain: &Chain, mutation: Mutation, values: Values) -> MutatedPod {
-    MutatedPod {
-        patch: mutation.patch(),
+fn mutated(
+    chain: &Chain,
+    mutation: Mutation,
+    values: Values,
+    wants_patch: bool,
+) -> Result<MutatedPod, Refused> {
+    let patch = wants_patch.then(|| mutation.patch());
+    let runs = told(mutation.runs, values);
+    if matches!(patch, Some(None)) {
+        let reason = "what the plugins wrote is too long for a patch".to_owned();
+        let refusal = Refusal::Broken(reason);
+        return Err(Refused { refusal, runs });
+    }
+    Ok(MutatedPod {
+        patch: patch.flatten(),
         pod: mutation.pod,
         chain: Some(chain.digest().to_owned()),
-        runs: told(mutation.runs, values),
-    }
+        runs,
+    })
 }
 
 fn refused(rejected: Rejected, values: Values) -> Refused {

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::RenderArguments;
 use crate::manifest::{self, Depth, Document, Kind};
-use crate::mutator::ChainMutator;
+use crate::mutator::{Broke, ChainMutator};
 use crate::refusal::{Failure, Refusal, plain};
 use crate::{explain, load, output};
 
@@ -28,16 +28,32 @@ pub(crate) struct Rendered {
 
 /// An object that is refused.
 pub(crate) struct Refused {
-    /// Boxed because it is large, and an object is rarely refused.
-    refusal: Box<Refusal>,
+    cause: Cause,
     /// What each plugin did, up to the one that rejected the pod; none if it did not come to that.
     runs: Option<Vec<PluginRun>>,
+}
+
+/// Whose fault it is.
+enum Cause {
+    /// Boxed because it is large, and an object is rarely refused.
+    Document(Box<Refusal>),
+    /// Our own.
+    Broke(Broke),
 }
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self {
-            refusal: Box::new(refusal),
+            cause: Cause::Document(Box::new(refusal)),
+            runs: None,
+        }
+    }
+}
+
+impl From<Broke> for Refused {
+    fn from(broke: Broke) -> Self {
+        Self {
+            cause: Cause::Broke(broke),
             runs: None,
         }
     }
@@ -87,6 +103,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
             }
         }
     }
+    let results = results.into_iter().map(|(_, result)| result);
     let objects = objects(results)?;
     if objects.is_empty() {
         output::tell("nothing to print: BrowserConfigs and Namespaces are only read\n");
@@ -96,13 +113,18 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
 }
 
 /// What is to be printed; nothing if anything is refused.
-fn objects(results: Vec<(&Document, Result<Rendered, Refused>)>) -> Result<Vec<Value>, Failure> {
+fn objects(
+    results: impl IntoIterator<Item = Result<Rendered, Refused>>,
+) -> Result<Vec<Value>, Failure> {
     let mut values = Vec::new();
     let mut refusals = Vec::new();
-    for (_, result) in results {
+    for result in results {
         match result {
             Ok(rendered) => values.push(rendered.value),
-            Err(refused) => refusals.push(*refused.refusal),
+            Err(Refused { cause, .. }) => match cause {
+                Cause::Document(refusal) => refusals.push(*refusal),
+                Cause::Broke(broke) => return Err(Failure::Broken(broke.into())),
+            },
         }
     }
     if refusals.is_empty() {
@@ -163,3 +185,6 @@ fn warn(warning: &Refusal) {
     let label = output::paint(output::WARNING, "warning:");
     output::tell(&format!("{label} {warning}\n"));
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What Podloom knows of the plugin chain wherever it makes or sees pods: that it takes a pod and returns one, or refuses.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,21 +42,34 @@ pub struct PodRequest {
     /// When nobody waits for the pod any more; a plugin that has not ended by then has failed. None: as long as the plugins' own
     /// limits allow.
     pub deadline: Option<Instant>,
+    /// Whether the patch is wanted, which costs as much again as what was written.
+    pub wants_patch: bool,
 }
 
 /// A pod that the chain let pass.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MutatedPod {
     /// The pod. Without a chain it is what came; with one it is stamped, and has no managedFields.
     pub pod: Value,
     /// What makes this pod of the one that came, but for managedFields: a JSON Patch (RFC 6902) as JSON text, with the operations
     /// of all plugins in order and those of the stamp. It does not name managedFields, whose removal would take them from whoever
-    /// made the pod.
-    pub patch: String,
+    /// made the pod. None if it was not asked for.
+    pub patch: Option<String>,
     /// The digest of the chain; none if there is no chain.
     pub chain: Option<String>,
     /// What each plugin did, in order.
     pub runs: Vec<PluginRun>,
+}
+
+impl fmt::Debug for MutatedPod {
+    /// Without the pod and the patch, whose values may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutatedPod")
+            .field("patch_bytes", &self.patch.as_ref().map(String::len))
+            .field("chain", &self.chain)
+            .field("runs", &self.runs)
+            .finish_non_exhaustive()
+    }
 }
 
 impl MutatedPod {
@@ -63,7 +77,7 @@ impl MutatedPod {
     pub fn untouched(pod: Value) -> Self {
         Self {
             pod,
-            patch: "[]".to_owned(),
+            patch: None,
             chain: None,
             runs: Vec::new(),
         }
@@ -101,7 +115,7 @@ impl From<Refusal> for Refused {
 }
 
 /// What one plugin did with one pod.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct PluginRun {
     /// The plugin's name in the chain.
     pub plugin: String,
@@ -117,6 +131,22 @@ pub struct PluginRun {
     pub refused_reads: usize,
     /// What it says about the pod, for people.
     pub notes: Vec<String>,
+}
+
+impl fmt::Debug for PluginRun {
+    /// Of what was written and said only where and how much: values may be secret, and a plugin may quote them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<&str> = self.writes.iter().map(|write| &*write.path).collect();
+        f.debug_struct("PluginRun")
+            .field("plugin", &self.plugin)
+            .field("version", &self.version)
+            .field("outcome", &self.outcome)
+            .field("writes", &paths)
+            .field("refused_writes", &self.refused_writes)
+            .field("refused_reads", &self.refused_reads)
+            .field("notes", &self.notes.len())
+            .finish()
+    }
 }
 
 /// What came of a plugin's run on a pod.
@@ -146,12 +176,22 @@ pub struct Write {
 }
 
 /// What a write changed. Values may be secret: they belong in the user's own diff, and nowhere else.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Change {
     /// What was there; none if nothing was.
     pub old: Option<Value>,
     /// What is there now, as JSON text; none if nothing is.
     pub new: Option<String>,
+}
+
+impl fmt::Debug for Change {
+    /// Only whether something was there, and is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("had_value", &self.old.is_some())
+            .field("has_value", &self.new.is_some())
+            .finish()
+    }
 }
 
 /// What a plugin says about a pod that it let pass.
@@ -187,3 +227,6 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

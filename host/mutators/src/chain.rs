@@ -7,10 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use podloom_pod_path::{Patch, Transaction};
+use podloom_pod_path::{Patch, Trace, Transaction};
 use serde_json::Value;
 
 use crate::engine::{Engine, Purpose};
+use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::plugin::{Plugin, PluginError};
 use crate::request::Request;
@@ -55,22 +56,33 @@ impl fmt::Debug for Chain {
 }
 
 /// A pod that passed the chain.
-#[derive(Debug)]
 pub struct Mutation {
     /// The pod, stamped.
     pub pod: Value,
     /// What each plugin did, in order.
     pub runs: Vec<PluginRun>,
+    /// Of all writes, in order.
+    traces: Vec<Trace>,
     stamped: Stamped,
+}
+
+impl fmt::Debug for Mutation {
+    /// Without the pod, whose values may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutation")
+            .field("runs", &self.runs)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Mutation {
     /// The JSON Patch (RFC 6902) that makes this pod of the one that came, as JSON text. It is made of what was recorded, and does
-    /// not name managedFields: whoever applies it is to keep them.
-    pub fn patch(&self) -> String {
-        let mut patch = Patch::default();
-        for write in self.runs.iter().flat_map(|run| &run.writes) {
-            patch.write(write);
+    /// not name managedFields: whoever applies it is to keep them. None if it is longer than any pod is worth.
+    pub fn patch(&self) -> Option<String> {
+        let mut patch = Patch::within(PATCH_BYTES);
+        let writes = self.runs.iter().flat_map(|run| &run.writes);
+        for (write, trace) in writes.zip(&self.traces) {
+            patch.write(write, trace);
         }
         self.stamped.tell(&self.pod, &mut patch);
         patch.finish()
@@ -116,11 +128,17 @@ pub(crate) struct Passing {
     pub(crate) pod: Value,
     /// Bytes of memory that what plugins wrote takes, in the pod and in their logs: one limit for the whole chain.
     held: usize,
+    /// Of what was written and kept, in order.
+    traces: Vec<Trace>,
 }
 
 impl Passing {
     pub(crate) fn new(pod: Value) -> Self {
-        Self { pod, held: 0 }
+        Self {
+            pod,
+            held: 0,
+            traces: Vec::new(),
+        }
     }
 }
 
@@ -164,7 +182,12 @@ impl Chain {
     ) -> Result<Mutation, Rejected> {
         let mut runs = Vec::with_capacity(self.plugins.len());
         match self.run_each(pod, request, selection, &mut runs) {
-            Ok((pod, stamped)) => Ok(Mutation { pod, runs, stamped }),
+            Ok((passed, stamped)) => Ok(Mutation {
+                pod: passed.pod,
+                runs,
+                traces: passed.traces,
+                stamped,
+            }),
             Err(cause) => Err(Rejected { cause, runs }),
         }
     }
@@ -175,7 +198,7 @@ impl Chain {
         request: &Arc<Request>,
         selection: Selection,
         runs: &mut Vec<PluginRun>,
-    ) -> Result<(Value, Stamped), RejectionCause> {
+    ) -> Result<(Passing, Stamped), RejectionCause> {
         let before = stamp::open(&mut pod, &self.digest).map_err(RejectionCause::NotAPod)?;
         let mut passing = Passing::new(pod);
         for plugin in &self.plugins {
@@ -183,10 +206,9 @@ impl Chain {
             runs.push(run);
             passing = next?;
         }
-        let mut pod = passing.pod;
-        let stamped =
-            stamp::close(&mut pod, &self.digest, &before, runs).map_err(RejectionCause::NotAPod)?;
-        Ok((pod, stamped))
+        let stamped = stamp::close(&mut passing.pod, &self.digest, &before, runs)
+            .map_err(RejectionCause::NotAPod)?;
+        Ok((passing, stamped))
     }
 
     pub(crate) fn run(
@@ -230,7 +252,7 @@ impl Chain {
             plugin
                 .sandbox(&self.engine)
                 .mutate(purpose, transaction, Arc::clone(request));
-        let (passed, mut run) = end(plugin, mutated, passing.held);
+        let (passed, mut run) = end(plugin, mutated, (passing.held, passing.traces));
         run.duration = started.elapsed();
         run.log();
         (passed, run)
@@ -250,7 +272,7 @@ fn failed(plugin: &Plugin, failure: Failure) -> (Result<Passing, RejectionCause>
 fn end(
     plugin: &Plugin,
     mutated: Mutated,
-    held_before: usize,
+    (held_before, mut traces): (usize, Vec<Trace>),
 ) -> (Result<Passing, RejectionCause>, PluginRun) {
     let Mutated {
         transaction,
@@ -263,7 +285,8 @@ fn end(
     let (passed, run) = match (end, plugin.failure_policy) {
         (End::Done, _) => {
             let held = transaction.held();
-            let (pod, writes) = transaction.commit();
+            let (pod, writes, own) = transaction.commit_traced();
+            traces.extend(own);
             let outcome = if writes.is_empty() {
                 Outcome::Unchanged
             } else {
@@ -273,7 +296,7 @@ fn end(
                 writes,
                 ..PluginRun::new(plugin, outcome)
             };
-            (Ok(Passing { pod, held }), run)
+            (Ok(Passing { pod, held, traces }), run)
         }
         (End::Denied(reason), _) => {
             let run = PluginRun::new(plugin, Outcome::Denied(reason.clone()));
@@ -288,6 +311,7 @@ fn end(
             Ok(Passing {
                 pod: transaction.rollback(),
                 held: held_before,
+                traces,
             }),
             PluginRun::new(plugin, Outcome::Ignored(failure)),
         ),

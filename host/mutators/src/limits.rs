@@ -62,6 +62,9 @@ pub(crate) const CHAIN_PATHS_BYTES: usize = 16 << 20;
 pub(crate) const CHAIN_KEPT_BYTES: usize = 32 << 20;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 
+/// The JSON Patch of a pod, whose operations are charged as they are written: as much as all that plugins wrote may take.
+pub(crate) const PATCH_BYTES: usize = 16 << 20;
+
 /// What one call may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {

@@ -1,5 +1,6 @@
 //! What one plugin did with one pod.
 
+use std::fmt;
 use std::time::Duration;
 
 use podloom_pod_path::Write;
@@ -9,7 +10,6 @@ use crate::plugin::Plugin;
 use crate::sandbox::Failure;
 
 /// What one plugin did with one pod.
-#[derive(Debug)]
 pub struct PluginRun {
     /// The plugin's name in the chain.
     pub plugin: String,
@@ -50,6 +50,23 @@ pub enum Outcome {
     Denied(String),
     /// It failed, and the pod with it.
     Failed(Failure),
+}
+
+impl fmt::Debug for PluginRun {
+    /// Of what was written and said only where and how much: values may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<&str> = self.writes.iter().map(|write| &*write.path).collect();
+        f.debug_struct("PluginRun")
+            .field("plugin", &self.plugin)
+            .field("version", &self.version)
+            .field("outcome", &self.outcome)
+            .field("writes", &paths)
+            .field("refused_writes", &self.refused_writes)
+            .field("reads", &self.reads)
+            .field("refused_reads", &self.refused_reads)
+            .field("notes", &self.notes.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Outcome {

@@ -140,7 +140,7 @@ fn mutate(chain: &Chain, pod: Value) -> Mutation {
 /// By an implementation of RFC 6902 that is not ours, the patch makes the pod that the chain made.
 #[track_caller]
 fn check_patch(mut pod: Value, mutation: &Mutation) {
-    let patch: json_patch::Patch = serde_json::from_str(&mutation.patch()).unwrap();
+    let patch: json_patch::Patch = serde_json::from_str(&mutation.patch().unwrap()).unwrap();
     json_patch::patch(&mut pod, &patch).unwrap();
     assert_eq!(pod, mutation.pod);
 }

@@ -1,13 +1,20 @@
+use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use podloom_controllers::{Change, Outcome, PluginRun, PodMutator, PodRequest, Refusal, Write};
-use podloom_mutators::{FailedReload, Failure, LoadError, Rejected, RejectionCause, Serving};
+use podloom_mutators::{
+    FailedReload, Failure, LoadError, Rejected, RejectionCause, Request, Serving,
+};
 use podloom_pod_path::{Access, Transaction};
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
-use super::{ChainMutator, Values, WithoutChain, no_chain, refusal, refused, run_told, within};
+use super::{
+    Broke, ChainMutator, Values, WithoutChain, beside, no_chain, refusal, refused, run_told,
+    to_chain,
+};
 use crate::load;
 
 #[track_caller]
@@ -71,10 +78,19 @@ fn pod() -> Value {
 
 /// What became of the pod, its patch, and whether a chain was named.
 async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>), Refusal> {
-    let mutated = mutator.mutate(pod(), PodRequest::default()).await;
-    let mutated = mutated.map_err(|refused| refused.refusal)?;
+    let mutate = |wants_patch| {
+        let request = PodRequest {
+            wants_patch,
+            ..PodRequest::default()
+        };
+        mutator.mutate(pod(), request)
+    };
+    let unasked = mutate(false).await.map_err(|refused| refused.refusal)?;
+    assert_eq!(unasked.patch, None);
+    let mutated = mutate(true).await.map_err(|refused| refused.refusal)?;
+    assert_eq!(mutated.pod, unasked.pod);
     assert!(mutated.runs.is_empty() && mutated.notes().is_empty());
-    let patch = serde_json::from_str(&mutated.patch).unwrap();
+    let patch = serde_json::from_str(&mutated.patch.unwrap()).unwrap();
     Ok((mutated.pod, patch, mutated.chain))
 }
 
@@ -201,11 +217,90 @@ fn values_are_told_for_a_diff_alone() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn nobody_waits_much_longer_than_he_said() {
-    let deadline = Instant::now() + Duration::from_secs(1);
-    let never = std::future::pending::<()>();
-    assert_eq!(within(Some(deadline), never).await, None);
-    assert_eq!(within(Some(deadline), async { 1 }).await, Some(1));
-    assert_eq!(within(None, async { 1 }).await, Some(1));
+/// A runtime with one thread for plugins.
+fn narrow() -> Runtime {
+    Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn nobody_waits_much_longer_than_he_said() {
+    narrow().block_on(async {
+        let deadline = || Some(Instant::now() + Duration::from_millis(20));
+        let (open, gate) = mpsc::channel::<()>();
+        let started = Instant::now();
+        let blocked = beside(deadline(), move || gate.recv().is_ok()).await;
+        assert!(matches!(blocked, Ok(None)), "{blocked:?}");
+        // The only thread is taken: this one never begins, and takes nothing from those that come later.
+        let (begun, begins) = mpsc::channel();
+        let queued = beside(deadline(), move || begun.send(())).await;
+        assert!(matches!(queued, Ok(None)), "{queued:?}");
+        assert!(started.elapsed() < Duration::from_secs(5));
+        assert_eq!(begins.try_recv(), Err(mpsc::TryRecvError::Empty));
+        open.send(()).unwrap();
+        assert_eq!(beside(None, || 1).await.unwrap(), Some(1));
+        assert_eq!(begins.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    });
+}
+
+/// Nobody reads what comes after the deadline, though the one who asked may not have been told yet.
+#[tokio::test]
+async fn what_is_overdue_does_not_begin() {
+    let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    let worked = beside(Some(past), || panic!("it began")).await;
+    assert!(matches!(worked, Ok(None::<()>)), "{worked:?}");
+}
+
+#[tokio::test]
+async fn a_panic_is_no_refusal() {
+    let broke = beside(None, || panic!("a bug"))
+        .await
+        .map(drop::<Option<()>>);
+    let broke = Broke::from(broke.unwrap_err()).to_string();
+    assert!(broke.starts_with("the chain broke: "), "{broke}");
+}
+
+#[test]
+fn all_of_a_request_arrives() {
+    let texts = |key: &str| BTreeMap::from([(key.to_owned(), "value".to_owned())]);
+    let deadline = Some(Instant::now());
+    let told = to_chain(PodRequest {
+        kind: "Browser",
+        name: "chrome".to_owned(),
+        namespace: "shop".to_owned(),
+        labels: texts("label"),
+        annotations: texts("annotation"),
+        namespace_labels: texts("namespace-label"),
+        namespace_annotations: texts("namespace-annotation"),
+        selector: ["app".to_owned()].into(),
+        dry_run: true,
+        deadline,
+        wants_patch: false,
+    });
+    // Named one by one: a field that is new must be told, too.
+    let Request {
+        kind,
+        name,
+        namespace,
+        labels,
+        annotations,
+        namespace_labels,
+        namespace_annotations,
+        dry_run,
+        selector,
+        deadline: until,
+    } = told;
+    assert_eq!(
+        (kind.as_str(), name.as_str(), namespace.as_str()),
+        ("Browser", "chrome", "shop")
+    );
+    assert_eq!(labels, texts("label"));
+    assert_eq!(annotations, texts("annotation"));
+    assert_eq!(namespace_labels, texts("namespace-label"));
+    assert_eq!(namespace_annotations, texts("namespace-annotation"));
+    assert_eq!((&*selector, dry_run), (&["app".to_owned()][..], true));
+    assert_eq!(until, deadline);
 }

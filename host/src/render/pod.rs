@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{MutatedPod, Outcome, PluginRun, PodMutator, PodRequest};
+use podloom_controllers::{MutatedPod, Outcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::namespaces::{Namespaces, texts};
-use super::{Refused, Rendered, Setting};
+use super::{Cause, Refused, Rendered, Setting};
 use crate::manifest::{Document, Template};
 
 /// A pod as the API server would be handed it, and what plugins are told about it.
@@ -50,6 +50,7 @@ pub(crate) fn subject(
             .unwrap_or_default(),
         dry_run: false,
         deadline: None,
+        wants_patch: false,
     };
     Subject { pod, request }
 }
@@ -83,13 +84,13 @@ pub(super) fn mutate(
     request: PodRequest,
     setting: &Setting<'_>,
 ) -> Result<(Value, Option<Vec<PluginRun>>), Refused> {
-    let mutated = setting.mutator.mutate(pod, request);
-    match setting.runtime.block_on(mutated) {
+    let mutated = setting.mutator.pass(pod, request);
+    match setting.runtime.block_on(mutated)? {
         Ok(MutatedPod {
             pod, chain, runs, ..
         }) => Ok((pod, chain.map(|_| runs))),
         Err(refused) => Err(Refused {
-            refusal: Box::new(document.refuse(&[], reason(&refused))),
+            cause: Cause::Document(Box::new(document.refuse(&[], reason(&refused)))),
             runs: Some(refused.runs).filter(|runs| !runs.is_empty()),
         }),
     }

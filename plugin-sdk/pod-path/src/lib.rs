@@ -72,4 +72,4 @@ pub use error::{AccessError, EditError, LimitExceeded, shown};
 pub use examine::{Finding, Problem, examine};
 pub use grant::{GrantError, Grants};
 pub use protected::LAST_APPLIED;
-pub use transaction::{Fields, Patch, Transaction, Write};
+pub use transaction::{Fields, Patch, Trace, Transaction, Write};

@@ -18,7 +18,8 @@ use crate::access::Access;
 use crate::check::size;
 use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::path::Path;
-use log::{Slot, Undo};
+use log::Entry;
+pub use log::Trace;
 pub use patch::Patch;
 use plan::Plan;
 use read::Reads;
@@ -47,7 +48,7 @@ pub struct Transaction {
     access: Arc<Access>,
     /// Labels that this pod is selected by.
     labels: Arc<[String]>,
-    log: Vec<Write>,
+    log: Vec<Entry>,
     /// Calls that write.
     calls: usize,
     /// Bytes in the paths and values of those calls.
@@ -82,9 +83,6 @@ pub struct Write {
     pub old: Option<Value>,
     /// What is there now, as JSON text; none if nothing is.
     pub new: Option<String>,
-    /// Where exactly the pod was changed.
-    slot: Slot,
-    back: Undo,
 }
 
 impl Transaction {
@@ -163,7 +161,9 @@ impl Transaction {
     /// ```
     pub fn set(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
-        let plan = self.plan_set(path, value);
+        let plan = self.plan_set(path, &value);
+        // What is kept is the text as it is in the pod.
+        drop(value);
         self.carry_out(plan).map(drop)
     }
 
@@ -184,7 +184,9 @@ impl Transaction {
     /// ```
     pub fn insert(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
-        let plan = self.plan_insert(path, value);
+        let plan = self.plan_insert(path, &value);
+        // What is kept is the text as it is in the pod.
+        drop(value);
         self.carry_out(plan).map(drop)
     }
 
@@ -228,14 +230,23 @@ impl Transaction {
     /// The pod as it is now, and what was written, in order.
     #[must_use]
     pub fn commit(self) -> (Value, Vec<Write>) {
-        (self.pod, self.log)
+        let (pod, writes, _) = self.commit_traced();
+        (pod, writes)
+    }
+
+    /// As [`commit`](Self::commit), with the trace of each write, by which a [`Patch`] tells it.
+    #[must_use]
+    pub fn commit_traced(self) -> (Value, Vec<Write>, Vec<Trace>) {
+        let entries = self.log.into_iter().map(|entry| (entry.write, entry.trace));
+        let (writes, traces) = entries.unzip();
+        (self.pod, writes, traces)
     }
 
     /// The pod as it was.
     #[must_use]
     pub fn rollback(mut self) -> Value {
-        for write in self.log.into_iter().rev() {
-            write.undo(&mut self.pod);
+        for entry in self.log.into_iter().rev() {
+            entry.undo(&mut self.pod);
         }
         self.pod
     }

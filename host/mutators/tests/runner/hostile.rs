@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use podloom_mutators::{Chain, Failure, Outcome, RejectionCause, Request};
 
 use crate::support::{
-    assemble, chain_of, chain_of_components, check_host_is_unharmed, componentized, fixture_text,
-    load, mutate, pod, request,
+    assemble, chain_of, chain_of_components, check_host_is_unharmed, check_patch, componentized,
+    fixture_text, load, mutate, pod, request,
 };
 
 const QUICK: &str = "limits: { timeout: 50ms }";
@@ -282,6 +282,32 @@ fn too_much_ends_the_call() {
         "limits: { timeout: 10s }",
         "it asked for more than 10000 writes in one run",
     );
+}
+
+/// Sixty parents and a long key of control characters, made again and again: each write is one operation, in which each segment
+/// stands once.
+#[test]
+fn a_patch_is_not_much_longer_than_what_plugins_said() {
+    let fixture = fixture_text("control-parents");
+    let chain = |text: &str| {
+        let manifest = "\n- name: control-parents\n  file: p.wasm\n  allow: ['/spec/containers/*']\n  limits: { timeout: 10s }";
+        load(manifest, &[("p.wasm", &assemble(text))]).expect("the chain loads")
+    };
+    let mutation = mutate(&chain(&fixture)).expect("it passes");
+    assert_eq!(mutation.runs[0].writes.len(), 500);
+    let patch = mutation.patch().expect("a patch");
+    let said = 250 * (1024 + 904);
+    assert!(patch.len() > said, "{}", patch.len());
+    assert!(patch.len() < 6 * said + 100_000, "{}", patch.len());
+    check_patch(&pod(), &mutation);
+
+    let endless = fixture.replace("(i32.const 250)", "(i32.const 5000)");
+    let rejected = mutate(&chain(&endless)).expect_err("a refusal");
+    assert_eq!(
+        rejected.to_string(),
+        "plugin control-parents failed: it asked for values that take more than 16777216 bytes of memory"
+    );
+    check_host_is_unharmed();
 }
 
 /// Five writes of text that takes a hundred times its length once parsed: the first is refused before it is parsed.

@@ -175,7 +175,7 @@ pub(crate) fn mutate(chain: &Chain) -> Result<Mutation, Rejected> {
 /// made. It leaves managedFields alone, which the chain's pod has not.
 #[track_caller]
 pub(crate) fn check_patch(before: &Value, mutation: &Mutation) {
-    let text = mutation.patch();
+    let text = mutation.patch().expect("a patch of usual length");
     let patch: json_patch::Patch = serde_json::from_str(&text).expect("a JSON Patch");
     let named = patch.iter().map(|operation| operation.path().as_str());
     for path in named {

@@ -14,6 +14,20 @@ pub(super) struct Slot {
     pub(super) steps: Steps,
 }
 
+/// One entry of the log.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) write: Write,
+    pub(super) trace: Trace,
+}
+
+/// Where exactly a write changed the pod, and how it is taken back: what the audit does not tell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    pub(super) slot: Slot,
+    pub(super) back: Undo,
+}
+
 /// Which segments of a write's path name elements of lists, and where those were at the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Steps {
@@ -98,13 +112,14 @@ impl Slot {
     }
 }
 
-impl Write {
+impl Entry {
     pub(super) fn undo(self, pod: &mut Value) {
-        let Some(place) = self.slot.place(pod, &self.path) else {
+        let Self { write, trace } = self;
+        let Some(place) = trace.slot.place(pod, &write.path) else {
             return;
         };
-        let old = self.old.unwrap_or(Value::Null);
-        match (self.back, place) {
+        let old = write.old.unwrap_or(Value::Null);
+        match (trace.back, place) {
             (Undo::Restore, place) => drop(place.put(old)),
             (Undo::RestoreNull, place) => drop(place.put(Value::Null)),
             (Undo::Take, place) => drop(place.take()),

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::Write;
-use super::log::Undo;
+use super::log::{Slot, Trace, Undo};
 use crate::json::{write_json, write_string};
-use crate::path::segments;
+use crate::path::{segments, unescape};
 
 /// A JSON Patch (RFC 6902) in the making, as JSON text.
 ///
-/// The writes of a pod's runs, in order, make of the pod as it came the pod as it is now: each operation names the place that was
-/// changed by the keys and indices that led there at the time. A parent that was made is an `add` of its own.
+/// The writes of a pod's runs, in order, make of the pod as it came the pod as it is now: each is one operation, which names the
+/// place that was changed by the keys and indices that led there at the time. Parents that were made are part of its value.
 ///
 /// ```
 /// use podloom_pod_path::{Access, Patch, Transaction};
@@ -20,112 +20,136 @@ use crate::path::segments;
 /// let mut pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
 /// pod.set("/spec/containers/[name=web]/env/[name=TZ]", r#"{"value": "UTC"}"#.to_owned())?;
 ///
-/// let mut patch = Patch::default();
-/// let (_, writes) = pod.commit();
-/// writes.iter().for_each(|write| patch.write(write));
-/// let patch: serde_json::Value = serde_json::from_str(&patch.finish()).expect("JSON");
+/// let mut patch = Patch::within(1024);
+/// let (_, writes, traces) = pod.commit_traced();
+/// for (write, trace) in writes.iter().zip(&traces) {
+///     patch.write(write, trace);
+/// }
+/// let patch = patch.finish().expect("a short patch");
+/// let patch: serde_json::Value = serde_json::from_str(&patch).expect("JSON");
 /// assert_eq!(patch, json!([
-///     { "op": "add", "path": "/spec/containers/0/env", "value": [] },
-///     { "op": "add", "path": "/spec/containers/0/env/0", "value": { "name": "TZ", "value": "UTC" } },
+///     { "op": "add", "path": "/spec/containers/0/env", "value": [{ "name": "TZ", "value": "UTC" }] },
 /// ]));
 /// # Ok::<(), podloom_pod_path::EditError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Patch {
     /// UTF-8.
     text: Vec<u8>,
+    /// How many bytes it may have.
+    limit: usize,
 }
 
 impl Patch {
-    /// Appends what a write did.
-    pub fn write(&mut self, write: &Write) {
-        let (slot, count) = (&write.slot, segments(&write.path).count());
-        let is_element = slot.steps.is_element(slot.depth);
+    /// A patch of at most so many bytes. Once it is longer nothing is added to it, and it comes to nothing.
+    #[must_use]
+    pub fn within(limit: usize) -> Self {
+        Self {
+            text: Vec::new(),
+            limit,
+        }
+    }
+
+    /// Appends what a write did, which left this trace.
+    pub fn write(&mut self, write: &Write, trace: &Trace) {
+        let slot = &trace.slot;
+        let path = pointer(write, slot);
         let Some(new) = &write.new else {
-            self.remove(&pointer(write, slot.depth + 1));
+            self.operation("remove", &path, |_| {});
             return;
         };
-        // Below a parent that was made, every place is new.
-        for made in slot.depth + 1..count {
-            let value = if slot.steps.is_element(made) {
-                "[]"
-            } else {
-                "{}"
-            };
-            self.begin("add", &pointer(write, made));
-            self.value(value.as_bytes());
-        }
-        let is_there = match write.back {
+        let is_there = match trace.back {
             Undo::Restore => true,
             // In an object null is replaced by an `add` too; in a list that would insert.
-            Undo::RestoreNull => is_element,
+            Undo::RestoreNull => slot.steps.is_element(slot.depth),
             Undo::Take | Undo::Reinsert => false,
         };
-        self.begin(
-            if is_there { "replace" } else { "add" },
-            &pointer(write, count),
-        );
-        self.value(&canonical(new));
+        let operation = if is_there { "replace" } else { "add" };
+        self.operation(operation, &path, |text| {
+            text.extend_from_slice(br#","value":"#);
+            nest(text, write, slot, new);
+        });
     }
 
     /// Appends an operation that adds a value to an object, or replaces the one that is there. The path is a JSON Pointer.
     ///
     /// ```
-    /// let mut patch = podloom_pod_path::Patch::default();
+    /// let mut patch = podloom_pod_path::Patch::within(1024);
     /// patch.add("/metadata/labels/team", &"web".into());
-    /// assert_eq!(patch.finish(), r#"[{"op":"add","path":"/metadata/labels/team","value":"web"}]"#);
+    /// let patch = patch.finish();
+    /// assert_eq!(patch.as_deref(), Some(r#"[{"op":"add","path":"/metadata/labels/team","value":"web"}]"#));
     /// ```
     pub fn add(&mut self, path: &str, value: &Value) {
-        let mut text = Vec::new();
-        write_json(&mut text, value);
-        self.begin("add", path);
-        self.value(&text);
+        self.operation("add", path, |text| {
+            text.extend_from_slice(br#","value":"#);
+            write_json(text, value);
+        });
     }
 
-    /// The patch as JSON text: a list of operations, in order.
+    /// The patch as JSON text: a list of operations, in order. None if it is too long.
     ///
     /// ```
-    /// assert_eq!(podloom_pod_path::Patch::default().finish(), "[]");
+    /// use podloom_pod_path::Patch;
+    ///
+    /// assert_eq!(Patch::within(2).finish().as_deref(), Some("[]"));
+    /// assert_eq!(Patch::within(1).finish(), None);
     /// ```
     #[must_use]
-    pub fn finish(mut self) -> String {
+    pub fn finish(mut self) -> Option<String> {
         if self.text.is_empty() {
             self.text.push(b'[');
         }
         self.text.push(b']');
-        String::from_utf8(self.text).unwrap_or_default()
+        let is_within = self.text.len() <= self.limit;
+        String::from_utf8(self.text).ok().filter(|_| is_within)
     }
 
-    fn remove(&mut self, path: &str) {
-        self.begin("remove", path);
-        self.text.push(b'}');
-    }
-
-    fn begin(&mut self, operation: &str, path: &str) {
+    fn operation(&mut self, name: &str, path: &str, value: impl FnOnce(&mut Vec<u8>)) {
+        if self.text.len() > self.limit {
+            return;
+        }
         self.text
             .push(if self.text.is_empty() { b'[' } else { b',' });
         self.text.extend_from_slice(br#"{"op":"#);
-        write_string(&mut self.text, operation);
+        write_string(&mut self.text, name);
         self.text.extend_from_slice(br#","path":"#);
         write_string(&mut self.text, path);
-    }
-
-    fn value(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(br#","value":"#);
-        self.text.extend_from_slice(text);
+        value(&mut self.text);
         self.text.push(b'}');
     }
 }
 
-/// The JSON Pointer of the first segments of a write's path.
-fn pointer(write: &Write, count: usize) -> String {
-    let steps = &write.slot.steps;
-    let mut indices = steps.indices();
+/// No operation is longer than this: of a write at a path, through so many lists, of a value that is a text of so many bytes.
+pub(super) fn most(path: &str, lists: usize, value: usize) -> usize {
+    /// All but path and value.
+    const OPERATION: usize = r#",{"op":"replace","path":"","value":}"#.len();
+    /// A segment as a key of an object that was made, besides its letters.
+    const LEVEL: usize = r#"{"":}"#.len();
+    /// An index where the path has a selector.
+    const INDEX: usize = 20;
+    // Each segment stands in the pointer or in the value, never in both.
+    OPERATION + escaped(path) + segments(path).count() * LEVEL + lists * INDEX + value
+}
+
+/// How long a text is in JSON at most.
+fn escaped(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => r"\u0000".len(),
+        _ => 1,
+    });
+    bytes.sum()
+}
+
+/// The JSON Pointer of the place that a write changed.
+fn pointer(write: &Write, slot: &Slot) -> String {
+    let mut indices = slot.steps.indices();
     let mut pointer = String::with_capacity(write.path.len());
-    for (number, raw) in segments(&write.path).take(count).enumerate() {
+    let segments = segments(&write.path).take(slot.depth + 1);
+    for (number, raw) in segments.enumerate() {
         pointer.push('/');
-        let index = steps.is_element(number).then(|| indices.next()).flatten();
-        match index {
+        let index = slot.steps.is_element(number).then(|| indices.next());
+        match index.flatten() {
             Some(index) => pointer.push_str(&index.to_string()),
             None => pointer.push_str(raw),
         }
@@ -133,14 +157,21 @@ fn pointer(write: &Write, count: usize) -> String {
     pointer
 }
 
-/// The text as it is in the pod. A plugin's own may name a key twice; the last one counted here, and whoever reads the patch
-/// may see it otherwise: Go's decoder merges them.
-fn canonical(text: &str) -> Vec<u8> {
-    let mut canonical = Vec::with_capacity(text.len());
-    match serde_json::from_str(text) {
-        Ok(value) => write_json(&mut canonical, &value),
-        // What was written is JSON, or it would not have been taken.
-        Err(_) => canonical.extend_from_slice(b"null"),
+/// The value within the parents that were made for it: below the place that was changed, every place is new.
+fn nest(text: &mut Vec<u8>, write: &Write, slot: &Slot, value: &str) {
+    let made = segments(&write.path).enumerate().skip(slot.depth + 1);
+    let mut open: Vec<u8> = Vec::new();
+    for (number, raw) in made {
+        if slot.steps.is_element(number) {
+            text.push(b'[');
+            open.push(b']');
+        } else {
+            text.push(b'{');
+            write_string(text, &unescape(raw));
+            text.push(b':');
+            open.push(b'}');
+        }
     }
-    canonical
+    text.extend_from_slice(value.as_bytes());
+    text.extend(open.into_iter().rev());
 }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::locate::{Last, Outside, Purpose, Target, missing};
-use super::log::{Slot, Undo};
-use super::{Transaction, Write, past_the_end};
+use super::log::{Entry, Slot, Trace, Undo};
+use super::{Transaction, Write, past_the_end, patch};
 use crate::access::Limits;
 use crate::check::{check, check_member, depth, noun, scalar};
 use crate::cost::{self, Forecast};
@@ -35,8 +35,8 @@ enum Action {
 impl Plan {
     /// What it adds to the memory that is held. An old value goes from the pod to the log, and adds nothing.
     pub(super) fn cost(&self) -> usize {
-        /// The entry of the log, whose list grows by doubling.
-        const ENTRY: usize = 2 * size_of::<Write>();
+        /// The entry of the log, whose list grows by doubling, and its halves once it is committed.
+        const ENTRY: usize = 3 * size_of::<Entry>();
         /// Room in the parent: a map's entry, or a list's element.
         const PLACE: usize = 256;
         let value = match &self.action {
@@ -46,10 +46,11 @@ impl Plan {
         let text = self.new.as_ref().map_or(0, String::len);
         let indices = self.slot.steps.len() * size_of::<usize>();
         // The last segment may be a new key of the parent.
-        ENTRY + PLACE + value + text + indices + 2 * cost::string(self.path.len())
+        let place = PLACE + indices + 2 * cost::string(self.path.len());
+        ENTRY + place + value + text + patch::most(&self.path, self.slot.steps.len(), text)
     }
 
-    pub(super) fn apply(self, pod: &mut Value) -> Write {
+    pub(super) fn apply(self, pod: &mut Value) -> Entry {
         let place = self.slot.place(pod, &self.path);
         let (old, back) = match (self.action, place) {
             (Action::Put(value), Some(place)) => match place.put(value) {
@@ -64,18 +65,22 @@ impl Plan {
             (Action::Take, Some(place)) => (place.take(), Undo::Reinsert),
             (_, None) => (None, Undo::Take),
         };
-        Write {
-            path: self.path,
-            old,
-            new: self.new,
-            slot: self.slot,
-            back,
+        Entry {
+            write: Write {
+                path: self.path,
+                old,
+                new: self.new,
+            },
+            trace: Trace {
+                slot: self.slot,
+                back,
+            },
         }
     }
 }
 
 impl Transaction {
-    pub(super) fn plan_set(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
+    pub(super) fn plan_set(&self, text: &str, value: &str) -> Result<Option<Plan>, EditError> {
         let mut target = Target::root(self.access.coverage());
         self.locate(&mut target, text, Purpose::Set)?;
         if target.blocked {
@@ -94,11 +99,10 @@ impl Transaction {
                 .not_found(text, &mut target, "the list is shorter; append with `-`")
                 .into());
         }
-        let mut new = self.parse_value(text, &value, target.depth)?;
-        let filled = match target.selector() {
-            Some(selector) => fill_key(text, &mut new, selector, target.schema)?,
-            None => false,
-        };
+        let mut new = self.parse_value(text, value, target.depth)?;
+        if let Some(selector) = target.selector() {
+            fill_key(text, &mut new, selector, target.schema)?;
+        }
         match target.last {
             Last::Key if !target.in_map => check(text, &new, target.schema)?,
             _ => check_member(text, &new, target.schema)?,
@@ -111,11 +115,10 @@ impl Transaction {
         if target.here.unwrap_or(&Value::Null) == &new {
             return Ok(None);
         }
-        let value = if filled { json(&new) } else { value };
-        Ok(Some(put(target, new, value)))
+        Ok(Some(put(target, new)))
     }
 
-    pub(super) fn plan_insert(&self, text: &str, value: String) -> Result<Option<Plan>, EditError> {
+    pub(super) fn plan_insert(&self, text: &str, value: &str) -> Result<Option<Plan>, EditError> {
         let mut target = Target::root(self.access.coverage());
         self.locate(&mut target, text, Purpose::Insert)?;
         if target.blocked {
@@ -144,7 +147,7 @@ impl Transaction {
                 return Err(AccessError::invalid_path(text, reason).into());
             }
         };
-        let new = self.parse_value(text, &value, target.depth)?;
+        let new = self.parse_value(text, value, target.depth)?;
         check_member(text, &new, target.schema)?;
         target.pass_new(&new, list, index, schema.element_key());
         target.here = None;
@@ -155,7 +158,7 @@ impl Transaction {
         };
         Ok(Some(Plan {
             path: target.canonical,
-            new: Some(value),
+            new: Some(json(&new)),
             slot,
             action: Action::Insert(new),
         }))
@@ -324,13 +327,13 @@ fn is_missing_parent(target: &Target<'_, '_, '_>, new: &Value) -> bool {
     is_empty && target.here.is_none() && matches!(target.last, Last::Key)
 }
 
-/// Fills in the field that a selector names, and tells whether that was needed.
+/// Fills in the field that a selector names.
 fn fill_key(
     path: &str,
     value: &mut Value,
     selector: &Selector<'_>,
     schema: Schema,
-) -> Result<bool, AccessError> {
+) -> Result<(), AccessError> {
     let (key, text) = (&*selector.key, &*selector.value);
     let Value::Object(fields) = value else {
         let reason = format_args!(
@@ -341,7 +344,7 @@ fn fill_key(
     };
     match fields.get(key) {
         None | Some(Value::Null) => {}
-        Some(own) if has_text(own, text) => return Ok(false),
+        Some(own) if has_text(own, text) => return Ok(()),
         Some(_) => {
             let reason = format_args!(
                 "its field {key} is not the {text:?} that the path names; leave it out, or make both agree"
@@ -352,7 +355,7 @@ fn fill_key(
     match scalar(text, schema.field(key)).filter(|own| has_text(own, text)) {
         Some(own) => {
             fields.insert(key.to_owned(), own);
-            Ok(true)
+            Ok(())
         }
         None => {
             let reason = format_args!(
@@ -365,7 +368,9 @@ fn fill_key(
 }
 
 /// The write of a value at a target that may be missing, and so may its parents.
-fn put(target: Target<'_, '_, '_>, new: Value, text: String) -> Plan {
+fn put(target: Target<'_, '_, '_>, new: Value) -> Plan {
+    // Not the plugin's own text: that may name a key twice, and readers differ on which one counts.
+    let text = json(&new);
     let is_new_element = matches!(target.last, Last::Missing { .. });
     let (depth, action) = match target.absent {
         Some(absent) => {

@@ -22,7 +22,7 @@ fn a_write_tells_old_and_new() {
         Set("/spec/hostNetwork", " true"),
         "/spec/hostNetwork",
         Some(json!(false)),
-        Some(" true"),
+        Some("true"),
     );
     check(
         Set("/metadata/annotations/a", "\"b\""),

@@ -13,10 +13,12 @@ pub(super) fn patched(mut pod: Value, patch: &str) -> Value {
 }
 
 fn patch_of(transaction: Transaction) -> (Value, String) {
-    let (after, writes) = transaction.commit();
-    let mut patch = Patch::default();
-    writes.iter().for_each(|write| patch.write(write));
-    (after, patch.finish())
+    let (after, writes, traces) = transaction.commit_traced();
+    let mut patch = Patch::within(usize::MAX);
+    for (write, trace) in writes.iter().zip(&traces) {
+        patch.write(write, trace);
+    }
+    (after, patch.finish().expect("no limit"))
 }
 
 /// The calls give this patch, which gives the pod that they made.
@@ -79,7 +81,7 @@ fn an_element_that_is_null_is_replaced() {
 }
 
 #[test]
-fn each_parent_that_is_made_is_an_add() {
+fn parents_that_are_made_are_part_of_the_value() {
     check(
         unrestricted(),
         &[
@@ -92,17 +94,13 @@ fn each_parent_that_is_made_is_an_add() {
             Set("/spec/volumes/[name=tmp]", "{}"),
         ],
         &[
-            add("/metadata/annotations", json!({})),
-            add("/metadata/annotations/a", "b"),
+            add("/metadata/annotations", json!({ "a": "b" })),
             add("/metadata/annotations/c", "d"),
-            add("/spec/securityContext", json!({})),
-            add("/spec/securityContext/seccompProfile", json!({})),
             add(
-                "/spec/securityContext/seccompProfile/type",
-                json!("RuntimeDefault"),
+                "/spec/securityContext",
+                json!({ "seccompProfile": { "type": "RuntimeDefault" } }),
             ),
-            add("/spec/volumes", json!([])),
-            add("/spec/volumes/0", json!({ "name": "tmp" })),
+            add("/spec/volumes", json!([{ "name": "tmp" }])),
         ],
     );
 }
@@ -144,13 +142,14 @@ fn keys_are_escaped_and_never_taken_for_indices() {
         &[
             Set("/metadata/labels/example.com~1a~0b", "\"y\""),
             Set("/metadata/annotations/0", "\"a\""),
+            Set("/spec/new/a~1b~0\"\\\n/0", "1"),
             Set("/metadata/annotations/[a=b]", "\"c\""),
             Set("/metadata/annotations/\"\\\n", "\"d\""),
         ],
         &[
             replace("/metadata/labels/example.com~1a~0b", "y"),
-            add("/metadata/annotations", json!({})),
-            add("/metadata/annotations/0", "a"),
+            add("/metadata/annotations", json!({ "0": "a" })),
+            add("/spec/new", json!({ "a/b~\"\\\n": { "0": 1 } })),
             add("/metadata/annotations/[a=b]", "c"),
             add("/metadata/annotations/\"\\\n", "d"),
         ],
@@ -166,9 +165,8 @@ fn a_value_is_what_is_in_the_pod_and_not_what_the_plugin_said() {
         .set("/spec/volumes/-", twice.to_owned())
         .unwrap();
     let (_, patch) = patch_of(transaction);
-    let list = r#"{"op":"add","path":"/spec/volumes","value":[]}"#;
-    let element = r#"{"op":"add","path":"/spec/volumes/0","value":{"emptyDir":{},"name":"x"}}"#;
-    assert_eq!(patch, format!("[{list},{element}]"));
+    let list = r#"{"op":"add","path":"/spec/volumes","value":[{"emptyDir":{},"name":"x"}]}"#;
+    assert_eq!(patch, format!("[{list}]"));
 }
 
 #[test]
@@ -182,4 +180,64 @@ fn what_was_refused_or_written_for_nothing_is_not_in_it() {
     );
     assert!(!transaction.remove("/spec/hostPID").unwrap());
     assert_eq!(patch_of(transaction), (pod(), "[]".to_owned()));
+}
+
+/// A write is charged for its operation, so that no patch is longer than what is held; each letter of the path stands in it once.
+#[test]
+fn a_patch_is_no_longer_than_what_was_charged() {
+    let deep = |key: &str| format!("/spec/tomorrow/{key}{}", "/a".repeat(60));
+    let odd = "\u{1}".repeat(800);
+    for path in [
+        deep(&odd),
+        format!("/spec/tomorrow/{odd}"),
+        format!("/spec/new{}", "/\"\\".repeat(62)),
+        format!("/metadata/annotations/{}", "~0~1".repeat(200)),
+    ] {
+        for value in [
+            "1",
+            "1e300",
+            "-0.0",
+            "[1e15,1e15,1e15,1e15]",
+            "\"\\u0001\\n\"",
+        ] {
+            let mut transaction = unrestricted();
+            transaction
+                .set(&path, value.to_owned())
+                .or_else(|_| transaction.set(&path, "\"\\u0001\"".to_owned()))
+                .unwrap();
+            let charged = transaction.held();
+            let (after, patch) = patch_of(transaction);
+            assert!(
+                patch.len() <= charged,
+                "{path}: {} of {charged}",
+                patch.len()
+            );
+            assert!(
+                patch.len() < 6 * path.len() + 500,
+                "{path}: {}",
+                patch.len()
+            );
+            assert_eq!(patched(pod(), &patch), after);
+        }
+    }
+}
+
+#[test]
+fn a_patch_that_is_too_long_comes_to_nothing() {
+    let value = Value::from("0123456789");
+    let whole = r#"[{"op":"add","path":"/a","value":"0123456789"}]"#;
+    for (limit, expected) in [
+        (whole.len(), Some(whole)),
+        (whole.len() - 1, None),
+        (0, None),
+    ] {
+        let mut patch = Patch::within(limit);
+        patch.add("/a", &value);
+        assert_eq!(patch.finish().as_deref(), expected, "{limit}");
+    }
+    // It does not grow meanwhile.
+    let mut patch = Patch::within(100);
+    (0..10_000).for_each(|_| patch.add("/a", &value));
+    assert!(format!("{patch:?}").len() < 2000);
+    assert_eq!(patch.finish(), None);
 }

@@ -20,19 +20,21 @@ struct Run<'r> {
 
 #[track_caller]
 fn check(before: &Value, runs: Vec<Run<'_>>) {
-    let (mut after, mut patch) = (before.clone(), Patch::default());
+    let (mut after, mut patch) = (before.clone(), Patch::within(usize::MAX));
     for run in runs {
         let mut transaction = Transaction::begin(after, run.access.into(), [].into());
         (run.calls)(&mut transaction);
         if run.is_ignored {
             after = transaction.rollback();
         } else {
-            let writes;
-            (after, writes) = transaction.commit();
-            writes.iter().for_each(|write| patch.write(write));
+            let (writes, traces);
+            (after, writes, traces) = transaction.commit_traced();
+            for (write, trace) in writes.iter().zip(&traces) {
+                patch.write(write, trace);
+            }
         }
     }
-    let patch = patch.finish();
+    let patch = patch.finish().expect("no limit");
     assert_eq!(patched(before.clone(), &patch), after, "{before}\n{patch}");
 }
 
