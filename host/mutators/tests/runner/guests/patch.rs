@@ -1,48 +1,67 @@
 //! The patch law for whole chains: random plugins, some of which fail and are ignored, on random pods, and the host's stamp.
 //! `cargo xtask soak --only patch` runs a hundred times as many.
 
+use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use podloom_mutators::{Chain, Outcome};
+use podloom_mutators::{Chain, Mutation, Outcome, PluginRun, Rejected};
+use proptest::bool::weighted;
 use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
 use proptest::sample::select;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::assembly::interpreter;
 use super::script::{Action, Allocator, action, encode};
 use crate::support::{chain_of, check_patch, load, plugin, pod, request};
 
-/// Three that do what the pod's script says, each where it may, and between them one that does the same to every pod.
+/// Three that do what a script in the pod says, each its own and where it may, and between them one that does the same to every pod.
 const PLUGINS: &str = "
 - name: first
-  file: guest.wasm
+  file: script.wasm
   failurePolicy: Ignore
   limits: { memory: 2Mi, timeout: 10s }
-  allow: [/metadata/labels, '/spec/containers/*', /spec/volumes]
+  allow: [/metadata/labels, '/spec/containers/*', /spec/volumes, /spec/tomorrow]
   read: [/metadata/annotations, /spec]
 - name: good
   file: good.wasm
   allow: [/metadata/labels]
 - name: second
-  file: guest.wasm
+  file: second.wasm
   failurePolicy: Ignore
   limits: { memory: 2Mi, timeout: 10s }
   allow: [/metadata/labels, '/spec/containers/[name=new]', '/spec/containers/*/env/[name=A]', /spec/volumes/*]
   read: [/metadata/annotations, '/spec/containers/*/image']
 - name: third
-  file: guest.wasm
+  file: thirds.wasm
+  failurePolicy: Ignore
   limits: { memory: 2Mi, timeout: 10s }
-  allow: [/metadata/labels/a, /spec]
-  read: [/metadata/annotations]";
+  allow: [/metadata/labels/a, /metadata/annotations, /spec]";
+
+/// The annotations with their scripts: all as long as the one that a guest reads.
+const SCRIPTS: [&str; 3] = ["script", "second", "thirds"];
+
+/// A guest that reads another annotation.
+fn guest(annotation: &str) -> Vec<u8> {
+    let path = |annotation: &str| format!("/metadata/annotations/{annotation}").into_bytes();
+    let (own, mut wasm) = (path("script"), interpreter());
+    let at = wasm.windows(own.len()).position(|bytes| bytes == own);
+    let at = at.expect("the path of its script");
+    wasm[at..at + own.len()].copy_from_slice(&path(annotation));
+    wasm
+}
 
 fn chain() -> &'static Chain {
     static CHAIN: OnceLock<Chain> = OnceLock::new();
     CHAIN.get_or_init(|| {
-        let files = [("guest.wasm", interpreter()), ("good.wasm", plugin("good"))];
-        let files = files
-            .each_ref()
-            .map(|(name, content)| (*name, content.as_slice()));
+        let guests = SCRIPTS.map(|script| (format!("{script}.wasm"), guest(script)));
+        let mut files: Vec<(&str, &[u8])> = guests
+            .iter()
+            .map(|(name, content)| (name.as_str(), content.as_slice()))
+            .collect();
+        let good = plugin("good");
+        files.push(("good.wasm", &good));
         load(PLUGINS, &files).expect("the chain loads")
     })
 }
@@ -55,6 +74,8 @@ fn variant() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
             json!([{ "manager": "kubectl", "operation": "Apply" }]),
         ),
         ("/metadata/labels", Value::Null),
+        ("/metadata/annotations", Value::Null),
+        ("/metadata/annotations", json!({})),
         ("/metadata/labels", json!({})),
         (
             "/spec/volumes",
@@ -70,13 +91,36 @@ fn variant() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
         ("/spec/containers/1/name", json!("new")),
         ("/spec/containers", json!([])),
         ("/spec/hostNetwork", json!({ "x": 1 })),
+        (
+            "/spec/tomorrow",
+            json!({ "a/b~c": { "~1": null, "/": [null, -0.0, 1e300] }, "x": null }),
+        ),
+        ("/spec/tomorrow", json!(0.1)),
     ]);
     vec(metadata, 0..4)
 }
 
-/// The pod of the guests with a script in it, and with these places as they are told.
-fn varied(script: &str, variant: &[(&str, Value)]) -> Value {
-    let mut pod = super::pod(script);
+/// What a guest does; then it may write what is taken back.
+fn script() -> impl Strategy<Value = String> {
+    // Most of what is random is refused.
+    let path = select(vec![1, 8, 11, 13, 14, 15, 16, 30, 31, 32]);
+    let value = select(vec![23, 24, 25, 33, 34, 35, 36, 37, 38, 39]);
+    let write = (path, value).prop_map(|(path, value)| Action::set(path, value));
+    let actions = vec(prop_oneof![1 => action(), 2 => write], 0..8);
+    (actions, weighted(0.4)).prop_map(|(mut actions, fails)| {
+        if fails {
+            actions.extend([Action::set(1, 24), Action::set(30, 33), Action::trap()]);
+        }
+        encode(Allocator::Plain, &actions)
+    })
+}
+
+/// The pod of the guests with their scripts in it, and with these places as they are told.
+fn varied(scripts: &[String; 3], variant: &[(&str, Value)]) -> Value {
+    let mut pod = super::pod("");
+    for (annotation, script) in SCRIPTS.iter().zip(scripts) {
+        pod["metadata"]["annotations"][annotation] = script.as_str().into();
+    }
     for (path, value) in variant {
         let (parent, key) = path.rsplit_once('/').expect("a path");
         if let Some(Value::Object(fields)) = pod.pointer_mut(parent) {
@@ -86,7 +130,7 @@ fn varied(script: &str, variant: &[(&str, Value)]) -> Value {
     pod
 }
 
-fn cases() -> ProptestConfig {
+fn config() -> ProptestConfig {
     ProptestConfig {
         cases: ProptestConfig::default().cases.max(500),
         failure_persistence: None,
@@ -94,21 +138,54 @@ fn cases() -> ProptestConfig {
     }
 }
 
-proptest! {
-    #![proptest_config(cases())]
+/// What the sample of pods came to.
+#[derive(Debug, Default)]
+struct Sample {
+    passed: usize,
+    refused: usize,
+    /// A plugin was ignored, and one after it did what its script said.
+    rolled_back: usize,
+}
 
-    #[test]
-    fn a_patch_does_what_the_chain_did(
-        actions in vec(action(), 0..10), variant in variant(), passes_twice in any::<bool>(),
-    ) {
-        let mut pod = varied(&encode(Allocator::Plain, &actions), &variant);
+impl Sample {
+    fn count(&mut self, result: &Result<Mutation, Rejected>) {
+        let Ok(mutation) = result else {
+            self.refused += 1;
+            return;
+        };
+        self.passed += 1;
+        let is_ignored = |run: &PluginRun| matches!(run.outcome, Outcome::Ignored(_));
+        let after = mutation.runs.iter().skip_while(|run| !is_ignored(run));
+        let writes = |run: &PluginRun| run.plugin != "good" && run.outcome == Outcome::Mutated;
+        self.rolled_back += usize::from(after.into_iter().any(writes));
+    }
+}
+
+#[test]
+fn a_patch_does_what_the_chain_did() {
+    let scripts = [script(), script(), script()];
+    let cases = (scripts, variant(), any::<bool>());
+    let sample = RefCell::new(Sample::default());
+    let law = |(scripts, variant, passes_twice): ([String; 3], Vec<_>, bool)| {
+        let mut pod = varied(&scripts, &variant);
         for _ in 0..=usize::from(passes_twice) {
-            if let Ok(mutation) = chain().mutate(pod.clone(), request()) {
+            let result = chain().mutate(pod.clone(), request());
+            sample.borrow_mut().count(&result);
+            if let Ok(mutation) = result {
                 check_patch(&pod, &mutation);
                 pod = mutation.pod;
             }
         }
-    }
+        Ok(())
+    };
+    TestRunner::new(config())
+        .run(&cases, law)
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    // A law that is hardly tried says nothing.
+    let sample = sample.into_inner();
+    let all = sample.passed + sample.refused;
+    assert!(sample.passed * 2 > all, "{sample:?}");
+    assert!(sample.rolled_back * 20 > all, "{sample:?}");
 }
 
 /// An ignored plugin leaves no trace in the patch, and what comes after it is right all the same.
@@ -181,7 +258,8 @@ fn a_patch_for_another_pod_is_found_out() {
 #[test]
 fn scripts_write() {
     let actions = [Action::set(1, 24), Action::set(14, 25)];
-    let pod = varied(&encode(Allocator::Plain, &actions), &[]);
+    let script = || encode(Allocator::Plain, &actions);
+    let pod = varied(&[script(), script(), script()], &[]);
     let mutation = chain().mutate(pod.clone(), request()).expect("a pod");
     check_patch(&pod, &mutation);
     let writes: Vec<usize> = mutation.runs.iter().map(|run| run.writes.len()).collect();

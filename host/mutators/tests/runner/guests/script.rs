@@ -4,7 +4,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
 /// Texts in every guest's memory, one after the other: paths, values, lists of fields as JSON pointers, words.
-pub(super) const TEXTS: [&str; 30] = [
+pub(super) const TEXTS: [&str; 40] = [
     "/metadata/labels",
     "/metadata/labels/a",
     "/metadata/labels/app",
@@ -35,6 +35,16 @@ pub(super) const TEXTS: [&str; 30] = [
     "[[[[",
     "true",
     "\u{e9}\u{202e}\n",
+    "/spec/tomorrow",
+    "/spec/tomorrow/a~1b~0c/~01/0",
+    "/metadata/labels/example.com~1a~0b",
+    "{\"a/b~c\":{\"~1\":[null,{\"x\":null}]},\"a/b~c\":{\"y\":-0.0,\"z\":null}}",
+    "{\"name\":\"old\",\"name\":\"new\",\"env\":null}",
+    "-0",
+    "1.5e300",
+    "0.30000000000000004",
+    "[1e15,-0.0,5e-324,1E2,123456789.12345679,18446744073709551615]",
+    "\"\\u0001\\ud83d\\ude00\\/\"",
 ];
 /// Where they begin.
 pub(super) const TEXTS_AT: u32 = 4096;
