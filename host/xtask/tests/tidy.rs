@@ -154,6 +154,30 @@ fn versions_stand_in_the_workspace_alone() {
     none(&offences);
 }
 
+/// The engine and what leaves the cluster serve every kind, and know none.
+#[test]
+fn what_serves_every_kind_names_none() {
+    let words = ["browser", "portal", "infrastructure", "cleaner"];
+    let folder = "host/controllers/src/";
+    let mut offences = Vec::new();
+    let mut seen = 0;
+    for (file, text) in texts("") {
+        let of_all = |room: &str| file.starts_with(&format!("{folder}{room}"));
+        if !of_all("engine") && !of_all("outbound") {
+            continue;
+        }
+        seen += 1;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.to_lowercase();
+            if let Some(word) = words.iter().find(|word| line.contains(*word)) {
+                offences.push(format!("{file}:{}: {word}", number + 1));
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} files found");
+    none(&offences);
+}
+
 #[test]
 fn nothing_speaks_of_one_machine() {
     let words = [

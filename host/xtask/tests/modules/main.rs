@@ -143,6 +143,53 @@ fn words_of_a_macro_count_too() {
 }
 
 #[test]
+fn words_in_brackets_count_too() {
+    for b in [
+        "fn f() { vec![crate::a::A] }",
+        "fn f() { println!(\"{}\", g(crate::a::A)) }",
+        "fn f() { println!(\"{}\", [g(&super::a::A)]) }",
+        "macro_rules! m { () => { use crate::{c::C, a::A}; } }",
+        "#[derive(D)] struct S(#[serde(with = \"crate::a::A\")] u8);",
+        "#[error(fmt = crate::a::A)] struct S;",
+    ] {
+        let modules = [
+            ("", "mod a; mod b; mod c;"),
+            ("a", "use crate::b::B;"),
+            ("b", b),
+            ("c", ""),
+        ];
+        let found = circles(&Crate::of(&modules));
+        assert_eq!(found.len(), 1, "{b}: {found:?}");
+        assert!(found[0].starts_with("a (crate::b::B) -> b ("), "{found:?}");
+    }
+}
+
+/// Which names a glob brings in cannot be told, so that a circle could hide behind it.
+#[test]
+fn modules_are_not_brought_in_whole() {
+    let mut offences = Vec::new();
+    for sources in crates() {
+        let globs = Crate::read(&root().join(&sources)).globs();
+        offences.extend(globs.iter().map(|glob| format!("{sources}: {glob}")));
+    }
+    assert!(offences.is_empty(), "\n{}", offences.join("\n"));
+}
+
+#[test]
+fn globs_are_found() {
+    let modules = [
+        ("", "mod a; mod b; use std::collections::*;"),
+        (
+            "a",
+            "use super::*; #[cfg(test)] mod tests { use super::*; }",
+        ),
+        ("b", "use crate::a::*; use podloom_plugin_sdk::prelude::*;"),
+    ];
+    let found = Crate::of(&modules).globs();
+    assert_eq!(found, ["a (use super::*)", "b (use crate::a::*)"]);
+}
+
+#[test]
 fn tests_may_name_whatever_they_want() {
     check(
         &[

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::mem;
 use std::path::Path;
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree};
+use syn::{Attribute, Item, ItemMod, ItemUse, LitStr, Macro, Meta, UseTree};
 
 /// Where a module or an item is, from the crate's root.
 pub(crate) type Place = Vec<String>;
@@ -22,6 +24,8 @@ struct Module {
     paths: BTreeSet<Place>,
     /// What names that `use` brought in stand for.
     imports: BTreeMap<String, Place>,
+    /// What is brought in whole.
+    globs: Vec<Place>,
 }
 
 impl Crate {
@@ -66,6 +70,19 @@ impl Crate {
             }
         }
         names
+    }
+
+    /// Modules of this crate that are brought in whole: nobody can tell which names are theirs.
+    pub(crate) fn globs(&self) -> Vec<String> {
+        let mut globs = Vec::new();
+        for (place, module) in &self.modules {
+            for path in &module.globs {
+                if self.find(place, path, 0).is_some() {
+                    globs.push(format!("{} (use {}::*)", place.join("::"), path.join("::")));
+                }
+            }
+        }
+        globs
     }
 
     /// The module where a path leads, or in which the item is that it leads to; none if that is another crate's, or a local name.
@@ -154,12 +171,52 @@ impl Reader<'_> {
                     .iter()
                     .for_each(|tree| self.import(before, tree));
             }
-            UseTree::Glob(_) => self.name(before.to_vec()),
+            UseTree::Glob(_) => {
+                self.name(before.to_vec());
+                self.module().globs.push(before.to_vec());
+            }
             UseTree::Name(name) => self.bind(&name.ident.to_string(), with(&name.ident)),
             UseTree::Rename(renamed) => {
                 self.bind(&renamed.rename.to_string(), with(&renamed.ident));
             }
         }
+    }
+
+    /// The paths in what a macro or an attribute is given, at any depth; `before` is what stands in front of a brace.
+    fn words(&mut self, tokens: TokenStream, before: &[String]) {
+        let (mut path, mut colons) = (before.to_vec(), 2);
+        for token in tokens {
+            match token {
+                TokenTree::Ident(word) => {
+                    if colons != 2 {
+                        self.name(mem::replace(&mut path, before.to_vec()));
+                    }
+                    path.push(word.to_string());
+                    colons = 0;
+                    continue;
+                }
+                TokenTree::Punct(punct) if punct.as_char() == ':' && colons < 2 => {
+                    colons += 1;
+                    continue;
+                }
+                TokenTree::Group(group) => {
+                    let is_list = group.delimiter() == Delimiter::Brace && colons == 2;
+                    let list = if is_list { path.as_slice() } else { &[] };
+                    self.words(group.stream(), list);
+                }
+                // `with = "crate::text"`: what an attribute makes code of.
+                TokenTree::Literal(literal) => {
+                    let path = syn::parse_str::<LitStr>(&literal.to_string());
+                    if let Ok(path) = path.and_then(|path| path.parse::<syn::Path>()) {
+                        self.visit_path(&path);
+                    }
+                }
+                TokenTree::Punct(_) => {}
+            }
+            self.name(mem::replace(&mut path, before.to_vec()));
+            colons = 2;
+        }
+        self.name(path);
     }
 
     fn bind(&mut self, name: &str, mut path: Place) {
@@ -223,18 +280,15 @@ impl<'f> Visit<'f> for Reader<'_> {
 
     /// What a macro is given is not yet code, but its paths can be told.
     fn visit_macro(&mut self, call: &'f Macro) {
-        let text = call.tokens.to_string().replace("$ crate", "crate");
-        let mut words = text.split_whitespace().peekable();
-        while let Some(word) = words.next() {
-            let mut path = vec![word.to_owned()];
-            while words.next_if_eq(&"::").is_some() {
-                path.extend(words.next().map(str::to_owned));
-            }
-            if ["crate", "self", "super"].contains(&word) {
-                self.name(path);
-            }
-        }
+        self.words(call.tokens.clone(), &[]);
         visit::visit_macro(self, call);
+    }
+
+    fn visit_attribute(&mut self, attribute: &'f Attribute) {
+        if let Meta::List(list) = &attribute.meta {
+            self.words(list.tokens.clone(), &[]);
+        }
+        visit::visit_attribute(self, attribute);
     }
 }
 
