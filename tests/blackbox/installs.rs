@@ -135,9 +135,12 @@ fn everything_in_deploy_is_accepted() {
                 }
             }
             let namespaced = dry_run(&scene, &overlay("deploy/namespaced", None));
-            for kind in ["ClusterRole", "ClusterRoleBinding"] {
-                assert!(of_kind(&namespaced, kind).is_empty(), "{kind}");
+            for object in &namespaced {
+                let is_placed = object["metadata"]["namespace"].is_string();
+                let (kind, name) = (&object["kind"], name(object));
+                assert!(is_placed || kind == "Namespace", "{kind} {name}");
             }
+            what_it_may_everywhere_is_taken_away(&dry_run(&scene, &overlay("deploy", None)));
             let kinds = BTreeMap::from([
                 ("claim", "persistentVolumeClaim"),
                 ("config-map", "configMap"),
@@ -166,6 +169,29 @@ fn everything_in_deploy_is_accepted() {
     );
 }
 
+/// Whoever goes from `deploy` to `deploy/namespaced` is told of every right to the whole cluster that stays.
+fn what_it_may_everywhere_is_taken_away(objects: &[Value]) {
+    let guide = fs::read_to_string(root().join("deploy/README.md")).unwrap();
+    let deleted = |kind: &str| {
+        let mut lines = guide.lines();
+        let line = lines.find_map(|line| line.strip_prefix(&format!("kubectl delete {kind} ")));
+        let mut names: Vec<String> = line.unwrap().split(' ').map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let bindings = of_kind(objects, "ClusterRoleBinding").into_iter();
+    let mut bindings: Vec<(String, String)> = bindings
+        .map(|binding| {
+            let role = binding["roleRef"]["name"].as_str().unwrap();
+            (name(binding).to_owned(), role.to_owned())
+        })
+        .collect();
+    bindings.sort();
+    let (bindings, roles): (Vec<_>, Vec<_>) = bindings.into_iter().unzip();
+    assert_eq!(deleted("clusterrolebinding"), bindings);
+    assert_eq!(deleted("clusterrole"), roles);
+}
+
 /// The Deployment of another controller, as one comes with its component.
 const ANOTHER: &str = "
 apiVersion: apps/v1
@@ -187,28 +213,28 @@ spec:
         securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: [ALL] } }
 ";
 
-/// An overlay with two Deployments besides, of which one needs the chain.
-fn with_others(component: &str) -> TempDir {
-    let directory = overlay("deploy", Some(component));
+/// An overlay with a component in which two more Deployments come, of which one needs the chain, before or after another component.
+fn with_others(order: [&str; 2]) -> TempDir {
+    let directory = overlay("deploy", None);
     let chain = "{ podloom.dev/chain: needed, app.kubernetes.io/name";
     let needs_it = ANOTHER
         .replace("podloom-another", "podloom-chained")
         .replacen("{ app.kubernetes.io/name", chain, 1);
-    let overlay = directory.path().join("overlay");
-    fs::write(
-        overlay.join("others.yaml"),
-        format!("{ANOTHER}---{needs_it}"),
-    )
-    .unwrap();
-    let path = overlay.join("kustomization.yaml");
-    let text = fs::read_to_string(&path).unwrap();
-    fs::write(
-        path,
-        text.replace("resources: [", "resources: [others.yaml, "),
-    )
-    .unwrap();
+    let others = directory.path().join("deploy").join(OTHERS);
+    fs::create_dir(&others).unwrap();
+    let text = format!("{ANOTHER}---{needs_it}");
+    fs::write(others.join("others.yaml"), text).unwrap();
+    let component =
+        "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [others.yaml]\n";
+    fs::write(others.join("kustomization.yaml"), component).unwrap();
+    let [first, second] = order.map(|name| format!("../deploy/{name}"));
+    let text = format!("resources: [../deploy]\ncomponents: [{first}, {second}]\n");
+    fs::write(directory.path().join("overlay/kustomization.yaml"), text).unwrap();
     directory
 }
+
+/// The component of other controllers.
+const OTHERS: &str = "controllers/others";
 
 #[test]
 fn every_deployment_that_needs_the_chain_gets_the_same() {
@@ -216,16 +242,25 @@ fn every_deployment_that_needs_the_chain_gets_the_same() {
         Cluster::without_operator,
         "installs-chains",
         async |scene| {
+            let volumes = |order: [&str; 2]| {
+                let objects = dry_run(&scene, &with_others(order));
+                let deployments = of_kind(&objects, "Deployment").into_iter();
+                let volumes =
+                    deployments.map(|object| (name(object).to_owned(), volume_of(object)));
+                volumes.collect::<BTreeMap<String, Option<Value>>>()
+            };
             for carrier in ["claim", "config-map", "config-maps", "image"] {
-                let objects = dry_run(&scene, &with_others(&format!("plugins/{carrier}")));
-                let volumes = of_kind(&objects, "Deployment").into_iter();
-                let volumes = volumes.map(|object| (name(object), volume_of(object)));
-                let volumes: BTreeMap<&str, Option<Value>> = volumes.collect();
-                assert!(volumes["podloom"].is_some(), "{carrier}");
-                assert_eq!(volumes["podloom-chained"], volumes["podloom"], "{carrier}");
-                assert_eq!(volumes["podloom-another"], None, "{carrier}");
+                let carrier = format!("plugins/{carrier}");
+                let last = volumes([OTHERS, &carrier]);
+                assert!(last["podloom"].is_some(), "{carrier}");
+                assert_eq!(last["podloom-chained"], last["podloom"], "{carrier}");
+                assert_eq!(last["podloom-another"], None, "{carrier}");
+                // Why the guide says that controllers come first.
+                let first = volumes([&carrier, OTHERS]);
+                assert_eq!(first["podloom"], last["podloom"], "{carrier}");
+                assert_eq!(first["podloom-chained"], None, "{carrier}");
             }
-            let objects = dry_run(&scene, &with_others("options/priority-class"));
+            let objects = dry_run(&scene, &with_others([OTHERS, "options/priority-class"]));
             for deployment in of_kind(&objects, "Deployment") {
                 let class = &deployment["spec"]["template"]["spec"]["priorityClassName"];
                 assert_eq!(class, "podloom", "{}", name(deployment));

@@ -85,8 +85,8 @@ fn block(heading: &str) -> String {
     block.to_owned()
 }
 
-/// Runs a block of the guide in a checkout.
-fn run(scene: &Scene, script: &str) {
+/// Runs a block of the guide in a checkout, and returns what it printed.
+fn run(scene: &Scene, script: &str) -> String {
     let programs = TempDir::new().unwrap();
     let kubectl = scene.cluster.plane.kubectl();
     symlink(kubectl.get_program(), programs.path().join("kubectl")).unwrap();
@@ -102,6 +102,18 @@ fn run(scene: &Scene, script: &str) {
         .output()
         .unwrap();
     assert!(ran.status.success(), "{ran:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+/// Whether the guide's look at the live CustomResourceDefinitions says that GitOps leaves them alone.
+fn may_move(scene: &Scene) -> bool {
+    let printed = run(scene, &block("## Upgrading"));
+    let definitions: Vec<&str> = printed.lines().skip(1).collect();
+    assert_eq!(definitions.len(), 2, "{printed}");
+    definitions.iter().all(|line| {
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        words == ["Prune=false,Delete=false", "disabled"]
+    })
 }
 
 async fn leads(operator: &Operator) {
@@ -136,10 +148,12 @@ fn an_older_installation_is_upgraded_in_use_and_leaves_nothing_behind() {
         scene.browser("b", "running").await;
         seen.until_runs("b").await;
 
+        assert!(!may_move(&scene), "nobody has told GitOps yet");
         apply(
             &scene,
             &["--kustomize", root().join("deploy").to_str().unwrap()],
         );
+        assert!(may_move(&scene));
         is_upgraded(&scene, &old, &before).await;
         let second = Operator::spawn(&scene.cluster, kubeconfig, &LEASE);
         second.ready().await;
@@ -184,7 +198,10 @@ async fn is_upgraded(scene: &Scene, old: &BTreeMap<String, Value>, before: &[&st
     for definition in definitions.list(&ListParams::default()).await.unwrap() {
         let annotations = definition.metadata.annotations.unwrap_or_default();
         let told = |name: &str| annotations.get(name).map(String::as_str);
-        assert_eq!(told("argocd.argoproj.io/sync-options"), Some("Prune=false"));
+        assert_eq!(
+            told("argocd.argoproj.io/sync-options"),
+            Some("Prune=false,Delete=false")
+        );
         assert_eq!(told("kustomize.toolkit.fluxcd.io/prune"), Some("disabled"));
     }
 }

@@ -108,7 +108,7 @@ impl Cluster {
         let browser = root().join("deploy/controllers/browser");
         self.apply(&root().join("deploy/base/namespace.yaml"));
         self.apply(&browser.join("rbac.yaml"));
-        self.apply(&browser.join("workload/flow-schema.yaml"));
+        self.apply(&browser.join("flow-schema/flow-schema.yaml"));
         // The roles of both sets have one name, since an installation has one of them.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
         self.apply_text(&split.replace("podloom-browsers", "podloom-browsers-split"));

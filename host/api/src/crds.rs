@@ -35,7 +35,7 @@ pub fn crds(api: SelenosisApi) -> Vec<CustomResourceDefinition> {
 /// use podloom_api::{Kind, SelenosisApi, crd, names};
 ///
 /// let annotations = crd(SelenosisApi::Seed, Kind::Browser).metadata.annotations;
-/// assert_eq!(annotations.unwrap_or_default()[names::annotation::ARGO_CD_SYNC_OPTIONS], "Prune=false");
+/// assert_eq!(annotations.unwrap_or_default()[names::annotation::ARGO_CD_SYNC_OPTIONS], "Prune=false,Delete=false");
 /// ```
 pub fn crd(api: SelenosisApi, kind: Kind) -> CustomResourceDefinition {
     let mut crd = match kind {
@@ -46,7 +46,10 @@ pub fn crd(api: SelenosisApi, kind: Kind) -> CustomResourceDefinition {
     crd.metadata.name = Some(format!("{}.{group}", kind.plural()));
     crd.metadata.annotations = Some(BTreeMap::from(
         [
-            (names::annotation::ARGO_CD_SYNC_OPTIONS, "Prune=false"),
+            (
+                names::annotation::ARGO_CD_SYNC_OPTIONS,
+                "Prune=false,Delete=false",
+            ),
             (names::annotation::FLUX_PRUNE, "disabled"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),

@@ -74,6 +74,7 @@ fn every_carrier_says_what_reloads_and_mounts_read_only() {
         let text = read(&path);
         for wanted in [
             "# What reloads: ",
+            "Name this component after all that\n# bring Deployments",
             "kind: Component\n",
             "mountPath: /usr/share/podloom/plugins\n              readOnly: true\n",
         ] {
