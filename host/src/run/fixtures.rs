@@ -141,6 +141,15 @@ fn respond(status: StatusCode, body: &Value) -> Result<Response<Body>, BoxError>
     Ok(Response::builder().status(status).body(body)?)
 }
 
+/// What an API server lets nobody ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// Which kinds there are.
+    Kinds,
+    /// Who may do what.
+    Rights,
+}
+
 /// An API server that knows discovery and reviews alone, and what it is like.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
@@ -152,7 +161,11 @@ pub(super) struct Cluster {
     pub(super) is_silent: bool,
     /// It takes nobody's credentials.
     pub(super) knows_nobody: bool,
+    /// Nobody may ask: what is refused is discovery, or the questions for rights.
+    pub(super) is_closed: Option<Closed>,
     pub(super) looks: usize,
+    /// How many questions for rights there were.
+    pub(super) reviews: usize,
 }
 
 impl Cluster {
@@ -169,6 +182,8 @@ impl Cluster {
                 }
                 if parts.uri.path().starts_with("/apis/selenosis.io/") {
                     cluster.lock().expect("no panic").looks += 1;
+                } else if parts.method == Method::POST {
+                    cluster.lock().expect("no panic").reviews += 1;
                 }
                 if now.knows_nobody {
                     let answer = json!({ "kind": "Status", "status": "Failure", "code": 401, "reason": "Unauthorized", "message": "Unauthorized" });
@@ -186,6 +201,13 @@ impl Cluster {
 }
 
 fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
+    let asked = match path.starts_with("/apis/authorization.k8s.io/") {
+        true => Closed::Rights,
+        false => Closed::Kinds,
+    };
+    if cluster.is_closed == Some(asked) {
+        return (403, status(403, "Forbidden"));
+    }
     if path.starts_with("/apis/selenosis.io/") {
         let kinds: &[&str] = if cluster.has_no_browsers {
             &["browserconfigs"]

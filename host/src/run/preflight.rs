@@ -1,5 +1,7 @@
 //! Before a duty starts, and whenever the API server refuses something: are its kinds served, and may we do what it will do?
 
+mod answer;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Need, OwnKind, Place, Right, Row, Scope};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
+use self::answer::{LookError, in_time};
 use super::requests::{Refusals, Requests};
 use super::state::{Access, DutyState, Role};
 
@@ -26,8 +29,10 @@ const LOOK_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 const LOOK_AFTER_REFUSAL_AT_MOST: Duration = Duration::from_mins(2);
 /// How often a follower looks again: it asks for nothing else, so nothing is refused to it.
 const LOOK_AS_FOLLOWER: Duration = Duration::from_mins(2);
-/// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How often anybody else does: what it needs seldom is missed as seldom.
+const LOOK_AT_WORK: Duration = Duration::from_mins(10);
+/// No look that nobody asked for comes sooner than this for each of its questions: with many namespaces there are hundreds.
+const FOR_EACH_QUESTION: Duration = Duration::from_millis(500);
 /// How many reviews are asked for at once.
 const AT_ONCE: usize = 16;
 
@@ -48,15 +53,6 @@ pub(super) struct Preflight {
 pub(super) struct LeaseName {
     pub(super) namespace: String,
     pub(super) name: String,
-}
-
-/// Why a look came to nothing.
-#[derive(Debug, thiserror::Error)]
-enum LookError {
-    #[error("could not ask the API server")]
-    Ask(#[from] kube::Error),
-    #[error("no answer from the API server after {} s", PATIENCE.as_secs())]
-    Unanswered,
 }
 
 /// A right that we do not have.
@@ -80,7 +76,7 @@ enum Found {
 
 impl Preflight {
     /// Looks until a stop is asked for: all the time while something is missing, and then whenever the API server has refused
-    /// something, or now and then where we ask for nothing.
+    /// something, and now and then.
     pub(super) async fn keep_looking(&self, state: &DutyState) {
         tokio::select! {
             () = state.stop.cancelled() => {}
@@ -97,18 +93,23 @@ impl Preflight {
             match self.look(&mut logged_without).await {
                 Ok(Found::All) => {
                     note(state, Access::Granted);
-                    until_doubtful(state, &mut refusals).await;
-                    sleep_until(looked_at + pause).await;
-                    pause = (pause * 2).min(LOOK_AFTER_REFUSAL_AT_MOST);
+                    if self.is_refused_next(state, &mut refusals).await {
+                        sleep_until(looked_at + pause).await;
+                        pause = (pause * 2).min(LOOK_AFTER_REFUSAL_AT_MOST);
+                    } else {
+                        pause = LOOK_AFTER_REFUSAL;
+                    }
                 }
                 Ok(Found::Missing(reasons, again)) => {
                     note(state, Access::Lacking(reasons));
                     pause = LOOK_AFTER_REFUSAL;
                     sleep(again).await;
                 }
-                Err(LookError::Ask(kube::Error::Api(status))) if status.code == 401 => {
-                    let reason = "the API server does not accept our credentials".to_owned();
-                    note(state, Access::Lacking(vec![reason]));
+                Err(error) if error.refusal().is_some() => {
+                    note(
+                        state,
+                        Access::Lacking(error.refusal().into_iter().collect()),
+                    );
                     pause = LOOK_AFTER_REFUSAL;
                     sleep(LOOK_FOR_KINDS).await;
                 }
@@ -196,13 +197,13 @@ impl Preflight {
 
     fn told_scope(&self, kind: &OwnKind, found: Scope) -> String {
         let name = kind.full_name(self.api);
+        let install = self.install();
         format!(
-            "{name} is installed with scope {}, and the operator needs scope {}, which cannot be changed: save its objects with \
-             `kubectl get {name} --all-namespaces --output yaml`, delete it and all its objects with `kubectl delete crd {name}`, \
-             install it with `{}`, and apply what was saved",
+            "{name} is installed with scope {}, and the operator needs scope {}, which cannot be changed: take its finalizers off all \
+             objects of it, for nobody else does, and delete them with it by `kubectl delete crd {name}`; install it with \
+             `{install}`; and apply the manifests again that you made those objects from",
             found.name(),
             kind.scope.name(),
-            self.install()
         )
     }
 
@@ -257,24 +258,31 @@ impl Preflight {
         wanted
     }
 
+    /// Waits until something may be missing of what was all there: whether the API server has refused something, or it is time.
+    async fn is_refused_next(&self, state: &DutyState, refusals: &mut Refusals) -> bool {
+        let questions = u32::try_from(self.wanted().len()).unwrap_or(u32::MAX);
+        let at_least = FOR_EACH_QUESTION.saturating_mul(questions);
+        let looked_at = Instant::now();
+        loop {
+            tokio::select! {
+                () = refusals.next() => return true,
+                () = sleep(LOOK_AS_FOLLOWER) => {}
+            }
+            // The role may have changed meanwhile.
+            let often = match *state.role.borrow() {
+                Role::Follower(_) => LOOK_AS_FOLLOWER,
+                Role::Undecided | Role::Leader | Role::Alone => LOOK_AT_WORK,
+            };
+            if looked_at.elapsed() >= often.max(at_least) {
+                return false;
+            }
+        }
+    }
+
     /// What does not exist yet has no name that a right could be held to.
     fn name_of(&self, right: &Right, verb: &str) -> Option<String> {
         let lease = self.lease.as_ref()?;
         (right.place == Place::Lease && verb != "create").then(|| lease.name.clone())
-    }
-}
-
-/// Waits until something may be missing of what was all there.
-async fn until_doubtful(state: &DutyState, refusals: &mut Refusals) {
-    loop {
-        tokio::select! {
-            () = refusals.next() => return,
-            () = sleep(LOOK_AS_FOLLOWER) => {
-                if matches!(*state.role.borrow(), Role::Follower(_)) {
-                    return;
-                }
-            }
-        }
     }
 }
 
@@ -289,7 +297,9 @@ fn note(state: &DutyState, access: Access) {
                 tracing::error!(duty = state.row.name, reason, "not ready");
             }
         }
-        Access::Unanswered(reason) => tracing::error!(reason, "not ready"),
+        Access::Unanswered(reason) => {
+            tracing::error!(duty = state.row.name, reason, "not ready");
+        }
         Access::Granted => {
             tracing::info!(
                 duty = state.row.name,
@@ -353,13 +363,6 @@ async fn subject(client: &Client) -> String {
     answer
         .and_then(|review| review.status?.user_info?.username)
         .unwrap_or_else(|| "this account".to_owned())
-}
-
-async fn in_time<T>(work: impl Future<Output = Result<T, kube::Error>>) -> Result<T, LookError> {
-    match timeout(PATIENCE, work).await {
-        Ok(done) => Ok(done?),
-        Err(_) => Err(LookError::Unanswered),
-    }
 }
 
 #[cfg(test)]

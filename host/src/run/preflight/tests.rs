@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Preflight;
-use crate::run::fixtures::{CLUSTERS, Cluster};
+use crate::run::fixtures::{CLUSTERS, Closed, Cluster};
 use crate::run::requests::Requests;
 use crate::run::state::{Access, DutyState, Role};
 
@@ -28,7 +28,17 @@ impl Watched {
         Self::start_for(Duty::Browser.row(), cluster)
     }
 
+    /// With so many namespaces.
+    fn start_in(cluster: Cluster, namespaces: usize) -> Self {
+        let namespaces = (0..namespaces).map(|number| format!("n{number}"));
+        Self::begin(Duty::Browser.row(), cluster, namespaces.collect())
+    }
+
     fn start_for(row: &'static Row, cluster: Cluster) -> Self {
+        Self::begin(row, cluster, Vec::new())
+    }
+
+    fn begin(row: &'static Row, cluster: Cluster, namespaces: Vec<String>) -> Self {
         let cluster = Arc::new(Mutex::new(cluster));
         let requests = Requests::default();
         let stop = CancellationToken::new();
@@ -37,7 +47,7 @@ impl Watched {
             row,
             client: Cluster::client(&cluster),
             api: SelenosisApi::Seed,
-            namespaces: Vec::new(),
+            namespaces,
             lease: None,
             requests: requests.clone(),
         };
@@ -68,7 +78,7 @@ impl Watched {
     async fn becomes(&self, is_verdict: impl Fn(&Access) -> bool) -> Duration {
         let begun = Instant::now();
         let mut access = self.state.access.subscribe();
-        let seen = timeout(Duration::from_secs(600), access.wait_for(is_verdict)).await;
+        let seen = timeout(Duration::from_secs(3600), access.wait_for(is_verdict)).await;
         assert!(seen.is_ok(), "it stays {:?}", self.state.access.borrow());
         begun.elapsed()
     }
@@ -86,11 +96,11 @@ fn lacks(what: &str) -> impl Fn(&Access) -> bool {
 async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     let watched = Watched::start(Cluster::default());
     watched.becomes(is_granted).await;
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(3590)).await;
     assert_eq!(
         watched.change(|cluster| cluster.looks),
-        2,
-        "one for each kind, at the start"
+        2 * 6,
+        "one for each kind, at the start and every ten minutes"
     );
 
     watched.change(|cluster| cluster.has_no_browsers = true);
@@ -140,7 +150,7 @@ async fn a_kind_of_the_wrong_scope_is_named_with_what_to_do() {
             &CLUSTERS,
             [
                 "clusters.example.com is installed with scope Namespaced, and the operator needs scope Cluster",
-                "kubectl delete crd clusters.example.com",
+                "take its finalizers off all objects of it, for nobody else does, and delete them with it by `kubectl delete crd clusters.example.com`",
             ],
         ),
     ] {
@@ -224,4 +234,38 @@ async fn credentials_that_are_not_accepted_are_noticed() {
     assert!(took <= Duration::from_secs(5), "{took:?}");
     watched.change(|cluster| cluster.knows_nobody = false);
     watched.becomes(is_granted).await;
+    // An answer to a question is none of silence, whatever it is.
+    for closed in [Closed::Kinds, Closed::Rights] {
+        watched.change(|cluster| cluster.is_closed = Some(closed));
+        watched.is_refused();
+        let took = watched.becomes(lacks("does not let us ask")).await;
+        assert!(took <= Duration::from_secs(20), "{closed:?}: {took:?}");
+        watched.change(|cluster| cluster.is_closed = None);
+        let took = watched.becomes(is_granted).await;
+        assert!(took <= Duration::from_secs(5), "{closed:?}: {took:?}");
+    }
+}
+
+/// A right that is seldom used is not missed for long: whoever works looks, too, and nobody asks hundreds of questions a minute.
+#[tokio::test(start_paused = true)]
+async fn everybody_looks_now_and_then() {
+    for role in [Role::Undecided, Role::Leader, Role::Alone] {
+        let watched = Watched::start(Cluster::default());
+        watched.becomes(is_granted).await;
+        watched.state.take(role);
+        watched.change(|cluster| cluster.denied = Some("pods"));
+        let took = watched.becomes(lacks("may not create pods")).await;
+        assert!(took >= Duration::from_secs(500), "{took:?}");
+    }
+    let follower = |namespaces: usize| async move {
+        let watched = Watched::start_in(Cluster::default(), namespaces);
+        watched.becomes(is_granted).await;
+        watched.state.take(Role::Follower("another".to_owned()));
+        sleep(Duration::from_secs(3590)).await;
+        watched.change(|cluster| (cluster.looks / 2, cluster.reviews))
+    };
+    assert_eq!(follower(1).await.0, 30);
+    let (looks, reviews) = follower(100).await;
+    assert!((2..10).contains(&looks), "{looks} looks");
+    assert!(reviews < 3 * 3600, "{reviews} questions in an hour");
 }
