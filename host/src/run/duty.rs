@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::ControllerError;
@@ -36,17 +36,21 @@ impl Post {
         let working = async {
             let ready = async { tokio::join!(ready, self.first_access()) };
             tokio::select! {
-                _ = ready => self.work().await,
-                () = state.stop.cancelled() => Ok(()),
+                _ = ready => self.work().await?,
+                () = state.stop.cancelled() => {}
             }
+            if !state.stop.is_cancelled() {
+                bail!("its controllers ended though nobody stopped them");
+            }
+            Ok(())
         };
         let look = self.preflight.keep_looking(state).map(Ok);
         // Both end at a stop, and work before that if it fails.
         tokio::try_join!(working, look).map(|((), ())| ())
     }
 
-    /// Waits until our kinds are served and we have the rights we need. If that changes later, readiness says so and the
-    /// controllers go on: what they may still do, they do.
+    /// Waits until our kinds are served and we have the rights we need. If that changes later, readiness says so and
+    /// controllers that work go on: what they may still do, they do. Who stands by does not stand for election until then.
     async fn first_access(&self) {
         let mut access = self.state.access.subscribe();
         // An error would mean that the state is gone, and with it this.

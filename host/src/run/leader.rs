@@ -54,13 +54,15 @@ pub(super) async fn lead<W: Future>(
 }
 
 /// Waits until the Lease is ours; none if a stop was asked for meanwhile.
+///
+/// Who lacks a kind or a right does not stand: another may have what is missing here.
 async fn acquire(candidate: &Candidate, state: &DutyState) -> Option<Won> {
     let mut seen = None;
     loop {
         tokio::select! {
             biased;
             () = state.stop.cancelled() => return None,
-            found = candidate.take(&mut seen) => match found {
+            found = async { state.may_work().await; candidate.take(&mut seen).await } => match found {
                 Ok(Found::Ours(won)) => return Some(won),
                 Ok(Found::Theirs(leader)) => {
                     let role = Role::Follower(leader);

@@ -128,6 +128,15 @@ impl DutyState {
         }
     }
 
+    /// Waits until nothing is missing, as far as we know.
+    pub(super) async fn may_work(&self) {
+        let mut access = self.access.subscribe();
+        // An error would mean that the state is gone.
+        let _ = access
+            .wait_for(|access| !matches!(access, Access::Lacking(_)))
+            .await;
+    }
+
     /// Takes a role. A leader's Lease is renewed after this, and anybody else has none.
     pub(super) fn take(&self, role: Role) {
         if role != Role::Leader {

@@ -154,3 +154,6 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Duty, Row};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Post, Work};
@@ -40,8 +40,19 @@ impl Drop for Working {
 
 impl Running {
     fn start(row: &'static Row, cluster: &Arc<Mutex<Cluster>>, stop: &CancellationToken) -> Self {
+        let works = Arc::new(AtomicBool::new(false));
+        let started = Self::start_with(row, cluster, stop, work(&works));
+        Self { works, ..started }
+    }
+
+    fn start_with(
+        row: &'static Row,
+        cluster: &Arc<Mutex<Cluster>>,
+        stop: &CancellationToken,
+        work: Work,
+    ) -> Self {
         let state = Arc::new(DutyState::new(row, Gauge::default(), stop.clone()));
-        let (leases, works) = (Leases::default(), Arc::new(AtomicBool::new(false)));
+        let leases = Leases::default();
         let name = row.lease_name("podloom").expect("it has a Lease");
         let client = Cluster::client(cluster);
         let post = Post {
@@ -61,13 +72,13 @@ impl Running {
                 "we".to_owned(),
                 LEASE,
             )),
-            work: work(&works),
+            work,
         };
         let task = tokio::spawn(async move { post.run(future::ready(())).await });
         Self {
             state,
             leases,
-            works,
+            works: Arc::default(),
             task,
         }
     }
@@ -150,4 +161,50 @@ async fn a_duty_that_loses_its_lease_stops_alone() {
     // The usurper is never heard of again.
     browser.becomes(true).await;
     assert!(!clusters.task.is_finished() && !browser.task.is_finished());
+}
+
+/// What one replica lacks, another may have.
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_loses_a_right_does_not_take_over() {
+    let cluster = Arc::new(Mutex::new(Cluster::default()));
+    let stop = CancellationToken::new();
+    let browser = Running::start(Duty::Browser.row(), &cluster, &stop);
+    browser.becomes(true).await;
+    let another_leads = || {
+        browser.leases.with(|stored| {
+            let mut lease = stored.lease.clone().expect("a Lease");
+            let spec = lease.spec.get_or_insert_default();
+            spec.holder_identity = Some("another".to_owned());
+            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or_default() + 1);
+            stored.write(Some(lease));
+        });
+    };
+    another_leads();
+    browser.becomes(false).await;
+    cluster.lock().expect("no panic").denied = Some("pods");
+    let begun = Instant::now();
+    while !matches!(*browser.state.access.borrow(), Access::Lacking(_)) {
+        another_leads();
+        sleep(LEASE / 3).await;
+        assert!(begun.elapsed() < Duration::from_secs(150));
+    }
+    // The other is never heard of again.
+    sleep(LEASE * 10).await;
+    assert!(!browser.works.load(Ordering::Relaxed));
+    assert_eq!(browser.leases.holder().as_deref(), Some("another"));
+    *cluster.lock().expect("no panic") = Cluster::default();
+    browser.becomes(true).await;
+    stop.cancel();
+    browser.task.await.expect("no panic").expect("it ends well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duty_that_ends_though_nobody_stopped_it_is_told() {
+    let cluster = Arc::new(Mutex::new(Cluster::default()));
+    let stop = CancellationToken::new();
+    let ends: Work = Box::new(|_| future::ready(Ok(())).boxed());
+    let browser = Running::start_with(Duty::Browser.row(), &cluster, &stop, ends);
+    let ended = timeout(LEASE, browser.task).await.expect("it ends");
+    let error = ended.expect("no panic").expect_err("nobody stopped it");
+    assert!(error.to_string().contains("nobody stopped"), "{error:#}");
 }
