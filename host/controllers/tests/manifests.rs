@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Duty, Place, Right as Needed, Row};
+use podloom_controllers::duties::{Chain, Duty, Need, Place, Replicas, Right as Needed, Row};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 /// The name of the Lease that `podloom run` asks for by default.
 const LEASE: &str = "podloom";
@@ -197,4 +198,104 @@ fn named<'a>(
             )
         })
         .collect()
+}
+
+/// A document of the manifests, whole.
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path);
+    assert!(text.is_ok(), "{path:?}: {text:?}");
+    let document = serde_saphyr::from_str(&text.expect("it can be read"));
+    assert!(document.is_ok(), "{path:?}: {document:?}");
+    document.expect("it is YAML")
+}
+
+/// The value of a variable of a Deployment's container.
+fn variable(deployment: &Value, name: &str) -> Option<String> {
+    let container = deployment.pointer("/spec/template/spec/containers/0")?;
+    assert_eq!(container["name"], "podloom");
+    let mut variables = container["env"].as_array()?.iter();
+    let variable = variables.find(|variable| variable["name"] == name)?;
+    variable["value"].as_str().map(str::to_owned)
+}
+
+/// The variable that a kustomization gives to a duty's Deployment.
+fn patched(kustomization: &Path, row: &Row, name: &str) -> Option<String> {
+    let kustomization = read(kustomization);
+    let patches = kustomization["patches"].as_array()?.iter();
+    let mut patches = patches.map(|patch| {
+        let patch = patch["patch"].as_str().expect("it is inline");
+        serde_saphyr::from_str::<Value>(patch).expect("it is YAML")
+    });
+    patches.find_map(|patch| {
+        let is_ours =
+            patch["kind"] == "Deployment" && patch["metadata"]["name"] == row.object_name();
+        is_ours.then(|| variable(&patch, name))?
+    })
+}
+
+#[test]
+fn every_duty_has_a_deployment_as_its_row_says() {
+    for row in Duty::ALL.map(Duty::row) {
+        let folder = deploy().join("controllers").join(row.name);
+        let deployment = read(&folder.join("workload/deployment.yaml"));
+        let name = row.object_name();
+        let metadata = &deployment["metadata"];
+        assert_eq!(metadata["name"], name);
+        assert_eq!(metadata["labels"]["app.kubernetes.io/name"], name);
+        let chain = metadata["labels"].get("podloom.dev/chain");
+        let wanted = (row.chain == Chain::Needed).then(|| json!("needed"));
+        assert_eq!(chain, wanted.as_ref(), "{}", row.name);
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["serviceAccountName"], name);
+        let controllers = variable(&deployment, "PODLOOM_CONTROLLERS");
+        assert_eq!(controllers.as_deref(), Some(row.name));
+
+        let schema = folder.join("flow-schema/flow-schema.yaml");
+        assert_eq!(
+            schema.exists(),
+            row.replicas == Replicas::Leader,
+            "{}",
+            row.name
+        );
+        if schema.exists() {
+            let account = json!({ "name": name, "namespace": "podloom-system" });
+            let subjects = json!([{ "kind": "ServiceAccount", "serviceAccount": account }]);
+            assert_eq!(read(&schema)["spec"]["rules"][0]["subjects"], subjects);
+        }
+    }
+}
+
+#[test]
+fn every_overlay_has_each_duty_with_its_settings() {
+    for row in Duty::ALL.map(Duty::row) {
+        let component = format!("controllers/{}", row.name);
+        let has = |kustomization: &str, component: &str| {
+            let kustomization = read(&deploy().join(kustomization).join("kustomization.yaml"));
+            let components = kustomization["components"].as_array().cloned();
+            components.unwrap_or_default().contains(&json!(component))
+        };
+        assert!(has("operator", &format!("../{component}")), "{component}");
+        let groups = |api: SelenosisApi| {
+            let kinds = row.kinds.iter();
+            kinds.map(|kind| kind.group.name(api)).collect::<Vec<_>>()
+        };
+        let is_split = groups(SelenosisApi::Seed) != groups(SelenosisApi::Split);
+        let own = if is_split { "/split" } else { "" };
+        let split = format!("../../{component}{own}");
+        assert!(has("operator/split", &split), "{split}");
+        if is_split {
+            let path = deploy().join(&component).join("split/kustomization.yaml");
+            let api = patched(&path, row, "PODLOOM_SELENOSIS_API");
+            assert_eq!(api.as_deref(), Some("split"), "{component}");
+        }
+        // What needs the whole cluster works in no single namespace.
+        let is_placed = !row
+            .all_rights()
+            .any(|right| right.place == Place::Cluster && right.need == Need::Required);
+        let workload = format!("../{component}/workload");
+        assert_eq!(has("namespaced", &workload), is_placed, "{workload}");
+        let path = deploy().join("namespaced/kustomization.yaml");
+        let namespaces = patched(&path, row, "PODLOOM_NAMESPACE");
+        assert_eq!(namespaces.as_deref(), is_placed.then_some("browsers"));
+    }
 }
