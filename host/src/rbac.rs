@@ -20,6 +20,8 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), Failure> {
                     api,
                     watched: &namespaces,
                     own: &arguments.operator_namespace,
+                    lease_namespace: arguments.lease_namespace(),
+                    lease_name: &arguments.lease_name,
                 };
                 operator::manifests(row, &scope)
             })

@@ -35,9 +35,22 @@ pub(crate) struct RbacArguments {
     #[arg(short, long = "namespace", value_name = "NS", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
 
-    /// The namespace that the operator runs in, with its ServiceAccount and its Lease.
+    /// The namespace that the operator runs in, with its ServiceAccount.
     #[arg(long, value_name = "NS", default_value = "podloom-system", value_parser = namespace)]
     pub(crate) operator_namespace: String,
+
+    /// The namespace of the Lease, as in podloom run; by default the one that the operator runs in.
+    #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
+    lease_namespace: Option<String>,
+
+    /// The name of the browser controller's Lease, as in podloom run.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "PODLOOM_LEASE_NAME",
+        default_value = "podloom"
+    )]
+    pub(crate) lease_name: String,
 
     /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
@@ -60,6 +73,12 @@ impl RbacArguments {
     pub(crate) fn api(&self) -> SelenosisApi {
         // The parser has let only known names pass.
         self.selenosis_api.parse().unwrap_or_default()
+    }
+
+    /// The namespace of the Lease.
+    pub(crate) fn lease_namespace(&self) -> &str {
+        let own = &self.operator_namespace;
+        self.lease_namespace.as_ref().unwrap_or(own)
     }
 
     /// The namespaces, each once; none means all.

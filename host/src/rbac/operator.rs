@@ -5,9 +5,6 @@ use podloom_controllers::duties::{Need, Place, Right, Row};
 
 use super::text::{self, Account, Metadata, Role, RoleKind, Rule};
 
-/// The name of the Lease that `podloom run` asks for by default.
-const LEASE: &str = "podloom";
-
 /// Where the operator works.
 pub(super) struct Scope<'a> {
     pub(super) api: SelenosisApi,
@@ -15,6 +12,10 @@ pub(super) struct Scope<'a> {
     pub(super) watched: &'a [&'a str],
     /// The namespace that it runs in.
     pub(super) own: &'a str,
+    /// The namespace of its Lease.
+    pub(super) lease_namespace: &'a str,
+    /// The name of the first duty's Lease, which those of the others begin with.
+    pub(super) lease_name: &'a str,
 }
 
 /// A duty's account, its roles and their bindings.
@@ -62,8 +63,13 @@ fn roles<'a>(row: &'static Row, scope: &Scope<'a>) -> Vec<Role<'a>> {
     let lease: Vec<&Right> = row.all_rights().filter(lease).collect();
     if !lease.is_empty() {
         let name = format!("{}-leader", row.object_name());
-        let rules = lease.iter().map(|right| lease_rule(row, scope.api, right));
-        roles.push(role(row, name, Some(scope.own), rules.collect()));
+        let rules = lease.iter().map(|right| lease_rule(row, scope, right));
+        roles.push(role(
+            row,
+            name,
+            Some(scope.lease_namespace),
+            rules.collect(),
+        ));
     }
     roles
 }
@@ -126,11 +132,11 @@ fn rule(api: SelenosisApi, right: &Right) -> Rule {
 }
 
 /// A right to create cannot be held to a name: it is not known when the right is checked.
-fn lease_rule(row: &Row, api: SelenosisApi, right: &Right) -> Rule {
+fn lease_rule(row: &Row, scope: &Scope<'_>, right: &Right) -> Rule {
     let is_nameless = right.verbs.contains(&"create");
     Rule {
-        name: row.lease_name(LEASE).filter(|_| !is_nameless),
-        ..rule(api, right)
+        name: row.lease_name(scope.lease_name).filter(|_| !is_nameless),
+        ..rule(scope.api, right)
     }
 }
 

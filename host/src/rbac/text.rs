@@ -1,5 +1,7 @@
-//! Objects of RBAC as YAML with a comment for each rule. All names in it are our own or DNS labels, so none needs quotes.
+//! Objects of RBAC as YAML with a comment for each rule. Names that come from outside are quoted where YAML
+//! would take them for something else.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// What an object is called, and what it says of itself.
@@ -92,7 +94,7 @@ pub(super) fn role(role: &Role<'_>) -> String {
         let _infallible = writeln!(text, "- apiGroups: [{group}]");
         let _infallible = writeln!(text, "  resources: [{}]", rule.resources.join(", "));
         if let Some(name) = &rule.name {
-            let _infallible = writeln!(text, "  resourceNames: [{name}]");
+            let _infallible = writeln!(text, "  resourceNames: [{}]", scalar(name));
         }
         let _infallible = writeln!(text, "  verbs: [{}]", rule.verbs.join(", "));
     }
@@ -107,7 +109,9 @@ pub(super) fn binding(role: &Role<'_>, account: &Account<'_>) -> String {
         text,
         "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\n\
          subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
-        role.metadata.name, account.name, account.namespace
+        role.metadata.name,
+        account.name,
+        scalar(account.namespace)
     );
     text
 }
@@ -120,7 +124,7 @@ fn begun(api_version: &str, kind: &str, metadata: &Metadata<'_>) -> String {
         metadata.name
     );
     if let Some(namespace) = metadata.namespace {
-        let _infallible = writeln!(text, "  namespace: {namespace}");
+        let _infallible = writeln!(text, "  namespace: {}", scalar(namespace));
     }
     let _infallible = writeln!(
         text,
@@ -134,4 +138,17 @@ fn begun(api_version: &str, kind: &str, metadata: &Metadata<'_>) -> String {
         );
     }
     text
+}
+
+/// Text as YAML has it: in quotes if it could be read as a number, a truth value or nothing, in YAML 1.1 as in 1.2.
+fn scalar(text: &str) -> Cow<'_, str> {
+    const WORDS: [&str; 9] = ["false", "n", "no", "null", "off", "on", "true", "y", "yes"];
+    let is_word =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let begins_as_text = text.starts_with(|first: char| first.is_ascii_lowercase());
+    if begins_as_text && text.bytes().all(is_word) && !WORDS.contains(&text) {
+        return Cow::Borrowed(text);
+    }
+    // A string of JSON is one of YAML, too.
+    Cow::Owned(serde_json::Value::from(text).to_string())
 }

@@ -89,3 +89,45 @@ fn roles_of_users_are_in_no_namespace() {
         ran.stderr
     );
 }
+
+/// What YAML takes for a number or a truth value is no name to the API server.
+#[test]
+fn namespaces_are_strings() {
+    for name in ["123", "1e3", "0x1f", "true", "no", "null"] {
+        let printed = podloom(&["rbac", "--namespace", name, "--operator-namespace", name]);
+        assert_eq!(printed.code, 0, "{}", printed.stderr);
+        let places = printed.stdout.lines().map(str::trim);
+        let places: Vec<&str> = places
+            .filter_map(|line| line.strip_prefix("namespace: "))
+            .collect();
+        assert!(places.len() > 5, "{places:?}");
+        for place in places {
+            assert_eq!(place, format!("\"{name}\""));
+        }
+    }
+    let printed = podloom(&["rbac", "--namespace", "team-1"]).stdout;
+    assert!(printed.contains("  namespace: team-1\n"), "{printed}");
+}
+
+#[test]
+fn the_lease_is_where_the_operator_is_told_to_have_it() {
+    let default = podloom(&["rbac"]).stdout;
+    let named = podloom(&[
+        "rbac",
+        "--lease-name",
+        "second",
+        "--lease-namespace",
+        "leases",
+    ])
+    .stdout;
+    assert_eq!(named.matches("  namespace: leases\n").count(), 2, "{named}");
+    assert!(named.contains("resourceNames: [second]\n"), "{named}");
+    let there = [
+        "rbac",
+        "--lease-name",
+        "podloom",
+        "--lease-namespace",
+        "podloom-system",
+    ];
+    assert_eq!(podloom(&there).stdout, default);
+}

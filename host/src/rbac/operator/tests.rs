@@ -49,7 +49,36 @@ fn a_duty_of_the_whole_cluster_has_a_cluster_role_in_any_case() {
             api: SelenosisApi::Seed,
             watched,
             own: "home",
+            lease_namespace: "home",
+            lease_name: "podloom",
         };
         insta::assert_snapshot!(name, manifests(&CLUSTERS, &scope));
     }
+}
+
+#[test]
+fn the_role_of_the_lease_is_where_the_lease_is() {
+    let scope = Scope {
+        api: SelenosisApi::Seed,
+        watched: &[],
+        own: "home",
+        lease_namespace: "leases",
+        lease_name: "second",
+    };
+    let printed = manifests(&CLUSTERS, &scope);
+    let (_, role) = printed.split_once("kind: Role\n").expect("a Role");
+    let (role, binding) = role.split_once("---\n").expect("its binding");
+    assert!(role.contains("\n  namespace: leases\n"), "{role}");
+    assert!(
+        role.contains("resourceNames: [second-clusters]\n"),
+        "{role}"
+    );
+    assert!(
+        binding.contains("metadata:\n  name: podloom-clusters-leader\n  namespace: leases\n"),
+        "{binding}"
+    );
+    assert!(
+        binding.ends_with("  name: podloom-clusters\n  namespace: home\n"),
+        "{binding}"
+    );
 }
