@@ -39,6 +39,11 @@ pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), Failure> 
                 .to_owned(),
         ));
     }
+    if arguments.controllers.duties().is_empty() {
+        tracing::warn!(
+            "no controller is switched on: nothing is done but to answer over HTTP; name some with --controllers"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()

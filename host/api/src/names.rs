@@ -38,16 +38,12 @@ pub mod finalizer {
     pub const BROWSER_CONFIG: &str = "browserconfig.selenosis.io/finalizer";
 }
 
-/// Field managers of server-side apply; status has its own, so that each owns its fields alone.
+/// Field managers: who writes an object and its status.
 pub mod field_manager {
     /// Browsers and their pods.
     pub const BROWSER: &str = "podloom-browser";
-    /// The status of Browsers.
-    pub const BROWSER_STATUS: &str = "podloom-browser-status";
     /// BrowserConfigs.
     pub const BROWSER_CONFIG: &str = "podloom-browser-config";
-    /// The status of BrowserConfigs.
-    pub const BROWSER_CONFIG_STATUS: &str = "podloom-browser-config-status";
 }
 
 /// Containers of a Browser's pod that have a meaning of their own.

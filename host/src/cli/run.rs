@@ -75,8 +75,8 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// How many Browsers are worked on at once, in each of the watched namespaces. Where all are watched, each of them gets a
-    /// quarter of this at most, so that one with a slow webhook does not hold up the others.
+    /// How many objects of a kind are worked on at once, in each of the watched namespaces. Where all are watched, each of them gets
+    /// a quarter of this at most, so that one with a slow webhook does not hold up the others.
     #[arg(
         long,
         value_name = "N",
@@ -84,6 +84,10 @@ pub(crate) struct RunArguments {
         default_value = "64"
     )]
     pub(crate) concurrency: NonZeroU16,
+
+    /// How often an object is looked at again to which nothing happened.
+    #[arg(long, value_name = "TIME", env = "PODLOOM_RESYNC", default_value = "10m", value_parser = duration::parse_positive)]
+    pub(crate) resync: Duration,
 
     /// How long a stop may take; keep it below the pod's terminationGracePeriodSeconds.
     #[arg(long, value_name = "TIME", env = "PODLOOM_SHUTDOWN_TIMEOUT", default_value = "25s", value_parser = duration::parse_positive)]
@@ -163,10 +167,6 @@ pub(crate) struct LifeArguments {
     /// How long a Browser waits for its BrowserConfig, from when this operator first sees the Browser; then it has failed.
     #[arg(long, value_name = "TIME", env = "PODLOOM_CONFIG_GRACE", default_value = "5s", value_parser = duration::parse)]
     pub(crate) config_grace: Duration,
-
-    /// Resync interval.
-    #[arg(long, value_name = "TIME", env = "PODLOOM_RESYNC", default_value = "10m", value_parser = duration::parse_positive)]
-    pub(crate) resync: Duration,
 }
 
 /// How logs are written.

@@ -160,7 +160,7 @@ fn browser(parts: &Parts<'_>, state: &State) -> Setup {
         api: arguments.api(),
         namespaces: arguments.namespaces(),
         concurrency: arguments.concurrency.get(),
-        resync: arguments.lives.resync,
+        resync: arguments.resync,
         timeouts: timeouts(arguments),
         aside: parts.aside.clone(),
         clock: parts.clock.clone(),
