@@ -21,4 +21,5 @@ mod world;
 
 pub(crate) use metrics::BrowserMetrics;
 pub use timeouts::Timeouts;
-pub(crate) use wiring::{Duty, run};
+pub use wiring::BrowserSetup;
+pub(crate) use wiring::begin;

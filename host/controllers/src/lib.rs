@@ -11,7 +11,7 @@ mod mutator;
 pub mod outbound;
 mod run;
 
-pub use browser::{Timeouts, render};
+pub use browser::{BrowserSetup, Timeouts, render};
 pub use engine::aside::Aside;
 pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};
@@ -20,4 +20,4 @@ pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, Outcome, PluginRun, PodMutator, PodRequest, Refusal, Refused, Write,
 };
-pub use run::{ControllerError, Setup, run};
+pub use run::{ControllerError, DutySetup, Setup, run};

@@ -3,51 +3,49 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, future};
+use futures::future::BoxFuture;
 use kube::Client;
-use podloom_api::SelenosisApi;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::browser::{self, Timeouts};
+use crate::browser::{self, BrowserSetup};
 use crate::engine::aside::Aside;
 use crate::engine::clock::Clock;
 use crate::engine::events::Events;
 use crate::engine::kind::Context;
-use crate::engine::namespaces;
 use crate::engine::readiness::Readiness;
 use crate::engine::scope::{Pace, Scope};
 use crate::metrics::ControllerMetrics;
-use crate::mutator::PodMutator;
 
 /// How long the last Events may take after the controllers have ended.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
 
-/// What the controllers run with.
+/// What the controllers of every duty run with.
 #[derive(Clone)]
 pub struct Setup {
     /// Talks to the API server.
     pub client: Client,
-    /// The API groups that our kinds are served in.
-    pub api: SelenosisApi,
     /// The namespaces that are watched; none means all.
     pub namespaces: Vec<String>,
     /// How many objects of a kind are worked on at once, in each of the watched namespaces.
     pub concurrency: u16,
     /// Resync interval; 10 minutes is usual.
     pub resync: Duration,
-    /// How long the steps of a session may take.
-    pub timeouts: Timeouts,
     /// Where plans that take long are made.
     pub aside: Aside,
     /// The API server's time, which the client's answers set right.
     pub clock: Clock,
-    /// The chain of plugins.
-    pub mutator: Arc<dyn PodMutator>,
     /// Where passes are counted.
     pub metrics: ControllerMetrics,
     /// The name of our own pod, for Events.
     pub instance: Option<String>,
+}
+
+/// What one duty runs with besides.
+#[derive(Clone)]
+pub enum DutySetup {
+    /// Browsers and BrowserConfigs.
+    Browser(BrowserSetup),
 }
 
 /// Why the controllers ended though nobody stopped them.
@@ -58,7 +56,7 @@ pub enum ControllerError {
     Ended,
 }
 
-/// Runs the controllers until they are stopped.
+/// Runs the controllers of a duty until they are stopped.
 ///
 /// `stop` ends them gracefully: no new work is begun, what is being done is finished.
 /// Dropping the future ends them at once: no write is begun after it.
@@ -69,6 +67,7 @@ pub enum ControllerError {
 /// Returns an error if a controller ends by itself, which none does.
 pub async fn run(
     setup: Setup,
+    duty: DutySetup,
     readiness: Readiness,
     stop: CancellationToken,
 ) -> Result<(), ControllerError> {
@@ -79,6 +78,49 @@ pub async fn run(
         "Reconcile",
         setup.metrics.events.clone(),
     );
+    let scopes = scopes(&setup, events, &readiness, &stop);
+    let stopped = stop.clone();
+    let controllers = async move {
+        let controllers = tokio::select! {
+            controllers = begin(duty, &scopes, &setup.metrics) => controllers,
+            () = stop.cancelled() => return,
+        };
+        // Their Events end when they do.
+        drop((scopes, starting));
+        controllers.await;
+    };
+    let mut send_events = std::pin::pin!(send_events);
+    tokio::select! {
+        () = controllers => {}
+        // It does not end before the controllers do: the queue is theirs.
+        () = &mut send_events => {}
+    }
+    // What does not get out in time is dropped, as Events may be.
+    let _ = timeout(LAST_EVENTS, send_events).await;
+    if stopped.is_cancelled() {
+        return Ok(());
+    }
+    Err(ControllerError::Ended)
+}
+
+/// Returns the work of a duty's controllers, once what it needs before the first pass is there.
+async fn begin(
+    duty: DutySetup,
+    scopes: &[Scope],
+    metrics: &ControllerMetrics,
+) -> BoxFuture<'static, ()> {
+    match duty {
+        DutySetup::Browser(own) => browser::begin(scopes, own, &metrics.browsers).await,
+    }
+}
+
+/// The namespaces that are watched: each by itself, or all together.
+fn scopes(
+    setup: &Setup,
+    events: Events,
+    readiness: &Readiness,
+    stop: &CancellationToken,
+) -> Vec<Scope> {
     let ctx = Arc::new(Context {
         client: setup.client.clone(),
         events,
@@ -86,46 +128,18 @@ pub async fn run(
         metrics: setup.metrics.engine.clone(),
         aside: setup.aside.clone(),
     });
-    let (namespaces, watch_namespaces) = tokio::select! {
-        watched = namespaces::watch(&ctx, &readiness) => watched,
-        () = stop.cancelled() => return Ok(()),
+    let scope = |namespace| Scope {
+        namespace,
+        ctx: Arc::clone(&ctx),
+        readiness: readiness.clone(),
+        stop: stop.clone(),
+        pace: Pace {
+            concurrency: setup.concurrency,
+            resync: setup.resync,
+        },
     };
-    let scopes = match setup.namespaces.as_slice() {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
-    };
-    let duty = browser::Duty {
-        api: setup.api,
-        mutator: setup.mutator,
-        timeouts: setup.timeouts,
-        namespaces,
-        metrics: setup.metrics.browsers,
-    };
-    let scopes: Vec<Scope> = scopes
-        .into_iter()
-        .map(|namespace| Scope {
-            namespace,
-            ctx: Arc::clone(&ctx),
-            readiness: readiness.clone(),
-            stop: stop.clone(),
-            pace: Pace {
-                concurrency: setup.concurrency,
-                resync: setup.resync,
-            },
-        })
-        .collect();
-    let controllers = browser::run(&scopes, &duty);
-    drop((ctx, scopes, starting));
-    let mut send_events = std::pin::pin!(send_events);
-    tokio::select! {
-        () = controllers => {}
-        // Neither ends before the controllers do: the queue is theirs, and a watch has no end.
-        () = future::join(&mut send_events, watch_namespaces).map(drop) => {}
+    match setup.namespaces.as_slice() {
+        [] => vec![scope(None)],
+        some => some.iter().cloned().map(Some).map(scope).collect(),
     }
-    // What does not get out in time is dropped, as Events may be.
-    let _ = timeout(LAST_EVENTS, send_events).await;
-    if stop.is_cancelled() {
-        return Ok(());
-    }
-    Err(ControllerError::Ended)
 }

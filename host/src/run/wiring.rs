@@ -15,7 +15,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, Row};
-use podloom_controllers::{Aside, Clock, ControllerMetrics, Events, Setup, Timeouts};
+use podloom_controllers::{
+    Aside, BrowserSetup, Clock, ControllerMetrics, DutySetup, Events, Setup, Timeouts,
+};
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -136,37 +138,41 @@ impl Operator {
 
 /// What does a duty; a further one is an arm here.
 fn work(duty: Duty, parts: &Parts<'_>, state: &State) -> Work {
-    match duty {
-        Duty::Browser => {
-            let setup = browser(parts, state);
-            Box::new(move |duty| {
-                podloom_controllers::run(setup.clone(), duty.caches.clone(), duty.stop.clone())
-                    .boxed()
-            })
-        }
+    let setup = setup(parts);
+    let own = match duty {
+        Duty::Browser => DutySetup::Browser(browser(parts, state)),
+    };
+    Box::new(move |duty| {
+        let (setup, own) = (setup.clone(), own.clone());
+        podloom_controllers::run(setup, own, duty.caches.clone(), duty.stop.clone()).boxed()
+    })
+}
+
+fn setup(parts: &Parts<'_>) -> Setup {
+    let arguments = parts.arguments;
+    Setup {
+        client: parts.client.clone(),
+        namespaces: arguments.namespaces(),
+        concurrency: arguments.concurrency.get(),
+        resync: arguments.resync,
+        aside: parts.aside.clone(),
+        clock: parts.clock.clone(),
+        metrics: parts.metrics.clone(),
+        instance: parts.instance.clone(),
     }
 }
 
-fn browser(parts: &Parts<'_>, state: &State) -> Setup {
-    let arguments = parts.arguments;
+fn browser(parts: &Parts<'_>, state: &State) -> BrowserSetup {
     let mutator = ChainMutator {
         slot: Arc::clone(&state.slot),
         metrics: parts.plugins.clone(),
         without_chain: state.without_chain,
         values: Values::Withheld,
     };
-    Setup {
-        client: parts.client.clone(),
-        api: arguments.api(),
-        namespaces: arguments.namespaces(),
-        concurrency: arguments.concurrency.get(),
-        resync: arguments.resync,
-        timeouts: timeouts(arguments),
-        aside: parts.aside.clone(),
-        clock: parts.clock.clone(),
+    BrowserSetup {
+        api: parts.arguments.api(),
         mutator: Arc::new(mutator),
-        metrics: parts.metrics.clone(),
-        instance: parts.instance.clone(),
+        timeouts: timeouts(parts.arguments),
     }
 }
 

@@ -5,6 +5,7 @@ mod configs;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -21,7 +22,7 @@ use super::memory::Memory;
 use super::metrics::{BrowserMetrics, CONTROLLER, phases};
 use super::pod::SeenPod;
 use super::timeouts::Timeouts;
-use crate::engine::namespaces::Namespaces;
+use crate::engine::namespaces::{self, Namespaces};
 use crate::engine::readable::Readable;
 use crate::engine::scope::Scope;
 use crate::engine::wiring::{self, Other, Wiring};
@@ -30,27 +31,51 @@ use crate::mutator::PodMutator;
 /// Browsers as caches hold them: one that cannot be read hides no other.
 type Browsers = Readable<BrowserObject>;
 
-/// What the controllers of Browsers and BrowserConfigs run with, besides what their scope has.
-pub(crate) struct Duty {
+/// What the controllers of Browsers and BrowserConfigs run with.
+#[derive(Clone)]
+pub struct BrowserSetup {
     /// The API groups that our kinds are served in.
-    pub(crate) api: SelenosisApi,
+    pub api: SelenosisApi,
     /// The chain of plugins.
-    pub(crate) mutator: Arc<dyn PodMutator>,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) namespaces: Namespaces,
-    pub(crate) metrics: BrowserMetrics,
+    pub mutator: Arc<dyn PodMutator>,
+    /// How long the steps of a session may take.
+    pub timeouts: Timeouts,
 }
 
-/// Runs both controllers in each scope until they are stopped. Their caches are awaited from this call on, not from its first poll.
-pub(crate) fn run(scopes: &[Scope], duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
-    let controllers: Vec<_> = scopes.iter().map(|scope| run_in(scope, duty)).collect();
-    future::join_all(controllers).map(drop)
+/// What the controllers in all scopes share.
+struct Duty {
+    setup: BrowserSetup,
+    namespaces: Namespaces,
+    metrics: BrowserMetrics,
+}
+
+/// Returns, once the cache of namespaces is filled, the work of both controllers in each scope until they are stopped.
+///
+/// The other caches are awaited from then on, not from the work's first poll.
+pub(crate) async fn begin(
+    scopes: &[Scope],
+    setup: BrowserSetup,
+    metrics: &BrowserMetrics,
+) -> BoxFuture<'static, ()> {
+    let Some(scope) = scopes.first() else {
+        return future::ready(()).boxed();
+    };
+    let (namespaces, watch_namespaces) = namespaces::watch(&scope.ctx, &scope.readiness).await;
+    let duty = Duty {
+        setup,
+        namespaces,
+        metrics: metrics.clone(),
+    };
+    let controllers: Vec<_> = scopes.iter().map(|scope| run_in(scope, &duty)).collect();
+    // A watch has no end.
+    let work = future::select(future::join_all(controllers), watch_namespaces);
+    work.map(drop).boxed()
 }
 
 fn run_in(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
-    let config = Arc::new(duty.api.resource(ApiKind::BrowserConfig));
+    let config = Arc::new(duty.setup.api.resource(ApiKind::BrowserConfig));
     let configs = configs::watch(scope, &config);
-    let resource = Arc::new(duty.api.resource(ApiKind::Browser));
+    let resource = Arc::new(duty.setup.api.resource(ApiKind::Browser));
     let mut browsers = Wiring::<BrowserKind>::of(scope, resource.clone(), "Browsers");
     let memory = Memory::default();
     let pods = Other {
@@ -70,7 +95,7 @@ fn run_in(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<>
         .count(CONTROLLER, phases(browsers.store()));
     browsers.wake(waiting(configs.changes, &browsers.store(), &resource));
     let kind = BrowserKind {
-        api: duty.api,
+        api: duty.setup.api,
         resources: Resources {
             browser: resource,
             config: config.clone(),
@@ -81,8 +106,8 @@ fn run_in(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<>
             pods,
             namespaces: duty.namespaces.clone(),
         },
-        mutator: Arc::clone(&duty.mutator),
-        timeouts: duty.timeouts.clone(),
+        mutator: Arc::clone(&duty.setup.mutator),
+        timeouts: duty.setup.timeouts.clone(),
         memory,
         metrics: duty.metrics.clone(),
     };
