@@ -42,6 +42,7 @@ mod range;
 mod resolve;
 mod tls;
 mod url;
+mod words;
 
 pub use cidr::{Cidr, CidrError};
 pub use error::{Broken, Failure, Part, Phase, RequestError, Scope};
@@ -55,6 +56,7 @@ pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
 pub use url::{Origin, Scheme, Url, UrlError};
 
 use connect::Deadline;
+use metered::Metered;
 use places::Places;
 
 /// What servers learn of us.
@@ -109,7 +111,7 @@ pub struct Request<'a> {
     pub body: Bytes,
     /// Whose certificates are believed, for `https`.
     pub tls: &'a Tls,
-    /// How long it may take, in place of [`Limits::total`].
+    /// How long it may take once it has a place, in place of [`Limits::total`].
     pub total: Option<Duration>,
 }
 
@@ -158,13 +160,15 @@ impl Client {
             return Err(exchange::too_large(Part::Request, limits.request_bytes));
         }
         let origin = request.url.origin();
-        let target = request.via.unwrap_or(request.url).origin();
+        let way = request.via.unwrap_or(request.url);
+        let target = way.origin();
         let _place = self.places.take(target).await?;
         let _timer = self.metrics.time(system, request.operation);
         let (connecting, total) = deadlines(limits, request.total);
         let resolver = &*self.resolver;
-        let vetted = connect::addresses(resolver, rules, target.host(), connecting).await?;
+        let vetted = connect::addresses(resolver, rules, way, connecting).await?;
         let stream = connect::dial(&vetted, target.port(), connecting).await?;
+        let stream = Metered::new(stream, metered::wire(limits));
         let stream = connect::secure(stream, origin, request.tls, connecting).await?;
         exchange::exchange(stream, message(request), limits, total).await
     }

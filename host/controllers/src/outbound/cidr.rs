@@ -33,6 +33,11 @@ impl Cidr {
         self.network
     }
 
+    /// Returns how many bits all addresses of the range have in common.
+    pub(super) fn prefix(self) -> u8 {
+        self.prefix
+    }
+
     /// Returns whether the address is in the range.
     pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();

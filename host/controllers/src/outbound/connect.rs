@@ -5,24 +5,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::error::{Failure, Phase};
-use super::policy::{Rules, Vetted};
+use super::metered::{Metered, Stream};
+use super::policy::{Policy, Rules, Vetted};
 use super::resolve::Resolve;
 use super::tls::{Tls, TlsProblem};
-use super::url::{Host, Origin, Scheme};
+use super::url::{Host, Origin, Scheme, Url};
+use super::words::{short, words};
 
 /// How many addresses of a host are tried.
 const TRIED: usize = 8;
-
-/// What bytes go over.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// When something has to end, and the limit that says so.
 #[derive(Clone, Copy)]
@@ -55,15 +51,19 @@ impl Deadline {
 pub(super) async fn addresses(
     resolver: &dyn Resolve,
     rules: &Rules,
-    host: &Host,
+    target: &Url,
     deadline: Deadline,
 ) -> Result<Vec<Vetted>, Failure> {
-    let found = match host {
+    // A public name is whole: with a search domain it could become one of the cluster's.
+    let is_absolute = target.is_absolute() || rules.policy == Policy::PublicOnly;
+    let found = match target.origin().host() {
         Host::Address(address) => vec![*address],
         Host::Name(name) => {
-            let lookup: BoxFuture<'_, io::Result<Vec<IpAddr>>> = resolver.resolve(name.as_ref());
+            let dot = if is_absolute { "." } else { "" };
+            let name = format!("{}{dot}", name.as_ref());
+            let lookup: BoxFuture<'_, io::Result<Vec<IpAddr>>> = resolver.resolve(&name);
             let found = deadline.hold(Phase::Resolve, lookup).await?;
-            found.map_err(|error| Failure::Resolve(error.to_string()))?
+            found.map_err(|error| Failure::Resolve(short(&error.to_string())))?
         }
     };
     let mut refusal = None;
@@ -103,10 +103,14 @@ pub(super) async fn dial(
             after: deadline.after,
         };
         last = match turn.hold(Phase::Connect, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Ok(stream)) => {
+                // Small requests wait for nothing; where that cannot be set they are only slower.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
             Ok(Err(error)) => Failure::Connect {
                 address,
-                reason: error.to_string(),
+                reason: words(&error),
             },
             Err(late) => late,
         };
@@ -116,19 +120,15 @@ pub(super) async fn dial(
 
 /// Sets up what the scheme asks for. The certificate has to be for the URL's host, whatever address was dialled.
 pub(super) async fn secure(
-    stream: TcpStream,
+    stream: Metered<TcpStream>,
     origin: &Origin,
     tls: &Tls,
     deadline: Deadline,
 ) -> Result<Box<dyn Stream>, Failure> {
-    // Small requests wait for nothing; where that cannot be set they are only slower.
-    let _ = stream.set_nodelay(true);
     if origin.scheme() == Scheme::Http {
         return Ok(Box::new(stream));
     }
-    let Some(name) = origin.host().server_name() else {
-        return Err(TlsProblem::WrongHost(Vec::new()).into());
-    };
+    let name = origin.host().server_name();
     let handshake = TlsConnector::from(tls.config()).connect(name, stream);
     match deadline.hold(Phase::Tls, handshake).await? {
         Ok(stream) => Ok(Box::new(stream)),

@@ -23,7 +23,8 @@ pub struct RequestError {
 /// What went wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Too many other requests are under way.
+    /// Too many other requests are under way. It says something of us and nothing of the target, so it must never count against
+    /// it.
     #[error("{limit} requests {scope} are under way, and none ended within {} ms", waited.as_millis())]
     Busy {
         /// Where there was no place.
@@ -70,7 +71,7 @@ pub enum Failure {
     /// The answer points elsewhere. Nobody goes there.
     #[error("it answered {} and points to {}; redirects are not followed, so use the final URL", status.as_u16(), to.as_deref().unwrap_or("no other host"))]
     Redirected {
-        /// 301, 302, 303, 307 or 308.
+        /// 300, 301, 302, 303, 305, 307 or 308.
         status: StatusCode,
         /// The host that it points to, without path and query, if it names a host.
         to: Option<String>,
@@ -151,6 +152,58 @@ impl Failure {
             }
             Self::TooLarge { part, .. } => *part == Part::Request,
             Self::Redirected { .. } | Self::Broken(_) => false,
+        }
+    }
+
+    /// Returns whether the other end answered in HTTP, whatever it said: for callers to whom any answer counts.
+    pub fn is_answer(&self) -> bool {
+        match self {
+            Self::Redirected { .. } | Self::Broken(Broken::Encoded | Broken::Switched) => true,
+            Self::TimedOut { phase, .. } => *phase == Phase::Body,
+            Self::TooLarge { part, .. } => *part == Part::Answer,
+            _ => false,
+        }
+    }
+
+    /// Returns one word for what went wrong: `Busy`, `Blocked`, `Unreachable`, `TLSError`, `Timeout`, `RequestTooLarge` or
+    /// `BadResponse`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Busy { .. } => "Busy",
+            Self::Refused(_) => "Blocked",
+            Self::Resolve(_) | Self::Connect { .. } => "Unreachable",
+            Self::Tls(_) => "TLSError",
+            Self::TimedOut { .. } => "Timeout",
+            Self::TooLarge { part, .. } if *part == Part::Request => "RequestTooLarge",
+            Self::TooLarge { .. } | Self::Redirected { .. } | Self::Broken(_) => "BadResponse",
+        }
+    }
+
+    /// Returns what went wrong without anything that the other end or its name servers chose: for statuses. At most 200 bytes.
+    pub fn summary(&self) -> String {
+        match self {
+            Self::Refused(refusal) if refusal.denied.is_some() => {
+                "its address is denied".to_owned()
+            }
+            Self::Refused(refusal) => format!("its address is refused: {}", refusal.policy),
+            Self::Resolve(_) => "its name could not be resolved".to_owned(),
+            Self::Connect { .. } => "no connection could be made".to_owned(),
+            Self::Tls(TlsProblem::WrongHost(_)) => {
+                "its certificate is not for this host".to_owned()
+            }
+            Self::Tls(TlsProblem::Other(_)) => "TLS could not be set up".to_owned(),
+            Self::Redirected { status, .. } => format!(
+                "it answered {}; redirects are not followed",
+                status.as_u16()
+            ),
+            Self::Broken(Broken::Connection(_)) => {
+                "the connection broke before the answer had ended".to_owned()
+            }
+            Self::Busy { .. }
+            | Self::Tls(_)
+            | Self::TimedOut { .. }
+            | Self::TooLarge { .. }
+            | Self::Broken(_) => self.to_string(),
         }
     }
 }

@@ -14,24 +14,20 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::connect::{Deadline, Stream};
+use super::connect::Deadline;
 use super::error::{Broken, Failure, Part, Phase};
 use super::limits::Limits;
-use super::metered::Metered;
-
-/// The smallest buffer that hyper works with, in bytes.
-const SMALLEST_BUFFER: usize = 8 * 1024;
-/// How many bytes may travel back for each byte that an answer may have: a chunk of one byte takes six.
-const TRAVEL: usize = 8;
-/// The longest host of a redirect that an error shows, in bytes; no name of DNS is longer.
-const LONGEST_HOST: usize = 253;
+use super::metered::{Metered, SMALLEST_BUFFER, Stream, travel};
+use super::url::Host;
+use super::words::words;
 
 /// What came back. `Debug` shows neither the values of headers nor the body: both may hold secrets.
 #[derive(Clone)]
 pub struct Answer {
     /// The status; never a redirect.
     pub status: StatusCode,
-    /// The headers, at most [`Limits::head_bytes`](super::Limits::head_bytes) and 100 of them.
+    /// The headers, at most [`Limits::head_bytes`](super::Limits::head_bytes) and 100 of them. All their
+    /// values share the buffer that the head was read into: who keeps one for long copies its bytes, or the whole buffer stays.
     pub headers: HeaderMap,
     /// The body, at most [`Limits::answer_bytes`](super::Limits::answer_bytes), as it was sent: it was never compressed.
     pub body: Bytes,
@@ -76,12 +72,6 @@ pub(super) async fn exchange(
     })
 }
 
-/// How many bytes may travel back, those included that are neither head nor body.
-fn travel(limits: &Limits) -> usize {
-    let answer = limits.head_bytes.saturating_add(limits.answer_bytes);
-    answer.max(SMALLEST_BUFFER).saturating_mul(TRAVEL)
-}
-
 /// Runs the connection until the future is done. Nothing moves on a connection that is not polled, and what it ends with comes
 /// out of the future too.
 async fn drive<C: Future, F: Future>(
@@ -99,7 +89,7 @@ async fn drive<C: Future, F: Future>(
 /// Refuses what can be refused before the body is read.
 fn check(answer: &Response<Incoming>, limits: &Limits) -> Result<(), Failure> {
     let status = answer.status();
-    if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+    if matches!(status.as_u16(), 300..=303 | 305 | 307 | 308) {
         let to = answer.headers().get(LOCATION).and_then(host);
         return Err(Failure::Redirected { status, to });
     }
@@ -125,16 +115,20 @@ fn check(answer: &Response<Incoming>, limits: &Limits) -> Result<(), Failure> {
     }
 }
 
-/// The host that a redirect points to, if it names one that looks like a host.
+/// The host that a redirect points to, if it is a whole URL of HTTP: without a scheme, any text without a slash would be a host.
 fn host(location: &HeaderValue) -> Option<String> {
     let location: Uri = location.to_str().ok()?.parse().ok()?;
-    let host = location.host()?;
-    (host.len() <= LONGEST_HOST).then(|| host.to_owned())
+    if !matches!(location.scheme_str(), Some("http" | "https")) {
+        return None;
+    }
+    let host: Host = location.host()?.parse().ok()?;
+    Some(host.to_string())
 }
 
 /// Reads a body, and no further than the limit.
 async fn read(mut body: Incoming, limits: &Limits) -> Result<Bytes, Failure> {
-    let mut bytes = Vec::new();
+    let said = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(said.min(limits.answer_bytes));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error, limits))?;
         // What follows a chunked body is bounded by hyper and of no use.
@@ -146,6 +140,8 @@ async fn read(mut body: Incoming, limits: &Limits) -> Result<Bytes, Failure> {
         }
         bytes.extend_from_slice(&more);
     }
+    // What grew piece by piece has up to twice the room that it needs.
+    bytes.shrink_to_fit();
     Ok(bytes.into())
 }
 
@@ -174,7 +170,8 @@ fn broken(error: &hyper::Error, limits: &Limits) -> Failure {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if !is_tls(cause) => {
             Broken::NotHttp.into()
         }
-        _ => Broken::Connection(cause.to_string()).into(),
+        _ if is_tls(cause) => Broken::Connection("TLS failed".to_owned()).into(),
+        _ => Broken::Connection(words(cause)).into(),
     }
 }
 

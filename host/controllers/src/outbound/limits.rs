@@ -5,11 +5,11 @@ use std::time::Duration;
 /// The limits of a client. Each of them ends in a [`Failure`](super::Failure) that names it.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// How long a request waits for a place; zero fails at once where there is none.
+    /// How long a request waits for a place, on top of [`Limits::total`]; zero fails at once where there is none.
     pub wait: Duration,
     /// How long resolving, connecting and setting up TLS may take together, once there is a place.
     pub connect: Duration,
-    /// How long a request may take from its place to the last byte of the answer, connecting included.
+    /// How long a request may take from when it has its place to the last byte of the answer, connecting included.
     pub total: Duration,
     /// The largest body of a request, in bytes.
     pub request_bytes: usize,
@@ -20,6 +20,7 @@ pub struct Limits {
     pub answer_bytes: usize,
     /// How many requests go on at once.
     pub at_once: u16,
-    /// How many of them go to one host, that is to one scheme, host name and port.
+    /// How many of them go to one host, that is to one host name or address and port. Whoever owns several names of a machine has
+    /// places for each.
     pub at_once_per_host: u16,
 }

@@ -9,13 +9,13 @@ use tokio::time::timeout;
 
 use super::error::{Failure, Scope};
 use super::limits::Limits;
-use super::url::Origin;
+use super::url::{Host, Origin};
 
 /// The places of one client.
 pub(super) struct Places {
     all: Arc<Semaphore>,
     /// Those of hosts that requests go to or wait for; others are gone by the next request to a new host.
-    hosts: Mutex<HashMap<Origin, Weak<Semaphore>>>,
+    hosts: Mutex<HashMap<(Host, u16), Weak<Semaphore>>>,
     at_once: u16,
     at_once_per_host: u16,
     wait: Duration,
@@ -64,13 +64,14 @@ impl Places {
     }
 
     fn host(&self, origin: &Origin) -> Arc<Semaphore> {
+        let origin = origin.place();
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(host) = hosts.get(origin).and_then(Weak::upgrade) {
+        if let Some(host) = hosts.get(&origin).and_then(Weak::upgrade) {
             return host;
         }
         hosts.retain(|_, host| host.strong_count() > 0);
         let host = Arc::new(Semaphore::new(self.at_once_per_host.into()));
-        hosts.insert(origin.clone(), Arc::downgrade(&host));
+        hosts.insert(origin, Arc::downgrade(&host));
         host
     }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::cidr::Cidr;
-use super::range::Range;
+use super::range::{Range, carried};
 
 /// Which addresses are refused.
 ///
 /// Each policy allows what the one before it allows, and more. An IPv6 address that carries an IPv4 address (mapped, NAT64,
-/// 6to4, Teredo) is refused with it.
+/// 6to4, Teredo, ISATAP) is refused with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Everything that is not public is refused, and with it every form that carries an IPv4 address: for destinations that any
@@ -55,6 +55,8 @@ pub struct Rules {
     pub policy: Policy,
     /// Which of them are allowed all the same.
     pub allow: Vec<Cidr>,
+    /// Which addresses are refused whatever policy and exceptions say, and every form that carries one of them.
+    pub deny: Vec<Cidr>,
     /// What a user changes to allow more, as it is written in errors; usually a flag.
     pub flag: &'static str,
 }
@@ -72,7 +74,7 @@ impl Vetted {
 
 /// Why an address may not be connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{address} is {range}, and {policy}; to allow it, add {} to {flag}", Cidr::only(*.address))]
+#[error("{address} is {}", self.reason())]
 pub struct Refusal {
     /// The address, as it was found.
     pub address: IpAddr,
@@ -82,6 +84,27 @@ pub struct Refusal {
     pub policy: Policy,
     /// What a user changes to allow it.
     pub flag: &'static str,
+    /// The range of [`Rules::deny`] that refuses it, if one does.
+    pub denied: Option<Cidr>,
+}
+
+impl Refusal {
+    fn reason(&self) -> String {
+        let Self {
+            address,
+            range,
+            policy,
+            flag,
+            denied,
+        } = self;
+        match denied {
+            Some(cidr) => format!("{range}, and {cidr} is denied"),
+            None => format!(
+                "{range}, and {policy}; to allow it, add {} to {flag}",
+                Cidr::only(*address)
+            ),
+        }
+    }
 }
 
 impl Rules {
@@ -90,27 +113,51 @@ impl Rules {
     /// An IPv4 address in mapped form is the IPv4 address to the kernel, so it is dialled as such, and an exception for the one
     /// is an exception for the other. An exception opens link-local addresses and metadata services only if its own network is
     /// such an address: whoever opens `100.64.0.0/10` or `fd00::/8` for pods does not open the metadata services in there.
+    ///
+    /// An IPv6 address and the IPv4 addresses that it carries are asked for apart: whoever opens the prefix of a NAT64 gateway
+    /// does not open what lies behind it. A carried address needs an exception of its own, or one for the IPv6 address that is
+    /// long enough to name all its bits.
     pub fn vet(&self, address: IpAddr) -> Result<Vetted, Refusal> {
-        let refused =
-            |range: &Range| self.policy.refuses(*range) && !self.is_excepted(address, *range);
-        match Range::all(address).find(refused) {
+        let refusal = |range, denied| Refusal {
+            address,
+            range,
+            policy: self.policy,
+            flag: self.flag,
+            denied,
+        };
+        let carried = carried(address);
+        let inner = carried.iter().map(|carried| IpAddr::V4(carried.address));
+        for any in std::iter::once(address).chain(inner) {
+            if let Some(cidr) = self.deny.iter().find(|cidr| cidr.contains(any)) {
+                return Err(refusal(Range::of(any), Some(*cidr)));
+            }
+        }
+        let range = Range::of(address);
+        if self.policy.refuses(range) && !self.excepts(address, 0, range) {
+            return Err(refusal(range, None));
+        }
+        let refused = carried.into_iter().find_map(|carried| {
+            let inner = IpAddr::V4(carried.address);
+            let range = Range::of(inner);
+            let is_open = !self.policy.refuses(range)
+                || self.excepts(inner, 0, range)
+                || self.excepts(address, carried.end, range);
+            (!is_open).then_some(range)
+        });
+        match refused {
             None => Ok(Vetted(address.to_canonical())),
-            Some(range) => Err(Refusal {
-                address,
-                range,
-                policy: self.policy,
-                flag: self.flag,
-            }),
+            Some(range) => Err(refusal(range, None)),
         }
     }
 
-    fn is_excepted(&self, address: IpAddr, range: Range) -> bool {
+    /// Whether an exception of at least this prefix opens the address for what is in this range.
+    fn excepts(&self, address: IpAddr, prefix: u8, range: Range) -> bool {
         let names_it = |cidr: &Cidr| {
             !range.is_link_local() || Range::all(cidr.network()).any(Range::is_link_local)
         };
         self.allow
             .iter()
-            .any(|cidr| cidr.contains(address) && names_it(cidr))
+            .any(|cidr| cidr.contains(address) && cidr.prefix() >= prefix && names_it(cidr))
     }
 }
 

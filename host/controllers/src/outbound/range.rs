@@ -88,11 +88,8 @@ impl Range {
 
     /// Returns what the address is for, and each IPv4 address that it carries.
     pub fn all(address: IpAddr) -> impl Iterator<Item = Self> {
-        let carried = match address {
-            IpAddr::V4(_) => [None, None],
-            IpAddr::V6(v6) => carried(v6),
-        };
-        let carried = carried.into_iter().flatten().map(IpAddr::V4);
+        let carried = carried(address).into_iter();
+        let carried = carried.map(|carried| IpAddr::V4(carried.address));
         std::iter::once(address).chain(carried).map(Self::of)
     }
 
@@ -216,23 +213,56 @@ const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix: u8) -> Cidr {
     Cidr::new(IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix)
 }
 
-/// The IPv4 addresses that an IPv6 address may stand for, wherever a gateway would find them.
-fn carried(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
-    let [_, b, c, d, e, f, g, h] = address.segments();
-    let last = join(g, h);
-    match Range::of(address.into()) {
-        Range::Mapped => [Some(last), None],
-        Range::Nat64 if c == 0 => [Some(last), None],
-        // RFC 6052: after 96 bits, or after 48 bits with an empty byte in between. The place that is not used is zero.
-        Range::Nat64 => match join(d, e << 8 | f >> 8) {
-            Ipv4Addr::UNSPECIFIED => [Some(last), None],
-            early if last.is_unspecified() => [Some(early), None],
-            early => [Some(last), Some(early)],
-        },
-        Range::SixToFour => [Some(join(b, c)), None],
+/// An IPv4 address within an IPv6 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Carried {
+    pub(super) address: Ipv4Addr,
+    /// How long a prefix is that has all its bits.
+    pub(super) end: u8,
+}
+
+/// The IPv4 addresses that an address may stand for, wherever a gateway would find them.
+pub(super) fn carried(address: IpAddr) -> Vec<Carried> {
+    let IpAddr::V6(v6) = address else {
+        return Vec::new();
+    };
+    let [_, b, c, d, e, f, g, h] = v6.segments();
+    let at = |address, end| Carried { address, end };
+    let last = at(join(g, h), 128);
+    let mut found = match Range::of(address) {
+        Range::Mapped => vec![last],
+        Range::Nat64 if c == 0 => vec![last],
+        Range::Nat64 => translated(v6),
+        Range::SixToFour => vec![at(join(b, c), 48)],
         // The server, and the client with all bits turned over.
-        Range::Teredo => [Some(join(c, d)), Some(join(!g, !h))],
-        _ => [None, None],
+        Range::Teredo => vec![at(join(c, d), 64), at(join(!g, !h), 128)],
+        _ => Vec::new(),
+    };
+    // ISATAP (RFC 5214), whatever the network is.
+    if e & !0x200 == 0 && f == 0x5efe {
+        found.push(last);
+    }
+    found
+}
+
+/// What an address of a local NAT64 prefix carries. Only the gateway knows how long the prefix is (RFC 6052: 48, 56, 64 or 96
+/// bits, with an empty byte after 64), so each place counts. An address in `0.0.0.0/8` is no host behind a gateway: a place that
+/// has one is not used, unless all are so.
+fn translated(address: Ipv6Addr) -> Vec<Carried> {
+    let [_, _, _, d, e, f, g, h] = address.segments();
+    let places = [
+        (join(d, e << 8 | f >> 8), 88),
+        (join(d << 8 | e & 0xff, f), 96),
+        (join(e << 8 | f >> 8, f << 8 | g >> 8), 104),
+        (join(g, h), 128),
+    ];
+    let all = places.map(|(address, end)| Carried { address, end });
+    let used = all
+        .into_iter()
+        .filter(|place| place.address.to_bits() >> 24 != 0);
+    match used.collect::<Vec<_>>() {
+        used if used.is_empty() => all.into_iter().skip(3).collect(),
+        used => used,
     }
 }
 

@@ -45,6 +45,7 @@ fn rules() -> Rules {
     Rules {
         policy: Policy::PublicOnly,
         allow: vec!["127.0.0.0/29".parse().unwrap()],
+        deny: Vec::new(),
         flag: "--allow-cidr",
     }
 }
@@ -54,6 +55,7 @@ fn rules() -> Rules {
 struct Names {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
     lookups: AtomicUsize,
+    asked: Mutex<Vec<String>>,
 }
 
 impl Names {
@@ -65,7 +67,7 @@ impl Names {
             .map(|(name, answers)| ((*name).to_owned(), answers.iter().map(read).collect()));
         Arc::new(Self {
             answers: Mutex::new(answers.collect()),
-            lookups: AtomicUsize::new(0),
+            ..Self::default()
         })
     }
 
@@ -77,8 +79,9 @@ impl Names {
 impl Resolve for Names {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
+        self.asked.lock().unwrap().push(name.to_owned());
         let mut names = self.answers.lock().unwrap();
-        let found = match names.get_mut(name) {
+        let found = match names.get_mut(name.strip_suffix('.').unwrap_or(name)) {
             None => Err(io::Error::other("no such name")),
             Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),
             Some(answers) => Ok(answers.concat()),

@@ -20,9 +20,13 @@ const LONGEST_NAME: usize = 253;
 pub struct Url {
     origin: Origin,
     target: PathAndQuery,
+    /// Whether the name ends with a dot, so that no search domain is added to it.
+    is_absolute: bool,
 }
 
 /// Whom a URL is for: scheme, host and port. It is written `https://host:port`, without the port where it is the scheme's own.
+///
+/// One host has one form: without the dot that may end a name, and IPv4 addresses never in IPv6 form.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: Scheme,
@@ -39,7 +43,7 @@ pub enum Scheme {
     Https,
 }
 
-/// A name to resolve, in lower case, or an address.
+/// A name to resolve, in lower case and without a dot at its end, or an address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Host {
     Name(DnsName<'static>),
@@ -84,6 +88,11 @@ impl Url {
     pub(super) fn target(&self) -> &PathAndQuery {
         &self.target
     }
+
+    /// Whether the name was written with a dot at its end.
+    pub(super) fn is_absolute(&self) -> bool {
+        self.is_absolute
+    }
 }
 
 impl FromStr for Url {
@@ -110,9 +119,14 @@ impl FromStr for Url {
             host: host.parse()?,
             port: port.map_or(Ok(scheme.port()), read_port)?,
         };
+        let is_absolute = host.ends_with('.');
         let target = uri.into_parts().path_and_query;
         let target = target.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Ok(Self { origin, target })
+        Ok(Self {
+            origin,
+            target,
+            is_absolute,
+        })
     }
 }
 
@@ -142,7 +156,7 @@ impl FromStr for Host {
         if let Some(text) = text.strip_prefix('[') {
             let text = text.strip_suffix(']').ok_or(UrlError::Host)?;
             let address: Ipv6Addr = text.parse().map_err(|_| UrlError::Host)?;
-            return Ok(Self::Address(address.into()));
+            return Ok(Self::Address(IpAddr::V6(address).to_canonical()));
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Self::Address(address.into()));
@@ -150,7 +164,11 @@ impl FromStr for Host {
         if is_odd_address(text) {
             return Err(UrlError::OddAddress(text.to_owned()));
         }
-        match DnsName::try_from(text.to_ascii_lowercase()) {
+        let name = text.to_ascii_lowercase();
+        // With its dot first: of two dots one would be left.
+        DnsName::try_from(name.as_str()).map_err(|_| UrlError::Host)?;
+        let name = name.strip_suffix('.').unwrap_or(&name).to_owned();
+        match DnsName::try_from(name) {
             Ok(name) => Ok(Self::Name(name)),
             Err(_) => Err(UrlError::Host),
         }
@@ -200,18 +218,19 @@ impl Origin {
     pub(super) fn host(&self) -> &Host {
         &self.host
     }
+
+    /// What requests share places for: how they travel there does not matter.
+    pub(super) fn place(&self) -> (Host, u16) {
+        (self.host.clone(), self.port)
+    }
 }
 
 impl Host {
-    /// The name that a certificate must have; without the dot that may end a name, which certificates do not have.
-    pub(super) fn server_name(&self) -> Option<ServerName<'static>> {
+    /// The name that a certificate must have.
+    pub(super) fn server_name(&self) -> ServerName<'static> {
         match self {
-            Self::Address(address) => Some(ServerName::IpAddress((*address).into())),
-            Self::Name(name) => {
-                let name = name.as_ref();
-                let name = name.strip_suffix('.').unwrap_or(name).to_owned();
-                DnsName::try_from(name).ok().map(ServerName::DnsName)
-            }
+            Self::Address(address) => ServerName::IpAddress((*address).into()),
+            Self::Name(name) => ServerName::DnsName(name.clone()),
         }
     }
 }

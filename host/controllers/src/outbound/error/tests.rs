@@ -21,6 +21,7 @@ fn failures() -> Vec<Failure> {
         range: Range::Private,
         policy: Policy::PublicOnly,
         flag: "--allow-cidr",
+        denied: None,
     };
     let connect = Failure::Connect {
         address: ([192, 0, 2, 1], 443).into(),
@@ -105,5 +106,56 @@ fn an_error_begins_with_the_host() {
     assert_eq!(
         error.to_string(),
         "https://a.example:8443: it does not speak TLS on this port"
+    );
+}
+
+#[test]
+fn each_failure_has_a_code_and_a_text_of_our_own() {
+    let codes = failures().into_iter().map(|failure| {
+        let summary = failure.summary();
+        assert!(summary.len() <= 200, "{summary}");
+        for chosen in [
+            "10.0.0.1",
+            "192.0.2.1",
+            "it has no address",
+            "b.example",
+            "reset",
+        ] {
+            assert!(!summary.contains(chosen), "{summary}");
+        }
+        failure.code()
+    });
+    let mut codes: Vec<_> = codes.collect();
+    codes.dedup();
+    assert_eq!(
+        codes,
+        [
+            "Busy",
+            "Blocked",
+            "Unreachable",
+            "TLSError",
+            "Timeout",
+            "RequestTooLarge",
+            "BadResponse"
+        ]
+    );
+    let names = Failure::Tls(TlsProblem::WrongHost(vec!["b.example".to_owned()]));
+    assert_eq!(names.summary(), "its certificate is not for this host");
+}
+
+#[test]
+fn whoever_answered_in_http_answered() {
+    let answers = failures().into_iter().filter(Failure::is_answer);
+    let answers: Vec<_> = answers.map(|failure| failure.summary()).collect();
+    assert_eq!(
+        answers,
+        [
+            "the answer did not end within 2500 ms",
+            "the body of the answer is larger than 4096 bytes",
+            "it answered 302; redirects are not followed",
+            "it answered 302; redirects are not followed",
+            "the answer is encoded, which was not asked for",
+            "the answer switches to another protocol, which was not asked for",
+        ]
     );
 }

@@ -115,3 +115,27 @@ async fn ports_of_one_machine_are_hosts_of_their_own() {
     assert!(places.take(&host("a:8002")).await.is_ok());
     assert!(places.take(&host("a:8001")).await.is_err());
 }
+
+#[tokio::test]
+async fn no_spelling_of_a_host_has_places_of_its_own() {
+    let spellings: [&[&str]; 2] = [
+        &[
+            "https://a.example",
+            "https://A.example.",
+            "http://a.example:443",
+        ],
+        &[
+            "https://192.0.2.1",
+            "https://[::ffff:192.0.2.1]",
+            "https://[::ffff:c000:201]:443",
+        ],
+    ];
+    for spellings in spellings {
+        let places = places(9, 1, Duration::ZERO);
+        let origin = |text: &str| text.parse::<Url>().unwrap().origin().clone();
+        let _held = places.take(&origin(spellings[0])).await.unwrap();
+        for other in spellings {
+            assert!(places.take(&origin(other)).await.is_err(), "{other}");
+        }
+    }
+}

@@ -75,8 +75,25 @@ fn ipv4_addresses_within_ipv6_addresses_are_found() {
     // RFC 6052, 2.4: 192.0.2.33 after a prefix of 48 bits.
     check_all(
         "64:ff9b:1:c000:2:2100::",
+        &[Range::Nat64, Range::Documentation, Range::Public],
+    );
+    // The same after 56 and 64 bits: other places have other addresses.
+    check_all(
+        "64:ff9b:1:c0:0:221::",
         &[Range::Nat64, Range::Documentation],
     );
+    check_all(
+        "64:ff9b:1:0:c0:2:2100::",
+        &[Range::Nat64, Range::Documentation, Range::Public],
+    );
+    check_all("64:ff9b:1::", &[Range::Nat64, Range::Unspecified]);
+    // RFC 5214, with an address that is said to be unique and with one that is not.
+    check_all("2001:4860::5efe:10.0.0.1", &[Range::Public, Range::Private]);
+    check_all(
+        "2001:4860::200:5efe:10.0.0.1",
+        &[Range::Public, Range::Private],
+    );
+    check_all("fe80::5efe:8.8.8.8", &[Range::LinkLocal, Range::Public]);
     check_all("2002:a9fe:a9fe::1", &[Range::SixToFour, Range::LinkLocal]);
     // RFC 4380: server 65.54.227.120, client 192.0.2.45.
     check_all(

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
 use super::super::{Cidr, Failure, Limits, Policy, Range, Refusal, Rules};
-use super::server::{self, Server, answer, record, script};
+use super::server::{self, Server, answer, read_request, record, script};
 use super::{Names, ask, at, client, client_of, get, limits, rules, send, unchecked, url};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -50,6 +50,7 @@ async fn a_name_that_changes_its_address_reaches_the_vetted_one_alone() {
         range: Range::Loopback,
         policy: Policy::PublicOnly,
         flag: "--allow-cidr",
+        denied: None,
     };
     assert_eq!(refused, Failure::Refused(expected));
     assert_eq!((good.accepted(), bad.accepted()), (1, 0));
@@ -141,6 +142,7 @@ async fn each_policy_holds_for_real_connections() {
         let rules = Rules {
             policy,
             allow: Vec::new(),
+            deny: Vec::new(),
             flag: "--allow-cidr",
         };
         let client = client_of(&Names::of(&[]), rules, limits());
@@ -221,6 +223,24 @@ async fn a_name_without_an_address_is_not_resolved() {
     }
 }
 
+/// With a search domain a public name could become one of the cluster's.
+#[tokio::test]
+async fn public_names_are_looked_up_whole() {
+    for (policy, host, asked) in [
+        (Policy::PublicOnly, "a.example", "a.example."),
+        (Policy::PublicOnly, "a.example.", "a.example."),
+        (Policy::NotLocal, "a.example", "a.example"),
+        (Policy::NotLinkLocal, "a.example.", "a.example."),
+    ] {
+        let names = Names::of(&[]);
+        let rules = Rules { policy, ..rules() };
+        let client = client_of(&names, rules, limits());
+        let failure = ask(&client, &url(&format!("http://{host}/"))).await;
+        assert!(matches!(failure, Err(Failure::Resolve(_))), "{failure:?}");
+        assert_eq!(*names.asked.lock().unwrap(), [asked]);
+    }
+}
+
 #[tokio::test]
 async fn only_so_many_addresses_of_a_name_are_tried() {
     let port = Server::start(answer(OK)).await.address.port();
@@ -260,6 +280,12 @@ async fn redirects_are_shown_and_not_followed() {
             Some("b.example"),
         ),
         (303, "//c.example/secret".to_owned(), None),
+        (300, "session=secret".to_owned(), None),
+        (305, "secret".to_owned(), None),
+        (301, "secret.example:80".to_owned(), None),
+        (301, "secret://secret/".to_owned(), None),
+        (302, "https://$secret/".to_owned(), None),
+        (302, "https://[::1]:80/secret".to_owned(), Some("[::1]")),
         (307, "/secret".to_owned(), None),
         (308, "\u{0}".to_owned(), None),
         (308, format!("http://{}/", "a".repeat(300)), None),
@@ -301,19 +327,22 @@ async fn redirects_are_shown_and_not_followed() {
 
 #[tokio::test]
 async fn no_cookie_comes_back_and_nothing_says_where_we_were() {
-    let (kept, heard) = record();
+    let heard = Arc::new(Mutex::new(String::new()));
+    let kept = heard.clone();
     let server = Server::start(script(move |mut stream| {
         let kept = kept.clone();
         async move {
-            let cookie = b"HTTP/1.1 103 Early Hints\r\nset-cookie: a=b\r\n\r\n";
+            let cookie = b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n";
+            let request = read_request(&mut *stream).await;
+            kept.lock().unwrap().push_str(&request);
             stream.write_all(cookie).await.unwrap();
-            kept(stream).await;
         }
     }))
     .await;
     let client = Arc::new(client(limits()));
     for _ in 0..2 {
-        ask(&client, &at(server.address)).await.unwrap();
+        let answer = ask(&client, &at(server.address)).await.unwrap();
+        assert!(answer.headers.contains_key("set-cookie"));
     }
     let heard = heard.lock().unwrap().to_lowercase();
     assert!(

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode};
+use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt;
 
-use super::super::{Answer, Broken, Failure, Limits, Part};
+use super::super::{Answer, Broken, Failure, Limits, Part, Url};
+use super::secure::Authority;
 use super::server::{Server, answer, read_request, read_to_end, record, script};
 use super::{ask, at, client, get, limits, send, unchecked, url};
 
@@ -43,7 +45,7 @@ async fn a_whole_answer_comes_back_whatever_its_status() {
     );
     assert_eq!(answer.headers.get_all("x").iter().count(), 2);
     assert_eq!(answer.body, "busy");
-    for code in [200, 204, 300, 304, 305, 400, 401, 404, 500, 599, 999] {
+    for code in [200, 204, 304, 306, 400, 401, 404, 500, 599, 999] {
         let answer = asked(format!("HTTP/1.1 {code} x\r\ncontent-length: 0\r\n\r\n"))
             .await
             .unwrap();
@@ -288,6 +290,16 @@ async fn a_body_has_a_limit() {
     .await;
 }
 
+fn tls_config() -> ServerConfig {
+    Authority::new("ca.pem")
+        .sign(&["a.example"], |_| ())
+        .config()
+}
+
+fn secure(server: &Server) -> Url {
+    url(&format!("https://{}/", server.address))
+}
+
 /// Sends a text, then a piece again and again as fast as it is taken.
 fn flood(first: &'static str, piece: String) -> super::server::Script {
     script(move |mut stream| {
@@ -314,9 +326,12 @@ async fn what_never_ends_is_cut_off() {
         ("HTTP/1.1 200 OK\r\n\r\n", "a".repeat(1000), body.clone()),
         (chunked, "1\r\na\r\n".to_owned(), body),
     ] {
-        let server = Server::start(flood(first, piece)).await;
+        let server = Server::start(flood(first, piece.clone())).await;
         let found = ask(&client(limits()), &at(server.address)).await;
-        assert_eq!(found.err(), Some(failure), "{first}");
+        assert_eq!(found.err().as_ref(), Some(&failure), "{first}");
+        let server = Server::start_tls(tls_config(), flood(first, piece)).await;
+        let found = ask(&client(limits()), &secure(&server)).await;
+        assert_eq!(found.err(), Some(failure), "{first} over TLS");
     }
     // What is neither head nor body: sizes and extensions of chunks, what follows the last, answers before the answer.
     for (first, piece) in [

@@ -16,6 +16,8 @@ async fn no_failure_shows_a_secret() {
         "garbage hunter2",
         "HTTP/1.1 200 hunter2\r\nx: hunter2\r\nbad hunter2\r\n\r\n",
         "HTTP/1.1 302 hunter2\r\nlocation: https://b.example/hunter2?hunter2\r\n\r\n",
+        "HTTP/1.1 302 x\r\nlocation: session=hunter2\r\n\r\n",
+        "HTTP/1.1 302 x\r\nlocation: hunter2\r\n\r\n",
         "HTTP/1.1 200 OK\r\nx: hunter2\r\ncontent-length: 50\r\n\r\nhunter2",
         "HTTP/1.1 200 OK\r\nx: hunter2\r\ncontent-length: 500\r\n\r\nhunter2",
         "HTTP/1.1 200 OK\r\ncontent-encoding: hunter2\r\n\r\nhunter2",

@@ -90,6 +90,11 @@ impl Signed {
             .unwrap()
     }
 
+    /// What a server with this certificate needs.
+    pub(super) fn config(&self) -> ServerConfig {
+        self.server(&BOTH, None)
+    }
+
     pub(super) fn identity(&self) -> Identity {
         Identity {
             chain: pem("client.crt", self.certificate.pem()),

@@ -3,11 +3,15 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustls::RootCertStore;
-use rustls::pki_types::pem::{Error, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{Error as PemFault, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, Error, RootCertStore};
 
 /// The largest text, in bytes; Mozilla's whole list is a quarter of that.
 const LARGEST: usize = 1024 * 1024;
@@ -71,7 +75,7 @@ impl Pem {
         let name = path.display().to_string();
         let mut text = Vec::new();
         let limit = LARGEST as u64 + 1;
-        let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text));
+        let read = open(path).and_then(|file| file.take(limit).read_to_end(&mut text));
         match read {
             Ok(_) => Self::new(name, text),
             Err(source) => Err(PemError::Read { name, source }),
@@ -106,18 +110,22 @@ impl Pem {
     /// The first private key.
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
         PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| match error {
-            Error::NoItemsFound => self.missing(KEY),
+            PemFault::NoItemsFound => self.missing(KEY),
             error => self.garbled(KEY, 0, &error),
         })
     }
 
-    /// Adds all certificates as authorities. One that cannot be read is an error: a user put it there for a reason.
+    /// Adds all certificates as authorities. One that is no authority's is an error, since it would count for every name; one that cannot be read is an error: a user put it there for a reason.
     pub(super) fn add_to(&self, store: &mut RootCertStore) -> Result<(), PemError> {
         for (index, certificate) in self.certificates()?.into_iter().enumerate() {
-            store.add(certificate).map_err(|error| {
-                let reason = format!("it is no X.509 certificate ({error})");
-                self.broken(CERTIFICATE, index, reason)
-            })?;
+            let broken = |reason: &str| self.broken(CERTIFICATE, index, reason.to_owned());
+            let added = store.add(certificate.clone());
+            added.map_err(|_| broken("it is no X.509 certificate"))?;
+            if is_leaf(&certificate) {
+                return Err(broken(
+                    "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there",
+                ));
+            }
         }
         Ok(())
     }
@@ -134,13 +142,13 @@ impl Pem {
         &self,
         wanted: (&'static str, &'static str),
         index: usize,
-        error: &Error,
+        error: &PemFault,
     ) -> PemError {
         // The library's own words quote lines, and one could be a key's.
         let reason = match error {
-            Error::MissingSectionEnd { .. } => "its last line, -----END ...-----, is missing",
-            Error::IllegalSectionStart { .. } => "its first line does not end with -----",
-            Error::Base64Decode(_) => "it is not base64",
+            PemFault::MissingSectionEnd { .. } => "its last line, -----END ...-----, is missing",
+            PemFault::IllegalSectionStart { .. } => "its first line does not end with -----",
+            PemFault::Base64Decode(_) => "it is not base64",
             _ => "it is not PEM",
         };
         self.broken(wanted, index, reason.to_owned())
@@ -158,6 +166,51 @@ impl Pem {
             number: index + 1,
             reason,
         }
+    }
+}
+
+/// Opens a file. A FIFO that nobody writes to would keep us waiting for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no file"))
+    }
+}
+
+/// Whether a certificate says that it is no authority's. Those of version 1, which cannot say so, are taken for authorities.
+///
+/// rustls asks for the basic constraints when it verifies, so it is made to verify the certificate as a server's, at a time when
+/// it is valid: an authority's is refused as such.
+fn is_leaf(certificate: &CertificateDer<'_>) -> bool {
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
+        return false;
+    };
+    let algorithms = ring::default_provider()
+        .signature_verification_algorithms
+        .all;
+    let nobody = RootCertStore::empty();
+    let verify =
+        |now| verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, algorithms);
+    let found = match verify(UnixTime::now()) {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            verify(not_after)
+        }
+        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
+            not_before, ..
+        })) => verify(not_before),
+        found => found,
+    };
+    match found {
+        Err(Error::InvalidCertificate(CertificateError::Other(other))) => {
+            other.to_string() != "CaUsedAsEndEntity"
+        }
+        _ => true,
     }
 }
 

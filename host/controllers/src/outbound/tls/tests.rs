@@ -1,6 +1,6 @@
 use std::fs;
 
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use rustls_native_certs::{CertificateResult, load_certs_from_paths};
 use tempfile::tempdir;
 
@@ -13,7 +13,8 @@ fn pem(name: &str, text: &str) -> Pem {
 /// A certificate and its key.
 fn signed() -> (String, String) {
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+    let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = params.self_signed(&key).unwrap();
     (certificate.pem(), key.serialize_pem())
 }
@@ -94,7 +95,7 @@ fn garbage_is_no_authority() {
         format!("{certificate}-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n");
     check(
         &other,
-        "certificate 2 in ca.pem is broken: it is no X.509 certificate (invalid peer certificate: BadEncoding)",
+        "certificate 2 in ca.pem is broken: it is no X.509 certificate",
     );
     check(
         "-----BEGIN CERTIFICATE\n",
@@ -169,4 +170,48 @@ fn a_machine_without_a_store_has_mozillas_authorities() {
 fn this_machine_has_authorities() {
     assert!(!super::store(&Roots::Public).unwrap().unwrap().is_empty());
     assert!(super::store(&Roots::Unchecked).unwrap().is_none());
+}
+
+#[test]
+fn a_servers_certificate_is_no_authority() {
+    let key = KeyPair::generate().unwrap();
+    for (from, to) in [(1990, 2999), (1990, 2000), (2990, 2999)] {
+        for is_ca in [
+            IsCa::NoCa,
+            IsCa::ExplicitNoCa,
+            IsCa::Ca(BasicConstraints::Unconstrained),
+        ] {
+            let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(to, 1, 1);
+            params.is_ca = is_ca;
+            let text = params.self_signed(&key).unwrap().pem();
+            if matches!(is_ca, IsCa::Ca(_)) {
+                assert!(Tls::new(&Roots::Only(&pem("ca.pem", &text)), None).is_ok());
+                continue;
+            }
+            let both = format!("{}{text}", signed().0);
+            check(
+                &both,
+                "certificate 2 in ca.pem is broken: it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there",
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pipe_is_no_file_of_certificates() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("ca.crt");
+    let made = std::process::Command::new("mkfifo")
+        .arg(&path)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(Pem::read(&path).is_err()));
+    assert_eq!(
+        told.recv_timeout(std::time::Duration::from_secs(20)),
+        Ok(true)
+    );
 }
