@@ -1,11 +1,11 @@
 //! What every controller stands on, whatever its kind is; it names none.
 //!
-//! A kind implements [`Kind`]: *observe* reads the world, *plan* decides and is pure, *act* is the only writer, *learn* puts the
+//! A kind implements [`kind::Kind`]: *observe* reads the world, *plan* decides and is pure, *act* is the only writer, *learn* puts the
 //! answer into the world, and the plan is made again until it has no action left. What no kind should repeat is here: backoff,
 //! deadlines, panics, caches that are behind, watches that died silently, Events, metrics, and the requests themselves.
 //!
-//! From the bottom up: requests ([`write`], [`read`], [`answer`]), one pass over one object (`pass`), its controller (`drive`), the watches that
-//! wake it ([`wiring`]), and the namespaces that are watched ([`scope`]).
+//! From the bottom up: requests ([`mod@write`], [`read`], [`answer`]), one pass over one object (`pass`), its controller (`drive`), the
+//! watches that wake it ([`wiring`]), and the namespaces that are watched ([`scope`]).
 
 pub mod answer;
 pub mod aside;
