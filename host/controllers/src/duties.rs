@@ -86,7 +86,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// Which of Kubernetes' roles for users may write a kind; whoever may view a namespace may read it.
+/// The lowest of Kubernetes' roles for users that can write a kind. `view` can read every kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
     /// `edit`: its objects do no more than a pod does, which this role may create too.

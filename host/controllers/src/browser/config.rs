@@ -1,4 +1,4 @@
-//! The kind BrowserConfig: each is told whether it serves all that it defines, and which configuration it amounts to.
+//! The kind BrowserConfig: the status of each says whether it serves all that it defines, and has the hash of its configuration.
 
 mod plan;
 

@@ -48,7 +48,7 @@ pub(super) struct Resources {
 pub(super) struct Caches {
     pub(super) configs: Store<Readable<BrowserConfigObject>>,
     pub(super) pods: Store<SeenPod>,
-    /// None where namespaces may not be read.
+    /// None without the right to read namespaces.
     pub(super) namespaces: Option<Store<PartialObjectMeta<Namespace>>>,
 }
 
