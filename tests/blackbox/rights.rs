@@ -1,6 +1,6 @@
 //! What the operator may do, and what it says if it may not.
 
-use podloom_api::{Kind, Phase, SelenosisApi, crd};
+use podloom_api::{Phase, SelenosisApi, SelenosisKind, crd};
 use podloom_tests::{Account, Cluster, Operator, Scene, blackbox, blackbox_on, eventually, rbac};
 use serde_json::{Value, json};
 
@@ -242,7 +242,7 @@ fn missing_kinds_are_told_by_name() {
 
 /// As the API server's discovery says it, with what is to be done.
 async fn a_kind_of_the_wrong_scope_is_told_by_name(scene: &Scene, operator: &Operator) {
-    let mut definition = crd(SelenosisApi::Seed, Kind::Browser);
+    let mut definition = crd(SelenosisApi::Seed, SelenosisKind::Browser);
     definition.spec.scope = "Cluster".to_owned();
     let definition = serde_json::to_string(&definition).unwrap();
     scene.cluster.apply_text(&definition);

@@ -5,14 +5,14 @@ use kube::api::{DeleteParams, PostParams};
 use kube::core::ApiResource;
 use kube::runtime::conditions::is_deleted;
 use kube::runtime::wait::await_condition;
-use podloom_api::{BrowserConfigObject, BrowserObject, Kind, Phase, SelenosisApi};
+use podloom_api::{BrowserConfigObject, BrowserObject, Phase, SelenosisApi, SelenosisKind};
 use podloom_tests::{Cluster, PATIENCE, Scene, blackbox_on, within};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Makes an object of a kind in the split groups.
-async fn create<K>(scene: &Scene, kind: Kind, name: &str, spec: Value) -> (Api<K>, K)
+async fn create<K>(scene: &Scene, kind: SelenosisKind, name: &str, spec: Value) -> (Api<K>, K)
 where
     K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>
         + Clone
@@ -46,10 +46,10 @@ fn browsers_of_the_split_groups_live_and_die() {
         let _operator = scene.operator(&["--selenosis-api", "split"]).await;
         let spec =
             json!({ "browsers": { "chrome": { "1": { "image": "example.com/chrome:1" } } } });
-        let (configs, _) = create(&scene, Kind::BrowserConfig, "c", spec).await;
+        let (configs, _) = create(&scene, SelenosisKind::BrowserConfig, "c", spec).await;
         let spec = json!({ "browserName": "chrome", "browserVersion": "1" });
         let (browsers, browser): (_, BrowserObject) =
-            create(&scene, Kind::Browser, "b", spec).await;
+            create(&scene, SelenosisKind::Browser, "b", spec).await;
         let running = await_condition(browsers.clone(), "b", runs);
         within("the Browser runs", PATIENCE, running).await.unwrap();
         let accepted = await_condition(configs, "c", has_version);

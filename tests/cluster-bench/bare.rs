@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
-use podloom_api::{BrowserObject, Kind, names};
+use podloom_api::{BrowserObject, SelenosisKind, names};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -205,7 +205,7 @@ fn conditions(name: &str, ready: &str, reason: &str, message: &str) -> Value {
 fn pod_of(workplace: &Workplace, template: &str, browser: &BrowserObject) -> Result<Pod> {
     let name = browser.name_any();
     let mut pod: Pod = serde_json::from_str(&template.replace(NAME, &name))?;
-    let resource = workplace.api.resource(Kind::Browser);
+    let resource = workplace.api.resource(SelenosisKind::Browser);
     pod.metadata.namespace = Some(NAMESPACE.to_owned());
     pod.metadata.owner_references = Some(vec![serde_json::from_value(json!({
         "apiVersion": resource.api_version,

@@ -11,7 +11,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Client, ResourceExt};
-use podloom_api::{BrowserConfigObject, BrowserObject, Kind, Phase, SelenosisApi};
+use podloom_api::{BrowserConfigObject, BrowserObject, Phase, SelenosisApi, SelenosisKind};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -40,7 +40,7 @@ pub(crate) struct Progress {
 
 impl Workplace {
     pub(crate) fn browsers(&self, namespace: &str) -> Api<BrowserObject> {
-        let resource = self.api.resource(Kind::Browser);
+        let resource = self.api.resource(SelenosisKind::Browser);
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
@@ -56,7 +56,7 @@ impl Workplace {
             .create(&PostParams::default(), &object)
             .await?;
         let mut config: BrowserConfigObject = serde_saphyr::from_str(CONFIG)?;
-        let resource = self.api.resource(Kind::BrowserConfig);
+        let resource = self.api.resource(SelenosisKind::BrowserConfig);
         if let Some(types) = &mut config.types {
             types.api_version.clone_from(&resource.api_version);
         }
@@ -88,7 +88,7 @@ impl Workplace {
     }
 
     fn browser(&self, number: usize) -> Result<BrowserObject> {
-        let resource = self.api.resource(Kind::Browser);
+        let resource = self.api.resource(SelenosisKind::Browser);
         Ok(serde_json::from_value(json!({
             "apiVersion": resource.api_version,
             "kind": resource.kind,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use podloom_api::{Kind, SelenosisApi};
+use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_control_plane::ControlPlane;
 use podloom_tests::get;
 
@@ -123,7 +123,7 @@ fn apply(plane: &ControlPlane, option: &str, path: &Path) -> Result<()> {
 
 /// The pod that the operator would create for the first Browser, as JSON.
 pub(crate) fn pod_template(podloom: &Path, plugins: &Path, api: SelenosisApi) -> Result<String> {
-    let resource = api.resource(Kind::Browser);
+    let resource = api.resource(SelenosisKind::Browser);
     let browser = format!(
         "apiVersion: {}\nkind: {}\nmetadata: {{ name: {NAME} }}\nspec: {{ browserName: chrome, browserVersion: '139.0' }}\n",
         resource.api_version, resource.kind
@@ -131,7 +131,7 @@ pub(crate) fn pod_template(podloom: &Path, plugins: &Path, api: SelenosisApi) ->
     let config = include_str!("browserconfig.yaml");
     let config = config.replace(
         "selenosis.io/v1",
-        &api.resource(Kind::BrowserConfig).api_version,
+        &api.resource(SelenosisKind::BrowserConfig).api_version,
     );
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("browser.yaml");

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use podloom_api::{Kind, SelenosisApi};
+use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
@@ -117,9 +117,9 @@ impl Cluster {
     /// Waits until the API server serves what was installed.
     fn await_kinds(&self) {
         let deadline = Instant::now() + PATIENCE;
-        let kinds = SelenosisApi::ALL
-            .into_iter()
-            .flat_map(|api| Kind::ALL.map(|kind| format!("{}.{}", kind.plural(), api.group(kind))));
+        let kinds = SelenosisApi::ALL.into_iter().flat_map(|api| {
+            SelenosisKind::ALL.map(|kind| format!("{}.{}", kind.plural(), api.group(kind)))
+        });
         for kind in kinds {
             while let Err(why) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
                 assert!(Instant::now() < deadline, "{kind} is not served: {why}");

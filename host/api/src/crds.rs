@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::{Browser, BrowserConfig, Kind, SelenosisApi, names};
+use crate::{Browser, BrowserConfig, SelenosisApi, SelenosisKind, names};
 
 /// Returns the CustomResourceDefinitions of one set of API groups, as `crds/` holds them.
 ///
@@ -24,7 +24,10 @@ use crate::{Browser, BrowserConfig, Kind, SelenosisApi, names};
 /// );
 /// ```
 pub fn crds(api: SelenosisApi) -> Vec<CustomResourceDefinition> {
-    Kind::ALL.into_iter().map(|kind| crd(api, kind)).collect()
+    SelenosisKind::ALL
+        .into_iter()
+        .map(|kind| crd(api, kind))
+        .collect()
 }
 
 /// Returns the CustomResourceDefinition of one kind in a set of API groups.
@@ -32,15 +35,15 @@ pub fn crds(api: SelenosisApi) -> Vec<CustomResourceDefinition> {
 /// It asks Argo CD and Flux not to delete it when it leaves what they apply: all objects of its kind would go with it.
 ///
 /// ```
-/// use podloom_api::{Kind, SelenosisApi, crd, names};
+/// use podloom_api::{SelenosisApi, SelenosisKind, crd, names};
 ///
-/// let annotations = crd(SelenosisApi::Seed, Kind::Browser).metadata.annotations;
+/// let annotations = crd(SelenosisApi::Seed, SelenosisKind::Browser).metadata.annotations;
 /// assert_eq!(annotations.unwrap_or_default()[names::annotation::ARGO_CD_SYNC_OPTIONS], "Prune=false,Delete=false");
 /// ```
-pub fn crd(api: SelenosisApi, kind: Kind) -> CustomResourceDefinition {
+pub fn crd(api: SelenosisApi, kind: SelenosisKind) -> CustomResourceDefinition {
     let mut crd = match kind {
-        Kind::Browser => Browser::crd(),
-        Kind::BrowserConfig => BrowserConfig::crd(),
+        SelenosisKind::Browser => Browser::crd(),
+        SelenosisKind::BrowserConfig => BrowserConfig::crd(),
     };
     let group = api.group(kind);
     crd.metadata.name = Some(format!("{}.{group}", kind.plural()));

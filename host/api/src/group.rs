@@ -10,10 +10,10 @@ use kube::core::{ApiResource, GroupVersionKind};
 /// One install watches one set.
 ///
 /// ```
-/// use podloom_api::{Kind, SelenosisApi};
+/// use podloom_api::{SelenosisApi, SelenosisKind};
 ///
 /// let api: SelenosisApi = "split".parse()?;
-/// assert_eq!(api.resource(Kind::Browser).api_version, "browser.selenosis.io/v1");
+/// assert_eq!(api.resource(SelenosisKind::Browser).api_version, "browser.selenosis.io/v1");
 /// # Ok::<(), podloom_api::UnknownSelenosisApi>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub enum SelenosisApi {
 
 /// One of our kinds that exists in both sets of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SelenosisKind {
     /// One browser session.
     Browser,
     /// What the pods of sessions look like.
@@ -57,16 +57,16 @@ impl SelenosisApi {
     }
 
     /// Returns the API group of a kind in this set.
-    pub fn group(self, kind: Kind) -> &'static str {
+    pub fn group(self, kind: SelenosisKind) -> &'static str {
         match (self, kind) {
-            (Self::Seed, Kind::Browser | Kind::BrowserConfig) => "selenosis.io",
-            (Self::Split, Kind::Browser) => "browser.selenosis.io",
-            (Self::Split, Kind::BrowserConfig) => "browserconfig.selenosis.io",
+            (Self::Seed, SelenosisKind::Browser | SelenosisKind::BrowserConfig) => "selenosis.io",
+            (Self::Split, SelenosisKind::Browser) => "browser.selenosis.io",
+            (Self::Split, SelenosisKind::BrowserConfig) => "browserconfig.selenosis.io",
         }
     }
 
     /// Returns what a dynamic client needs to know of a kind in this set.
-    pub fn resource(self, kind: Kind) -> ApiResource {
+    pub fn resource(self, kind: SelenosisKind) -> ApiResource {
         let gvk = GroupVersionKind::gvk(self.group(kind), Self::VERSION, kind.name());
         ApiResource::from_gvk_with_plural(&gvk, kind.plural())
     }
@@ -74,15 +74,17 @@ impl SelenosisApi {
     /// Returns the set and the kind of a document, or none if it is of another kind.
     ///
     /// An apiVersion of ours with a kind of another set, such as a BrowserConfig in `browser.selenosis.io/v1`, is none of ours.
-    pub fn recognize(api_version: &str, kind: &str) -> Option<(Self, Kind)> {
+    pub fn recognize(api_version: &str, kind: &str) -> Option<(Self, SelenosisKind)> {
         let (group, version) = api_version.split_once('/')?;
-        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind)?;
+        let kind = SelenosisKind::ALL
+            .into_iter()
+            .find(|known| known.name() == kind)?;
         let api = Self::ALL.into_iter().find(|api| api.group(kind) == group)?;
         (version == Self::VERSION).then_some((api, kind))
     }
 }
 
-impl Kind {
+impl SelenosisKind {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Browser, Self::BrowserConfig];
 

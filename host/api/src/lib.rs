@@ -5,7 +5,7 @@
 //! Code that works on either set therefore uses [`BrowserObject`] and [`BrowserConfigObject`], whose group is known at run time.
 //!
 //! ```
-//! use podloom_api::{BrowserObject, Kind, SelenosisApi};
+//! use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind};
 //!
 //! let browser: BrowserObject = serde_json::from_str(
 //!     r#"{
@@ -18,7 +18,7 @@
 //! assert_eq!(browser.spec.browser_name, "chrome");
 //! assert_eq!(
 //!     SelenosisApi::recognize("selenosis.io/v1", "Browser"),
-//!     Some((SelenosisApi::Seed, Kind::Browser)),
+//!     Some((SelenosisApi::Seed, SelenosisKind::Browser)),
 //! );
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -56,7 +56,7 @@ pub use browser_config::{
     Versions,
 };
 pub use crds::{crd, crds};
-pub use group::{Kind, SelenosisApi, UnknownSelenosisApi};
+pub use group::{SelenosisApi, SelenosisKind, UnknownSelenosisApi};
 pub use pod_settings::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,
 };

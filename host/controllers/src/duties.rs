@@ -5,7 +5,7 @@
 //! A further duty is a row here and an arm where the binary starts it.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use podloom_api::{Kind, SelenosisApi, crd};
+use podloom_api::{SelenosisApi, SelenosisKind, crd};
 
 /// What an installation can switch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,7 +118,7 @@ pub struct Right {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// That of one of Selenosis' kinds, which an installation chooses.
-    Selenosis(Kind),
+    Selenosis(SelenosisKind),
     /// Always the same.
     Fixed(&'static str),
 }
@@ -149,20 +149,20 @@ const BROWSER: Row = Row {
     replicas: Replicas::Leader,
     kinds: &[
         OwnKind {
-            group: Group::Selenosis(Kind::Browser),
+            group: Group::Selenosis(SelenosisKind::Browser),
             version: SelenosisApi::VERSION,
-            plural: Kind::Browser.plural(),
+            plural: SelenosisKind::Browser.plural(),
             scope: Scope::Namespaced,
-            definition: |api| crd(api, Kind::Browser),
+            definition: |api| crd(api, SelenosisKind::Browser),
             writers: Writers::Edit,
             clients: &["get", "list", "watch", "create", "delete"],
         },
         OwnKind {
-            group: Group::Selenosis(Kind::BrowserConfig),
+            group: Group::Selenosis(SelenosisKind::BrowserConfig),
             version: SelenosisApi::VERSION,
-            plural: Kind::BrowserConfig.plural(),
+            plural: SelenosisKind::BrowserConfig.plural(),
             scope: Scope::Namespaced,
-            definition: |api| crd(api, Kind::BrowserConfig),
+            definition: |api| crd(api, SelenosisKind::BrowserConfig),
             writers: Writers::Admin,
             clients: &[],
         },
@@ -171,12 +171,12 @@ const BROWSER: Row = Row {
         Right {
             verbs: &["list", "watch", "patch", "delete"],
             why: "follows Browsers, sets their finalizer and labels, and deletes those that ended",
-            ..of_kind(Kind::Browser, None)
+            ..of_kind(SelenosisKind::Browser, None)
         },
         Right {
             verbs: &["patch"],
             why: "tells in its status what became of a Browser",
-            ..of_kind(Kind::Browser, Some("status"))
+            ..of_kind(SelenosisKind::Browser, Some("status"))
         },
         Right {
             verbs: &["update"],
@@ -184,17 +184,17 @@ const BROWSER: Row = Row {
                 "clusters that enforce owner references permissions refuse pods whose owner waits for them",
             ),
             why: "makes a Browser the owner of its pod",
-            ..of_kind(Kind::Browser, Some("finalizers"))
+            ..of_kind(SelenosisKind::Browser, Some("finalizers"))
         },
         Right {
             verbs: &["list", "watch", "patch"],
             why: "reads BrowserConfigs and takes an old finalizer off them",
-            ..of_kind(Kind::BrowserConfig, None)
+            ..of_kind(SelenosisKind::BrowserConfig, None)
         },
         Right {
             verbs: &["patch"],
             why: "tells in its status what is wrong with a BrowserConfig",
-            ..of_kind(Kind::BrowserConfig, Some("status"))
+            ..of_kind(SelenosisKind::BrowserConfig, Some("status"))
         },
         Right {
             verbs: &["get", "list", "watch", "create", "delete"],
@@ -327,7 +327,7 @@ impl Group {
     }
 }
 
-const fn of_kind(kind: Kind, subresource: Option<&'static str>) -> Right {
+const fn of_kind(kind: SelenosisKind, subresource: Option<&'static str>) -> Right {
     Right {
         group: Group::Selenosis(kind),
         resource: kind.plural(),

@@ -88,7 +88,7 @@ fn check_group(document: &Document, findings: &mut Findings) {
     if !ours {
         return;
     }
-    let kind = podloom_api::Kind::ALL
+    let kind = podloom_api::SelenosisKind::ALL
         .into_iter()
         .find(|kind| kind.name() == document.kind);
     let message = match kind {
@@ -113,8 +113,8 @@ struct Schemas {
 impl Schemas {
     fn new() -> anyhow::Result<Self> {
         Ok(Self {
-            browser: Schema::new(podloom_api::Kind::Browser)?,
-            browser_config: Schema::new(podloom_api::Kind::BrowserConfig)?,
+            browser: Schema::new(podloom_api::SelenosisKind::Browser)?,
+            browser_config: Schema::new(podloom_api::SelenosisKind::BrowserConfig)?,
         })
     }
 }
@@ -126,7 +126,7 @@ struct Schema {
 }
 
 impl Schema {
-    fn new(kind: podloom_api::Kind) -> anyhow::Result<Self> {
+    fn new(kind: podloom_api::SelenosisKind) -> anyhow::Result<Self> {
         // Both sets of groups share their schemas.
         let definition = podloom_api::crds(SelenosisApi::default())
             .into_iter()

@@ -61,8 +61,8 @@ const WORKLOADS: [(&str, &str, &[&str]); 8] = [
 pub(crate) fn kind(document: &Document) -> Kind {
     let api_version = document.api_version.as_str();
     match SelenosisApi::recognize(api_version, &document.kind) {
-        Some((_, podloom_api::Kind::Browser)) => return Kind::Browser,
-        Some((_, podloom_api::Kind::BrowserConfig)) => return Kind::BrowserConfig,
+        Some((_, podloom_api::SelenosisKind::Browser)) => return Kind::Browser,
+        Some((_, podloom_api::SelenosisKind::BrowserConfig)) => return Kind::BrowserConfig,
         None => {}
     }
     match (api_version, document.kind.as_str()) {

@@ -128,7 +128,7 @@ fn request(
             .map(|(key, value)| (key.to_owned(), value)),
     );
     PodRequest {
-        kind: podloom_api::Kind::Browser.name(),
+        kind: podloom_api::SelenosisKind::Browser.name(),
         name: document.name().to_owned(),
         namespace: namespace.to_owned(),
         labels,

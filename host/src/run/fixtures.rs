@@ -8,7 +8,7 @@ use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::client::Body;
-use podloom_api::{Kind, crd};
+use podloom_api::{SelenosisKind, crd};
 use podloom_controllers::duties::{
     Chain, Group, Names, Need, OwnKind, Place, Replicas, Right, Row, Scope, Writers,
 };
@@ -26,7 +26,7 @@ pub(super) const CLUSTERS: Row = Row {
         version: "v1",
         plural: "clusters",
         scope: Scope::Cluster,
-        definition: |api| crd(api, Kind::Browser),
+        definition: |api| crd(api, SelenosisKind::Browser),
         writers: Writers::Admin,
         clients: &[],
     }],

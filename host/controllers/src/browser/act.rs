@@ -8,7 +8,7 @@ use kube::Resource;
 use kube::core::Status;
 use kube::core::response::reason::ALREADY_EXISTS;
 use kube::runtime::reflector::ObjectRef;
-use podloom_api::{BrowserObject, BrowserStatus, Kind as ApiKind, names};
+use podloom_api::{BrowserObject, BrowserStatus, SelenosisKind, names};
 
 use super::action::{Action, Confirmation, Fact, PodDeletion};
 use super::confirm::patience;
@@ -193,7 +193,7 @@ impl BrowserKind {
             .map(|namespace| namespace.metadata.clone())
             .unwrap_or_default();
         PodRequest {
-            kind: ApiKind::Browser.name(),
+            kind: SelenosisKind::Browser.name(),
             name: world.name().to_owned(),
             labels: metadata.labels.clone().unwrap_or_default(),
             annotations: metadata.annotations.clone().unwrap_or_default(),

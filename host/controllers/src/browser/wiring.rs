@@ -13,7 +13,7 @@ use kube::Resource;
 use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
-use podloom_api::{BrowserObject, Kind as ApiKind, Phase, SelenosisApi, names};
+use podloom_api::{BrowserObject, Phase, SelenosisApi, SelenosisKind, names};
 
 use self::changes::Place;
 use super::config::BrowserConfigKind;
@@ -73,9 +73,9 @@ pub(crate) async fn begin(
 }
 
 fn run_in(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
-    let config = Arc::new(duty.setup.api.resource(ApiKind::BrowserConfig));
+    let config = Arc::new(duty.setup.api.resource(SelenosisKind::BrowserConfig));
     let configs = configs::watch(scope, &config);
-    let resource = Arc::new(duty.setup.api.resource(ApiKind::Browser));
+    let resource = Arc::new(duty.setup.api.resource(SelenosisKind::Browser));
     let mut browsers = Wiring::<BrowserKind>::of(scope, resource.clone(), "Browsers");
     let memory = Memory::default();
     let pods = Other {

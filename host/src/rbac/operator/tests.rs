@@ -1,4 +1,4 @@
-use podloom_api::{Kind, SelenosisApi, crd};
+use podloom_api::{SelenosisApi, SelenosisKind, crd};
 use podloom_controllers::duties::{
     Chain, Group, Names, Need, OwnKind, Place, Replicas, Right, Row, Writers,
 };
@@ -15,7 +15,7 @@ const CLUSTERS: Row = Row {
         version: "v1",
         plural: "clusters",
         scope: podloom_controllers::duties::Scope::Cluster,
-        definition: |api| crd(api, Kind::Browser),
+        definition: |api| crd(api, SelenosisKind::Browser),
         writers: Writers::Admin,
         clients: &[],
     }],

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::core::ApiResource;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{BrowserObject, Kind as ApiKind, SelenosisApi};
+use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
@@ -66,12 +66,12 @@ pub(crate) fn controller_of(cached: Option<Value>) -> BrowserKind {
     BrowserKind {
         api,
         resources: Resources {
-            browser: Arc::new(api.resource(ApiKind::Browser)),
-            config: Arc::new(api.resource(ApiKind::BrowserConfig)),
+            browser: Arc::new(api.resource(SelenosisKind::Browser)),
+            config: Arc::new(api.resource(SelenosisKind::BrowserConfig)),
             pod: ApiResource::erase::<Pod>(&()),
         },
         caches: Caches {
-            configs: Writer::new(Arc::new(api.resource(ApiKind::BrowserConfig))).as_reader(),
+            configs: Writer::new(Arc::new(api.resource(SelenosisKind::BrowserConfig))).as_reader(),
             pods: pods.as_reader(),
             namespaces: None,
         },

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, SecurityContext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use podloom_api::{
-    BrowserSpec, ContainerRestartPolicy, ImagePullPolicy, Kind, SelenosisApi, SidecarContainer,
-    names,
+    BrowserSpec, ContainerRestartPolicy, ImagePullPolicy, SelenosisApi, SelenosisKind,
+    SidecarContainer, names,
 };
 
 use super::merge::EffectiveConfig;
@@ -195,7 +195,7 @@ fn annotations(
 }
 
 fn owner(api: SelenosisApi, name: &str, metadata: &ObjectMeta) -> Option<OwnerReference> {
-    let resource = api.resource(Kind::Browser);
+    let resource = api.resource(SelenosisKind::Browser);
     metadata.uid.as_ref().map(|uid| OwnerReference {
         api_version: resource.api_version,
         kind: resource.kind,

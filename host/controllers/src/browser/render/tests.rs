@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
-use podloom_api::{BrowserObject, Kind, SelenosisApi, names};
+use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind, names};
 
 use super::fixtures::{Objects, objects};
 use super::{render_pod, resolve};
@@ -10,7 +10,7 @@ use super::{render_pod, resolve};
 fn outcome(objects: &Objects, browser: &BrowserObject) -> Result<Pod, String> {
     let api_version = browser.types.as_ref().unwrap().api_version.as_str();
     let (api, kind) = SelenosisApi::recognize(api_version, "Browser").unwrap();
-    assert_eq!(kind, Kind::Browser);
+    assert_eq!(kind, SelenosisKind::Browser);
     let resolved = resolve(&objects.config_refs(), &browser.spec)
         .map_err(|error| format!("{}: {error}", error.reason()))?;
     render_pod(api, &browser.metadata, &browser.spec, &resolved)

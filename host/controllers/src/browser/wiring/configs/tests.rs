@@ -4,7 +4,7 @@ use futures::{FutureExt, StreamExt, stream};
 
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{Kind, SelenosisApi};
+use podloom_api::{SelenosisApi, SelenosisKind};
 use serde_json::json;
 
 use super::super::changes::{Place, changes};
@@ -23,7 +23,7 @@ fn config(name: &str, generation: i64, status: &str) -> Configs {
 /// How many BrowserConfigs of a hundred an event wakes beside the one that it is about.
 #[track_caller]
 fn check(event: Event<Configs>, expected: usize) {
-    let resource = Arc::new(SelenosisApi::Seed.resource(Kind::BrowserConfig));
+    let resource = Arc::new(SelenosisApi::Seed.resource(SelenosisKind::BrowserConfig));
     let mut writer = Writer::new(resource.clone());
     let store = writer.as_reader();
     writer.apply_watcher_event(&Event::Init);

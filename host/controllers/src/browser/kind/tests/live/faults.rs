@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{Kind, SelenosisApi};
+use podloom_api::{SelenosisApi, SelenosisKind};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
@@ -26,7 +26,9 @@ use crate::engine::pass::Next;
 
 /// The controller, with a configuration for the Browser.
 fn configured(controller: BrowserKind) -> Arc<BrowserKind> {
-    let mut configs = Writer::new(Arc::new(SelenosisApi::Seed.resource(Kind::BrowserConfig)));
+    let mut configs = Writer::new(Arc::new(
+        SelenosisApi::Seed.resource(SelenosisKind::BrowserConfig),
+    ));
     configs.apply_watcher_event(&Event::Apply(serde_json::from_value(config()).unwrap()));
     Arc::new(BrowserKind {
         caches: Caches {
