@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
+use tracing::Span;
 
 /// How long the plugin that a deadline interrupts has to end, so that what it did is told.
 const GRACE: Duration = Duration::from_millis(50);
@@ -130,7 +131,9 @@ async fn beside<T: Send + 'static>(
 ) -> Result<Option<T>, JoinError> {
     let end = deadline.and_then(|deadline| deadline.checked_add(GRACE));
     let is_over = move || end.is_some_and(|end| Instant::now() >= end);
-    let mut worked = spawn_blocking(move || (!is_over()).then(work));
+    // Spans do not follow work to another thread by themselves.
+    let span = Span::current();
+    let mut worked = spawn_blocking(move || (!is_over()).then(|| span.in_scope(work)));
     let Some(end) = end else { return worked.await };
     if let Ok(result) = timeout_at(end.into(), &mut worked).await {
         return result;

@@ -10,15 +10,14 @@ use std::time::Instant;
 use podloom_pod_path::{Patch, Trace, Transaction};
 use serde_json::Value;
 
-use crate::engine::{Engine, Purpose};
+use crate::engine::Engine;
 use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::plugin::{Plugin, PluginError};
-use crate::request::Request;
+use crate::request::{PodFields, Request, RunMode, pod_event};
 use crate::run::{Outcome, PluginRun};
 use crate::sandbox::{End, Failure, Mutated};
 use crate::stamp::{self, Stamped};
-use crate::until::Until;
 
 /// Why a bundle did not become a chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,13 +141,6 @@ impl Passing {
     }
 }
 
-/// Whether `match` is asked. A proof runs every plugin.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Selection {
-    Matching,
-    Every(Until),
-}
-
 impl Chain {
     /// The plugins in their order.
     pub fn plugins(&self) -> &[Plugin] {
@@ -171,17 +163,17 @@ impl Chain {
         pod: Value,
         request: impl Into<Arc<Request>>,
     ) -> Result<Mutation, Rejected> {
-        self.mutate_selected(pod, &request.into(), Selection::Matching)
+        self.mutate_in(RunMode::Serve, pod, &request.into())
     }
 
-    pub(crate) fn mutate_selected(
+    pub(crate) fn mutate_in(
         &self,
+        mode: RunMode,
         pod: Value,
         request: &Arc<Request>,
-        selection: Selection,
     ) -> Result<Mutation, Rejected> {
         let mut runs = Vec::with_capacity(self.plugins.len());
-        match self.run_each(pod, request, selection, &mut runs) {
+        match self.run_each(mode, pod, request, &mut runs) {
             Ok((passed, stamped)) => Ok(Mutation {
                 pod: passed.pod,
                 runs,
@@ -194,15 +186,15 @@ impl Chain {
 
     fn run_each(
         &self,
+        mode: RunMode,
         mut pod: Value,
         request: &Arc<Request>,
-        selection: Selection,
         runs: &mut Vec<PluginRun>,
     ) -> Result<(Passing, Stamped), RejectionCause> {
         let before = stamp::open(&mut pod, &self.digest).map_err(RejectionCause::NotAPod)?;
         let mut passing = Passing::new(pod);
         for plugin in &self.plugins {
-            let (next, run) = self.run(plugin, passing, request, selection);
+            let (next, run) = self.run(mode, plugin, passing, request);
             runs.push(run);
             passing = next?;
         }
@@ -213,25 +205,25 @@ impl Chain {
 
     pub(crate) fn run(
         &self,
+        mode: RunMode,
         plugin: &Plugin,
         passing: Passing,
         request: &Arc<Request>,
-        selection: Selection,
     ) -> (Result<Passing, RejectionCause>, PluginRun) {
-        let (excluded, purpose) = match selection {
-            Selection::Matching => {
-                let excluded = plugin
-                    .matches
-                    .excludes(request, |key| label(&passing.pod, key));
-                (excluded, Purpose::Pod)
-            }
-            Selection::Every(until) if until.is_over() => {
+        let fields = PodFields::of(request, mode);
+        let excluded = match mode {
+            RunMode::Prove { until, .. } if until.is_over() => {
                 return failed(plugin, Failure::NoTimeLeft);
             }
-            Selection::Every(_) => (None, Purpose::Trial),
+            RunMode::Prove { .. } => None,
+            RunMode::Serve => plugin
+                .matches
+                .excludes(request, |key| label(&passing.pod, key)),
         };
         if let Some(dimension) = excluded {
-            tracing::debug!(
+            pod_event!(
+                debug,
+                fields,
                 plugin = plugin.name,
                 outcome = "skipped",
                 dimension = dimension.as_str(),
@@ -248,13 +240,12 @@ impl Chain {
             Arc::clone(&request.selector),
         )
         .holding(passing.held);
-        let mutated =
-            plugin
-                .sandbox(&self.engine)
-                .mutate(purpose, transaction, Arc::clone(request));
+        let mutated = plugin
+            .sandbox(&self.engine)
+            .mutate(mode, transaction, Arc::clone(request));
         let (passed, mut run) = end(plugin, mutated, (passing.held, passing.traces));
         run.duration = started.elapsed();
-        run.log();
+        run.log(fields);
         (passed, run)
     }
 }

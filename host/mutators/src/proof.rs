@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::chain::{Chain, Passing, RejectionCause, Selection};
+use crate::chain::{Chain, Passing, RejectionCause};
 use crate::plugin::Plugin;
-use crate::request::Request;
+use crate::request::{Request, RunMode};
 use crate::run::{Outcome, PluginRun};
 use crate::sandbox::Failure;
 use crate::text::{self, one_line};
@@ -88,10 +88,11 @@ impl Chain {
         for (sample, text) in SAMPLES {
             let pod: Value =
                 serde_json::from_str(text).expect("the samples are JSON: a test reads them");
+            let mode = RunMode::Prove { sample, until };
             for plugin in &self.plugins {
                 let name = Some(plugin.name.clone());
                 if failures.iter().all(|failure| failure.plugin != name) {
-                    let run = |pod: Value| self.run_alone(plugin, pod, until);
+                    let run = |pod: Value| self.run_alone(mode, plugin, pod);
                     let problem = try_pod(&pod, run, plugin.idempotent, |paths| {
                         ProofProblem::NotIdempotent { paths }
                     });
@@ -105,7 +106,7 @@ impl Chain {
             // What a plugin does wrong alone it does wrong in the chain too.
             if failures.is_empty() {
                 let idempotent = self.plugins.iter().all(|plugin| plugin.idempotent);
-                let run = |pod: Value| self.run_all(pod, until);
+                let run = |pod: Value| self.run_all(mode, pod);
                 let problem = try_pod(&pod, run, idempotent, |paths| ProofProblem::Undoing {
                     paths,
                 });
@@ -115,9 +116,9 @@ impl Chain {
         failures
     }
 
-    fn run_alone(&self, plugin: &Plugin, pod: Value, until: Until) -> Run {
+    fn run_alone(&self, mode: RunMode, plugin: &Plugin, pod: Value) -> Run {
         let passing = Passing::new(pod);
-        let (passed, run) = self.run(plugin, passing, &request(), Selection::Every(until));
+        let (passed, run) = self.run(mode, plugin, passing, &request());
         let pod = passed?.pod;
         stop_at_failure(&run)?;
         Ok((
@@ -126,9 +127,9 @@ impl Chain {
         ))
     }
 
-    fn run_all(&self, pod: Value, until: Until) -> Run {
+    fn run_all(&self, mode: RunMode, pod: Value) -> Run {
         let mutation = self
-            .mutate_selected(pod, &request(), Selection::Every(until))
+            .mutate_in(mode, pod, &request())
             .map_err(|rejected| rejected.cause)?;
         mutation.runs.iter().try_for_each(stop_at_failure)?;
         let by_plugin = |run: &PluginRun| -> Vec<String> {

@@ -8,6 +8,10 @@ use podloom_pod_path::LAST_APPLIED;
 
 use crate::until::Until;
 
+mod log;
+
+pub(crate) use self::log::{PodFields, pod_event};
+
 /// The submitted object, as plugins may ask about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -47,6 +51,20 @@ impl Request {
     pub(crate) fn namespace_annotation(&self, key: &str) -> Option<&str> {
         shown(&self.namespace_annotations, key)
     }
+}
+
+/// Why a chain runs on a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunMode {
+    /// Somebody waits for the pod. Plugins whose `match` excludes it are skipped.
+    Serve,
+    /// The chain is tried on a sample pod before it serves. Every plugin runs.
+    Prove {
+        /// The sample pod.
+        sample: &'static str,
+        /// When the time for building the chain is over.
+        until: Until,
+    },
 }
 
 fn shown<'r>(annotations: &'r BTreeMap<String, String>, key: &str) -> Option<&'r str> {

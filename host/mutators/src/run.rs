@@ -7,6 +7,7 @@ use podloom_pod_path::Write;
 
 use crate::matching::Dimension;
 use crate::plugin::Plugin;
+use crate::request::{PodFields, pod_event};
 use crate::sandbox::Failure;
 
 /// What one plugin did with one pod.
@@ -101,12 +102,14 @@ impl PluginRun {
     }
 
     /// Paths and counts at debug; values, which may be secret, at trace alone.
-    pub(crate) fn log(&self) {
+    pub(crate) fn log(&self, pod: PodFields<'_>) {
         let (plugin, outcome) = (self.plugin.as_str(), self.outcome.as_str());
         if let Outcome::Ignored(failure) = &self.outcome {
-            tracing::warn!(plugin, outcome, error = %failure, "plugin failed and was ignored");
+            pod_event!(warn, pod, plugin, outcome, error = %failure, "plugin failed and was ignored");
         }
-        tracing::debug!(
+        pod_event!(
+            debug,
+            pod,
             plugin,
             outcome,
             writes = self.writes.len(),
@@ -117,8 +120,8 @@ impl PluginRun {
         );
         if tracing::enabled!(tracing::Level::DEBUG) {
             for write in &self.writes {
-                tracing::debug!(plugin, path = write.path, "plugin wrote");
-                tracing::trace!(plugin, path = write.path, old = ?write.old, new = ?write.new, "plugin wrote");
+                pod_event!(debug, pod, plugin, path = write.path, "plugin wrote");
+                pod_event!(trace, pod, plugin, path = write.path, old = ?write.old, new = ?write.new, "plugin wrote");
             }
         }
     }

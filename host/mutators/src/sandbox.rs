@@ -27,7 +27,7 @@ use crate::engine::{Engine, Purpose, ticks};
 use crate::limits::{
     CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
 };
-use crate::request::Request;
+use crate::request::{PodFields, Request, RunMode, pod_event};
 use crate::room::Room;
 use crate::text::one_line;
 use crate::until::Until;
@@ -66,10 +66,22 @@ pub(crate) struct Guest {
     /// None while the plugin prepares, so that nothing of it is taken for what every pod has.
     request: Option<Arc<Request>>,
     pod: Option<Transaction>,
+    /// Why it was handed a pod; none if it was not.
+    mode: Option<RunMode>,
     usage: Usage,
     speech: Speech,
     /// What only core modules need; none until the module has started.
     module: Option<module::State>,
+}
+
+impl Guest {
+    /// The pod that the plugin was called for, as log lines name it.
+    fn pod_fields(&self) -> PodFields<'_> {
+        match (&self.request, self.mode) {
+            (Some(request), Some(mode)) => PodFields::of(request, mode),
+            _ => PodFields::default(),
+        }
+    }
 }
 
 /// A plugin's code, linked to the host's functions in the way that suits its form.
@@ -111,7 +123,7 @@ impl Sandbox<'_> {
             Code::Module(module) => module.describe(&mut store),
             Code::Component(component) => component.describe(&mut store),
         }
-        .map_err(|error| self.failure(&error, &store.data().speech))
+        .map_err(|error| self.failure(&error, store.data()))
     }
 
     /// Asks the plugin what is wrong with its configuration.
@@ -123,7 +135,7 @@ impl Sandbox<'_> {
             Code::Component(component) => component.validate_config(&mut store),
         }
         .map(|verdict| verdict.err().unwrap_or_default())
-        .map_err(|error| self.failure(&error, &store.data().speech))
+        .map_err(|error| self.failure(&error, store.data()))
     }
 
     /// Lets the plugin make ready what every later call begins with, if it can. Its configuration must be valid.
@@ -140,11 +152,11 @@ impl Sandbox<'_> {
         let mut fresh = self.store(None, None, self.limit());
         let before = module
             .fresh_memory(&mut fresh)
-            .map_err(|error| self.failure(&error, &fresh.data().speech))?;
+            .map_err(|error| self.failure(&error, fresh.data()))?;
         let mut store = self.store(None, None, self.limit());
         let after = module
             .prepare(&mut store, preparation)
-            .map_err(|error| self.failure(&error, &store.data().speech))?;
+            .map_err(|error| self.failure(&error, store.data()))?;
         let prepared = Prepared::of(before.data(&fresh), after.data(&store));
         match prepared.filter(|prepared| self.setting.room.has_to_keep(prepared.bytes())) {
             // Set up once, the plugin has nothing kept yet.
@@ -164,11 +176,15 @@ impl Sandbox<'_> {
     /// Hands the plugin a pod.
     pub(crate) fn mutate(
         self,
-        purpose: Purpose,
+        mode: RunMode,
         transaction: Transaction,
         request: Arc<Request>,
     ) -> Mutated {
         let until = request.until();
+        let purpose = match mode {
+            RunMode::Serve => Purpose::Pod,
+            RunMode::Prove { .. } => Purpose::Trial,
+        };
         let Some(_permit) = self.engine.permit(purpose, until) else {
             return Mutated {
                 transaction,
@@ -180,7 +196,7 @@ impl Sandbox<'_> {
         let limit = until
             .left()
             .map_or(self.limit(), |left| left.min(self.limit()));
-        let mut store = self.store(Some(request), Some(transaction), limit);
+        let mut store = self.store(Some(request), Some((transaction, mode)), limit);
         let result = match self.code {
             Code::Module(module) => module.mutate(&mut store),
             Code::Component(component) => component.mutate(&mut store),
@@ -191,7 +207,7 @@ impl Sandbox<'_> {
             Ok(Err(Rejection::Failed(reason))) => {
                 End::Failed(Failure::Reported(reason_line(&reason)))
             }
-            Err(error) => match self.failure(&error, &store.data().speech) {
+            Err(error) => match self.failure(&error, store.data()) {
                 Failure::TimedOut { .. } if limit < self.limit() => End::Failed(Failure::Overdue),
                 failure => End::Failed(failure),
             },
@@ -213,13 +229,15 @@ impl Sandbox<'_> {
     fn store(
         self,
         request: Option<Arc<Request>>,
-        pod: Option<Transaction>,
+        pod: Option<(Transaction, RunMode)>,
         limit: Duration,
     ) -> Store<Guest> {
+        let (pod, mode) = pod.unzip();
         let guest = Guest {
             setting: Arc::clone(self.setting),
             request,
             pod,
+            mode,
             usage: Usage::new(self.setting.limits.memory),
             speech: Speech::default(),
             module: None,
@@ -237,10 +255,16 @@ impl Sandbox<'_> {
         self.setting.limits.timeout
     }
 
-    fn failure(self, error: &wasmtime::Error, speech: &Speech) -> Failure {
-        tracing::debug!(plugin = self.setting.name, error = %one_line(&format!("{error:#}"), 1000), "plugin call failed");
+    fn failure(self, error: &wasmtime::Error, guest: &Guest) -> Failure {
+        pod_event!(
+            debug,
+            guest.pod_fields(),
+            plugin = self.setting.name,
+            error = %one_line(&format!("{error:#}"), 1000),
+            "plugin call failed"
+        );
         let failure = Failure::of(error, self.limit());
-        match (failure, &speech.last_error) {
+        match (failure, &guest.speech.last_error) {
             // A panic is a trap without words; the SDK logs them first.
             (Failure::Trapped(trap), Some(words)) => Failure::Trapped(format!("{words} ({trap})")),
             (failure, _) => failure,

@@ -17,6 +17,8 @@ use super::{
 };
 use crate::load;
 
+mod logs;
+
 #[track_caller]
 fn check(cause: RejectionCause, expected: &Refusal) {
     assert_eq!(refusal(cause), *expected);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use podloom_control_loop::{BoxError, Ctx, Handler, Next};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::identity::{Content, Directory};
 use super::snapshot::Found;
@@ -138,8 +139,11 @@ impl Handler<Directory, Found> for Builder {
         let (engine, directory) = (Arc::clone(&self.engine), id.path().to_owned());
         let serving = self.attempts.slot.serving().chain.clone();
         let until = Until::after(self.timeout);
-        let building =
-            spawn_blocking(move || build(&engine, serving.as_deref(), &directory, bundle, until));
+        // Spans do not follow work to another thread by themselves.
+        let span = Span::current();
+        let building = spawn_blocking(move || {
+            span.in_scope(|| build(&engine, serving.as_deref(), &directory, bundle, until))
+        });
         let built = tokio::select! {
             built = building => built,
             // A chain that is half built has nothing to finish.

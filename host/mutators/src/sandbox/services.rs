@@ -6,7 +6,10 @@ use podloom_pod_path::{AccessError, EditError, Transaction};
 
 use super::usage::Line;
 use super::{Failure, Guest};
-use crate::request::Request;
+use crate::request::{Request, pod_event};
+
+/// The target of log lines that plugins write.
+const LOG_TARGET: &str = "podloom::plugin";
 
 /// How much a log line matters, as the contract orders it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +26,21 @@ pub(super) type Answer<T> = Result<Result<T, AccessError>, Failure>;
 
 impl Guest {
     pub(super) fn log(&mut self, level: Level, message: &str) {
-        let plugin = self.setting.name.as_str();
-        match self.speech.line(message) {
+        let line = self.speech.line(message);
+        let (plugin, pod) = (self.setting.name.as_str(), self.pod_fields());
+        match line {
             Line::Keep(line) => match level {
-                Level::Trace => tracing::trace!(target: "podloom::plugin", plugin, "{line}"),
-                Level::Debug => tracing::debug!(target: "podloom::plugin", plugin, "{line}"),
-                Level::Info => tracing::info!(target: "podloom::plugin", plugin, "{line}"),
-                Level::Warn => tracing::warn!(target: "podloom::plugin", plugin, "{line}"),
+                Level::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
+                Level::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
+                Level::Info => pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}"),
+                Level::Warn => pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}"),
                 Level::Error => {
-                    tracing::error!(target: "podloom::plugin", plugin, "{line}");
+                    pod_event!(error, target: LOG_TARGET, pod, plugin, "{line}");
                     self.speech.last_error = Some(line);
                 }
             },
             Line::FirstDropped => {
-                tracing::warn!(target: "podloom::plugin", plugin, "this call's further log lines are dropped");
+                pod_event!(warn, target: LOG_TARGET, pod, plugin, "further log lines of this call are dropped");
             }
             Line::Dropped => {}
         }

@@ -5,6 +5,7 @@ mod chains;
 mod files;
 mod guests;
 mod hostile;
+mod logs;
 mod prepared;
 mod reload;
 mod support;

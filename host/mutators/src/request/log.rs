@@ -1,0 +1,56 @@
+//! The fields by which a log line names the pod that it is about.
+//!
+//! Plugins run on blocking threads, and a filter may drop the spans around them, so each line carries these fields itself.
+
+use super::{Request, RunMode};
+
+/// The pod that a log line is about. Fields that are none are left out of the line; while a plugin is loaded, all are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodFields<'r> {
+    pub(crate) kind: Option<&'r str>,
+    pub(crate) namespace: Option<&'r str>,
+    /// None if only the API server will choose it.
+    pub(crate) name: Option<&'r str>,
+    /// Set in place of the others while a chain is proved.
+    pub(crate) sample_pod: Option<&'static str>,
+}
+
+impl<'r> PodFields<'r> {
+    pub(crate) fn of(request: &'r Request, mode: RunMode) -> Self {
+        match mode {
+            RunMode::Prove { sample, .. } => Self {
+                sample_pod: Some(sample),
+                ..Self::default()
+            },
+            RunMode::Serve => Self {
+                kind: filled(&request.kind),
+                namespace: filled(&request.namespace),
+                name: filled(&request.name),
+                sample_pod: None,
+            },
+        }
+    }
+}
+
+fn filled(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Logs an event of this level with [`PodFields`] before its other fields, which are written as in `tracing::event!`.
+macro_rules! pod_event {
+    ($level:ident, target: $target:expr, $pod:expr, $($rest:tt)+) => {
+        tracing::$level!(
+            target: $target,
+            kind = $pod.kind,
+            namespace = $pod.namespace,
+            name = $pod.name,
+            sample_pod = $pod.sample_pod,
+            $($rest)+
+        )
+    };
+    ($level:ident, $pod:expr, $($rest:tt)+) => {
+        pod_event!($level, target: module_path!(), $pod, $($rest)+)
+    };
+}
+
+pub(crate) use pod_event;
