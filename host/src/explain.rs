@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use podloom_controllers::{Change, Outcome, PluginRun, Write};
+use podloom_controllers::{Change, PluginOutcome, PluginRun, Write};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -32,18 +32,18 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
     let mut text = String::new();
     let name = format!("{} {}", run.plugin, run.version);
     let did = match &run.outcome {
-        Outcome::Mutated => count(run.writes.len(), "write"),
-        Outcome::Unchanged => paint(QUIET, "wrote nothing"),
-        Outcome::Skipped(dimension) => paint(
+        PluginOutcome::Mutated => count(run.writes.len(), "write"),
+        PluginOutcome::Unchanged => paint(QUIET, "wrote nothing"),
+        PluginOutcome::Skipped(dimension) => paint(
             QUIET,
             &format!("skipped: match.{dimension} leaves this pod out"),
         ),
-        Outcome::Ignored(failure) => paint(
+        PluginOutcome::Ignored(failure) => paint(
             WARNING,
             &format!("failed, and failurePolicy Ignore left the pod as it was: {failure}"),
         ),
-        Outcome::Denied(_) => paint(WARNING, "denied the pod"),
-        Outcome::Failed(_) => paint(WARNING, "failed"),
+        PluginOutcome::Denied(_) => paint(WARNING, "denied the pod"),
+        PluginOutcome::Failed(_) => paint(WARNING, "failed"),
     };
     line(&mut text, 1, &format!("{name}: {did}"));
     for write in &run.writes {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{
-    Change, MutatedPod, Outcome, PluginRun, PodMutator, PodRequest, Refusal, Refused, Write,
+    Change, MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
+    RejectedPod, Write,
 };
 use podloom_mutators::{
     Chain, Mutation, PluginMetrics, Rejected, RejectionCause, Request, Serving, Slot,
@@ -66,7 +67,7 @@ impl ChainMutator {
         &self,
         pod: Value,
         request: PodRequest,
-    ) -> Result<Result<MutatedPod, Refused>, Broke> {
+    ) -> Result<Result<MutatedPod, RejectedPod>, Broke> {
         let serving = self.slot.serving();
         match (&serving.chain, self.without_chain) {
             (Some(chain), _) => self.call(Arc::clone(chain), pod, request).await,
@@ -84,7 +85,7 @@ impl ChainMutator {
         chain: Arc<Chain>,
         pod: Value,
         request: PodRequest,
-    ) -> Result<Result<MutatedPod, Refused>, Broke> {
+    ) -> Result<Result<MutatedPod, RejectedPod>, Broke> {
         let (metrics, values) = (self.metrics.clone(), self.values);
         let (deadline, wants_patch) = (request.deadline, request.wants_patch);
         let request = to_chain(request);
@@ -93,12 +94,12 @@ impl ChainMutator {
             metrics.mutated(&result);
             match result {
                 Ok(mutation) => mutated(&chain, mutation, values, wants_patch),
-                Err(rejected) => Err(refused(rejected, values)),
+                Err(rejected) => Err(rejected_pod(rejected, values)),
             }
         });
         let overdue = "the chain was not done when the time for this pod was over";
         let result = called.await?;
-        Ok(result.unwrap_or_else(|| Err(Refusal::Broken(overdue.to_owned()).into())))
+        Ok(result.unwrap_or_else(|| Err(PodRejection::Broken(overdue.to_owned()).into())))
     }
 }
 
@@ -112,11 +113,11 @@ impl PodMutator for ChainMutator {
         &self,
         pod: Value,
         request: PodRequest,
-    ) -> BoxFuture<'_, Result<MutatedPod, Refused>> {
+    ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
         async move {
             match self.pass(pod, request).await {
                 Ok(result) => result,
-                Err(broke) => Err(Refusal::Broken(broke.to_string()).into()),
+                Err(broke) => Err(PodRejection::Broken(broke.to_string()).into()),
             }
         }
         .boxed()
@@ -143,12 +144,12 @@ async fn beside<T: Send + 'static>(
     Ok(None)
 }
 
-fn no_chain(serving: &Serving) -> Refusal {
+fn no_chain(serving: &Serving) -> PodRejection {
     let reason = match &serving.failed {
         Some(failed) => failed.error.to_string(),
         None => "it is being compiled".to_owned(),
     };
-    Refusal::Broken(format!("no plugin chain is loaded: {reason}"))
+    PodRejection::Broken(format!("no plugin chain is loaded: {reason}"))
 }
 
 /// The request as plugins may ask about it.
@@ -172,13 +173,13 @@ fn mutated(
     mutation: Mutation,
     values: Values,
     wants_patch: bool,
-) -> Result<MutatedPod, Refused> {
+) -> Result<MutatedPod, RejectedPod> {
     let patch = wants_patch.then(|| mutation.patch());
     let runs = told(mutation.runs, values);
     if matches!(patch, Some(None)) {
         let reason = "what the plugins wrote is too long for a patch".to_owned();
-        let refusal = Refusal::Broken(reason);
-        return Err(Refused { refusal, runs });
+        let rejection = PodRejection::Broken(reason);
+        return Err(RejectedPod { rejection, runs });
     }
     Ok(MutatedPod {
         patch: patch.flatten(),
@@ -188,20 +189,22 @@ fn mutated(
     })
 }
 
-fn refused(rejected: Rejected, values: Values) -> Refused {
-    Refused {
-        refusal: refusal(rejected.cause),
+fn rejected_pod(rejected: Rejected, values: Values) -> RejectedPod {
+    RejectedPod {
+        rejection: rejection(rejected.cause),
         runs: told(rejected.runs, values),
     }
 }
 
-fn refusal(cause: RejectionCause) -> Refusal {
+fn rejection(cause: RejectionCause) -> PodRejection {
     match cause {
-        RejectionCause::Denied { plugin, reason } => Refusal::Denied(format!("{plugin}: {reason}")),
-        RejectionCause::Failed { plugin, failure } => {
-            Refusal::Broken(format!("{plugin}: {failure}"))
+        RejectionCause::Denied { plugin, reason } => {
+            PodRejection::Denied(format!("{plugin}: {reason}"))
         }
-        RejectionCause::NotAPod(_) => Refusal::Broken(cause.to_string()),
+        RejectionCause::Failed { plugin, failure } => {
+            PodRejection::Broken(format!("{plugin}: {failure}"))
+        }
+        RejectionCause::NotAPod(_) => PodRejection::Broken(cause.to_string()),
     }
 }
 
@@ -223,12 +226,12 @@ pub(crate) fn run_told(run: podloom_mutators::PluginRun, values: Values) -> Plug
         plugin: run.plugin,
         version: run.version,
         outcome: match run.outcome {
-            Of::Mutated => Outcome::Mutated,
-            Of::Unchanged => Outcome::Unchanged,
-            Of::Skipped(dimension) => Outcome::Skipped(dimension.as_str()),
-            Of::Ignored(failure) => Outcome::Ignored(failure.to_string()),
-            Of::Denied(reason) => Outcome::Denied(reason),
-            Of::Failed(failure) => Outcome::Failed(failure.to_string()),
+            Of::Mutated => PluginOutcome::Mutated,
+            Of::Unchanged => PluginOutcome::Unchanged,
+            Of::Skipped(dimension) => PluginOutcome::Skipped(dimension.as_str()),
+            Of::Ignored(failure) => PluginOutcome::Ignored(failure.to_string()),
+            Of::Denied(reason) => PluginOutcome::Denied(reason),
+            Of::Failed(failure) => PluginOutcome::Failed(failure.to_string()),
         },
         writes: writes.collect(),
         refused_writes: run.refused_writes,

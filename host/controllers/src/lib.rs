@@ -18,6 +18,7 @@ pub use engine::events::{EventMetrics, Events, Notice, Severity};
 pub use engine::readiness::Readiness;
 pub use metrics::ControllerMetrics;
 pub use mutator::{
-    Change, MutatedPod, Note, Outcome, PluginRun, PodMutator, PodRequest, Refusal, Refused, Write,
+    Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
+    RejectedPod, Write,
 };
 pub use run::{ControllerError, DutySetup, Setup, run};

@@ -1,4 +1,4 @@
-//! What Podloom knows of the plugin chain wherever it makes or sees pods: that it takes a pod and returns one, or refuses.
+//! The plugin chain as controllers and webhooks see it: it takes a pod and returns the mutated pod, or rejects it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,20 +8,23 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-/// Passes pods through the chain of plugins: the one way to it.
+/// Passes pods through the plugin chain. Nothing else calls the chain.
 pub trait PodMutator: Send + Sync {
-    /// Returns the pod as it shall be, or why it shall not be.
+    /// Returns the mutated pod, or why it was rejected.
     ///
-    /// The pod is JSON, so that fields which our types do not know survive. It sees one chain from start to end, and nothing of a
-    /// refused pod is left.
-    fn mutate(&self, pod: Value, request: PodRequest)
-    -> BoxFuture<'_, Result<MutatedPod, Refused>>;
+    /// The pod is JSON, so that fields which our types do not know survive. It sees one chain from start to end, even if the chain is
+    /// reloaded meanwhile. Nothing of a rejected pod is kept.
+    fn mutate(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>>;
 }
 
-/// For whom a pod is mutated: what plugins may ask about it.
+/// What a pod is mutated for, as far as plugins may ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRequest {
-    /// The kind of the object that the pod is made for; `Pod` for pods that are their own, and for templates.
+    /// The kind of the object that the pod is made for; `Pod` for pods without one, and for templates of workloads.
     pub kind: &'static str,
     /// The object's name.
     pub name: String,
@@ -35,27 +38,26 @@ pub struct PodRequest {
     pub namespace_labels: BTreeMap<String, String>,
     /// The namespace's annotations; empty where namespaces may not be read.
     pub namespace_annotations: BTreeMap<String, String>,
-    /// Keys of the labels by which a workload's selector finds the pod: no plugin may change them.
+    /// Keys of the labels that the workload's selector matches: no plugin may change them.
     pub selector: Arc<[String]>,
-    /// Whether the pod will be thrown away.
+    /// Whether this is a dry run: the pod will not be created.
     pub dry_run: bool,
-    /// When nobody waits for the pod any more; a plugin that has not ended by then has failed. None: as long as the plugins' own
-    /// limits allow.
+    /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
     pub deadline: Option<Instant>,
-    /// Whether the patch is wanted, which costs as much again as what was written.
+    /// Whether to make the patch, which costs as much time as the writes themselves.
     pub wants_patch: bool,
 }
 
-/// A pod that the chain let pass.
+/// A pod that the chain accepted.
 #[derive(Clone)]
 pub struct MutatedPod {
-    /// The pod. Without a chain it is what came; with one it is stamped, and has no managedFields.
+    /// The pod. Without a chain it is unchanged; with one it has the chain's two annotations and no managedFields.
     pub pod: Value,
-    /// What makes this pod of the one that came, but for managedFields: a JSON Patch (RFC 6902) as JSON text, with the operations
-    /// of all plugins in order and those of the stamp. It does not name managedFields, whose removal would take them from whoever
-    /// made the pod. None if it was not asked for.
+    /// The JSON Patch (RFC 6902), as text, from the submitted pod to this one: the operations of all plugins in order, then the
+    /// chain's annotations. It never removes managedFields, because that would take their ownership from whoever created the pod.
+    /// None if it was not requested.
     pub patch: Option<String>,
-    /// The digest of the chain; none if there is no chain.
+    /// The digest of the chain; none without a chain.
     pub chain: Option<String>,
     /// What each plugin did, in order.
     pub runs: Vec<PluginRun>,
@@ -73,7 +75,7 @@ impl fmt::Debug for MutatedPod {
 }
 
 impl MutatedPod {
-    /// A pod that nothing was done to, for there is no chain.
+    /// Returns a pod unchanged, for a process without a chain.
     pub fn untouched(pod: Value) -> Self {
         Self {
             pod,
@@ -83,7 +85,7 @@ impl MutatedPod {
         }
     }
 
-    /// What plugins have to say about the pod, in the order of the chain.
+    /// Returns the plugins' notes about the pod, in the order of the chain.
     pub fn notes(&self) -> Vec<Note> {
         let notes = self.runs.iter().flat_map(|run| {
             run.notes.iter().map(|text| Note {
@@ -95,20 +97,20 @@ impl MutatedPod {
     }
 }
 
-/// A pod that shall not be.
+/// A pod that was rejected.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct RejectedPod {
     /// Why.
-    pub refusal: Refusal,
-    /// What each plugin did that was called, last the one that refused the pod. Nothing of it is kept.
+    pub rejection: PodRejection,
+    /// What each plugin did that was called; the last one rejected the pod. Nothing of it is kept.
     pub runs: Vec<PluginRun>,
 }
 
-impl From<Refusal> for Refused {
-    /// Refused before any plugin was called.
-    fn from(refusal: Refusal) -> Self {
+impl From<PodRejection> for RejectedPod {
+    /// Returns a pod that was rejected before any plugin was called.
+    fn from(rejection: PodRejection) -> Self {
         Self {
-            refusal,
+            rejection,
             runs: Vec::new(),
         }
     }
@@ -121,20 +123,20 @@ pub struct PluginRun {
     pub plugin: String,
     /// Its version.
     pub version: String,
-    /// What came of it.
-    pub outcome: Outcome,
+    /// How its run ended.
+    pub outcome: PluginOutcome,
     /// What it wrote, in order.
     pub writes: Vec<Write>,
-    /// How many writes it tried that it was not granted.
+    /// How many of its writes failed because they were not granted.
     pub refused_writes: usize,
-    /// How many reads it tried that it was not granted.
+    /// How many of its reads failed because they were not granted.
     pub refused_reads: usize,
-    /// What it says about the pod, for people.
+    /// Its notes about the pod, for people.
     pub notes: Vec<String>,
 }
 
 impl fmt::Debug for PluginRun {
-    /// Of what was written and said only where and how much: values may be secret, and a plugin may quote them.
+    /// Shows the paths of the writes and the number of notes only: values may be secret, and a note may quote them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<&str> = self.writes.iter().map(|write| &*write.path).collect();
         f.debug_struct("PluginRun")
@@ -149,43 +151,43 @@ impl fmt::Debug for PluginRun {
     }
 }
 
-/// What came of a plugin's run on a pod.
+/// How a plugin's run on a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PluginOutcome {
     /// It wrote.
     Mutated,
     /// It ran and wrote nothing.
     Unchanged,
-    /// The manifest's `match` left this pod out, by this field of it.
+    /// The manifest's `match` excludes this pod; this field of it decided.
     Skipped(&'static str),
-    /// It failed, as these words say, and was ignored: it left no trace.
+    /// It failed with this message and was ignored: its writes were undone.
     Ignored(String),
-    /// It denied the pod, and this is its reason.
+    /// It denied the pod for this reason.
     Denied(String),
-    /// It failed, as these words say, and the pod with it.
+    /// It failed with this message, and the pod was rejected.
     Failed(String),
 }
 
 /// One change that a plugin made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// Where: elements of lists are named by the field that tells them apart, `/spec/containers/[name=app]/image`.
+    /// The path. Elements of lists are named by their merge key: `/spec/containers/[name=app]/image`.
     pub path: String,
-    /// What was there and what is there now; none where values are not for people to see.
+    /// The old and the new value; none where values may not be shown.
     pub change: Option<Change>,
 }
 
-/// What a write changed. Values may be secret: they belong in the user's own diff, and nowhere else.
+/// The values of a write. They may be secret, so show them in the user's own diff and nowhere else.
 #[derive(Clone, PartialEq)]
 pub struct Change {
-    /// What was there; none if nothing was.
+    /// The old value; none if the path was absent.
     pub old: Option<Value>,
-    /// What is there now, as JSON text; none if nothing is.
+    /// The new value as JSON text; none if it was removed.
     pub new: Option<String>,
 }
 
 impl fmt::Debug for Change {
-    /// Only whether something was there, and is.
+    /// Shows only whether there was a value, and is one now.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Change")
             .field("had_value", &self.old.is_some())
@@ -194,30 +196,30 @@ impl fmt::Debug for Change {
     }
 }
 
-/// What a plugin says about a pod that it let pass.
+/// A plugin's note about a pod that it accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The plugin's name in the chain.
     pub plugin: String,
-    /// What it says, for people.
+    /// The note, for people.
     pub text: String,
 }
 
-/// Why a pod shall not be.
+/// Why a pod was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// A plugin rejected the pod, as its reason says; it will do so again.
+pub enum PodRejection {
+    /// A plugin denied the pod for this reason, and will deny it again.
     Denied(String),
-    /// A plugin broke, or there is no chain; the next attempt may work.
+    /// A plugin failed, or no chain is loaded; the next attempt may succeed.
     Broken(String),
-    /// The API server does not accept the pod as it is.
+    /// The API server calls the pod invalid.
     Invalid(String),
-    /// The API server does not let the pod in: quota, admission, a namespace that goes.
+    /// The API server does not allow the pod: quota, admission, a namespace that is being deleted.
     Forbidden(String),
 }
 
-impl Refusal {
-    /// Returns the sentence that says why.
+impl PodRejection {
+    /// Returns the reason, for people.
     pub fn message(&self) -> &str {
         match self {
             Self::Denied(message)

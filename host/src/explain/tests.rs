@@ -1,9 +1,9 @@
-use podloom_controllers::{Change, Outcome, PluginRun, Write};
+use podloom_controllers::{Change, PluginOutcome, PluginRun, Write};
 use serde_json::{Value, json};
 
 use super::object;
 
-fn run(plugin: &str, outcome: Outcome, writes: Vec<Write>, notes: &[&str]) -> PluginRun {
+fn run(plugin: &str, outcome: PluginOutcome, writes: Vec<Write>, notes: &[&str]) -> PluginRun {
     PluginRun {
         plugin: plugin.to_owned(),
         version: "0.1.0".to_owned(),
@@ -45,12 +45,12 @@ fn shows_what_each_plugin_did_and_why() {
     let runs = [
         run(
             "labels",
-            Outcome::Mutated,
+            PluginOutcome::Mutated,
             writes,
             &["kept the pod's own tier"],
         ),
-        run("sidecar", Outcome::Skipped("namespaces"), vec![], &[]),
-        run("hardening", Outcome::Unchanged, vec![], &[]),
+        run("sidecar", PluginOutcome::Skipped("namespaces"), vec![], &[]),
+        run("hardening", PluginOutcome::Unchanged, vec![], &[]),
     ];
     let painted = object("Browser shop/session", &runs);
     let plain = anstream::adapter::strip_str(&painted).to_string();
@@ -65,11 +65,11 @@ fn shows_what_each_plugin_did_and_why() {
 fn shows_what_led_to_a_rejection() {
     let written = vec![write("/metadata/labels/team", None, Some(json!("shop")))];
     for last in [
-        Outcome::Denied("no mirror pods".to_owned()),
-        Outcome::Failed("it exhausted its call stack".to_owned()),
+        PluginOutcome::Denied("no mirror pods".to_owned()),
+        PluginOutcome::Failed("it exhausted its call stack".to_owned()),
     ] {
         let runs = [
-            run("labels", Outcome::Mutated, written.clone(), &[]),
+            run("labels", PluginOutcome::Mutated, written.clone(), &[]),
             run("hardening", last, vec![], &["a mirror pod"]),
         ];
         let painted = object("Pod shop/session", &runs);

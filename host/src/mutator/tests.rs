@@ -3,7 +3,9 @@ use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use podloom_controllers::{Change, Outcome, PluginRun, PodMutator, PodRequest, Refusal, Write};
+use podloom_controllers::{
+    Change, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, Write,
+};
 use podloom_mutators::{
     FailedReload, Failure, LoadError, Rejected, RejectionCause, Request, Serving,
 };
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Broke, ChainMutator, Values, WithoutChain, beside, no_chain, refusal, refused, run_told,
+    Broke, ChainMutator, Values, WithoutChain, beside, no_chain, rejected_pod, rejection, run_told,
     to_chain,
 };
 use crate::load;
@@ -20,8 +22,8 @@ use crate::load;
 mod logs;
 
 #[track_caller]
-fn check(cause: RejectionCause, expected: &Refusal) {
-    assert_eq!(refusal(cause), *expected);
+fn check(cause: RejectionCause, expected: &PodRejection) {
+    assert_eq!(rejection(cause), *expected);
 }
 
 #[test]
@@ -32,25 +34,25 @@ fn what_the_chain_rejects_is_denied_or_broken() {
             plugin: plugin(),
             reason: "container browser runs as root".to_owned(),
         },
-        &Refusal::Denied("hardening: container browser runs as root".to_owned()),
+        &PodRejection::Denied("hardening: container browser runs as root".to_owned()),
     );
     check(
         RejectionCause::Failed {
             plugin: plugin(),
             failure: Failure::StackExhausted,
         },
-        &Refusal::Broken("hardening: it exhausted its call stack".to_owned()),
+        &PodRejection::Broken("hardening: it exhausted its call stack".to_owned()),
     );
     check(
         RejectionCause::NotAPod("it is not an object"),
-        &Refusal::Broken("not a pod: it is not an object".to_owned()),
+        &PodRejection::Broken("not a pod: it is not an object".to_owned()),
     );
 }
 
 #[test]
 fn without_a_chain_the_reason_is_told() {
     let told = |serving: &Serving| match no_chain(serving) {
-        Refusal::Broken(reason) => reason,
+        PodRejection::Broken(reason) => reason,
         other => panic!("{other:?}"),
     };
     let error = LoadError::Broken {
@@ -79,7 +81,7 @@ fn pod() -> Value {
 }
 
 /// What became of the pod, its patch, and whether a chain was named.
-async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>), Refusal> {
+async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>), PodRejection> {
     let mutate = |wants_patch| {
         let request = PodRequest {
             wants_patch,
@@ -87,9 +89,9 @@ async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>)
         };
         mutator.mutate(pod(), request)
     };
-    let unasked = mutate(false).await.map_err(|refused| refused.refusal)?;
+    let unasked = mutate(false).await.map_err(|rejected| rejected.rejection)?;
     assert_eq!(unasked.patch, None);
-    let mutated = mutate(true).await.map_err(|refused| refused.refusal)?;
+    let mutated = mutate(true).await.map_err(|rejected| rejected.rejection)?;
     assert_eq!(mutated.pod, unasked.pod);
     assert!(mutated.runs.is_empty() && mutated.notes().is_empty());
     let patch = serde_json::from_str(&mutated.patch.unwrap()).unwrap();
@@ -102,7 +104,7 @@ async fn without_a_chain_a_pod_passes_as_it_came_or_not_at_all() {
     assert_eq!(mutate(&mutator).await, Ok((pod(), json!([]), None)));
     mutator.without_chain = WithoutChain::Refuse;
     let reason = "no plugin chain is loaded: it is being compiled".to_owned();
-    assert_eq!(mutate(&mutator).await, Err(Refusal::Broken(reason)));
+    assert_eq!(mutate(&mutator).await, Err(PodRejection::Broken(reason)));
 }
 
 #[tokio::test]
@@ -148,7 +150,7 @@ fn run(plugin: &str, outcome: podloom_mutators::Outcome) -> podloom_mutators::Pl
 }
 
 #[test]
-fn what_was_refused_has_the_runs_too() {
+fn a_rejected_pod_has_the_runs_too() {
     use podloom_mutators::Outcome as Of;
     let reason = || "runs as root".to_owned();
     let rejected = Rejected {
@@ -161,7 +163,7 @@ fn what_was_refused_has_the_runs_too() {
             run("hardening", Of::Denied(reason())),
         ],
     };
-    let told = |plugin: &str, outcome: Outcome| PluginRun {
+    let told = |plugin: &str, outcome: PluginOutcome| PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
         outcome,
@@ -170,17 +172,17 @@ fn what_was_refused_has_the_runs_too() {
         refused_reads: 2,
         notes: vec!["a note".to_owned()],
     };
-    let refused = refused(rejected, Values::Withheld);
+    let rejected = rejected_pod(rejected, Values::Withheld);
     assert_eq!(
-        refused.refusal,
-        Refusal::Denied("hardening: runs as root".to_owned())
+        rejected.rejection,
+        PodRejection::Denied("hardening: runs as root".to_owned())
     );
     let overdue = Failure::Overdue.to_string();
     assert_eq!(
-        refused.runs,
+        rejected.runs,
         [
-            told("labels", Outcome::Ignored(overdue)),
-            told("hardening", Outcome::Denied(reason())),
+            told("labels", PluginOutcome::Ignored(overdue)),
+            told("hardening", PluginOutcome::Denied(reason())),
         ]
     );
 }
@@ -257,7 +259,7 @@ async fn what_is_overdue_does_not_begin() {
 }
 
 #[tokio::test]
-async fn a_panic_is_no_refusal() {
+async fn a_panic_is_no_rejection() {
     let broke = beside(None, || panic!("a bug"))
         .await
         .map(drop::<Option<()>>);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{MutatedPod, Outcome, PluginRun, PodRequest};
+use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::namespaces::{Namespaces, texts};
@@ -97,13 +97,15 @@ pub(super) fn mutate(
 }
 
 /// Which plugin it was that refused the pod, and why.
-fn reason(refused: &podloom_controllers::Refused) -> String {
+fn reason(refused: &podloom_controllers::RejectedPod) -> String {
     match refused.runs.last().map(|run| (&run.plugin, &run.outcome)) {
-        Some((plugin, Outcome::Denied(reason))) => {
+        Some((plugin, PluginOutcome::Denied(reason))) => {
             format!("plugin {plugin} denies the pod: {reason}")
         }
-        Some((plugin, Outcome::Failed(failure))) => format!("plugin {plugin} failed: {failure}"),
-        _ => refused.refusal.message().to_owned(),
+        Some((plugin, PluginOutcome::Failed(failure))) => {
+            format!("plugin {plugin} failed: {failure}")
+        }
+        _ => refused.rejection.message().to_owned(),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::engine::plan::later;
 use crate::engine::read::{read_all, read_object};
 use crate::engine::readable::Answered;
 use crate::engine::write::{Deletion, MetadataPatch};
-use crate::mutator::{PodRequest, Refusal};
+use crate::mutator::{PodRejection, PodRequest};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
@@ -132,12 +132,12 @@ impl BrowserKind {
             Ok(pod) => pod,
             Err(error) => {
                 let reason = format!("the pod is no JSON: {error}");
-                return Ok(Fact::PodRefused(Refusal::Broken(reason)));
+                return Ok(Fact::PodRefused(PodRejection::Broken(reason)));
             }
         };
         let mutated = match self.mutator.mutate(pod, self.request(world)).await {
             Ok(mutated) => mutated,
-            Err(refused) => return Ok(Fact::PodRefused(refused.refusal)),
+            Err(rejected) => return Ok(Fact::PodRefused(rejected.rejection)),
         };
         let target = self.pod(ctx, world);
         let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
@@ -147,10 +147,10 @@ impl BrowserKind {
                 Some(found) => Fact::PodExists(found),
                 None => return Err(gone_again(target.name)),
             },
-            Stored::Invalid(sentence) => Fact::PodRefused(Refusal::Invalid(sentence)),
+            Stored::Invalid(sentence) => Fact::PodRefused(PodRejection::Invalid(sentence)),
             // If only the answer was lost, the pod is there all the same: then the next attempt finds it.
             Stored::Refused { sentence, .. } | Stored::Unanswered(sentence) => {
-                Fact::PodRefused(Refusal::Forbidden(sentence))
+                Fact::PodRefused(PodRejection::Forbidden(sentence))
             }
         })
     }

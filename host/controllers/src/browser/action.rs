@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
-use crate::mutator::{Note, Refusal};
+use crate::mutator::{Note, PodRejection};
 
 /// One thing to do about a Browser.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,7 +86,7 @@ pub(crate) enum Fact {
     /// There is a pod of that name already.
     PodExists(Arc<SeenPod>),
     /// The pod was refused.
-    PodRefused(Refusal),
+    PodRefused(PodRejection),
     /// The pod will go.
     PodDeleted,
     /// The pod is gone.

@@ -12,7 +12,7 @@ use super::render::{ConfigRef, ResolveError, render_pod, resolve};
 use super::timeouts::Timeouts;
 use super::world::{World, instant};
 use crate::engine::plan::later;
-use crate::mutator::Refusal;
+use crate::mutator::PodRejection;
 
 /// How long a Browser without a pod is tried at least from when it is first seen.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
@@ -147,31 +147,36 @@ fn unmarked(sentence: &str, until: Timestamp, now: Timestamp) -> Verdict {
     failed(reason, message, reason)
 }
 
-fn refused(refusal: &Refusal, timeouts: &Timeouts, until: Timestamp, now: Timestamp) -> Verdict {
+fn refused(
+    refusal: &PodRejection,
+    timeouts: &Timeouts,
+    until: Timestamp,
+    now: Timestamp,
+) -> Verdict {
     let message = refusal.message().to_owned();
     match refusal {
-        Refusal::Denied(_) => {
+        PodRejection::Denied(_) => {
             let reason = names::reason::MUTATION_DENIED;
             failed(reason, message, reason)
         }
-        Refusal::Invalid(_) => failed(
+        PodRejection::Invalid(_) => failed(
             names::reason::BROWSER_POD_SPEC,
             message,
             names::event::POD_FAILED,
         ),
-        Refusal::Broken(_) if now < until => Verdict::Waits {
+        PodRejection::Broken(_) if now < until => Verdict::Waits {
             obstacle: Obstacle::Chain(message),
             until,
         },
-        Refusal::Broken(_) => {
+        PodRejection::Broken(_) => {
             let reason = names::reason::MUTATION_FAILED;
             failed(reason, message, reason)
         }
-        Refusal::Forbidden(_) if now < until => Verdict::Waits {
+        PodRejection::Forbidden(_) if now < until => Verdict::Waits {
             obstacle: Obstacle::Admission(message),
             until,
         },
-        Refusal::Forbidden(_) => {
+        PodRejection::Forbidden(_) => {
             let reason = names::reason::CREATION_TIMEOUT;
             let exceeded = failure::of_timeout(None, timeouts.pod_creation).message;
             failed(reason, format!("{exceeded}, {message}"), reason)

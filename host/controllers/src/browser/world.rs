@@ -9,7 +9,7 @@ use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, Sele
 use super::failure::{self, Cause};
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
-use crate::mutator::Refusal;
+use crate::mutator::PodRejection;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub(crate) struct Learned {
     /// The UID of the pod that was created, though the status does not say so yet.
     pub(crate) created: Option<String>,
     /// Why the pod was not created.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<PodRejection>,
     /// What the API server says to our finalizer and labels, if it does not let us set them.
     pub(crate) metadata_refused: Option<String>,
     /// Until when a pod whose time is over is not given up yet.

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Change, MutatedPod, Outcome, PluginRun, Refusal, Refused, Write};
+use super::{Change, MutatedPod, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write};
 
 /// What is logged by mistake must not be a secret.
 #[test]
@@ -8,7 +8,7 @@ fn values_are_not_shown() {
     let run = PluginRun {
         plugin: "labels".to_owned(),
         version: "1.0.0".to_owned(),
-        outcome: Outcome::Mutated,
+        outcome: PluginOutcome::Mutated,
         writes: vec![Write {
             path: "/spec/x".to_owned(),
             change: Some(Change {
@@ -27,8 +27,8 @@ fn values_are_not_shown() {
         chain: None,
         runs: vec![run.clone()],
     };
-    let refused = Refused {
-        refusal: Refusal::Denied("it may not be".to_owned()),
+    let refused = RejectedPod {
+        rejection: PodRejection::Denied("it may not be".to_owned()),
         runs: vec![run],
     };
     for text in [write, format!("{mutated:?}"), format!("{refused:?}")] {

@@ -4,10 +4,10 @@ use super::Fact;
 use crate::browser::kind::tests::{browser, controller_of};
 use crate::engine::fixtures::{client, context, status};
 use crate::engine::kind::Source;
-use crate::mutator::Refusal;
+use crate::mutator::PodRejection;
 
 /// What creating a pod comes to where the API server refuses it so: a refusal, or none, which is an error to be tried again.
-async fn check(code: u16, reason: &str, expected: Option<Refusal>) {
+async fn check(code: u16, reason: &str, expected: Option<PodRejection>) {
     let (client, _) = client(code, status(code, reason, "no"));
     let kind = controller_of(None);
     let ctx = context(client);
@@ -26,8 +26,8 @@ async fn check(code: u16, reason: &str, expected: Option<Refusal>) {
 
 #[tokio::test]
 async fn a_pod_that_the_api_server_refuses_is_no_error() {
-    let invalid = || Some(Refusal::Invalid("no".to_owned()));
-    let forbidden = || Some(Refusal::Forbidden("no".to_owned()));
+    let invalid = || Some(PodRejection::Invalid("no".to_owned()));
+    let forbidden = || Some(PodRejection::Forbidden("no".to_owned()));
     check(400, "BadRequest", invalid()).await;
     check(403, "Forbidden", forbidden()).await;
     check(413, "RequestEntityTooLarge", invalid()).await;
@@ -48,6 +48,6 @@ async fn any_other_failure_to_create_a_pod_is_said_and_tried_again() {
         (503, "ServiceUnavailable"),
         (504, "Timeout"),
     ] {
-        check(code, reason, Some(Refusal::Forbidden("no".to_owned()))).await;
+        check(code, reason, Some(PodRejection::Forbidden("no".to_owned()))).await;
     }
 }

@@ -20,13 +20,13 @@ use crate::duties::{Duty, Scope};
 use crate::engine::fixtures::{client, context, status};
 use crate::engine::kind::{Kind, Placed, Source};
 use crate::engine::metrics::Objects;
-use crate::mutator::{MutatedPod, PodMutator, PodRequest, Refused};
+use crate::mutator::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 
 /// A chain without plugins.
 struct Untouched;
 
 impl PodMutator for Untouched {
-    fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, Refused>> {
+    fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
         future::ready(Ok(MutatedPod::untouched(pod))).boxed()
     }
 }

@@ -13,7 +13,7 @@ use super::{Plan, Then, plan};
 use crate::browser::action::Action;
 use crate::browser::timeouts::Timeouts;
 use crate::engine::readable::Readable;
-use crate::mutator::Refusal;
+use crate::mutator::PodRejection;
 
 /// The world that cases are about.
 #[derive(Deserialize)]
@@ -113,10 +113,10 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             pod_unknown: false,
             created: setting.learned.created,
             refusal: setting.learned.refusal.map(|refused| match refused {
-                Refused::Denied(message) => Refusal::Denied(message),
-                Refused::Broken(message) => Refusal::Broken(message),
-                Refused::Invalid(message) => Refusal::Invalid(message),
-                Refused::Forbidden(message) => Refusal::Forbidden(message),
+                Refused::Denied(message) => PodRejection::Denied(message),
+                Refused::Broken(message) => PodRejection::Broken(message),
+                Refused::Invalid(message) => PodRejection::Invalid(message),
+                Refused::Forbidden(message) => PodRejection::Forbidden(message),
             }),
             metadata_refused: setting.learned.metadata_refused,
             late_until: setting.learned.late_until,
