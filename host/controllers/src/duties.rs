@@ -7,6 +7,8 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 
+pub use crate::engine::kind::ResourceScope;
+
 /// What an installation can switch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Duty {
@@ -68,22 +70,13 @@ pub struct OwnKind {
     /// The resource, in the plural.
     pub plural: &'static str,
     /// Whether its objects are in namespaces.
-    pub scope: Scope,
+    pub scope: ResourceScope,
     /// Its CustomResourceDefinition in a set of API groups.
     pub definition: fn(SelenosisApi) -> CustomResourceDefinition,
     /// Who of a cluster's users may write it.
     pub writers: Writers,
     /// What programs may do that ask for its objects; nothing for a kind that only people write.
     pub clients: &'static [&'static str],
-}
-
-/// Whether the objects of a kind are in namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Each is in a namespace.
-    Namespaced,
-    /// They are in none.
-    Cluster,
 }
 
 /// The lowest of Kubernetes' roles for users that can write a kind. `view` can read every kind.
@@ -106,8 +99,8 @@ pub struct Right {
     pub subresource: Option<&'static str>,
     /// What is done with it.
     pub verbs: &'static [&'static str],
-    /// Where it is done.
-    pub place: Place,
+    /// Where it is needed.
+    pub scope: RightScope,
     /// Whether the operator can do without.
     pub need: Need,
     /// What it is for, as the rest of a sentence that begins with the operator.
@@ -125,13 +118,13 @@ pub enum Group {
 
 /// Where a right is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In each watched namespace, or in all.
-    Watched,
-    /// In the whole cluster, whatever is watched.
+pub enum RightScope {
+    /// In each watched namespace: all of them, unless `--namespace` names some.
+    WatchedNamespaces,
+    /// In the whole cluster, whichever namespaces are watched.
     Cluster,
-    /// In the namespace of the Lease, if there is an election.
-    Lease,
+    /// In the namespace of the Lease, if leader election is on.
+    LeaseNamespace,
 }
 
 /// Whether the operator can do without a right.
@@ -152,7 +145,7 @@ const BROWSER: Row = Row {
             group: Group::Selenosis(SelenosisKind::Browser),
             version: SelenosisApi::VERSION,
             plural: SelenosisKind::Browser.plural(),
-            scope: Scope::Namespaced,
+            scope: ResourceScope::Namespaced,
             definition: |api| crd(api, SelenosisKind::Browser),
             writers: Writers::Edit,
             clients: &["get", "list", "watch", "create", "delete"],
@@ -161,7 +154,7 @@ const BROWSER: Row = Row {
             group: Group::Selenosis(SelenosisKind::BrowserConfig),
             version: SelenosisApi::VERSION,
             plural: SelenosisKind::BrowserConfig.plural(),
-            scope: Scope::Namespaced,
+            scope: ResourceScope::Namespaced,
             definition: |api| crd(api, SelenosisKind::BrowserConfig),
             writers: Writers::Admin,
             clients: &[],
@@ -199,14 +192,14 @@ const BROWSER: Row = Row {
         Right {
             verbs: &["get", "list", "watch", "create", "delete"],
             why: "makes the pods of Browsers, follows and deletes them, and never changes one",
-            ..fixed("", "pods", Place::Watched)
+            ..fixed("", "pods", RightScope::WatchedNamespaces)
         },
         Right {
             // Repeated Events are counted in the first one, which is a patch.
             verbs: &["create", "patch"],
             need: Need::Optional("there are no Events on Browsers"),
             why: "tells in Events what it did",
-            ..fixed("events.k8s.io", "events", Place::Watched)
+            ..fixed("events.k8s.io", "events", RightScope::WatchedNamespaces)
         },
     ],
     chain: Chain::Needed,
@@ -217,7 +210,7 @@ const CHAIN: [Right; 1] = [Right {
     verbs: &["list", "watch"],
     need: Need::Optional("plugins see no labels and annotations of namespaces"),
     why: "shows labels and annotations of namespaces to plugins",
-    ..fixed("", "namespaces", Place::Cluster)
+    ..fixed("", "namespaces", RightScope::Cluster)
 }];
 
 /// What every duty asks that has a Lease.
@@ -225,12 +218,12 @@ const LEASE: [Right; 2] = [
     Right {
         verbs: &["get", "update"],
         why: "holds the Lease of the leader",
-        ..fixed("coordination.k8s.io", "leases", Place::Lease)
+        ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
     },
     Right {
         verbs: &["create"],
         why: "makes the Lease of the leader",
-        ..fixed("coordination.k8s.io", "leases", Place::Lease)
+        ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
     },
 ];
 
@@ -305,17 +298,6 @@ impl OwnKind {
     }
 }
 
-impl Scope {
-    /// Returns the scope as CustomResourceDefinitions write it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Namespaced => "Namespaced",
-            Self::Cluster => "Cluster",
-        }
-    }
-}
-
 impl Group {
     /// Returns the group's name in an installation; the core group has none.
     #[must_use]
@@ -333,19 +315,19 @@ const fn of_kind(kind: SelenosisKind, subresource: Option<&'static str>) -> Righ
         resource: kind.plural(),
         subresource,
         verbs: &[],
-        place: Place::Watched,
+        scope: RightScope::WatchedNamespaces,
         need: Need::Required,
         why: "",
     }
 }
 
-const fn fixed(group: &'static str, resource: &'static str, place: Place) -> Right {
+const fn fixed(group: &'static str, resource: &'static str, scope: RightScope) -> Right {
     Right {
         group: Group::Fixed(group),
         resource,
         subresource: None,
         verbs: &[],
-        place,
+        scope,
         need: Need::Required,
         why: "",
     }

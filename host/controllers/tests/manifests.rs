@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Chain, Duty, Need, Place, Replicas, Right as Needed, Row};
+use podloom_controllers::duties::{Chain, Duty, Need, Replicas, Right as Needed, RightScope, Row};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -106,13 +106,13 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
         None => right.resource.to_owned(),
         Some(subresource) => format!("{}/{subresource}", right.resource),
     };
-    let place = match right.place {
-        Place::Watched | Place::Cluster => EVERYWHERE,
-        Place::Lease => OWN_NAMESPACE,
+    let place = match right.scope {
+        RightScope::WatchedNamespaces | RightScope::Cluster => EVERYWHERE,
+        RightScope::LeaseNamespace => OWN_NAMESPACE,
     };
     let verbs = right.verbs.iter().map(|verb| {
         // A right to create cannot be held to a name: it is not known when the right is checked.
-        let is_named = right.place == Place::Lease && *verb != "create";
+        let is_named = right.scope == RightScope::LeaseNamespace && *verb != "create";
         (
             place,
             right.group.name(api).to_owned(),
@@ -291,7 +291,7 @@ fn every_overlay_has_each_duty_with_its_settings() {
         // What needs the whole cluster works in no single namespace.
         let is_placed = !row
             .all_rights()
-            .any(|right| right.place == Place::Cluster && right.need == Need::Required);
+            .any(|right| right.scope == RightScope::Cluster && right.need == Need::Required);
         let workload = format!("../{component}/workload");
         assert_eq!(has("namespaced", &workload), is_placed, "{workload}");
         let path = deploy().join("namespaced/kustomization.yaml");

@@ -1,7 +1,7 @@
 //! What the operator itself may do.
 
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Need, Place, Right, Row};
+use podloom_controllers::duties::{Need, Right, RightScope, Row};
 
 use super::text::{self, Account, Metadata, Role, RoleKind, Rule};
 
@@ -53,13 +53,13 @@ fn roles<'a>(row: &'static Row, scope: &Scope<'a>) -> Vec<Role<'a>> {
     let mut roles = Vec::new();
     let (everywhere, watched): (Vec<&Right>, Vec<&Right>) = row
         .all_rights()
-        .filter(|right| right.place != Place::Lease && !is_left_out(right, scope))
-        .partition(|right| right.place == Place::Cluster || scope.watched.is_empty());
+        .filter(|right| right.scope != RightScope::LeaseNamespace && !is_left_out(right, scope))
+        .partition(|right| right.scope == RightScope::Cluster || scope.watched.is_empty());
     roles.extend(by_owner(row, scope.api, &everywhere, None));
     for namespace in scope.watched {
         roles.extend(by_owner(row, scope.api, &watched, Some(namespace)));
     }
-    let lease = |right: &&Right| right.place == Place::Lease;
+    let lease = |right: &&Right| right.scope == RightScope::LeaseNamespace;
     let lease: Vec<&Right> = row.all_rights().filter(lease).collect();
     if !lease.is_empty() {
         let name = format!("{}-leader", row.object_name());
@@ -151,7 +151,7 @@ fn without(right: &Right) -> Option<&'static str> {
 /// Who asks for namespaces wants no ClusterRole for what the operator can do without.
 fn is_left_out(right: &Right, scope: &Scope<'_>) -> bool {
     let is_optional = right.need != Need::Required;
-    is_optional && right.place == Place::Cluster && !scope.watched.is_empty()
+    is_optional && right.scope == RightScope::Cluster && !scope.watched.is_empty()
 }
 
 #[cfg(test)]

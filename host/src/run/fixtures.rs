@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use podloom_api::{SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, Group, Names, Need, OwnKind, Place, Replicas, Right, Row, Scope, Writers,
+    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Writers,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -25,7 +25,7 @@ pub(super) const CLUSTERS: Row = Row {
         group: Group::Fixed("example.com"),
         version: "v1",
         plural: "clusters",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         definition: |api| crd(api, SelenosisKind::Browser),
         writers: Writers::Admin,
         clients: &[],
@@ -35,7 +35,7 @@ pub(super) const CLUSTERS: Row = Row {
         resource: "clusters",
         subresource: None,
         verbs: &["list", "watch"],
-        place: Place::Cluster,
+        scope: RightScope::Cluster,
         need: Need::Required,
         why: "follows clusters",
     }],

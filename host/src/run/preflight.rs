@@ -13,7 +13,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Need, OwnKind, Place, Right, Row, Scope};
+use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::answer::{LookError, in_time};
@@ -177,7 +177,7 @@ impl Preflight {
     }
 
     /// In which scope the API server serves a kind, if it does.
-    async fn scope_of(&self, kind: &OwnKind) -> Result<Option<Scope>, LookError> {
+    async fn scope_of(&self, kind: &OwnKind) -> Result<Option<ResourceScope>, LookError> {
         let version = format!("{}/{}", kind.group.name(self.api), kind.version);
         let listed = match in_time(self.client.list_api_group_resources(&version)).await {
             Ok(listed) => listed.resources,
@@ -188,14 +188,14 @@ impl Preflight {
         let served = listed.iter().find(|served| served.name == kind.plural);
         Ok(served.map(|served| {
             if served.namespaced {
-                Scope::Namespaced
+                ResourceScope::Namespaced
             } else {
-                Scope::Cluster
+                ResourceScope::Cluster
             }
         }))
     }
 
-    fn told_scope(&self, kind: &OwnKind, found: Scope) -> String {
+    fn told_scope(&self, kind: &OwnKind, found: ResourceScope) -> String {
         let name = kind.full_name(self.api);
         let install = self.install();
         format!(
@@ -236,17 +236,17 @@ impl Preflight {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let places = |place| match place {
-            Place::Watched => watched.clone(),
-            Place::Cluster => vec![None],
-            Place::Lease => {
+        let namespaces = |scope| match scope {
+            RightScope::WatchedNamespaces => watched.clone(),
+            RightScope::Cluster => vec![None],
+            RightScope::LeaseNamespace => {
                 let namespace = self.lease.iter().map(|lease| Some(lease.namespace.clone()));
                 namespace.collect()
             }
         };
         let mut wanted = Vec::new();
         for right in self.row.all_rights() {
-            for namespace in places(right.place) {
+            for namespace in namespaces(right.scope) {
                 wanted.extend(right.verbs.iter().map(|verb| Missing {
                     right,
                     verb,
@@ -282,7 +282,7 @@ impl Preflight {
     /// What does not exist yet has no name that a right could be held to.
     fn name_of(&self, right: &Right, verb: &str) -> Option<String> {
         let lease = self.lease.as_ref()?;
-        (right.place == Place::Lease && verb != "create").then(|| lease.name.clone())
+        (right.scope == RightScope::LeaseNamespace && verb != "create").then(|| lease.name.clone())
     }
 }
 
@@ -343,10 +343,12 @@ impl Missing {
             .right
             .subresource
             .map_or_else(String::new, |name| format!("/{name}"));
-        let place = match (&self.namespace, self.right.place) {
+        let place = match (&self.namespace, self.right.scope) {
             (Some(namespace), _) => format!(" in namespace {namespace}"),
-            (None, Place::Cluster) => String::new(),
-            (None, Place::Watched | Place::Lease) => " in all namespaces".to_owned(),
+            (None, RightScope::Cluster) => String::new(),
+            (None, RightScope::WatchedNamespaces | RightScope::LeaseNamespace) => {
+                " in all namespaces".to_owned()
+            }
         };
         format!(
             "{subject} may not {} {resource}{subresource}{name}{place}; the operator {}",

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use podloom_api::SelenosisApi;
 
-use super::{Chain, Duty, Group, Names, Need, Place, Replicas, Right, Row, Scope};
+use super::{Chain, Duty, Group, Names, Need, Replicas, Right, RightScope, Row};
+use crate::engine::kind::ResourceScope;
 
 #[test]
 fn each_kind_is_what_its_definition_says() {
@@ -69,12 +70,12 @@ fn every_right_says_what_it_is_for() {
             assert!(!right.why.ends_with('.'), "{right:?}");
         }
         for kind in row.kinds {
-            let place = match kind.scope {
-                Scope::Namespaced => Place::Watched,
-                Scope::Cluster => Place::Cluster,
+            let scope = match kind.scope {
+                ResourceScope::Namespaced => RightScope::WatchedNamespaces,
+                ResourceScope::Cluster => RightScope::Cluster,
             };
             let follows = row.rights.iter().any(|right| {
-                (right.group, right.resource, right.place) == (kind.group, kind.plural, place)
+                (right.group, right.resource, right.scope) == (kind.group, kind.plural, scope)
                     && right.subresource.is_none()
                     && ["list", "watch"]
                         .iter()
@@ -96,7 +97,7 @@ const CLUSTERS: Row = Row {
         resource: "clusters",
         subresource: None,
         verbs: &["list", "watch"],
-        place: Place::Cluster,
+        scope: RightScope::Cluster,
         need: Need::Required,
         why: "follows clusters",
     }],

@@ -110,8 +110,8 @@ pub trait Kind: Send + Sync + 'static {
 pub struct Traits {
     /// The kind, as the API has it.
     pub kind: &'static str,
-    /// Where its objects are.
-    pub placed: Placed,
+    /// Whether its objects are in namespaces.
+    pub scope: ResourceScope,
     /// The name of its controller in logs and metrics.
     pub controller: &'static str,
     /// The finalizer that holds objects until they are cleaned up; none if nothing needs it.
@@ -129,13 +129,24 @@ pub struct Traits {
     pub unreadable: Unreadable,
 }
 
-/// Where objects of a kind are: its scope, as the API has it.
+/// Whether the objects of a kind are in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
-    /// Each in a namespace.
-    Namespace,
-    /// In the cluster, in no namespace.
+pub enum ResourceScope {
+    /// Each is in a namespace.
+    Namespaced,
+    /// They are cluster-scoped.
     Cluster,
+}
+
+impl ResourceScope {
+    /// Returns the scope as CustomResourceDefinitions write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Namespaced => "Namespaced",
+            Self::Cluster => "Cluster",
+        }
+    }
 }
 
 /// What becomes of an object that our types cannot hold, when it is deleted.
@@ -201,7 +212,7 @@ impl Traits {
     ) -> Self {
         Self {
             kind,
-            placed: Placed::Namespace,
+            scope: ResourceScope::Namespaced,
             controller,
             finalizer: None,
             field_manager,

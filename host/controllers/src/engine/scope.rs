@@ -12,7 +12,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio_util::sync::CancellationToken;
 
-use super::kind::{Context, Kind, Placed};
+use super::kind::{Context, Kind, ResourceScope};
 use super::places::Places;
 use super::readable::Readable;
 use super::readiness::Readiness;
@@ -58,7 +58,7 @@ impl Scope {
     pub fn ours<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
         let client = self.watching(K::TRAITS.kind);
         match &self.namespace {
-            Some(namespace) if K::TRAITS.placed == Placed::Namespace => {
+            Some(namespace) if K::TRAITS.scope == ResourceScope::Namespaced => {
                 Api::namespaced_with(client, namespace, resource)
             }
             _ => Api::all_with(client, resource),

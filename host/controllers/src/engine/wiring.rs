@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::backoff::Backoff;
 use super::drive::drive;
-use super::kind::{Kind, Placed};
+use super::kind::{Kind, ResourceScope};
 use super::pass::Passes;
 use super::queue::Queue;
 use super::readable::Readable;
@@ -64,9 +64,9 @@ where
     /// Watches the kind in a scope. Readiness names the cache so: the kind in the plural.
     #[must_use]
     pub fn of(scope: &Scope, resource: Arc<ApiResource>, cache: &str) -> Self {
-        let scope = &match K::TRAITS.placed {
-            Placed::Namespace => scope.clone(),
-            Placed::Cluster => scope.of_cluster(),
+        let scope = &match K::TRAITS.scope {
+            ResourceScope::Namespaced => scope.clone(),
+            ResourceScope::Cluster => scope.of_cluster(),
         };
         let (store, events) = watch(
             scope.ours::<K>(&resource),
@@ -235,9 +235,9 @@ fn owner_of<K: Kind, C: Resource>(
     resource: &Arc<ApiResource>,
 ) -> Option<ObjectRef<Readable<K::Object>>> {
     let metadata = owned.meta();
-    let namespace = match K::TRAITS.placed {
-        Placed::Namespace => metadata.namespace.as_deref(),
-        Placed::Cluster => None,
+    let namespace = match K::TRAITS.scope {
+        ResourceScope::Namespaced => metadata.namespace.as_deref(),
+        ResourceScope::Cluster => None,
     };
     let owners = metadata.owner_references.iter().flatten();
     owners

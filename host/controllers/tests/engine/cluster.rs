@@ -14,7 +14,7 @@ use podloom_control_plane::{ControlPlane, Options};
 use podloom_controllers::engine::aside::Aside;
 use podloom_controllers::engine::clock::Clock;
 use podloom_controllers::engine::events::{EventMetrics, Events};
-use podloom_controllers::engine::kind::{Context, Placed};
+use podloom_controllers::engine::kind::Context;
 use podloom_controllers::engine::metrics::EngineMetrics;
 use podloom_controllers::engine::readiness::Readiness;
 use podloom_controllers::engine::scope::{Pace, Scope};
@@ -214,7 +214,7 @@ fn crd<V: Variety>() -> Value {
         "spec": {
             "group": GROUP,
             "names": { "kind": traits.kind, "plural": V::PLURAL, "singular": traits.kind.to_lowercase() },
-            "scope": match traits.placed { Placed::Namespace => "Namespaced", Placed::Cluster => "Cluster" },
+            "scope": traits.scope.name(),
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": {

@@ -16,7 +16,7 @@ use podloom_controllers::engine::backoff::Waits;
 use podloom_controllers::engine::error::{Attempt, Error};
 use podloom_controllers::engine::events::Notice;
 use podloom_controllers::engine::kind::{
-    Context, Done, Kind, Placed, Remains, Source, Traits, Unreadable,
+    Context, Done, Kind, Remains, ResourceScope, Source, Traits, Unreadable,
 };
 use podloom_controllers::engine::plan::Plan;
 use podloom_controllers::engine::readable::Answered;
@@ -96,7 +96,7 @@ impl Variety for Lamps {
 
 impl Variety for Streets {
     const TRAITS: Traits = Traits {
-        placed: Placed::Cluster,
+        scope: ResourceScope::Cluster,
         finalizer: Some("lights.example.com/street"),
         backoff: Waits {
             first: Duration::from_millis(600),

@@ -8,7 +8,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource};
-use podloom_controllers::engine::kind::Placed;
+use podloom_controllers::engine::kind::ResourceScope;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{interval, timeout};
@@ -66,9 +66,9 @@ impl Scene {
     /// The objects of a variety, as anybody sees them.
     pub(crate) fn lamps<V: Variety>(&self) -> Api<DynamicObject> {
         let (client, resource) = (self.client.clone(), resource::<V>());
-        match V::TRAITS.placed {
-            Placed::Namespace => Api::namespaced_with(client, &self.namespace, &resource),
-            Placed::Cluster => Api::all_with(client, &resource),
+        match V::TRAITS.scope {
+            ResourceScope::Namespaced => Api::namespaced_with(client, &self.namespace, &resource),
+            ResourceScope::Cluster => Api::all_with(client, &resource),
         }
     }
 

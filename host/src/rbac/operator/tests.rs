@@ -1,6 +1,6 @@
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, Group, Names, Need, OwnKind, Place, Replicas, Right, Row, Writers,
+    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Writers,
 };
 
 use super::{Scope, manifests};
@@ -14,7 +14,7 @@ const CLUSTERS: Row = Row {
         group: Group::Fixed("example.com"),
         version: "v1",
         plural: "clusters",
-        scope: podloom_controllers::duties::Scope::Cluster,
+        scope: ResourceScope::Cluster,
         definition: |api| crd(api, SelenosisKind::Browser),
         writers: Writers::Admin,
         clients: &[],
@@ -25,7 +25,7 @@ const CLUSTERS: Row = Row {
             resource: "clusters",
             subresource: None,
             verbs: &["list", "watch"],
-            place: Place::Cluster,
+            scope: RightScope::Cluster,
             need: Need::Required,
             why: "follows clusters",
         },
@@ -34,7 +34,7 @@ const CLUSTERS: Row = Row {
             resource: "secrets",
             subresource: None,
             verbs: &["get"],
-            place: Place::Watched,
+            scope: RightScope::WatchedNamespaces,
             need: Need::Required,
             why: "reads credentials",
         },

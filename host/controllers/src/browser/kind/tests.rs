@@ -16,9 +16,9 @@ use crate::browser::memory::Memory;
 use crate::browser::metrics::BrowserMetrics;
 use crate::browser::pod::SeenPod;
 use crate::browser::timeouts::Timeouts;
-use crate::duties::{Duty, Scope};
+use crate::duties::Duty;
 use crate::engine::fixtures::{client, context, status};
-use crate::engine::kind::{Kind, Placed, Source};
+use crate::engine::kind::{Kind, Source};
 use crate::engine::metrics::Objects;
 use crate::mutator::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 
@@ -139,20 +139,15 @@ async fn a_pod_that_we_created_is_known_though_the_cache_shows_an_older_one() {
 
 mod live;
 
-/// The table of duties and the engine say alike where objects of a kind are.
+/// The table of duties and the traits of the kinds agree.
 #[test]
-fn each_kind_is_placed_as_the_table_of_duties_says() {
-    let placed = [BrowserKind::TRAITS, BrowserConfigKind::TRAITS].map(|traits| {
-        let scope = match traits.placed {
-            Placed::Namespace => Scope::Namespaced,
-            Placed::Cluster => Scope::Cluster,
-        };
-        (traits.kind.to_owned(), scope)
-    });
+fn each_kind_has_the_scope_of_its_row() {
+    let scopes = [BrowserKind::TRAITS, BrowserConfigKind::TRAITS]
+        .map(|traits| (traits.kind.to_owned(), traits.scope));
     let kinds = Duty::Browser.row().kinds.iter();
     let kinds = kinds.map(|kind| {
         let definition = (kind.definition)(SelenosisApi::Seed);
         (definition.spec.names.kind, kind.scope)
     });
-    assert_eq!(kinds.collect::<Vec<_>>(), placed);
+    assert_eq!(kinds.collect::<Vec<_>>(), scopes);
 }
