@@ -8,8 +8,8 @@
 //! watches that wake it ([`wiring`]), and the namespaces that are watched ([`scope`]).
 
 pub mod answer;
-pub mod aside;
 pub mod backoff;
+pub mod blocking;
 pub mod clock;
 pub mod conditions;
 mod drive;
@@ -21,7 +21,7 @@ pub mod kind;
 pub mod metrics;
 pub mod namespaces;
 pub(crate) mod pass;
-mod places;
+mod permits;
 pub mod plan;
 mod pulse;
 mod queue;

@@ -12,7 +12,7 @@ pub mod outbound;
 mod run;
 
 pub use browser::{BrowserSetup, Timeouts, render};
-pub use engine::aside::Aside;
+pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};
 pub use engine::readiness::Readiness;

@@ -9,12 +9,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::browser::{self, BrowserSetup};
-use crate::engine::aside::Aside;
+use crate::engine::blocking::BlockingThreads;
 use crate::engine::clock::Clock;
 use crate::engine::events::Events;
 use crate::engine::kind::Context;
 use crate::engine::readiness::Readiness;
-use crate::engine::scope::{Pace, Scope};
+use crate::engine::scope::{Pace, WatchScope};
 use crate::metrics::ControllerMetrics;
 
 /// How long the last Events may take after the controllers have ended.
@@ -32,7 +32,7 @@ pub struct Setup {
     /// Resync interval; 10 minutes is usual.
     pub resync: Duration,
     /// Where plans that take long are made.
-    pub aside: Aside,
+    pub blocking: BlockingThreads,
     /// The API server's time, which the client's answers set right.
     pub clock: Clock,
     /// Where passes are counted.
@@ -106,7 +106,7 @@ pub async fn run(
 /// Returns the work of a duty's controllers, once what it needs before the first pass is there.
 async fn begin(
     duty: DutySetup,
-    scopes: &[Scope],
+    scopes: &[WatchScope],
     metrics: &ControllerMetrics,
 ) -> BoxFuture<'static, ()> {
     match duty {
@@ -120,15 +120,15 @@ fn scopes(
     events: Events,
     readiness: &Readiness,
     stop: &CancellationToken,
-) -> Vec<Scope> {
+) -> Vec<WatchScope> {
     let ctx = Arc::new(Context {
         client: setup.client.clone(),
         events,
         clock: setup.clock.clone(),
         metrics: setup.metrics.engine.clone(),
-        aside: setup.aside.clone(),
+        blocking: setup.blocking.clone(),
     });
-    let scope = |namespace| Scope {
+    let scope = |namespace| WatchScope {
         namespace,
         ctx: Arc::clone(&ctx),
         readiness: readiness.clone(),

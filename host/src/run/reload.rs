@@ -83,7 +83,7 @@ impl Reloads {
 
     fn publish(&self, notice: Notice) {
         if let Some((events, pod)) = &self.events {
-            events.tell(pod.clone(), notice);
+            events.send(pod.clone(), notice);
         }
     }
 }

@@ -16,7 +16,7 @@ use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, Row};
 use podloom_controllers::{
-    Aside, BrowserSetup, Clock, ControllerMetrics, DutySetup, Events, Setup, Timeouts,
+    BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Events, Setup, Timeouts,
 };
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
 use prometheus_client::metrics::info::Info;
@@ -62,7 +62,7 @@ struct Parts<'a> {
     arguments: &'a RunArguments,
     client: Client,
     /// The process has one, whatever duties there are and however often they begin.
-    aside: Aside,
+    blocking: BlockingThreads,
     clock: Clock,
     metrics: ControllerMetrics,
     plugins: PluginMetrics,
@@ -87,7 +87,7 @@ pub(super) async fn operator(
     let parts = Parts {
         arguments,
         client: client()?,
-        aside: Aside::new(),
+        blocking: BlockingThreads::new(),
         clock: clock.clone(),
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
@@ -155,7 +155,7 @@ fn setup(parts: &Parts<'_>) -> Setup {
         namespaces: arguments.namespaces(),
         concurrency: arguments.concurrency.get(),
         resync: arguments.resync,
-        aside: parts.aside.clone(),
+        blocking: parts.blocking.clone(),
         clock: parts.clock.clone(),
         metrics: parts.metrics.clone(),
         instance: parts.instance.clone(),

@@ -10,7 +10,7 @@ use kube::core::response::reason::ALREADY_EXISTS;
 use kube::runtime::reflector::ObjectRef;
 use podloom_api::{BrowserObject, BrowserStatus, SelenosisKind, names};
 
-use super::action::{Action, Confirmation, Fact, PodDeletion};
+use super::action::{Action, ActionOutcome, Confirmation, PodDeletion};
 use super::confirm::patience;
 use super::kind::BrowserKind;
 use super::plan::missing_metadata;
@@ -35,12 +35,14 @@ impl BrowserKind {
         ctx: &Context,
         world: &World,
         action: &Action,
-    ) -> Result<Fact, Error> {
+    ) -> Result<ActionOutcome, Error> {
         match action {
             Action::ReadBrowser => {
                 let resource = &*self.resources.browser;
                 let live = read_object(&ctx.client, resource, &world.browser.metadata).await?;
-                Ok(live.map_or(Fact::Gone, |live| Fact::Read(Box::new(live))))
+                Ok(live.map_or(ActionOutcome::Gone, |live| {
+                    ActionOutcome::Read(Box::new(live))
+                }))
             }
             Action::Confirm(Confirmation::Pod) => self.confirm_pod(ctx, world).await,
             Action::Confirm(Confirmation::Absence) => self.confirm_absence(ctx, world).await,
@@ -54,12 +56,12 @@ impl BrowserKind {
                 let uid = world.browser.metadata.uid.as_deref().unwrap_or_default();
                 let target = self.browser(ctx, world);
                 let deletion = target.delete(uid, Deletion::Graceful, Attempt::DELETE);
-                deletion.await.map(|_| Fact::Gone)
+                deletion.await.map(|_| ActionOutcome::Gone)
             }
         }
     }
 
-    async fn confirm_pod(&self, ctx: &Context, world: &World) -> Result<Fact, Error> {
+    async fn confirm_pod(&self, ctx: &Context, world: &World) -> Result<ActionOutcome, Error> {
         let pod = self.read_pod(ctx, world).await?;
         let now = ctx.clock.now();
         let known = || self.memory.late_for(&world.browser.metadata);
@@ -67,20 +69,20 @@ impl BrowserKind {
         let late_until = own
             .and_then(|pod| patience(pod, &self.timeouts, now, known))
             .map(|rest| later(now, rest));
-        Ok(Fact::Pod { pod, late_until })
+        Ok(ActionOutcome::Pod { pod, late_until })
     }
 
-    async fn confirm_absence(&self, ctx: &Context, world: &World) -> Result<Fact, Error> {
+    async fn confirm_absence(&self, ctx: &Context, world: &World) -> Result<ActionOutcome, Error> {
         let pod = self.read_pod(ctx, world).await?;
         if pod.is_some() {
-            return Ok(Fact::Absence { pod, configs: None });
+            return Ok(ActionOutcome::Absence { pod, configs: None });
         }
         let cached = world.configs.iter().map(|config| config.meta());
         let namespace = world.browser.metadata.namespace.as_deref();
         let resource = &self.resources.config;
         let live = read_all(&ctx.client, resource, namespace, cached).await?;
         let configs = live.map(|live| live.into_iter().map(Arc::new).collect());
-        Ok(Fact::Absence { pod, configs })
+        Ok(ActionOutcome::Absence { pod, configs })
     }
 
     async fn set_metadata(
@@ -88,7 +90,7 @@ impl BrowserKind {
         ctx: &Context,
         world: &World,
         patch: &MetadataPatch,
-    ) -> Result<Fact, Error> {
+    ) -> Result<ActionOutcome, Error> {
         let seen = &world.browser.metadata;
         let target = self.browser(ctx, world);
         let patched = target.set_metadata::<Answered<BrowserObject>>(seen, patch);
@@ -98,19 +100,19 @@ impl BrowserKind {
                 if browser.metadata.deletion_timestamp.is_none() {
                     let is_missing = missing_metadata(&browser).is_some();
                     let dropped = is_missing.then(|| "a policy removes what we set".to_owned());
-                    return Ok(Fact::Marked { browser, dropped });
+                    return Ok(ActionOutcome::Marked { browser, dropped });
                 }
                 let finalizer = names::finalizer::BROWSER;
                 if MetadataPatch::without(&browser.metadata, finalizer).is_some() {
                     return Err(held_again());
                 }
-                Fact::Marked {
+                ActionOutcome::Marked {
                     browser,
                     dropped: None,
                 }
             }
-            Patched::Refused(sentence) => Fact::MetadataRefused(sentence),
-            Patched::Gone => Fact::Gone,
+            Patched::Rejected(sentence) => ActionOutcome::MetadataRefused(sentence),
+            Patched::Gone => ActionOutcome::Gone,
         })
     }
 
@@ -119,38 +121,45 @@ impl BrowserKind {
         ctx: &Context,
         world: &World,
         status: &BrowserStatus,
-    ) -> Result<Fact, Error> {
+    ) -> Result<ActionOutcome, Error> {
         let seen = &world.browser.metadata;
         let target = self.browser(ctx, world);
         let written = target.write_status(seen, world.status(), status).await?;
-        Ok(written.map_or(Fact::Gone, Fact::StatusWritten))
+        Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
     }
 
     /// Passes a pod through the chain and creates what comes out.
-    async fn create_pod(&self, ctx: &Context, world: &World, pod: &Pod) -> Result<Fact, Error> {
+    async fn create_pod(
+        &self,
+        ctx: &Context,
+        world: &World,
+        pod: &Pod,
+    ) -> Result<ActionOutcome, Error> {
         let pod = match serde_json::to_value(pod) {
             Ok(pod) => pod,
             Err(error) => {
                 let reason = format!("the pod is no JSON: {error}");
-                return Ok(Fact::PodRefused(PodRejection::Broken(reason)));
+                return Ok(ActionOutcome::PodRefused(PodRejection::Broken(reason)));
             }
         };
         let mutated = match self.mutator.mutate(pod, self.request(world)).await {
             Ok(mutated) => mutated,
-            Err(rejected) => return Ok(Fact::PodRefused(rejected.rejection)),
+            Err(rejected) => return Ok(ActionOutcome::PodRefused(rejected.rejection)),
         };
         let target = self.pod(ctx, world);
         let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
         Ok(match stored {
-            Stored::Object(created) => Fact::PodCreated(Arc::from(created), mutated.notes()),
+            Stored::Object(created) => {
+                ActionOutcome::PodCreated(Arc::from(created), mutated.notes())
+            }
             Stored::Exists => match self.read_pod(ctx, world).await? {
-                Some(found) => Fact::PodExists(found),
+                Some(found) => ActionOutcome::PodExists(found),
                 None => return Err(gone_again(target.name)),
             },
-            Stored::Invalid(sentence) => Fact::PodRefused(PodRejection::Invalid(sentence)),
+            Stored::Invalid(sentence) => ActionOutcome::PodRefused(PodRejection::Invalid(sentence)),
             // If only the answer was lost, the pod is there all the same: then the next attempt finds it.
-            Stored::Refused { sentence, .. } | Stored::Unanswered(sentence) => {
-                Fact::PodRefused(PodRejection::Forbidden(sentence))
+            Stored::Rejected { sentence, .. } | Stored::Unanswered(sentence) => {
+                ActionOutcome::PodRefused(PodRejection::Forbidden(sentence))
             }
         })
     }
@@ -161,15 +170,15 @@ impl BrowserKind {
         world: &World,
         (name, uid): (&str, &str),
         how: PodDeletion,
-    ) -> Result<Fact, Error> {
+    ) -> Result<ActionOutcome, Error> {
         let target = self.pod(ctx, world);
         let deletion = match how {
             PodDeletion::Graceful => Deletion::Graceful,
             PodDeletion::Force | PodDeletion::LastResort => Deletion::Force,
         };
         match target.delete(uid, deletion, DELETE_POD).await {
-            Ok(Deleted::Asked) => Ok(Fact::PodDeleted),
-            Ok(Deleted::Gone) => Ok(Fact::PodGone),
+            Ok(Deleted::Asked) => Ok(ActionOutcome::PodDeleted),
+            Ok(Deleted::Gone) => Ok(ActionOutcome::PodGone),
             Err(error) if how == PodDeletion::LastResort => {
                 tracing::warn!(
                     namespace = target.namespace,
@@ -177,7 +186,7 @@ impl BrowserKind {
                     error = &error as &dyn std::error::Error,
                     "a pod that does not go is given up"
                 );
-                Ok(Fact::PodDeleted)
+                Ok(ActionOutcome::PodDeleted)
             }
             Err(error) => Err(error),
         }
@@ -207,7 +216,7 @@ impl BrowserKind {
 
 /// The finalizer that was taken off is there again. Nobody but a webhook puts one on what is being deleted.
 fn held_again() -> Error {
-    Error::Refused {
+    Error::Retry {
         reason: names::reason::METADATA_REFUSED,
         message: "a policy puts back the finalizer that was taken off".to_owned(),
         deadline: Duration::MAX,

@@ -57,7 +57,7 @@ pub(crate) enum PodDeletion {
 
 /// What acting taught about a Browser.
 #[derive(Debug)]
-pub(crate) enum Fact {
+pub(crate) enum ActionOutcome {
     /// The Browser was read, and is like this.
     Read(Box<BrowserObject>),
     /// Finalizers and labels were written; `dropped` says what became of those that the answer does not have.

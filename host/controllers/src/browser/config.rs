@@ -31,7 +31,7 @@ impl Kind for BrowserConfigKind {
     type World = World;
     type Action = Action;
     /// The BrowserConfig as it is now; none if it is gone.
-    type Fact = Option<Box<BrowserConfigObject>>;
+    type Outcome = Option<Box<BrowserConfigObject>>;
 
     const TRAITS: Traits = Traits {
         finalizer: Some(names::finalizer::BROWSER_CONFIG),
@@ -72,7 +72,7 @@ impl Kind for BrowserConfigKind {
         ctx: &Context,
         world: &World,
         action: &Action,
-    ) -> Result<Self::Fact, Error> {
+    ) -> Result<Self::Outcome, Error> {
         let seen = &world.config.metadata;
         let field_manager = Self::TRAITS.field_manager;
         let target = Target::of(&ctx.client, &self.resource, seen, field_manager);
@@ -83,7 +83,7 @@ impl Kind for BrowserConfigKind {
                     Ok(Some(Box::new(config)))
                 }
                 // It is being deleted, so what is refused is an error.
-                Patched::Gone | Patched::Refused(_) => Ok(None),
+                Patched::Gone | Patched::Rejected(_) => Ok(None),
             },
             Action::WriteStatus(status) => {
                 let before = world.config.status.as_ref();
@@ -92,8 +92,8 @@ impl Kind for BrowserConfigKind {
         }
     }
 
-    fn learn(&self, world: &mut World, fact: Self::Fact) -> Remains {
-        let Some(config) = fact else {
+    fn learn(&self, world: &mut World, outcome: Self::Outcome) -> Remains {
+        let Some(config) = outcome else {
             return Remains::Unknown;
         };
         world.config = *config;

@@ -90,7 +90,7 @@ fn release(world: &World) -> Plan<Action> {
     // A session that ended well already has its Event, Completed.
     let has_event = world.phase() == Some(Phase::Succeeded);
     let gone = Notice::normal(names::event::DELETED, "the session is over");
-    Plan::act(Action::SetMetadata(patch)).telling((!has_event).then_some(gone))
+    Plan::act(Action::SetMetadata(patch)).with_notices((!has_event).then_some(gone))
 }
 
 /// The deletion of the Browser's own pod, unless that has been asked for already.

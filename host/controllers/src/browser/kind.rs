@@ -9,7 +9,7 @@ use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 
-use super::action::{Action, Fact};
+use super::action::{Action, ActionOutcome};
 use super::memory::Memory;
 use super::metrics::{BrowserMetrics, CONTROLLER};
 use super::plan::plan;
@@ -56,7 +56,7 @@ impl Kind for BrowserKind {
     type Object = BrowserObject;
     type World = World;
     type Action = Action;
-    type Fact = Fact;
+    type Outcome = ActionOutcome;
 
     const TRAITS: Traits = Traits {
         finalizer: Some(names::finalizer::BROWSER),
@@ -86,20 +86,27 @@ impl Kind for BrowserKind {
                 > LIGHT
     }
 
-    async fn act(&self, ctx: &Context, world: &World, action: &Action) -> Result<Fact, Error> {
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<ActionOutcome, Error> {
         self.carry_out(ctx, world, action).await
     }
 
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
-        let notices = match done.fact {
+        let notices = match done.outcome {
             // Nothing was written to a Browser that is gone, and a pod that is refused, or there already, was not created.
-            Fact::Gone | Fact::PodRefused(_) | Fact::PodExists(_) => return Vec::new(),
-            Fact::MetadataRefused(sentence)
-            | Fact::Marked {
+            ActionOutcome::Gone | ActionOutcome::PodRefused(_) | ActionOutcome::PodExists(_) => {
+                return Vec::new();
+            }
+            ActionOutcome::MetadataRefused(sentence)
+            | ActionOutcome::Marked {
                 dropped: Some(sentence),
                 ..
             } => return labels_refused(done, sentence),
-            Fact::PodCreated(_, notes) => with_notes(notices, notes),
+            ActionOutcome::PodCreated(_, notes) => with_notes(notices, notes),
             _ => notices,
         };
         let reason = notices.first().map(|notice| notice.reason);
@@ -108,30 +115,30 @@ impl Kind for BrowserKind {
         notices
     }
 
-    fn learn(&self, world: &mut World, fact: Fact) -> Remains {
-        match fact {
-            Fact::Read(browser) => {
+    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
+        match outcome {
+            ActionOutcome::Read(browser) => {
                 world.learned.browser_confirmed = true;
                 world.browser = Arc::from(browser);
                 world.learned.pod_unknown =
                     world.pod.is_none() && (world.is_deleted() || world.had_pod());
             }
-            Fact::Marked { browser, dropped } => {
+            ActionOutcome::Marked { browser, dropped } => {
                 world.learned.metadata_refused = dropped;
                 let left = self.wrote(world, *browser);
                 self.remember_refused_labels(world);
                 return left;
             }
-            Fact::MetadataRefused(sentence) => {
+            ActionOutcome::MetadataRefused(sentence) => {
                 world.learned.metadata_refused = Some(sentence);
                 self.remember_refused_labels(world);
             }
-            Fact::StatusWritten(browser) => return self.wrote(world, *browser),
-            Fact::Gone => {
+            ActionOutcome::StatusWritten(browser) => return self.wrote(world, *browser),
+            ActionOutcome::Gone => {
                 self.memory.forget(&world.browser.metadata);
                 return Remains::Unknown;
             }
-            Fact::Pod { pod, late_until } => {
+            ActionOutcome::Pod { pod, late_until } => {
                 world.learned.end_confirmed = true;
                 world.learned.pod_unknown = false;
                 // The one that was seen, for it may be gone now.
@@ -143,7 +150,7 @@ impl Kind for BrowserKind {
                 world.learned.late_until = late_until;
                 world.pod = pod;
             }
-            Fact::Absence { pod, configs } => {
+            ActionOutcome::Absence { pod, configs } => {
                 world.learned.end_confirmed = true;
                 world.pod = pod;
                 if let Some(configs) = configs {
@@ -152,14 +159,14 @@ impl Kind for BrowserKind {
                     world.learned.refusal = None;
                 }
             }
-            Fact::PodCreated(pod, _) => {
+            ActionOutcome::PodCreated(pod, _) => {
                 world.learned.created.clone_from(&pod.metadata.uid);
                 self.found(world, pod);
             }
-            Fact::PodExists(pod) => self.found(world, pod),
-            Fact::PodRefused(refusal) => world.learned.refusal = Some(refusal),
-            Fact::PodDeleted => world.learned.pod_deleted = true,
-            Fact::PodGone => world.pod = None,
+            ActionOutcome::PodExists(pod) => self.found(world, pod),
+            ActionOutcome::PodRefused(refusal) => world.learned.refusal = Some(refusal),
+            ActionOutcome::PodDeleted => world.learned.pod_deleted = true,
+            ActionOutcome::PodGone => world.pod = None,
         }
         Remains::Object
     }
@@ -210,8 +217,8 @@ fn versions(config: &Readable<BrowserConfigObject>) -> usize {
 
 /// Warns of labels that are refused to a Browser which has our finalizer, and so goes on without them.
 fn labels_refused(done: &Done<'_, BrowserKind>, sentence: &str) -> Vec<Notice> {
-    let has_finalizer = match done.fact {
-        Fact::Marked { browser, .. } => browser
+    let has_finalizer = match done.outcome {
+        ActionOutcome::Marked { browser, .. } => browser
             .finalizers()
             .iter()
             .any(|name| name == names::finalizer::BROWSER),

@@ -52,7 +52,7 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
         Verdict::Create(pod) => {
             let created = format!("created pod {}", world.name());
             return Plan::act(Action::CreatePod(pod))
-                .telling([Notice::normal(names::event::POD_CREATED, created)]);
+                .with_notices([Notice::normal(names::event::POD_CREATED, created)]);
         }
         Verdict::Goes => return Plan::act(Action::Delete),
         _ => {}
@@ -60,7 +60,7 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     let wanted = status(world, &verdict, now);
     if Some(&wanted) != world.status() {
         let notice = notice(world, &verdict, &wanted, now);
-        let write = Plan::act(Action::WriteStatus(Box::new(wanted))).telling(notice);
+        let write = Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notice);
         return match verdict {
             // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
             Verdict::Ended(_) => Plan {

@@ -7,7 +7,7 @@ use super::failure;
 use super::judge::{End, Obstacle, Outcome, Verdict};
 use super::pod::SeenPod;
 use super::world::World;
-use crate::engine::conditions::{Finding, Truth, conditions};
+use crate::engine::conditions::{ConditionStatus, NewCondition, conditions};
 
 /// Returns the status that a verdict amounts to; times stay as they are where nothing changes.
 pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
@@ -67,18 +67,18 @@ fn is_silent(pod: Option<&SeenPod>) -> bool {
     pod.and_then(|pod| pod.status.phase.as_deref()) == Some("Unknown")
 }
 
-fn config_resolved(world: &World, verdict: &Verdict) -> Finding {
+fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
     let (status, reason, message) = match verdict {
         Verdict::Waits {
             obstacle: Obstacle::Config(message),
             ..
         } => (
-            Truth::False,
+            ConditionStatus::False,
             names::reason::BROWSER_POD_SPEC,
             message.clone(),
         ),
         Verdict::Ended(end) if end.event == names::event::CONFIG_NOT_FOUND => (
-            Truth::False,
+            ConditionStatus::False,
             names::reason::BROWSER_POD_SPEC,
             end.cause.message.clone(),
         ),
@@ -88,7 +88,11 @@ fn config_resolved(world: &World, verdict: &Verdict) -> Finding {
             && world.own_pod().is_none() =>
         {
             let message = "not looked for while the finalizer cannot be set".to_owned();
-            (Truth::Unknown, names::reason::METADATA_REFUSED, message)
+            (
+                ConditionStatus::Unknown,
+                names::reason::METADATA_REFUSED,
+                message,
+            )
         }
         _ => {
             let spec = &world.browser.spec;
@@ -96,17 +100,22 @@ fn config_resolved(world: &World, verdict: &Verdict) -> Finding {
                 "a BrowserConfig defines {} {}",
                 spec.browser_name, spec.browser_version
             );
-            (Truth::True, names::reason::RESOLVED, message)
+            (ConditionStatus::True, names::reason::RESOLVED, message)
         }
     };
     finding(names::condition::CONFIG_RESOLVED, status, reason, message)
 }
 
-fn pod_created(world: &World, verdict: &Verdict) -> Finding {
+fn pod_created(world: &World, verdict: &Verdict) -> NewCondition {
     let type_ = names::condition::POD_CREATED;
     if world.own_pod().is_some() || world.had_pod() {
         let message = format!("pod {}", world.name());
-        return finding(type_, Truth::True, names::reason::POD_CREATED, message);
+        return finding(
+            type_,
+            ConditionStatus::True,
+            names::reason::POD_CREATED,
+            message,
+        );
     }
     let (reason, message) = match verdict {
         Verdict::Waits { obstacle, .. } => match obstacle {
@@ -118,24 +127,39 @@ fn pod_created(world: &World, verdict: &Verdict) -> Finding {
         Verdict::Ended(end) => (end.cause.reason.as_str(), end.cause.message.as_str()),
         _ => (names::reason::POD_MISSING, ""),
     };
-    finding(type_, Truth::False, reason, message.to_owned())
+    finding(type_, ConditionStatus::False, reason, message.to_owned())
 }
 
 /// Unknown until the session either runs or is over, and while its pod is not ready.
-fn ready(world: &World, verdict: &Verdict) -> Finding {
+fn ready(world: &World, verdict: &Verdict) -> NewCondition {
     let type_ = names::condition::READY;
     let pod = world.own_pod();
     match verdict {
         Verdict::Runs => match pod.and_then(failure::unready) {
-            Some((reason, message)) => finding(type_, Truth::Unknown, reason, message),
-            None => finding(type_, Truth::True, names::reason::RUNNING, "the pod runs"),
-        },
-        Verdict::Ended(end) => finding(type_, Truth::False, &end.cause.reason, &end.cause.message),
-        _ => match pod.and_then(failure::unschedulable) {
-            Some(message) => finding(type_, Truth::Unknown, names::reason::UNSCHEDULABLE, message),
+            Some((reason, message)) => finding(type_, ConditionStatus::Unknown, reason, message),
             None => finding(
                 type_,
-                Truth::Unknown,
+                ConditionStatus::True,
+                names::reason::RUNNING,
+                "the pod runs",
+            ),
+        },
+        Verdict::Ended(end) => finding(
+            type_,
+            ConditionStatus::False,
+            &end.cause.reason,
+            &end.cause.message,
+        ),
+        _ => match pod.and_then(failure::unschedulable) {
+            Some(message) => finding(
+                type_,
+                ConditionStatus::Unknown,
+                names::reason::UNSCHEDULABLE,
+                message,
+            ),
+            None => finding(
+                type_,
+                ConditionStatus::Unknown,
                 names::reason::POD_PENDING,
                 "the pod does not run yet",
             ),
@@ -144,12 +168,12 @@ fn ready(world: &World, verdict: &Verdict) -> Finding {
 }
 
 /// What the pod says of being driven out, as it says it.
-fn disruption_target(pod: &SeenPod) -> Option<Finding> {
+fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
     let target = failure::disruption(pod)?;
     let status = match target.status.as_str() {
-        "True" => Truth::True,
-        "False" => Truth::False,
-        _ => Truth::Unknown,
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
     };
     let type_ = names::condition::DISRUPTION_TARGET;
     let reason = target.reason.as_deref().unwrap_or(type_);
@@ -159,11 +183,11 @@ fn disruption_target(pod: &SeenPod) -> Option<Finding> {
 
 fn finding(
     type_: &'static str,
-    status: Truth,
+    status: ConditionStatus,
     reason: &str,
     message: impl Into<String>,
-) -> Finding {
-    Finding {
+) -> NewCondition {
+    NewCondition {
         type_,
         status,
         reason: condition_reason(reason),

@@ -24,7 +24,7 @@ use super::pod::SeenPod;
 use super::timeouts::Timeouts;
 use crate::engine::namespaces::{self, Namespaces};
 use crate::engine::readable::Readable;
-use crate::engine::scope::Scope;
+use crate::engine::scope::WatchScope;
 use crate::engine::wiring::{self, Other, Wiring};
 use crate::mutator::PodMutator;
 
@@ -53,7 +53,7 @@ struct Duty {
 ///
 /// The other caches are awaited from then on, not from the work's first poll.
 pub(crate) async fn begin(
-    scopes: &[Scope],
+    scopes: &[WatchScope],
     setup: BrowserSetup,
     metrics: &BrowserMetrics,
 ) -> BoxFuture<'static, ()> {
@@ -72,14 +72,14 @@ pub(crate) async fn begin(
     work.map(drop).boxed()
 }
 
-fn run_in(scope: &Scope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
+fn run_in(scope: &WatchScope, duty: &Duty) -> impl Future<Output = ()> + Send + use<> {
     let config = Arc::new(duty.setup.api.resource(SelenosisKind::BrowserConfig));
     let configs = configs::watch(scope, &config);
     let resource = Arc::new(duty.setup.api.resource(SelenosisKind::Browser));
     let mut browsers = Wiring::<BrowserKind>::of(scope, resource.clone(), "Browsers");
     let memory = Memory::default();
     let pods = Other {
-        api: scope.others::<SeenPod>("Pod"),
+        api: scope.api::<SeenPod>("Pod"),
         kind: "Pod",
         cache: "Pods",
         label: names::label::BROWSER,

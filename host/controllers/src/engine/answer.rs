@@ -15,7 +15,7 @@ pub enum Patched<K> {
     /// The object is gone.
     Gone,
     /// The API server does not allow it, and this is what it says.
-    Refused(String),
+    Rejected(String),
 }
 
 /// What became of an object that was to be created or applied.
@@ -28,7 +28,7 @@ pub enum Stored<K> {
     /// The API server does not accept it as it is.
     Invalid(String),
     /// The API server does not let it in.
-    Refused {
+    Rejected {
         /// The HTTP status of its answer.
         code: u16,
         /// What it says.
@@ -59,7 +59,7 @@ pub(super) fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K
         {
             Stored::Invalid(sentence(*status))
         }
-        Ok(Err(kube::Error::Api(status))) => Stored::Refused {
+        Ok(Err(kube::Error::Api(status))) => Stored::Rejected {
             code: status.code,
             sentence: sentence(*status),
         },

@@ -40,7 +40,7 @@ pub struct Waits {
 
 impl Waits {
     /// What suits requests to the API server: 200 ms at first, 30 s at most.
-    pub const USUAL: Self = Self {
+    pub const DEFAULT: Self = Self {
         first: Duration::from_millis(200),
         longest: Duration::from_secs(30),
     };

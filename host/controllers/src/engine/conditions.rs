@@ -7,11 +7,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// One condition as it is now, before it has a time.
-pub struct Finding {
+pub struct NewCondition {
     /// Its type, in CamelCase.
     pub type_: &'static str,
     /// Whether it holds.
-    pub status: Truth,
+    pub status: ConditionStatus,
     /// One word, in CamelCase.
     pub reason: String,
     /// A sentence for people, without secrets.
@@ -20,7 +20,7 @@ pub struct Finding {
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
+pub enum ConditionStatus {
     /// It does.
     True,
     /// It does not.
@@ -29,7 +29,7 @@ pub enum Truth {
     Unknown,
 }
 
-impl Truth {
+impl ConditionStatus {
     fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -44,7 +44,7 @@ impl Truth {
 /// A condition keeps the time of its last transition as long as its status is the same.
 pub fn conditions(
     seen: Option<&Vec<Condition>>,
-    findings: Vec<Finding>,
+    findings: Vec<NewCondition>,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::kind::Kind;
 use super::pass::Passes;
-use super::places::Places;
+use super::permits::PassPermits;
 use super::queue::Queue;
 use super::readable::Readable;
 
@@ -35,7 +35,7 @@ pub(super) async fn drive<K: Kind>(
     <Readable<K::Object> as Resource>::DynamicType: Eq + Hash + Clone + Debug + Unpin,
 {
     let name = K::TRAITS.controller;
-    let (queue, places) = (passes.queue.clone(), passes.places.clone());
+    let (queue, permits) = (passes.queue.clone(), passes.permits.clone());
     let caches = passes.caches.clone();
     let stopped = stop.clone();
     let at_work = Arc::new((passes, stop));
@@ -54,7 +54,7 @@ pub(super) async fn drive<K: Kind>(
         at_work,
     );
     tokio::select! {
-        () = drain(name, queue, places, done) => {}
+        () = drain(name, queue, permits, done) => {}
         () = stopped.cancelled().then(|()| sleep(LAST)) => {
             tracing::warn!(controller = name, after = ?LAST, "passes that do not end are given up");
         }
@@ -64,7 +64,7 @@ pub(super) async fn drive<K: Kind>(
 }
 
 /// Takes what comes of the passes. Errors of watches were logged where they arose, and those of passes are no errors here.
-async fn drain<K, S>(name: &'static str, queue: Queue, places: Places, passes: S)
+async fn drain<K, S>(name: &'static str, queue: Queue, permits: PassPermits, passes: S)
 where
     K: Resource,
     K::DynamicType: Debug,
@@ -76,7 +76,7 @@ where
             Ok(_) | Err(controller::Error::QueueError(_)) => {}
             Err(controller::Error::ObjectNotFound(id)) => {
                 queue.taken(id.namespace.as_deref(), &id.name);
-                places.passed_by(id.namespace.as_deref().unwrap_or_default());
+                permits.passed_by(id.namespace.as_deref().unwrap_or_default());
                 tracing::debug!(controller = name, object = %id, "gone before its turn");
             }
             Err(error) => tracing::warn!(

@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// Something was refused, and may not be another time.
     #[error("refused: {message}")]
-    Refused {
+    Retry {
         /// The label of the metric.
         reason: &'static str,
         /// Why.
@@ -95,7 +95,7 @@ impl Error {
         match self {
             Self::Request { attempt, .. } => attempt.reason,
             Self::Unanswered { .. } => "Unanswered",
-            Self::Refused { reason, .. } => reason,
+            Self::Retry { reason, .. } => reason,
             Self::Panicked { .. } => "Panicked",
             Self::TooLong { .. } => "TooLong",
             Self::Endless => "Endless",
@@ -127,7 +127,7 @@ impl Error {
     /// Returns the longest wait before the next attempt.
     pub(super) fn retry_within(&self) -> Duration {
         match self {
-            Self::Refused { deadline, .. } => *deadline,
+            Self::Retry { deadline, .. } => *deadline,
             _ => Duration::MAX,
         }
     }

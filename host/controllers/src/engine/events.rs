@@ -73,15 +73,15 @@ impl Notice {
 /// Where notices are handed in.
 #[derive(Clone)]
 pub struct Events {
-    lanes: Vec<mpsc::Sender<Told>>,
+    lanes: Vec<mpsc::Sender<Addressed>>,
     metrics: EventMetrics,
 }
 
-type Told = (ObjectReference, Notice);
+type Addressed = (ObjectReference, Notice);
 
 /// Sends the notices of one lane. What is left when it is dropped is counted.
 struct Sending {
-    queue: mpsc::Receiver<Told>,
+    queue: mpsc::Receiver<Addressed>,
     /// Whether a notice is on its way.
     is_sending: bool,
     client: Client,
@@ -126,7 +126,7 @@ impl Events {
     }
 
     /// Hands a notice in; a full queue drops it.
-    pub fn tell(&self, about: ObjectReference, notice: Notice) {
+    pub fn send(&self, about: ObjectReference, notice: Notice) {
         let mut hasher = DefaultHasher::new();
         (&about.namespace, &about.name).hash(&mut hasher);
         let lane = hasher.finish() % LANES as u64;

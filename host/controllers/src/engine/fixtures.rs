@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-use super::aside::Aside;
 use super::backoff::Backoff;
+use super::blocking::BlockingThreads;
 use super::clock::Clock;
 use super::events::{EventMetrics, Events};
 use super::kind::{Context, Kind};
 use super::metrics::EngineMetrics;
 use super::pass::Passes;
-use super::places::Places;
+use super::permits::PassPermits;
 use super::queue::Queue;
 use super::recent::Recent;
 
@@ -72,7 +72,7 @@ pub(crate) fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Con
         ctx: Arc::new(ctx),
         caches,
         queue: Queue::new(Gauge::default()),
-        places: Places::new(usize::MAX, usize::MAX).0,
+        permits: PassPermits::new(usize::MAX, usize::MAX).0,
         resync: std::time::Duration::from_mins(10),
         backoff: Backoff::new(K::TRAITS.backoff),
         recent: Recent::default(),
@@ -154,6 +154,6 @@ pub(crate) fn context(client: Client) -> Context {
         events,
         clock: Clock::new(),
         metrics: EngineMetrics::register(&mut registry),
-        aside: Aside::new(),
+        blocking: BlockingThreads::new(),
     }
 }

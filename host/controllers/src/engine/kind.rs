@@ -9,8 +9,8 @@ use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::aside::Aside;
 use super::backoff::Waits;
+use super::blocking::BlockingThreads;
 use super::clock::Clock;
 use super::error::Error;
 use super::events::{Events, Notice};
@@ -28,7 +28,7 @@ pub struct Context {
     /// Where passes are counted.
     pub metrics: EngineMetrics,
     /// Where plans that take long are made.
-    pub aside: Aside,
+    pub blocking: BlockingThreads,
 }
 
 /// A kind of object, and the way from one of them to what is done about it.
@@ -49,7 +49,7 @@ pub trait Kind: Send + Sync + 'static {
     /// One thing to do. Reading from the API server what a cache may not show is an action too, so a plan can ask for it.
     type Action: Clone + PartialEq + Serialize + Debug + Send + Sync + 'static;
     /// What an action taught.
-    type Fact: Send + Sync;
+    type Outcome: Send + Sync;
 
     /// What the engine has to know of the kind.
     const TRAITS: Traits;
@@ -86,7 +86,7 @@ pub trait Kind: Send + Sync + 'static {
         ctx: &Context,
         world: &Self::World,
         action: &Self::Action,
-    ) -> impl Future<Output = Result<Self::Fact, Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Outcome, Error>> + Send;
 
     /// Returns which Events to publish now that an action came to this: those of its plan by default. Counting belongs here too.
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice>
@@ -98,7 +98,7 @@ pub trait Kind: Send + Sync + 'static {
     }
 
     /// Puts what an action taught into the world, and returns what is left of the object.
-    fn learn(&self, world: &mut Self::World, fact: Self::Fact) -> Remains;
+    fn learn(&self, world: &mut Self::World, outcome: Self::Outcome) -> Remains;
 
     /// Returns the metadata of the object as the world has it now. When an action changed it, the engine waits for the cache to
     /// show that before it begins another pass.
@@ -174,7 +174,7 @@ pub struct Done<'a, K: Kind> {
     /// What was done.
     pub action: &'a K::Action,
     /// What came of it.
-    pub fact: &'a K::Fact,
+    pub outcome: &'a K::Outcome,
     /// When the action was planned.
     pub now: Timestamp,
 }
@@ -218,7 +218,7 @@ impl Traits {
             field_manager,
             steps: 12,
             pass_timeout: Duration::from_mins(2),
-            backoff: Waits::USUAL,
+            backoff: Waits::DEFAULT,
             unreadable: Unreadable::Release,
         }
     }

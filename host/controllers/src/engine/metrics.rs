@@ -23,35 +23,35 @@ const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
 /// Metrics of the engine; cheap to clone, registered once.
 #[derive(Clone)]
 pub struct EngineMetrics {
-    duration: Family<Controller, Histogram, fn() -> Histogram>,
-    total: Family<Reconcile, Counter>,
-    errors: Family<Failure, Counter>,
-    watch_errors: Family<Watch, Counter>,
-    queues: Family<Controller, Gauge>,
+    duration: Family<ControllerLabels, Histogram, fn() -> Histogram>,
+    total: Family<ReconcileLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
+    watch_errors: Family<WatchLabels, Counter>,
+    queues: Family<ControllerLabels, Gauge>,
     pub(super) pulses: Pulses,
     /// Objects by controller and phase.
     pub objects: Objects,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Controller {
+struct ControllerLabels {
     controller: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reconcile {
+struct ReconcileLabels {
     controller: &'static str,
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failure {
+struct ErrorLabels {
     controller: &'static str,
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Watch {
+struct WatchLabels {
     kind: &'static str,
 }
 
@@ -107,29 +107,32 @@ impl EngineMetrics {
     ) {
         let took = begun.elapsed().as_secs_f64();
         self.duration
-            .get_or_create(&Controller { controller })
+            .get_or_create(&ControllerLabels { controller })
             .observe(took);
         let outcome = if error.is_none() { "success" } else { "error" };
         self.total
-            .get_or_create(&Reconcile {
+            .get_or_create(&ReconcileLabels {
                 controller,
                 outcome,
             })
             .inc();
         if let Some(reason) = error {
-            let failure = Failure { controller, reason };
+            let failure = ErrorLabels { controller, reason };
             self.errors.get_or_create(&failure).inc();
         }
     }
 
     /// Returns a queue that is counted as the controller's.
     pub(super) fn queue(&self, controller: &'static str) -> Queue {
-        Queue::new(self.queues.get_or_create_owned(&Controller { controller }))
+        Queue::new(
+            self.queues
+                .get_or_create_owned(&ControllerLabels { controller }),
+        )
     }
 
     /// Counts a watch that broke.
     pub(super) fn watch_broke(&self, kind: &'static str) {
-        self.watch_errors.get_or_create(&Watch { kind }).inc();
+        self.watch_errors.get_or_create(&WatchLabels { kind }).inc();
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::kind::Context;
 use super::readiness::Readiness;
-use super::watch::{watch as watched, watching};
+use super::watch::{watch_config, watch_into_cache};
 
 /// When to ask again after no answer.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -32,9 +32,9 @@ pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFutu
     let awaited = readiness.await_cache("namespaces".to_owned());
     let metrics = ctx.metrics.clone();
     let client = metrics.pulses.client(&ctx.client, "Namespace");
-    let (store, events) = watched(
+    let (store, events) = watch_into_cache(
         Api::<PartialObjectMeta<Namespace>>::all(client),
-        watching(),
+        watch_config(),
         (),
         |namespace| namespace.metadata.managed_fields = None,
         move |error| {

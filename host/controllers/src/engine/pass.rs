@@ -22,7 +22,7 @@ use super::backoff::{Backoff, jittered};
 use super::error::Error;
 use super::events::Notice;
 use super::kind::{Context, Done, Kind, Remains, Source, Unreadable};
-use super::places::Places;
+use super::permits::PassPermits;
 use super::plan::{Plan, Then};
 use super::queue::Queue;
 use super::read::read_object;
@@ -54,7 +54,7 @@ pub(crate) struct Passes<K: Kind> {
     /// Resolves when every cache that a pass reads is filled.
     pub(super) caches: Shared<BoxFuture<'static, ()>>,
     pub(super) queue: Queue,
-    pub(super) places: Places,
+    pub(super) permits: PassPermits,
     /// Resync interval.
     pub(super) resync: Duration,
     pub(super) backoff: Backoff,
@@ -70,12 +70,12 @@ impl<K: Kind> Passes<K> {
             metadata.name.as_deref().unwrap_or_default(),
         );
         if let Some(rest) = self.backoff.rest(metadata) {
-            // A place may have been free for it.
-            self.places
+            // A permit may have been free for it.
+            self.permits
                 .passed_by(metadata.namespace.as_deref().unwrap_or_default());
             return Action::requeue(rest);
         }
-        let Some(_place) = self.places.take(metadata) else {
+        let Some(_permit) = self.permits.take(metadata) else {
             self.queue.woken(metadata);
             return Action::await_change();
         };
@@ -143,15 +143,15 @@ impl<K: Kind> Passes<K> {
             let Some(action) = plan.action else {
                 return rest(plan.then, now);
             };
-            let fact = self.kind.act(&self.ctx, &world, &action).await?;
+            let outcome = self.kind.act(&self.ctx, &world, &action).await?;
             let done = Done {
                 world: &world,
                 action: &action,
-                fact: &fact,
+                outcome: &outcome,
                 now,
             };
-            self.tell(&done, plan.notices);
-            match self.learn(&mut world, fact) {
+            self.publish(&done, plan.notices);
+            match self.learn(&mut world, outcome) {
                 Remains::Nothing => return Ok(Next::Change),
                 Remains::Unknown => return Ok(Next::Resync),
                 Remains::Object if plan.then != Then::GoOn => return Ok(Next::Resync),
@@ -172,24 +172,24 @@ impl<K: Kind> Passes<K> {
             let plan = kind.plan(&world, now);
             (world, plan)
         };
-        self.ctx.aside.run(work).await
+        self.ctx.blocking.run(work).await
     }
 
-    fn tell(&self, done: &Done<'_, K>, notices: Vec<Notice>) {
+    fn publish(&self, done: &Done<'_, K>, notices: Vec<Notice>) {
         let notices = self.kind.report(done, notices);
         if notices.is_empty() {
             return;
         }
         let about = reference(&self.resource, K::metadata(done.world));
         for notice in notices {
-            self.ctx.events.tell(about.clone(), notice);
+            self.ctx.events.send(about.clone(), notice);
         }
     }
 
     /// Puts the fact into the world, and remembers what the cache has to show before the next pass.
-    fn learn(&self, world: &mut K::World, fact: K::Fact) -> Remains {
+    fn learn(&self, world: &mut K::World, outcome: K::Outcome) -> Remains {
         let before = K::metadata(world).resource_version.clone();
-        let left = self.kind.learn(world, fact);
+        let left = self.kind.learn(world, outcome);
         let metadata = K::metadata(world);
         match left {
             Remains::Nothing | Remains::Unknown => self.recent.forget(metadata),
@@ -225,7 +225,7 @@ impl<K: Kind> Passes<K> {
         }
         if let Some(notice) = error.notice() {
             let about = reference(&self.resource, object.meta());
-            self.ctx.events.tell(about, notice);
+            self.ctx.events.send(about, notice);
         }
         self.backoff.failed(object.meta(), error.retry_within())
     }
@@ -275,7 +275,7 @@ fn rest(then: Then, now: Timestamp) -> Result<Next, Error> {
             reason,
             message,
             until: at,
-        } => Err(Error::Refused {
+        } => Err(Error::Retry {
             reason,
             message,
             deadline: until(now, at),

@@ -62,7 +62,7 @@ impl<A> Plan<A> {
 
     /// Adds Events to publish once the action is done.
     #[must_use]
-    pub fn telling(mut self, notices: impl IntoIterator<Item = Notice>) -> Self {
+    pub fn with_notices(mut self, notices: impl IntoIterator<Item = Notice>) -> Self {
         self.notices.extend(notices);
         self
     }

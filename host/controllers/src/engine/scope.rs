@@ -13,7 +13,7 @@ use kube::{Api, Client, Resource};
 use tokio_util::sync::CancellationToken;
 
 use super::kind::{Context, Kind, ResourceScope};
-use super::places::Places;
+use super::permits::PassPermits;
 use super::readable::Readable;
 use super::readiness::Readiness;
 
@@ -22,7 +22,7 @@ const SHARE: u16 = 4;
 
 /// A namespace of its own, or all of them, and what all controllers in it share.
 #[derive(Clone)]
-pub struct Scope {
+pub struct WatchScope {
     /// The namespace; none means all, and what is cluster-scoped.
     pub namespace: Option<String>,
     /// What every controller needs.
@@ -44,7 +44,7 @@ pub struct Pace {
     pub resync: Duration,
 }
 
-impl Scope {
+impl WatchScope {
     /// Returns the whole cluster, for what is seen once however many namespaces are watched.
     #[must_use]
     pub fn of_cluster(&self) -> Self {
@@ -55,8 +55,8 @@ impl Scope {
     }
 
     /// Returns the objects of a kind of ours in this scope, for one watch; those of a cluster-scoped kind are in none and in all.
-    pub fn ours<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
-        let client = self.watching(K::TRAITS.kind);
+    pub fn api_of_kind<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
+        let client = self.watch_client(K::TRAITS.kind);
         match &self.namespace {
             Some(namespace) if K::TRAITS.scope == ResourceScope::Namespaced => {
                 Api::namespaced_with(client, namespace, resource)
@@ -66,11 +66,11 @@ impl Scope {
     }
 
     /// Returns the objects of another kind in this scope, for one watch.
-    pub fn others<K>(&self, kind: &'static str) -> Api<K>
+    pub fn api<K>(&self, kind: &'static str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let client = self.watching(kind);
+        let client = self.watch_client(kind);
         match &self.namespace {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
@@ -78,12 +78,12 @@ impl Scope {
     }
 
     /// A client for one watch.
-    fn watching(&self, kind: &'static str) -> Client {
+    fn watch_client(&self, kind: &'static str) -> Client {
         self.ctx.metrics.pulses.client(&self.ctx.client, kind)
     }
 
     /// Returns what logs that a watch broke, here and nowhere else; it restarts after a while.
-    pub fn broke(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
+    pub fn on_watch_error(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
         let metrics = self.ctx.metrics.clone();
         let namespace = self.namespace.clone();
         move |error| {
@@ -98,7 +98,7 @@ impl Scope {
     }
 
     /// Returns what resolves when a cache is filled. From this call on until then the cache is noted as awaited, by its name.
-    pub fn filled<K>(&self, store: &Store<K>, name: &str) -> BoxFuture<'static, ()>
+    pub fn cache_filled<K>(&self, store: &Store<K>, name: &str) -> BoxFuture<'static, ()>
     where
         K: Resource + Clone + Send + Sync + 'static,
         K::DynamicType: Eq + Hash + Clone + Send + Sync,
@@ -117,12 +117,15 @@ impl Scope {
         filled.boxed()
     }
 
-    /// The places of each namespace among the passes, and what wakes those that found none. One namespace alone has all, and so
+    /// The permits of each namespace among the passes, and what wakes those that found none. One namespace alone has all, and so
     /// have the objects that have none.
-    pub(super) fn places<K>(
+    pub(super) fn permits<K>(
         &self,
         resource: &Arc<ApiResource>,
-    ) -> (Places, impl Stream<Item = ObjectRef<K>> + Send + use<K>)
+    ) -> (
+        PassPermits,
+        impl Stream<Item = ObjectRef<K>> + Send + use<K>,
+    )
     where
         K: Resource<DynamicType = Arc<ApiResource>>,
     {
@@ -131,7 +134,7 @@ impl Scope {
             Some(_) => concurrency,
             None => (concurrency / SHARE).max(1),
         };
-        let (places, woken) = Places::new(usize::from(share), usize::from(concurrency));
+        let (permits, woken) = PassPermits::new(usize::from(share), usize::from(concurrency));
         let resource = Arc::clone(resource);
         let woken = woken.map(move |(namespace, name)| {
             let object = ObjectRef::new_with(&name, Arc::clone(&resource));
@@ -140,6 +143,6 @@ impl Scope {
                 namespace => object.within(namespace),
             }
         });
-        (places, woken)
+        (permits, woken)
     }
 }

@@ -23,7 +23,7 @@ const WATCH: u32 = 30;
 const PAGE: u32 = 100;
 
 /// Watches a kind into a cache, and returns the events too. `prune` drops what nobody reads before it is kept.
-pub fn watch<K>(
+pub fn watch_into_cache<K>(
     api: Api<K>,
     config: watcher::Config,
     dyntype: K::DynamicType,
@@ -39,11 +39,14 @@ where
 {
     let writer = Writer::new(dyntype);
     let reader = writer.as_reader();
-    (reader, watched(api, config, prune, broke).reflect(writer))
+    (
+        reader,
+        watch_events(api, config, prune, broke).reflect(writer),
+    )
 }
 
 /// Watches a kind and returns its events, for a cache that the caller keeps.
-pub fn watched<K>(
+pub fn watch_events<K>(
     api: Api<K>,
     config: watcher::Config,
     prune: impl FnMut(&mut K) + Send + 'static,
@@ -62,7 +65,7 @@ where
 
 /// How every watch is made: it ends often, so that one whose connection died without a word is noticed, and it lists in pages, so
 /// that starting with many objects takes little memory.
-pub fn watching() -> watcher::Config {
+pub fn watch_config() -> watcher::Config {
     watcher::Config::default().page_size(PAGE).timeout(WATCH)
 }
 
@@ -70,7 +73,7 @@ pub fn watching() -> watcher::Config {
 ///
 /// Objects that went in the meantime show in no event. Objects that came show in one before the cache has them: the pages of a list
 /// come one by one, and the cache changes with the last. So after each list all objects are looked at, or both would be missed.
-pub fn telling_lists<K, E>(
+pub fn signal_lists<K, E>(
     events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
     mut listed: mpsc::Sender<()>,
 ) -> impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static

@@ -22,8 +22,8 @@ use super::pass::Passes;
 use super::queue::Queue;
 use super::readable::Readable;
 use super::recent::Recent;
-use super::scope::Scope;
-use super::watch::{telling_lists, watch, watching};
+use super::scope::WatchScope;
+use super::watch::{signal_lists, watch_config, watch_into_cache};
 
 /// The events of one watch.
 pub type WatchEvents<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
@@ -63,19 +63,19 @@ where
 {
     /// Watches the kind in a scope. Readiness names the cache so: the kind in the plural.
     #[must_use]
-    pub fn of(scope: &Scope, resource: Arc<ApiResource>, cache: &str) -> Self {
+    pub fn of(scope: &WatchScope, resource: Arc<ApiResource>, cache: &str) -> Self {
         let scope = &match K::TRAITS.scope {
             ResourceScope::Namespaced => scope.clone(),
             ResourceScope::Cluster => scope.of_cluster(),
         };
-        let (store, events) = watch(
-            scope.ours::<K>(&resource),
-            watching(),
+        let (store, events) = watch_into_cache(
+            scope.api_of_kind::<K>(&resource),
+            watch_config(),
             resource.clone(),
             |_| {},
-            scope.broke(K::TRAITS.kind),
+            scope.on_watch_error(K::TRAITS.kind),
         );
-        let filled = scope.filled(&store, cache);
+        let filled = scope.cache_filled(&store, cache);
         Self::cached(resource, store, events.boxed(), filled)
     }
 
@@ -124,7 +124,7 @@ where
     /// each event before anybody is woken.
     pub fn own<C>(
         &mut self,
-        scope: &Scope,
+        scope: &WatchScope,
         other: Other<C>,
         also: impl Fn(&Event<C>) + Send + 'static,
     ) -> Store<C>
@@ -141,7 +141,7 @@ where
     /// others.
     pub fn depend_on<C>(
         &mut self,
-        scope: &Scope,
+        scope: &WatchScope,
         other: Other<C>,
         wakes: impl Fn(&C) -> Vec<ObjectRef<Readable<K::Object>>> + Send + Sync + 'static,
     ) -> Store<C>
@@ -153,7 +153,7 @@ where
 
     fn attach<C>(
         &mut self,
-        scope: &Scope,
+        scope: &WatchScope,
         other: Other<C>,
         also: impl Fn(&Event<C>) + Send + 'static,
         wakes: impl Fn(&C) -> Vec<ObjectRef<Readable<K::Object>>> + Send + Sync + 'static,
@@ -162,14 +162,14 @@ where
         C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let config = match other.label {
-            "" => watching(),
-            label => watching().labels(label),
+            "" => watch_config(),
+            label => watch_config().labels(label),
         };
-        let broke = scope.broke(other.kind);
-        let (store, events) = watch(other.api, config, (), other.prune, broke);
-        self.caches.push(scope.filled(&store, other.cache));
+        let broke = scope.on_watch_error(other.kind);
+        let (store, events) = watch_into_cache(other.api, config, (), other.prune, broke);
+        self.caches.push(scope.cache_filled(&store, other.cache));
         let events = events.inspect_ok(also);
-        let events = telling_lists(events, self.listed.clone()).touched_objects();
+        let events = signal_lists(events, self.listed.clone()).touched_objects();
         self.triggers.push(Box::new(move |controller, queue| {
             let queue = queue.clone();
             controller.watches_stream(events, move |object| {
@@ -184,7 +184,7 @@ where
 
 /// Runs the controller of a kind in a scope until it is stopped.
 pub fn run<K: Kind>(
-    scope: &Scope,
+    scope: &WatchScope,
     kind: K,
     wiring: Wiring<K>,
 ) -> impl Future<Output = ()> + Send + use<K>
@@ -201,8 +201,8 @@ where
         lists,
     } = wiring;
     let queue = scope.ctx.metrics.queue(K::TRAITS.controller);
-    let (places, free) = scope.places(&resource);
-    let own = queue.counted_objects(telling_lists(events, listed).applied_objects());
+    let (permits, free) = scope.permits(&resource);
+    let own = queue.counted_objects(signal_lists(events, listed).applied_objects());
     let lists = queue.counted_lists(lists, store.clone());
     let config = Config::default().concurrency(scope.pace.concurrency);
     let controller = Controller::for_stream_with(own, store, resource.clone())
@@ -221,7 +221,7 @@ where
         ctx: scope.ctx.clone(),
         caches: future::join_all(caches).map(drop).boxed().shared(),
         queue,
-        places,
+        permits,
         resync: scope.pace.resync,
         backoff: Backoff::new(K::TRAITS.backoff),
         recent: Recent::default(),

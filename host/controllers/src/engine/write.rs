@@ -117,17 +117,17 @@ impl<'a> Target<'a> {
         }
         let is_kept = seen.deletion_timestamp.is_none();
         let done = match self.merge(json!({ "metadata": metadata }), None).await {
-            Err(unanswered) if is_kept => return Ok(Patched::Refused(unanswered.to_string())),
+            Err(unanswered) if is_kept => return Ok(Patched::Rejected(unanswered.to_string())),
             answered => answered?,
         };
         match done {
             Err(kube::Error::Api(status))
                 if is_kept && !is_gone(&status) && !status.is_conflict() =>
             {
-                Ok(Patched::Refused(sentence(*status)))
+                Ok(Patched::Rejected(sentence(*status)))
             }
             Err(error) if is_kept && !matches!(error, kube::Error::Api(_)) => {
-                Ok(Patched::Refused(no_answer(&error)))
+                Ok(Patched::Rejected(no_answer(&error)))
             }
             done => self.patched(done, Attempt::SET_METADATA),
         }

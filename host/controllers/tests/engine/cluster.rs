@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use podloom_control_plane::{ControlPlane, Options};
-use podloom_controllers::engine::aside::Aside;
+use podloom_controllers::engine::blocking::BlockingThreads;
 use podloom_controllers::engine::clock::Clock;
 use podloom_controllers::engine::events::{EventMetrics, Events};
 use podloom_controllers::engine::kind::Context;
 use podloom_controllers::engine::metrics::EngineMetrics;
 use podloom_controllers::engine::readiness::Readiness;
-use podloom_controllers::engine::scope::{Pace, Scope};
+use podloom_controllers::engine::scope::{Pace, WatchScope};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -115,19 +115,19 @@ impl Cluster {
         &self,
         namespace: Option<String>,
         resync: Duration,
-    ) -> (Scope, impl Future<Output = ()> + Send + use<>) {
+    ) -> (WatchScope, impl Future<Output = ()> + Send + use<>) {
         let client = client(&self.engine).await;
         let mut registry = Registry::default();
         let told = EventMetrics::register(&mut registry);
         let (events, send_events) = Events::new(&client, None, "Light", told);
-        let scope = Scope {
+        let scope = WatchScope {
             namespace,
             ctx: Arc::new(Context {
                 client,
                 events,
                 clock: Clock::new(),
                 metrics: EngineMetrics::register(&mut registry),
-                aside: Aside::new(),
+                blocking: BlockingThreads::new(),
             }),
             readiness: Readiness::default(),
             stop: CancellationToken::new(),

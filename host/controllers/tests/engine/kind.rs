@@ -20,7 +20,7 @@ use podloom_controllers::engine::kind::{
 };
 use podloom_controllers::engine::plan::Plan;
 use podloom_controllers::engine::readable::Answered;
-use podloom_controllers::engine::scope::Scope;
+use podloom_controllers::engine::scope::WatchScope;
 use podloom_controllers::engine::wiring::{self, Other, Wiring};
 use podloom_controllers::engine::write::{Deletion, MetadataPatch, Target};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ pub(crate) enum Action {
     DeleteChild(String),
 }
 
-pub(crate) enum Fact {
+pub(crate) enum ActionOutcome {
     Lamp(Box<Lamp>),
     Child(Option<Arc<ConfigMap>>),
     Refused(Refused),
@@ -194,7 +194,7 @@ impl<V: Variety> Kind for Lighter<V> {
     type Object = Lamp;
     type World = World;
     type Action = Action;
-    type Fact = Fact;
+    type Outcome = ActionOutcome;
 
     const TRAITS: Traits = V::TRAITS;
 
@@ -215,7 +215,12 @@ impl<V: Variety> Kind for Lighter<V> {
         plan::<V>(world, now)
     }
 
-    async fn act(&self, ctx: &Context, world: &World, action: &Action) -> Result<Fact, Error> {
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<ActionOutcome, Error> {
         let seen = &world.lamp.metadata;
         let lamp = Target::of(&ctx.client, &self.resource, seen, V::TRAITS.field_manager);
         let child = Target {
@@ -226,58 +231,58 @@ impl<V: Variety> Kind for Lighter<V> {
         Ok(match action {
             Action::SetMetadata(patch) => match lamp.set_metadata(seen, patch).await? {
                 Patched::Object(answered) => marked(*answered),
-                Patched::Gone => Fact::Gone,
-                Patched::Refused(message) => refused("MetadataRefused", message),
+                Patched::Gone => ActionOutcome::Gone,
+                Patched::Rejected(message) => refused("MetadataRefused", message),
             },
             Action::WriteStatus(status) => {
                 self.stage.pass(world.name()).await;
                 let before = world.lamp.status.as_ref();
                 let written = lamp.write_status(seen, before, &**status).await?;
-                written.map_or(Fact::Gone, Fact::Lamp)
+                written.map_or(ActionOutcome::Gone, ActionOutcome::Lamp)
             }
-            Action::ReadChild => Fact::Child(child.read(READ).await?.map(Arc::new)),
+            Action::ReadChild => ActionOutcome::Child(child.read(READ).await?.map(Arc::new)),
             Action::Apply(wanted) => match child.apply(wanted, APPLY).await? {
-                Stored::Object(applied) => Fact::Child(Some(Arc::from(applied))),
-                Stored::Exists => Fact::Child(child.read(READ).await?.map(Arc::new)),
+                Stored::Object(applied) => ActionOutcome::Child(Some(Arc::from(applied))),
+                Stored::Exists => ActionOutcome::Child(child.read(READ).await?.map(Arc::new)),
                 Stored::Invalid(message)
-                | Stored::Refused {
+                | Stored::Rejected {
                     sentence: message, ..
                 }
                 | Stored::Unanswered(message) => refused("Refused", message),
             },
             Action::DeleteChild(uid) => {
                 match child.delete(uid, Deletion::Graceful, DELETE).await? {
-                    Deleted::Asked => Fact::ChildAsked,
-                    Deleted::Gone => Fact::Child(None),
+                    Deleted::Asked => ActionOutcome::ChildAsked,
+                    Deleted::Gone => ActionOutcome::Child(None),
                 }
             }
         })
     }
 
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
-        match done.fact {
-            Fact::Refused(_) | Fact::Gone => Vec::new(),
+        match done.outcome {
+            ActionOutcome::Refused(_) | ActionOutcome::Gone => Vec::new(),
             _ => notices,
         }
     }
 
-    fn learn(&self, world: &mut World, fact: Fact) -> Remains {
-        match fact {
-            Fact::Lamp(lamp) => {
+    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
+        match outcome {
+            ActionOutcome::Lamp(lamp) => {
                 world.lamp = *lamp;
                 return Remains::of(&world.lamp.metadata);
             }
-            Fact::Child(child) => {
+            ActionOutcome::Child(child) => {
                 world.child = child;
                 world.is_looked = true;
             }
             // It may go at once, or wait for others.
-            Fact::ChildAsked => {
+            ActionOutcome::ChildAsked => {
                 world.child = None;
                 world.is_looked = false;
             }
-            Fact::Refused(refused) => world.refused = Some(refused),
-            Fact::Gone => return Remains::Unknown,
+            ActionOutcome::Refused(refused) => world.refused = Some(refused),
+            ActionOutcome::Gone => return Remains::Unknown,
         }
         Remains::Object
     }
@@ -287,24 +292,24 @@ impl<V: Variety> Kind for Lighter<V> {
     }
 }
 
-fn marked(answered: Answered<Lamp>) -> Fact {
-    Fact::Lamp(Box::new(answered.0))
+fn marked(answered: Answered<Lamp>) -> ActionOutcome {
+    ActionOutcome::Lamp(Box::new(answered.0))
 }
 
-fn refused(reason: &'static str, message: String) -> Fact {
-    Fact::Refused(Refused { reason, message })
+fn refused(reason: &'static str, message: String) -> ActionOutcome {
+    ActionOutcome::Refused(Refused { reason, message })
 }
 
 /// The watches of a variety, and its work on them. Its caches are awaited from this call on, and `more` before any pass.
 pub(crate) fn start<V: Variety, C: IntoIterator<Item = BoxFuture<'static, ()>>>(
-    scope: &Scope,
+    scope: &WatchScope,
     stage: &Stage,
     more: C,
 ) -> impl Future<Output = ()> + Send + use<V, C> {
     let resource = Arc::new(resource::<V>());
     let mut wiring = Wiring::<Lighter<V>>::of(scope, resource.clone(), V::PLURAL);
     let children = Other {
-        api: scope.others::<ConfigMap>("ConfigMap"),
+        api: scope.api::<ConfigMap>("ConfigMap"),
         kind: "ConfigMap",
         cache: "ConfigMaps",
         label: V::LABEL,

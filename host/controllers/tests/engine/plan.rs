@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
 use kube::core::ObjectMeta;
-use podloom_controllers::engine::conditions::{Finding, Truth, conditions};
+use podloom_controllers::engine::conditions::{ConditionStatus, NewCondition, conditions};
 use podloom_controllers::engine::events::Notice;
 use podloom_controllers::engine::plan::{Plan, Then, later};
 use podloom_controllers::engine::write::MetadataPatch;
@@ -45,7 +45,7 @@ fn keep<V: Variety>(world: &World, now: Timestamp) -> Plan<Action> {
             let status = world.lamp.status.as_ref();
             let is_first = status.is_none_or(|status| status.child.is_none());
             return match is_first {
-                true => plan.telling([
+                true => plan.with_notices([
                     Notice::normal("Wired", "the lamp has a ConfigMap"),
                     Notice::normal("Lit", "the lamp shines"),
                 ]),
@@ -81,7 +81,7 @@ fn end<V: Variety>(world: &World) -> Plan<Action> {
         Some(_) => Plan::wait(Then::Change),
         None if !world.is_looked => Plan::act(Action::ReadChild),
         None => Plan::act(Action::SetMetadata(release))
-            .telling([Notice::normal("Dark", "the lamp is dark")]),
+            .with_notices([Notice::normal("Dark", "the lamp is dark")]),
     }
 }
 
@@ -144,15 +144,19 @@ fn shows(world: &World, wanted: &ConfigMap) -> bool {
 fn status(world: &World, now: Timestamp) -> LampStatus {
     let seen = world.lamp.status.as_ref();
     let (status, reason, message) = match &world.refused {
-        Some(refused) => (Truth::False, refused.reason, refused.message.as_str()),
+        Some(refused) => (
+            ConditionStatus::False,
+            refused.reason,
+            refused.message.as_str(),
+        ),
         None if world.own_child().is_none() => (
-            Truth::False,
+            ConditionStatus::False,
             "NameTaken",
             "another's ConfigMap has the name",
         ),
-        None => (Truth::True, "Lit", ""),
+        None => (ConditionStatus::True, "Lit", ""),
     };
-    let ready = Finding {
+    let ready = NewCondition {
         type_: "Ready",
         status,
         reason: reason.to_owned(),

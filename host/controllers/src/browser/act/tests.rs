@@ -1,6 +1,6 @@
 use k8s_openapi::api::core::v1::Pod;
 
-use super::Fact;
+use super::ActionOutcome;
 use crate::browser::kind::tests::{browser, controller_of};
 use crate::engine::fixtures::{client, context, status};
 use crate::engine::kind::Source;
@@ -17,8 +17,8 @@ async fn check(code: u16, reason: &str, expected: Option<PodRejection>) {
         .unwrap();
     let done = kind.create_pod(&ctx, &world, &Pod::default()).await;
     let refusal = match done {
-        Ok(Fact::PodRefused(refusal)) => Some(refusal),
-        Ok(fact) => panic!("{code} came to {fact:?}"),
+        Ok(ActionOutcome::PodRefused(refusal)) => Some(refusal),
+        Ok(outcome) => panic!("{code} came to {outcome:?}"),
         Err(_) => None,
     };
     assert_eq!(refusal, expected, "{code} {reason}");

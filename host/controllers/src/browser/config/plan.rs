@@ -7,7 +7,7 @@ use podloom_api::{BrowserConfigObject, BrowserConfigStatus, Versions, names};
 use serde::Serialize;
 
 use crate::browser::render::{Acceptance, ConfigRef, accept_one, merged_size};
-use crate::engine::conditions::{Finding, Truth, conditions, time};
+use crate::engine::conditions::{ConditionStatus, NewCondition, conditions, time};
 use crate::engine::plan::{Plan, Then};
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
@@ -93,13 +93,13 @@ fn acceptance(world: &World) -> Acceptance<'_> {
     accept_one(own, &others)
 }
 
-fn accepted(acceptance: &Acceptance<'_>) -> Finding {
-    Finding {
+fn accepted(acceptance: &Acceptance<'_>) -> NewCondition {
+    NewCondition {
         type_: names::condition::ACCEPTED,
         status: if acceptance.is_accepted() {
-            Truth::True
+            ConditionStatus::True
         } else {
-            Truth::False
+            ConditionStatus::False
         },
         reason: acceptance.reason().to_owned(),
         message: acceptance.message(),

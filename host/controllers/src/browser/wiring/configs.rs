@@ -19,8 +19,8 @@ use super::changes::{Changes, Place, changes};
 use crate::browser::config::BrowserConfigKind;
 use crate::engine::read::edition;
 use crate::engine::readable::Readable;
-use crate::engine::scope::Scope;
-use crate::engine::watch::{watched, watching};
+use crate::engine::scope::WatchScope;
+use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::Wiring;
 
 type Configs = Readable<BrowserConfigObject>;
@@ -37,18 +37,18 @@ pub(super) struct Watch {
 }
 
 /// Watches the BrowserConfigs of a scope.
-pub(super) fn watch(scope: &Scope, resource: &Arc<ApiResource>) -> Watch {
-    let events = watched(
-        scope.ours::<BrowserConfigKind>(resource),
-        watching(),
+pub(super) fn watch(scope: &WatchScope, resource: &Arc<ApiResource>) -> Watch {
+    let events = watch_events(
+        scope.api_of_kind::<BrowserConfigKind>(resource),
+        watch_config(),
         |_| {},
-        scope.broke("BrowserConfig"),
+        scope.on_watch_error("BrowserConfig"),
     );
     let (of_neighbours, neighbours) = changes();
     let (of_browsers, changes) = changes();
     let writer = Writer::new(resource.clone());
     let store = writer.as_reader();
-    let filled = scope.filled(&store, "BrowserConfigs").shared();
+    let filled = scope.cache_filled(&store, "BrowserConfigs").shared();
     let listeners = vec![of_neighbours, of_browsers];
     let events = cached(events, writer, resource.clone(), listeners);
     let mut wiring = Wiring::cached(

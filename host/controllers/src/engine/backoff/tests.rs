@@ -26,7 +26,7 @@ fn check(wait: Duration, least: u64) {
 
 #[test]
 fn each_object_waits_longer_up_to_a_limit_and_starts_anew_after_success() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     let (a, b) = (object("a"), object("b"));
     let waits: Vec<Duration> = (0..12).map(|_| backoff.failed(&a, Duration::MAX)).collect();
     for (wait, least) in waits.iter().zip([200, 400, 800]) {
@@ -40,7 +40,7 @@ fn each_object_waits_longer_up_to_a_limit_and_starts_anew_after_success() {
 
 #[test]
 fn endless_failures_do_not_overflow() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     for _ in 0..100 {
         assert!(backoff.failed(&object("a"), Duration::MAX) <= Duration::from_secs(33));
     }
@@ -48,7 +48,7 @@ fn endless_failures_do_not_overflow() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_failed_waits_whatever_wakes_it() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     let a = object("a");
     assert_eq!(backoff.rest(&a), None);
     let wait = backoff.failed(&a, Duration::MAX);
@@ -60,7 +60,7 @@ async fn an_object_that_failed_waits_whatever_wakes_it() {
 
 #[test]
 fn a_wait_ends_at_a_deadline_that_is_near() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     let near = Duration::from_millis(50);
     assert_eq!(backoff.failed(&object("a"), near), near);
 }
@@ -68,7 +68,7 @@ fn a_wait_ends_at_a_deadline_that_is_near() {
 /// And if that was in vain, its waits start over: they were those of another wish.
 #[test]
 fn an_object_that_was_edited_or_deleted_is_tried_at_once() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     let a = object("a");
     for _ in 0..10 {
         backoff.failed(&a, Duration::MAX);
@@ -92,7 +92,7 @@ fn an_object_that_was_edited_or_deleted_is_tried_at_once() {
 
 #[test]
 fn a_conflict_holds_back_no_event() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     let a = object("a");
     check(backoff.conflicted(&a), 200);
     assert_eq!(backoff.rest(&a), None);
@@ -102,7 +102,7 @@ fn a_conflict_holds_back_no_event() {
 /// An object that failed and is deleted then succeeds never.
 #[tokio::test(start_paused = true)]
 async fn objects_that_do_not_come_back_are_forgotten() {
-    let backoff = Backoff::new(Waits::USUAL);
+    let backoff = Backoff::new(Waits::DEFAULT);
     for number in 0..100 {
         backoff.failed(&object(&number.to_string()), Duration::MAX);
     }

@@ -2,15 +2,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use super::{Finding, Truth, conditions, difference, keep_dropped, time};
+use super::{ConditionStatus, NewCondition, conditions, difference, keep_dropped, time};
 use crate::engine::fixtures::lamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn ready(status: Truth, reason: &str) -> Finding {
-    Finding {
+fn ready(status: ConditionStatus, reason: &str) -> NewCondition {
+    NewCondition {
         type_: "Ready",
         status,
         reason: reason.to_owned(),
@@ -22,14 +22,14 @@ fn ready(status: Truth, reason: &str) -> Finding {
 fn a_condition_keeps_its_time_while_its_status_lasts() {
     let first = conditions(
         None,
-        vec![ready(Truth::Unknown, "Pending")],
+        vec![ready(ConditionStatus::Unknown, "Pending")],
         Some(1),
         at(10),
     );
     assert_eq!(first[0].last_transition_time, time(at(10)));
     let second = conditions(
         Some(&first),
-        vec![ready(Truth::Unknown, "Slow")],
+        vec![ready(ConditionStatus::Unknown, "Slow")],
         Some(1),
         at(20),
     );
@@ -37,7 +37,7 @@ fn a_condition_keeps_its_time_while_its_status_lasts() {
     assert_eq!(second[0].reason, "Slow");
     let third = conditions(
         Some(&second),
-        vec![ready(Truth::True, "Runs")],
+        vec![ready(ConditionStatus::True, "Runs")],
         Some(1),
         at(30),
     );
@@ -57,7 +57,7 @@ fn conditions_of_others_stay() {
     let seen = vec![foreign.clone()];
     let both = conditions(
         Some(&seen),
-        vec![ready(Truth::True, "Runs")],
+        vec![ready(ConditionStatus::True, "Runs")],
         Some(1),
         at(2),
     );

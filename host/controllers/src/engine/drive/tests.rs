@@ -20,7 +20,7 @@ use crate::engine::error::{Attempt, Error};
 use crate::engine::fixtures::{Lamp, alone, client, context, lamp, lamps, status};
 use crate::engine::kind::{Context, Kind, Remains, Source, Traits};
 use crate::engine::pass::Passes;
-use crate::engine::places::Places;
+use crate::engine::permits::PassPermits;
 use crate::engine::plan::{Plan, Then};
 use crate::engine::readable::Readable;
 
@@ -50,7 +50,7 @@ impl Kind for Scripted {
     type Object = Lamp;
     type World = (Lamp, Plan<()>);
     type Action = ();
-    type Fact = ();
+    type Outcome = ();
 
     const TRAITS: Traits = Traits {
         finalizer: Some("example.com/lamp"),
@@ -134,7 +134,7 @@ fn work_until(
 }
 
 fn work_at(
-    places: usize,
+    permits: usize,
     lasts: Duration,
     pass: Pass,
     stop: CancellationToken,
@@ -152,7 +152,7 @@ fn work_at(
             Ok(Readable(Ok(object)))
         })
         .chain(stream::pending());
-    let (places, free) = Places::new(places, places);
+    let (permits, free) = PassPermits::new(permits, permits);
     let of_places = resource.clone();
     let free = free.map(move |(namespace, name)| {
         ObjectRef::new_with(&name, of_places.clone()).within(&namespace)
@@ -166,7 +166,7 @@ fn work_at(
     };
     let (client, _) = client(200, json!({}));
     let driven = Passes {
-        places,
+        permits,
         ..alone(Arc::new(scripted), &resource, context(client))
     };
     (Work { passes, events }, drive(controller, driven, stop))
@@ -181,7 +181,7 @@ async fn play(driving: impl Future<Output = ()>, script: impl Future<Output = ()
 }
 
 fn refused() -> Result<Plan<()>, Error> {
-    Err(Error::Refused {
+    Err(Error::Retry {
         reason: "PodForbidden",
         message: "quota".to_owned(),
         deadline: Duration::from_mins(5),

@@ -99,7 +99,7 @@ async fn several_events_are_sent_at_once() {
     let (metrics, _) = metrics();
     let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
     for number in 0..100 {
-        events.tell(about(format!("stuck-{number}")), Notice::normal("Told", ""));
+        events.send(about(format!("stuck-{number}")), Notice::normal("Told", ""));
     }
     work(sending).await;
     assert_eq!(told.lock().unwrap().len(), LANES);
@@ -112,7 +112,7 @@ async fn events_about_one_object_keep_their_order() {
     let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
     for reason in ["First", "Second", "Third"] {
         for number in 0..20 {
-            events.tell(about(format!("a-{number}")), Notice::normal(reason, ""));
+            events.send(about(format!("a-{number}")), Notice::normal(reason, ""));
         }
     }
     work(sending).await;
@@ -135,7 +135,7 @@ async fn what_does_not_fit_is_dropped_and_counted() {
     let (metrics, registry) = metrics();
     let (events, _not_working) = Events::new(&client, None, "Test", metrics.clone());
     for _ in 0..QUEUE + 3 {
-        events.tell(about("a"), Notice::normal("Told", ""));
+        events.send(about("a"), Notice::normal("Told", ""));
     }
     assert_eq!(count(&registry, "dropped"), "3");
 }
@@ -147,7 +147,7 @@ async fn what_is_left_when_the_work_ends_is_dropped_and_counted() {
     let (metrics, registry) = metrics();
     let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
     for _ in 0..3 {
-        events.tell(about("stuck"), Notice::normal("Told", ""));
+        events.send(about("stuck"), Notice::normal("Told", ""));
     }
     work(sending).await;
     assert_eq!(count(&registry, "sent"), "0");

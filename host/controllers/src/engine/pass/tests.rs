@@ -34,7 +34,7 @@ impl Kind for Scripted {
     type Object = Lamp;
     type World = Lamp;
     type Action = u32;
-    type Fact = u32;
+    type Outcome = u32;
 
     const TRAITS: Traits = Traits {
         finalizer: Some("example.com/lamp"),
@@ -258,7 +258,7 @@ async fn told(kind: Scripted) -> usize {
 #[tokio::test]
 async fn a_plan_may_have_several_events_and_the_kind_may_keep_them() {
     let plan = || {
-        Plan::act(8).telling([
+        Plan::act(8).with_notices([
             Notice::normal("Created", "one"),
             Notice::warning("Degraded", "two"),
         ])
@@ -278,7 +278,7 @@ impl Kind for Keeper {
     type Object = Lamp;
     type World = Lamp;
     type Action = u32;
-    type Fact = u32;
+    type Outcome = u32;
 
     const TRAITS: Traits = Traits {
         unreadable: Unreadable::Keep,

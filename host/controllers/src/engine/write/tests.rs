@@ -121,7 +121,7 @@ async fn what_the_api_server_says_to_a_new_object_is_no_error() {
         (500, "InternalError"),
     ] {
         let stored = stored(code, reason).await;
-        assert!(matches!(stored, Stored::Refused { code: said, .. } if said == code));
+        assert!(matches!(stored, Stored::Rejected { code: said, .. } if said == code));
     }
     assert!(matches!(stored(409, "AlreadyExists").await, Stored::Exists));
 }
@@ -158,7 +158,7 @@ async fn silence_refuses_metadata_of_an_object_that_stays_and_fails_one_that_goe
     let patch = MetadataPatch::without(&seen, "example.com/lamp").unwrap();
     let target = target(&client, &resource, Some("team"));
     let kept = target.set_metadata::<Lamp>(&seen, &patch).await.unwrap();
-    assert!(matches!(kept, Patched::Refused(said) if said.contains("no answer")));
+    assert!(matches!(kept, Patched::Rejected(said) if said.contains("no answer")));
     seen.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let error = target
         .set_metadata::<Lamp>(&seen, &patch)

@@ -7,32 +7,32 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// How much is done at once. Work cannot be stopped, and it keeps its place when its pass gives it up: otherwise each retry would add
+/// How much is done at once. Work cannot be stopped, and it keeps its permit when its pass gives it up: otherwise each retry would add
 /// a thread.
-const PLACES: usize = 8;
+const PERMITS: usize = 8;
 
-/// Threads for work that takes long; cheap to clone, and all clones share the places.
+/// Threads for work that takes long; cheap to clone, and all clones share the permits.
 #[derive(Clone, Debug)]
-pub struct Aside(Arc<Semaphore>);
+pub struct BlockingThreads(Arc<Semaphore>);
 
-impl Aside {
-    /// Returns threads of which all places are free. A process needs one of these, as its threads are its own.
+impl BlockingThreads {
+    /// Returns threads of which all permits are free. A process needs one of these, as its threads are its own.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Semaphore::new(PLACES)))
+        Self(Arc::new(Semaphore::new(PERMITS)))
     }
 
     /// Runs work on a thread of its own: on one of the runtime's, probes and the Lease would wait for it.
     ///
     /// It cannot be stopped, so it must have an end. If it panics, so does this.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let Ok(place) = Arc::clone(&self.0).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&self.0).acquire_owned().await else {
             // Nobody closes it.
             return future::pending().await;
         };
         let work = move || {
             let done = work();
-            drop(place);
+            drop(permit);
             done
         };
         match spawn_blocking(work).await {
@@ -46,7 +46,7 @@ impl Aside {
     }
 }
 
-impl Default for Aside {
+impl Default for BlockingThreads {
     fn default() -> Self {
         Self::new()
     }
@@ -61,7 +61,7 @@ mod tests {
     use tokio::sync::mpsc;
     use tokio::time::timeout;
 
-    use super::{Aside, PLACES};
+    use super::{BlockingThreads, PERMITS};
 
     /// A pass that took too long is given up, and its work goes on: the next one must not add to it without end.
     #[tokio::test]
@@ -69,17 +69,17 @@ mod tests {
         let (began, mut begun) = mpsc::unbounded_channel();
         let (end, ended) = channel::<()>();
         let ended = Arc::new(std::sync::Mutex::new(ended));
-        let aside = Aside::new();
+        let blocking = BlockingThreads::new();
         let start = || {
             let (began, ended) = (began.clone(), Arc::clone(&ended));
-            let aside = aside.clone();
+            let blocking = blocking.clone();
             let work = move || {
                 began.send(()).unwrap();
                 let _ended = ended.lock().unwrap().recv();
             };
-            async move { aside.run(work).await }
+            async move { blocking.run(work).await }
         };
-        for _ in 0..PLACES {
+        for _ in 0..PERMITS {
             let given_up = tokio::spawn(start());
             begun.recv().await.unwrap();
             given_up.abort();

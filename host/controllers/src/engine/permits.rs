@@ -9,13 +9,13 @@ use kube::core::ObjectMeta;
 /// A namespace and a name in it.
 type Id = (String, String);
 
-/// The places that a namespace has among the passes.
+/// The permits that a namespace has among the passes.
 ///
 /// A pass waits for its requests, and a webhook that hangs, for one namespace alone, makes all of that namespace's passes last for
-/// half a minute. They must not take every place: an object that finds none of its namespace free is set aside, without keeping
+/// half a minute. They must not take every permit: an object that finds none of its namespace free is set aside, without keeping
 /// one, and is woken when a pass of its namespace has ended.
 #[derive(Clone)]
-pub(super) struct Places(Arc<Inner>);
+pub(super) struct PassPermits(Arc<Inner>);
 
 struct Inner {
     /// How many each namespace has.
@@ -34,14 +34,14 @@ struct Namespace {
     order: VecDeque<String>,
 }
 
-/// A place; it is free again when this is dropped.
-pub(super) struct Place {
-    places: Places,
+/// A permit; it is free again when this is dropped.
+pub(super) struct PassPermit {
+    permits: PassPermits,
     namespace: String,
 }
 
-impl Places {
-    /// Returns the places, so many for each namespace and so many for the objects that have none, and the objects that were set aside
+impl PassPermits {
+    /// Returns the permits, so many for each namespace and so many for the objects that have none, and the objects that were set aside
     /// and can be looked at now.
     pub(super) fn new(each: usize, cluster: usize) -> (Self, UnboundedReceiver<Id>) {
         let (woken, wakes) = unbounded();
@@ -54,8 +54,8 @@ impl Places {
         (Self(Arc::new(inner)), wakes)
     }
 
-    /// Returns a place for a pass of an object; if there is none, the object is set aside.
-    pub(super) fn take(&self, object: &ObjectMeta) -> Option<Place> {
+    /// Returns a permit for a pass of an object; if there is none, the object is set aside.
+    pub(super) fn take(&self, object: &ObjectMeta) -> Option<PassPermit> {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         let name = object.name.as_deref().unwrap_or_default();
         let mut namespaces = self.lock();
@@ -68,18 +68,18 @@ impl Places {
         }
         of.taken = of.taken.saturating_add(1);
         of.aside.remove(name);
-        Some(Place {
-            places: self.clone(),
+        Some(PassPermit {
+            permits: self.clone(),
             namespace: namespace.to_owned(),
         })
     }
 
-    /// Notes that an object which was woken makes no pass: its place goes to the next.
+    /// Notes that an object which was woken makes no pass: its permit goes to the next.
     pub(super) fn passed_by(&self, namespace: &str) {
         self.wake(&mut self.lock(), namespace);
     }
 
-    /// Wakes one for each free place.
+    /// Wakes one for each free permit.
     fn wake(&self, namespaces: &mut HashMap<String, Namespace>, namespace: &str) {
         let Some(of) = namespaces.get_mut(namespace) else {
             return;
@@ -112,13 +112,13 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for PassPermit {
     fn drop(&mut self) {
-        let mut namespaces = self.places.lock();
+        let mut namespaces = self.permits.lock();
         if let Some(of) = namespaces.get_mut(&self.namespace) {
             of.taken = of.taken.saturating_sub(1);
         }
-        self.places.wake(&mut namespaces, &self.namespace);
+        self.permits.wake(&mut namespaces, &self.namespace);
     }
 }
 
