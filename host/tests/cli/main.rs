@@ -5,6 +5,7 @@ mod chains;
 mod examples;
 mod help;
 mod output;
+mod pages;
 mod plugins;
 mod rbac;
 mod refused;
