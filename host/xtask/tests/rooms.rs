@@ -23,12 +23,14 @@ const CONTROLLERS: &str = "podloom-controllers";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
+/// Every plugin, by the beginning of its name.
+const PLUGINS: &str = "podloom-plugin-";
 const WASM: &str = "wasm32-unknown-unknown";
 
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 15] = [
+const ROOMS: [Room; 12] = [
     Room {
         name: API,
         may_use: &[],
@@ -66,23 +68,8 @@ const ROOMS: [Room; 15] = [
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
-        name: "podloom-plugin-labels",
-        may_use: &[SDK, POD_PATH],
-        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
-    },
-    Room {
-        name: "podloom-plugin-sidecar",
-        may_use: &[SDK, POD_PATH],
-        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
-    },
-    Room {
-        name: "podloom-plugin-hardening",
-        may_use: &[SDK, POD_PATH],
-        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
-    },
-    Room {
-        // What `podloom plugin new` writes.
-        name: "podloom-plugin-template",
+        // The standard plugins, and what `podloom plugin new` writes.
+        name: PLUGINS,
         may_use: &[SDK, POD_PATH],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
@@ -159,35 +146,8 @@ fn is_of(name: &str, family: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-#[track_caller]
-fn check(room: &Room) {
-    for seen in tree(room.name, &[]) {
-        assert!(
-            !is_ours(&seen) || room.may_use.contains(&seen.as_str()),
-            "{} uses {seen}; the table of rooms does not let it",
-            room.name
-        );
-        let forbidden = room
-            .never
-            .iter()
-            // kube's derive stays allowed where only its client is forbidden.
-            .find(|family| is_of(&seen, family));
-        assert!(
-            forbidden.is_none(),
-            "{} must never see {seen}; `cargo tree -p {} -i {seen} -e normal` shows the way in",
-            room.name,
-            room.name
-        );
-    }
-}
-
-#[test]
-fn rooms_see_only_what_the_table_lets_them() {
-    ROOMS.iter().for_each(check);
-}
-
-#[test]
-fn every_crate_has_a_row() {
+/// All crates of the workspace.
+fn packages() -> Vec<String> {
     let packages = cargo(&[
         "tree",
         "--quiet",
@@ -199,12 +159,66 @@ fn every_crate_has_a_row() {
         "--format",
         "{p}",
     ]);
-    let packages: BTreeSet<&str> = packages
+    packages
         .lines()
         .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    let rows: BTreeSet<&str> = ROOMS.iter().map(|room| room.name).collect();
-    assert_eq!(packages, rows);
+        .map(str::to_owned)
+        .collect()
+}
+
+fn plugins() -> Vec<String> {
+    let mut packages = packages();
+    packages.retain(|name| name.starts_with(PLUGINS) && name != SDK);
+    packages
+}
+
+/// The row of a crate: its own, or that of all plugins.
+fn row(package: &str) -> Option<&'static Room> {
+    let of = |name: &str| ROOMS.iter().find(|room| room.name == name);
+    of(package).or_else(|| of(PLUGINS).filter(|_| package.starts_with(PLUGINS)))
+}
+
+#[track_caller]
+fn check(package: &str, room: &Room) {
+    for seen in tree(package, &[]) {
+        assert!(
+            !is_ours(&seen) || room.may_use.contains(&seen.as_str()),
+            "{package} uses {seen}; the table of rooms does not let it"
+        );
+        let forbidden = room
+            .never
+            .iter()
+            // kube's derive stays allowed where only its client is forbidden.
+            .find(|family| is_of(&seen, family));
+        assert!(
+            forbidden.is_none(),
+            "{package} must never see {seen}; `cargo tree -p {package} -i {seen} -e normal` shows the way in"
+        );
+    }
+}
+
+#[test]
+fn rooms_see_only_what_the_table_lets_them() {
+    for package in packages() {
+        let room = row(&package);
+        assert!(
+            room.is_some(),
+            "the table of rooms has no row for {package}"
+        );
+        room.into_iter().for_each(|room| check(&package, room));
+    }
+}
+
+#[test]
+fn every_row_is_of_a_crate() {
+    let packages = packages();
+    for Room { name, .. } in &ROOMS {
+        let found = match *name {
+            PLUGINS => !plugins().is_empty(),
+            name => packages.iter().any(|package| package == name),
+        };
+        assert!(found, "the table of rooms has a row for {name}");
+    }
 }
 
 #[test]
@@ -226,15 +240,12 @@ fn the_control_loop_knows_no_kubernetes_under_any_feature() {
 
 #[test]
 fn plugins_use_the_sdk_alone_of_ours() {
-    for room in ROOMS
-        .iter()
-        .filter(|room| room.name.starts_with("podloom-plugin-") && room.name != SDK)
-    {
-        let ours: Vec<String> = tree(room.name, &["--depth", "1"])
+    for plugin in plugins() {
+        let ours: Vec<String> = tree(&plugin, &["--depth", "1"])
             .into_iter()
             .filter(|name| is_ours(name))
             .collect();
-        assert_eq!(ours, [SDK], "{}", room.name);
+        assert_eq!(ours, [SDK], "{plugin}");
     }
 }
 
