@@ -196,6 +196,52 @@ fn nothing_speaks_of_one_machine() {
     none(&offences);
 }
 
+/// The page that says where things are.
+const MAP: &str = "host/ARCHITECTURE.md";
+
+/// Where the map's paths begin.
+const ON_THE_MAP: [&str; 7] = [
+    "",
+    "host",
+    "host/src",
+    "host/controllers/src",
+    "host/mutators/src",
+    "plugin-sdk",
+    "tests",
+];
+
+#[test]
+fn the_map_names_what_exists() {
+    let text = fs::read_to_string(root().join(MAP)).expect("the map is committed");
+    let mut paths = 0;
+    let mut offences = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for path in line
+            .split([' ', '`', '(', ')', ',', ';', '|'])
+            .filter_map(path)
+        {
+            paths += 1;
+            let exists = |base: &&str| root().join(base).join(path).exists();
+            if !ON_THE_MAP.iter().any(exists) {
+                offences.push(format!("{MAP}:{}: there is no {path}", number + 1));
+            }
+        }
+    }
+    assert!(paths > 60, "only {paths} paths found");
+    none(&offences);
+}
+
+/// The word as a path of the repository; none for addresses, patterns, placeholders and names with a domain.
+fn path(word: &str) -> Option<&str> {
+    let word = word.trim_end_matches(['.', ':']);
+    let is_path = word.contains('/') || word.ends_with(".rs");
+    let is_other = word.starts_with('/') || word.contains(['<', '*', '=', '…']);
+    let has_domain = word
+        .split_once('/')
+        .is_some_and(|(first, _)| first.contains('.'));
+    (is_path && !is_other && !has_domain).then_some(word)
+}
+
 #[test]
 fn dependencies_come_from_the_public_registry() {
     let lock = fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is committed");
