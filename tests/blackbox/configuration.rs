@@ -22,7 +22,7 @@ fn a_browser_that_nobody_configures_fails() {
         assert_eq!((story[0].as_str(), story[2].as_str()), ("Pending", "gone"));
         assert!(pods.of("none").is_empty(), "no pod was ever made");
         let told = [
-            "Warning ConfigNotFound: Browser configuration not found",
+            "Warning ConfigNotFound: BrowserPodSpec: Browser configuration not found",
             "Normal Deleted: ",
         ];
         scene.events_are("none", &told).await;

@@ -320,7 +320,7 @@ fn a_session_that_is_driven_out_says_why() {
         seen.until_gone("running").await;
         let told = [
             "Normal PodCreated: ",
-            "Warning PodDisrupted: pod disrupted: EvictionByEvictionAPI - ",
+            "Warning PodDisrupted: EvictionByEvictionAPI: pod disrupted: EvictionByEvictionAPI - ",
             "Normal Deleted: ",
         ];
         scene.events_are("running", &told).await;

@@ -32,7 +32,10 @@ fn a_denied_pod_is_never_made() {
             "{story:?}"
         );
         assert!(pods.of("b").is_empty());
-        let told = ["Warning MutationDenied: hardening: ", "Normal Deleted: "];
+        let told = [
+            "Warning MutationDenied: MutationDenied: hardening: ",
+            "Normal Deleted: ",
+        ];
         scene.events_are("b", &told).await;
     });
 }
@@ -70,7 +73,10 @@ fn a_plugin_that_breaks_keeps_the_pod_from_being_made() {
         );
         assert!(pods.of("broken").is_empty(), "no pod is made unmutated");
         // The same warning again is counted in the first.
-        let told = ["Warning MutationFailed: breaks: ", "Normal Deleted: "];
+        let told = [
+            "Warning MutationFailed: MutationFailed: breaks: ",
+            "Normal Deleted: ",
+        ];
         scene.events_are("broken", &told).await;
         let trapped = operator.metric("podloom_plugin_traps_total{plugin=\"breaks\"");
         assert!(trapped >= 2.0, "tried again: {trapped}");
@@ -111,7 +117,7 @@ fn a_plugin_cannot_forge_a_line() {
         let line = r#"fine {"level":"FORGED","fields":{"message":"all is lost"}}  \u{202e}enif"#;
         let denied = format!("Failed MutationDenied: forges: {line}");
         assert_eq!(story.first(), Some(&denied), "{story:?}");
-        let told = format!("Warning MutationDenied: forges: {line}");
+        let told = format!("Warning MutationDenied: MutationDenied: forges: {line}");
         scene
             .events_are("denied", &[&told, "Normal Deleted: "])
             .await;

@@ -109,12 +109,12 @@ fn events_tell_a_session_from_its_beginning_to_its_end() {
         seen.until_gone("ended").await;
         let ended = [
             "Normal PodCreated: created pod ended",
-            "Normal Completed: container browser terminated: Completed (exit code 0)",
+            "Normal Completed: Completed: container browser terminated: Completed (exit code 0)",
         ];
         scene.events_are("ended", &ended).await;
         let badly = [
             "Normal PodCreated: created pod badly",
-            "Warning PodFailed: container browser terminated: Error (exit code 1)",
+            "Warning PodFailed: Error: container browser terminated: Error (exit code 1)",
             "Normal Deleted: ",
         ];
         scene.events_are("badly", &badly).await;

@@ -41,7 +41,7 @@ fn a_pod_that_does_not_start_in_time_is_given_up() {
                 assert_eq!(pods.uids(version).len(), 1, "{version}");
                 let told = [
                     "Normal PodCreated: ",
-                    "Warning CreationTimeout: ",
+                    "Warning CreationTimeout: CreationTimeout: ",
                     "Normal Deleted: ",
                 ];
                 scene.events_are(version, &told).await;

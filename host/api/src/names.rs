@@ -118,8 +118,6 @@ pub mod event {
     pub const CHAIN_RELOADED: &str = "ChainReloaded";
     /// On the operator's own pod: what is in the directory of the plugins now is refused.
     pub const CHAIN_REFUSED: &str = "ChainRefused";
-    /// The pod was created.
-    pub const POD_CREATED: &str = "PodCreated";
     /// The pod runs, but is not ready any more.
     pub const POD_NOT_READY: &str = "PodNotReady";
     /// Something drives the pod out: an eviction, a preemption, a node that is lost or drained.
@@ -128,10 +126,10 @@ pub mod event {
     pub const DELETED: &str = "Deleted";
     /// No BrowserConfig defines the browser that was asked for.
     pub const CONFIG_NOT_FOUND: &str = "ConfigNotFound";
+    /// A BrowserConfig defines the browser that was asked for, but no pod can be made from it.
+    pub const CONFIG_INVALID: &str = "ConfigInvalid";
     /// The pod failed.
     pub const POD_FAILED: &str = "PodFailed";
-    /// The session ended well.
-    pub const COMPLETED: &str = "Completed";
     /// The operator panicked over the object, which is a bug.
     pub const PANICKED: &str = "Panicked";
     /// The operator took too long at an object and tries again.

@@ -2,6 +2,7 @@
 
 mod act;
 mod action;
+mod cause;
 mod config;
 mod confirm;
 mod end;

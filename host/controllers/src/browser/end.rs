@@ -70,7 +70,7 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
 
 /// Whether containers of the pod may be at work, and some of them, such as recorders, have something to finish.
 fn runs(pod: &SeenPod) -> bool {
-    matches!(pod.status.phase.as_deref(), Some("Running" | "Unknown"))
+    matches!(pod.status.phase, Some(Phase::Running | Phase::Unknown))
 }
 
 /// Until when a pod that is being deleted may take, counted from when it was asked to go.

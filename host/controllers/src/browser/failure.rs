@@ -1,24 +1,51 @@
 //! What a pod's status says about how its session ends, in the words that clients look for.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
-use podloom_api::{ContainerState, names};
+use podloom_api::{ContainerState, Phase, names};
 
+use super::cause::{Cause, Disruption, Exit};
 use super::pod::{SeenContainerStatus, SeenPod};
+use crate::engine::events::Notice;
 
 /// Reasons for waiting that every start goes through.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// Containers whose end is the session's end.
 const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENIFEROUS];
-/// What is said of a pod whose node does not answer.
-const SILENT: (&str, &str) = (names::reason::NODE_LOST, "the pod's node does not answer");
 
-/// Why a session ended, as its status tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cause {
-    pub(crate) reason: String,
-    pub(crate) message: String,
+/// Why a pod that was running is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unready<'a> {
+    /// Its node does not answer.
+    NodeLost,
+    /// Its kubelet says why, by a reason and a sentence.
+    Pod { reason: &'a str, message: &'a str },
+}
+
+impl<'a> Unready<'a> {
+    /// Returns the reason in conditions.
+    pub(crate) fn reason(self) -> &'a str {
+        match self {
+            Self::NodeLost => names::reason::NODE_LOST,
+            Self::Pod { reason, .. } => reason,
+        }
+    }
+
+    /// Returns the sentence for people.
+    pub(crate) fn message(self) -> &'a str {
+        match self {
+            Self::NodeLost => "the pod's node does not answer",
+            Self::Pod { message, .. } => message,
+        }
+    }
+
+    /// Returns the Event that warns of it.
+    pub(crate) fn notice(self) -> Notice {
+        let reason = match self {
+            Self::NodeLost => names::reason::NODE_LOST,
+            Self::Pod { .. } => names::event::POD_NOT_READY,
+        };
+        Notice::warning(reason, self.message())
+    }
 }
 
 /// Returns what keeps a pending pod from ever starting: a container that ended in an error, or waits for more than its start.
@@ -30,7 +57,7 @@ pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
         .filter(|container| !restarts.contains(&container.name.as_str()))
         .find_map(|container| {
             let ended = terminated(container).filter(|ended| ended.exit_code != 0)?;
-            Some(cause_of_exit("pod container", container, ended))
+            Some(Cause::StartFailed(exit(container, ended)))
         });
     terminated.or_else(|| {
         statuses.iter().find_map(|container| {
@@ -38,37 +65,22 @@ pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
             if STARTING.contains(&reason) {
                 return None;
             }
-            let start = format!("pod container {} failed: {reason}", container.name);
-            Some(Cause {
+            Some(Cause::CannotStart {
+                container: container.name.clone(),
                 reason: reason.to_owned(),
-                message: match message {
-                    Some(message) => format!("{start} - {message}"),
-                    None => start,
-                },
+                message: message.map(str::to_owned),
             })
         })
     })
 }
 
-/// Returns what a pending pod waits for, after it has waited too long.
-pub(crate) fn of_timeout(pod: Option<&SeenPod>, timeout: Duration) -> Cause {
-    let mut message = format!(
-        "pod creation timeout exceeded after {}",
-        go_duration(timeout)
-    );
-    let statuses = pod.map(all_statuses).unwrap_or_default();
-    let waits = statuses
-        .iter()
-        .find_map(|container| Some((container.name.as_str(), waiting(container)?.0)));
-    if let Some((name, reason)) = waits {
-        message = format!("{message}, container {name}: {reason}");
-    } else if let Some(sentence) = pod.and_then(unschedulable) {
-        message = format!("{message}, {sentence}");
-    }
-    Cause {
-        reason: names::reason::CREATION_TIMEOUT.to_owned(),
-        message,
-    }
+/// Returns what a pending pod waits for, if its status says so.
+pub(crate) fn waits_for(pod: &SeenPod) -> Option<String> {
+    let waits = all_statuses(pod).into_iter().find_map(|container| {
+        let (reason, _) = waiting(container)?;
+        Some(format!("container {}: {reason}", container.name))
+    });
+    waits.or_else(|| unschedulable(pod).map(str::to_owned))
 }
 
 /// Returns why a pod has failed: its own reason, else that of its first container that did.
@@ -100,21 +112,11 @@ pub(crate) fn of_failed(pod: &SeenPod) -> Cause {
         (None, None) => ("Unknown".to_owned(), own_message),
     };
     let message = message.unwrap_or_else(|| "the pod does not say why".to_owned());
-    Cause {
-        message: format!("pod has failed with reason: {reason} - {message}"),
-        reason,
-    }
-}
-
-/// How a running session ended: well, or why not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    Well(Cause),
-    Badly(Cause),
+    Cause::PodFailed { reason, message }
 }
 
 /// Returns how a container ended without which a running session is over.
-pub(crate) fn of_running(pod: &SeenPod) -> Option<Exit> {
+pub(crate) fn of_running(pod: &SeenPod) -> Option<Cause> {
     let statuses = pod.status.container_statuses.as_deref()?;
     let mut ended = CRITICAL.iter().filter_map(|name| {
         let container = statuses.iter().find(|container| container.name == *name)?;
@@ -126,11 +128,7 @@ pub(crate) fn of_running(pod: &SeenPod) -> Option<Exit> {
         .chain(ended)
         .find(|(_, state)| state.exit_code != 0)
         .unwrap_or(first);
-    let cause = cause_of_exit("container", container, state);
-    Some(match state.exit_code {
-        0 => Exit::Well(cause),
-        _ => Exit::Badly(cause),
-    })
+    Some(Cause::Exited(exit(container, state)))
 }
 
 /// Returns the scheduler's sentence about a pod that no node takes.
@@ -139,18 +137,18 @@ pub(crate) fn unschedulable(pod: &SeenPod) -> Option<&str> {
     obstacle.message.as_deref()
 }
 
-/// Returns why a running pod is not ready: a reason and a sentence.
-pub(crate) fn unready(pod: &SeenPod) -> Option<(&str, &str)> {
-    if pod.status.phase.as_deref() == Some("Unknown") {
-        return Some(SILENT);
+/// Returns why a running pod is not ready, if it is not.
+pub(crate) fn unready(pod: &SeenPod) -> Option<Unready<'_>> {
+    if pod.status.phase == Some(Phase::Unknown) {
+        return Some(Unready::NodeLost);
     }
     let ready = condition(pod, "Ready").filter(|ready| ready.status != "True")?;
     // A kubelet always says why. The controller of nodes, which speaks for one that does not answer, changes the status alone.
     let Some(reason) = ready.reason.as_deref().filter(|reason| !reason.is_empty()) else {
-        return Some(SILENT);
+        return Some(Unready::NodeLost);
     };
     let message = ready.message.as_deref().unwrap_or("the pod is not ready");
-    Some((reason, message))
+    Some(Unready::Pod { reason, message })
 }
 
 /// Returns the pod's condition that says whether something drives it out: an eviction, a preemption, a node that is lost.
@@ -159,25 +157,15 @@ pub(crate) fn disruption(pod: &SeenPod) -> Option<&PodCondition> {
 }
 
 /// Returns what drives the pod out.
-pub(crate) fn of_disruption(pod: &SeenPod) -> Option<Cause> {
+pub(crate) fn of_disruption(pod: &SeenPod) -> Option<Disruption> {
     let target = disruption(pod).filter(|target| target.status == "True")?;
     let reason = target.reason.as_deref().filter(|reason| !reason.is_empty());
-    Some(disrupted(
-        reason.unwrap_or(names::condition::DISRUPTION_TARGET),
-        target.message.as_deref().unwrap_or_default(),
-    ))
-}
-
-/// The cause of an end by a disruption, from its reason and its sentence.
-pub(crate) fn disrupted(reason: &str, message: &str) -> Cause {
-    let start = format!("pod disrupted: {reason}");
-    Cause {
-        reason: reason.to_owned(),
-        message: match message {
-            "" => start,
-            message => format!("{start} - {message}"),
-        },
-    }
+    Some(Disruption {
+        reason: reason
+            .unwrap_or(names::condition::DISRUPTION_TARGET)
+            .to_owned(),
+        message: target.message.clone().unwrap_or_default(),
+    })
 }
 
 fn condition<'a>(pod: &'a SeenPod, type_: &str) -> Option<&'a PodCondition> {
@@ -185,18 +173,11 @@ fn condition<'a>(pod: &'a SeenPod, type_: &str) -> Option<&'a PodCondition> {
     conditions.find(|condition| condition.type_ == type_)
 }
 
-fn cause_of_exit(
-    subject: &str,
-    container: &SeenContainerStatus,
-    ended: &ContainerStateTerminated,
-) -> Cause {
-    let reason = exit_reason(ended);
-    Cause {
-        reason: reason.to_owned(),
-        message: format!(
-            "{subject} {} terminated: {reason} (exit code {})",
-            container.name, ended.exit_code
-        ),
+fn exit(container: &SeenContainerStatus, ended: &ContainerStateTerminated) -> Exit {
+    Exit {
+        container: container.name.clone(),
+        reason: exit_reason(ended).to_owned(),
+        code: ended.exit_code,
     }
 }
 
@@ -247,17 +228,6 @@ fn waiting(container: &SeenContainerStatus) -> Option<(&str, Option<&str>)> {
             Some((waiting.reason.as_deref()?, waiting.message.as_deref()))
         }
         _ => None,
-    }
-}
-
-/// A duration as Go prints it, since clients compare the text: `5m0s`.
-fn go_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0) => format!("{}ms", duration.as_millis()),
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
-        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
     }
 }
 

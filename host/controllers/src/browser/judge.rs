@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use podloom_api::names;
+use podloom_api::Phase;
 
-use super::failure::{self, Cause, Exit};
+use super::cause::Cause;
+use super::failure;
 use super::pod::SeenPod;
 use super::render::{ConfigRef, ResolveError, render_pod, resolve};
 use super::timeouts::Timeouts;
@@ -22,11 +23,8 @@ const FIRST_SIGHT: Duration = Duration::from_secs(30);
 pub(crate) enum Verdict {
     /// It shall have this pod.
     Create(Box<Pod>),
-    /// It has no pod yet, and may get one until then.
-    Waits {
-        obstacle: Obstacle,
-        until: Timestamp,
-    },
+    /// It has no pod for this cause, and may get one until then.
+    Waits { cause: Cause, until: Timestamp },
     /// Its pod starts, and has until then.
     Starts { until: Timestamp },
     /// Its pod runs, or its node is silent.
@@ -34,36 +32,17 @@ pub(crate) enum Verdict {
     /// Its pod goes, so it goes too.
     Goes,
     /// It is over.
-    Ended(End),
+    Ended(Cause),
 }
 
-/// What keeps a pod from being created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// There is no configuration yet.
-    Config(String),
-    /// A plugin breaks.
-    Chain(String),
-    /// The API server does not let the pod in.
-    Admission(String),
-    /// The API server does not let us set the finalizer, without which no pod is created: it could be left behind.
-    Metadata(String),
-}
-
-/// How a session ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) outcome: Outcome,
-    pub(crate) cause: Cause,
-    /// The reason of the Event that tells it.
-    pub(crate) event: &'static str,
-}
-
-/// Whether it ended well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Succeeded,
-    Failed,
+impl Verdict {
+    /// Returns why the session has no pod, or ended.
+    pub(crate) fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::Waits { cause, .. } | Self::Ended(cause) => Some(cause),
+            Self::Create(_) | Self::Starts { .. } | Self::Runs | Self::Goes => None,
+        }
+    }
 }
 
 /// Decides where a session stands.
@@ -83,7 +62,8 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     if let Some(sentence) = &world.learned.metadata_refused
         && !world.has_finalizer()
     {
-        return unmarked(sentence, until, now);
+        let cause = Cause::MetadataRefused(sentence.clone());
+        return wait_or_end(cause, until, now);
     }
     if let Some(refusal) = &world.learned.refusal {
         return refused(refusal, timeouts, until, now);
@@ -106,7 +86,7 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let browser = &world.browser;
     match render_pod(world.api, &browser.metadata, &browser.spec, &resolved) {
         Ok(pod) => Verdict::Create(Box::new(pod)),
-        Err(error) => failed(error.reason(), error.to_string(), error.reason()),
+        Err(error) => Verdict::Ended(Cause::from(&error)),
     }
 }
 
@@ -122,29 +102,9 @@ fn last_try(world: &World, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
 /// Files are often applied together, so a young Browser waits for its configuration.
 fn unresolved(error: &ResolveError, until: Timestamp, now: Timestamp) -> Verdict {
     match error {
-        ResolveError::NotFound(_) if now < until => Verdict::Waits {
-            obstacle: Obstacle::Config(error.to_string()),
-            until,
-        },
-        ResolveError::NotFound(_) | ResolveError::Invalid { .. } => failed(
-            error.reason(),
-            error.to_string(),
-            names::event::CONFIG_NOT_FOUND,
-        ),
+        ResolveError::NotFound(_) => wait_or_end(Cause::from(error), until, now),
+        ResolveError::Invalid { .. } => Verdict::Ended(Cause::from(error)),
     }
-}
-
-/// A policy may still change, so this is tried again until the Browser's time is over.
-fn unmarked(sentence: &str, until: Timestamp, now: Timestamp) -> Verdict {
-    let message = format!("cannot set finalizer and labels: {sentence}");
-    if now < until {
-        return Verdict::Waits {
-            obstacle: Obstacle::Metadata(message),
-            until,
-        };
-    }
-    let reason = names::reason::METADATA_REFUSED;
-    failed(reason, message, reason)
 }
 
 fn refused(
@@ -153,64 +113,42 @@ fn refused(
     until: Timestamp,
     now: Timestamp,
 ) -> Verdict {
-    let message = refusal.message().to_owned();
     match refusal {
-        PodRejection::Denied(_) => {
-            let reason = names::reason::MUTATION_DENIED;
-            failed(reason, message, reason)
+        PodRejection::Denied(_) | PodRejection::Invalid(_) => Verdict::Ended(Cause::from(refusal)),
+        PodRejection::Forbidden(sentence) if now >= until => {
+            Verdict::Ended(Cause::CreationTimeout {
+                timeout: timeouts.pod_creation,
+                missing: Some(sentence.clone()),
+            })
         }
-        PodRejection::Invalid(_) => failed(
-            names::reason::BROWSER_POD_SPEC,
-            message,
-            names::event::POD_FAILED,
-        ),
-        PodRejection::Broken(_) if now < until => Verdict::Waits {
-            obstacle: Obstacle::Chain(message),
-            until,
-        },
-        PodRejection::Broken(_) => {
-            let reason = names::reason::MUTATION_FAILED;
-            failed(reason, message, reason)
-        }
-        PodRejection::Forbidden(_) if now < until => Verdict::Waits {
-            obstacle: Obstacle::Admission(message),
-            until,
-        },
-        PodRejection::Forbidden(_) => {
-            let reason = names::reason::CREATION_TIMEOUT;
-            let exceeded = failure::of_timeout(None, timeouts.pod_creation).message;
-            failed(reason, format!("{exceeded}, {message}"), reason)
+        PodRejection::Broken(_) | PodRejection::Forbidden(_) => {
+            wait_or_end(Cause::from(refusal), until, now)
         }
     }
 }
 
+/// What may still change is tried again until the Browser's time is over.
+fn wait_or_end(cause: Cause, until: Timestamp, now: Timestamp) -> Verdict {
+    if now < until {
+        Verdict::Waits { cause, until }
+    } else {
+        Verdict::Ended(cause)
+    }
+}
+
 fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
-    match pod.status.phase.as_deref() {
-        Some("Running") => match failure::of_running(pod) {
-            None => Verdict::Runs,
-            Some(Exit::Well(cause)) => ended(Outcome::Succeeded, cause, names::event::COMPLETED),
-            Some(Exit::Badly(cause)) => ended(Outcome::Failed, cause, names::event::POD_FAILED),
-        },
-        Some("Unknown") => Verdict::Runs,
-        Some("Succeeded") => {
-            let cause = Cause {
-                reason: names::reason::COMPLETED.to_owned(),
-                message: "all containers ended well".to_owned(),
-            };
-            ended(Outcome::Succeeded, cause, names::event::COMPLETED)
-        }
-        Some("Failed") => ended(
-            Outcome::Failed,
-            failure::of_failed(pod),
-            names::event::POD_FAILED,
-        ),
-        _ => pending(world, pod, timeouts, now),
+    match pod.status.phase {
+        Some(Phase::Running) => failure::of_running(pod).map_or(Verdict::Runs, Verdict::Ended),
+        Some(Phase::Unknown) => Verdict::Runs,
+        Some(Phase::Succeeded) => Verdict::Ended(Cause::Completed),
+        Some(Phase::Failed) => Verdict::Ended(failure::of_failed(pod)),
+        Some(Phase::Pending) | None => pending(world, pod, timeouts, now),
     }
 }
 
 fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     if let Some(cause) = failure::of_pending(pod) {
-        return ended(Outcome::Failed, cause, names::event::POD_FAILED);
+        return Verdict::Ended(cause);
     }
     let until = due(pod, timeouts, now);
     let until = world
@@ -220,8 +158,10 @@ fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) ->
     if now < until {
         return Verdict::Starts { until };
     }
-    let cause = failure::of_timeout(Some(pod), timeouts.pod_creation);
-    ended(Outcome::Failed, cause, names::reason::CREATION_TIMEOUT)
+    Verdict::Ended(Cause::CreationTimeout {
+        timeout: timeouts.pod_creation,
+        missing: failure::waits_for(pod),
+    })
 }
 
 /// Until when a pod has to run: its time counts from its own creation, so that one which was made late, because its chain broke or
@@ -234,44 +174,16 @@ pub(crate) fn due(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Timesta
 /// Whoever deletes a pod means its session. A pod that its node or a more important one drives out did not want to go, and its
 /// session shows why before it goes too.
 fn going(pod: &SeenPod) -> Verdict {
-    failure::of_disruption(pod).map_or(Verdict::Goes, |cause| {
-        ended(Outcome::Failed, cause, names::event::POD_DISRUPTED)
-    })
+    let disruption = failure::of_disruption(pod).map(Cause::Disrupted);
+    disruption.map_or(Verdict::Goes, Verdict::Ended)
 }
 
 fn lost(world: &World) -> Verdict {
-    if let Some(cause) = world.disruption() {
-        return ended(Outcome::Failed, cause, names::event::POD_DISRUPTED);
-    }
-    let reason = names::reason::POD_LOST;
-    failed(
-        reason,
-        "the pod is gone, and a session has one pod only".to_owned(),
-        reason,
-    )
+    let disruption = world.disruption().map(Cause::Disrupted);
+    Verdict::Ended(disruption.unwrap_or(Cause::PodLost))
 }
 
 fn taken(world: &World) -> Verdict {
-    let reason = names::reason::POD_NAME_CONFLICT;
-    let message = format!(
-        "pod {} exists and is not of this Browser: delete it, or create a Browser of another name",
-        world.name()
-    );
-    failed(reason, message, reason)
-}
-
-fn failed(reason: &str, message: String, event: &'static str) -> Verdict {
-    let cause = Cause {
-        reason: reason.to_owned(),
-        message,
-    };
-    ended(Outcome::Failed, cause, event)
-}
-
-fn ended(outcome: Outcome, cause: Cause, event: &'static str) -> Verdict {
-    Verdict::Ended(End {
-        outcome,
-        cause,
-        event,
-    })
+    let pod = world.name().to_owned();
+    Verdict::Ended(Cause::NameTaken { pod })
 }

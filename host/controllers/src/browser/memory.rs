@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use tokio::time::Instant;
 
-use super::failure::{self, Cause};
+use super::cause::Disruption;
+use super::failure;
 use super::pod::SeenPod;
 
 /// A pod that its watch does not show for so long may be gone, or hide: the API server knows.
@@ -34,7 +35,7 @@ struct Entry {
     /// The watch of pods has shown that its pod is gone.
     saw_pod_go: bool,
     /// What drove its pod out, as the pod's last state said.
-    disruption: Option<Cause>,
+    disruption: Option<Disruption>,
     /// What the API server last said to the labels that we set, and when.
     labels_refused: Option<(String, Instant)>,
     at: Instant,
@@ -115,7 +116,7 @@ impl Memory {
     }
 
     /// Returns what drove out the pod of a Browser.
-    pub(crate) fn disruption(&self, browser: &ObjectMeta) -> Option<Cause> {
+    pub(crate) fn disruption(&self, browser: &ObjectMeta) -> Option<Disruption> {
         self.change(browser, |entry| entry.disruption.clone())
             .flatten()
     }

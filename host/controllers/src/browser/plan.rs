@@ -8,10 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use podloom_api::{BrowserObject, BrowserStatus, names};
 
 use super::action::Action;
+use super::cause::Cause;
 use super::confirm::confirmed;
 use super::end::{plan_deleted, plan_ended};
-use super::failure;
-use super::judge::{Obstacle, Outcome, Verdict, judge};
+use super::failure::{self, Unready};
+use super::judge::{Verdict, judge};
 use super::render::browser_labels;
 use super::status::status;
 use super::timeouts::Timeouts;
@@ -52,14 +53,14 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
         Verdict::Create(pod) => {
             let created = format!("created pod {}", world.name());
             return Plan::act(Action::CreatePod(pod))
-                .with_notices([Notice::normal(names::event::POD_CREATED, created)]);
+                .with_notices([Notice::normal(names::reason::POD_CREATED, created)]);
         }
         Verdict::Goes => return Plan::act(Action::Delete),
         _ => {}
     }
     let wanted = status(world, &verdict, now);
     if Some(&wanted) != world.status() {
-        let notice = notice(world, &verdict, &wanted, now);
+        let notice = notice(world, &verdict, now);
         let write = Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notice);
         return match verdict {
             // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
@@ -97,53 +98,32 @@ pub(crate) fn missing_metadata(browser: &BrowserObject) -> Option<MetadataPatch>
     (finalizers.is_some() || !labels.is_empty()).then_some(MetadataPatch { finalizers, labels })
 }
 
-/// What a change of the status means to people; the same status again means nothing.
-fn notice(
-    world: &World,
-    verdict: &Verdict,
-    wanted: &BrowserStatus,
-    now: Timestamp,
-) -> Option<Notice> {
+/// The Event that a change of the status is worth.
+fn notice(world: &World, verdict: &Verdict, now: Timestamp) -> Option<Notice> {
     match verdict {
-        Verdict::Starts { .. } | Verdict::Runs => disturbance(world, wanted, now),
-        Verdict::Ended(end) => Some(match end.outcome {
-            Outcome::Succeeded => Notice::normal(end.event, &end.cause.message),
-            Outcome::Failed => Notice::warning(end.event, &end.cause.message),
-        }),
-        Verdict::Waits { obstacle, .. } => match obstacle {
-            Obstacle::Config(_) => None,
-            Obstacle::Chain(message) => {
-                Some(Notice::warning(names::reason::MUTATION_FAILED, message))
-            }
-            Obstacle::Admission(message) => {
-                Some(Notice::warning(names::reason::POD_FORBIDDEN, message))
-            }
-            Obstacle::Metadata(message) => {
-                Some(Notice::warning(names::reason::METADATA_REFUSED, message))
-            }
-        },
-        _ => None,
+        Verdict::Starts { .. } | Verdict::Runs => disturbance(world, now),
+        Verdict::Waits {
+            cause: Cause::Unconfigured(_),
+            ..
+        } => None,
+        Verdict::Waits { cause, .. } | Verdict::Ended(cause) => Some(cause.notice()),
+        Verdict::Create(_) | Verdict::Goes => None,
     }
 }
 
 /// What has befallen a pod that neither failed nor goes, if the status did not say so before.
-fn disturbance(world: &World, wanted: &BrowserStatus, now: Timestamp) -> Option<Notice> {
-    let target = condition(Some(wanted), names::condition::DISRUPTION_TARGET);
-    let before = condition(world.status(), names::condition::DISRUPTION_TARGET);
-    if target.is_some_and(is_true) && !before.is_some_and(is_true) {
-        let cause = world.own_pod().and_then(failure::of_disruption)?;
-        return Some(Notice::warning(names::event::POD_DISRUPTED, cause.message));
+fn disturbance(world: &World, now: Timestamp) -> Option<Notice> {
+    let pod = world.own_pod()?;
+    let published = |type_| condition(world.status(), type_).filter(|one| is_true(one));
+    if let Some(disruption) = failure::of_disruption(pod)
+        && published(names::condition::DISRUPTION_TARGET).is_none()
+    {
+        return Some(Cause::Disrupted(disruption).notice());
     }
-    let ready = condition(Some(wanted), names::condition::READY)?;
-    let before = condition(world.status(), names::condition::READY).filter(|one| is_true(one))?;
-    if is_true(ready) {
-        return None;
-    }
-    if ready.reason == names::reason::NODE_LOST {
-        return Some(Notice::warning(names::reason::NODE_LOST, &ready.message));
-    }
-    let settled = later(before.last_transition_time.0, SETTLED);
-    (now >= settled).then(|| Notice::warning(names::event::POD_NOT_READY, &ready.message))
+    let ready = published(names::condition::READY)?;
+    let unready = failure::unready(pod)?;
+    let settled = later(ready.last_transition_time.0, SETTLED);
+    (unready == Unready::NodeLost || now >= settled).then(|| unready.notice())
 }
 
 fn condition<'a>(status: Option<&'a BrowserStatus>, type_: &str) -> Option<&'a Condition> {
@@ -157,20 +137,16 @@ fn is_true(condition: &Condition) -> bool {
 
 fn next(verdict: &Verdict) -> Then {
     match verdict {
-        Verdict::Waits { obstacle, until } => {
-            let (reason, message) = match obstacle {
-                Obstacle::Config(_) => return Then::At(*until),
-                Obstacle::Chain(message) => (names::reason::MUTATION_FAILED, message),
-                Obstacle::Admission(message) => (names::reason::POD_FORBIDDEN, message),
-                Obstacle::Metadata(message) => (names::reason::METADATA_REFUSED, message),
-            };
-            Then::Retry {
-                reason,
-                message: message.clone(),
-                until: *until,
-            }
+        Verdict::Waits {
+            cause: Cause::Unconfigured(_),
+            until,
         }
-        Verdict::Starts { until } => Then::At(*until),
+        | Verdict::Starts { until } => Then::At(*until),
+        Verdict::Waits { cause, until } => Then::Retry {
+            reason: cause.event(),
+            message: cause.to_string(),
+            until: *until,
+        },
         _ => Then::Change,
     }
 }

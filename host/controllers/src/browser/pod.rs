@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use kube::core::{NamespaceResourceScope, ObjectMeta};
-use podloom_api::{ContainerState, ExposedPort, Mutations, PluginMutation, names};
-use serde::Deserialize;
+use podloom_api::{ContainerState, ExposedPort, Mutations, Phase, PluginMutation, names};
+use serde::{Deserialize, Deserializer};
 
 use crate::engine::readable;
 
@@ -60,7 +60,8 @@ pub(crate) struct SeenContainer {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenStatus {
-    pub(crate) phase: Option<String>,
+    #[serde(default, deserialize_with = "phase")]
+    pub(crate) phase: Option<Phase>,
     pub(crate) reason: Option<String>,
     pub(crate) message: Option<String>,
     #[serde(rename = "podIP")]
@@ -88,8 +89,7 @@ pub(crate) struct SeenContainerStatus {
 impl SeenPod {
     /// Whether it has not run yet.
     pub(crate) fn is_pending(&self) -> bool {
-        let phase = self.status.phase.as_deref();
-        phase.is_none_or(|phase| phase == "Pending")
+        matches!(self.status.phase, None | Some(Phase::Pending))
     }
 
     /// Returns the UID of the object that the pod was made for.
@@ -127,6 +127,14 @@ impl From<Whole> for SeenPod {
             mutations,
         }
     }
+}
+
+/// A phase that Kubernetes does not have yet is none.
+fn phase<'de, D: Deserializer<'de>>(phase: D) -> Result<Option<Phase>, D::Error> {
+    let text = Option::<Cow<'_, str>>::deserialize(phase)?;
+    Ok(Phase::ALL
+        .into_iter()
+        .find(|phase| text.as_deref() == Some(phase.as_str())))
 }
 
 fn mutations(mut annotations: BTreeMap<String, String>) -> Option<Mutations> {

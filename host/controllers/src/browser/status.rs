@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
 
+use super::cause::{Cause, condition_reason};
 use super::failure;
-use super::judge::{End, Obstacle, Outcome, Verdict};
+use super::judge::Verdict;
 use super::pod::SeenPod;
 use super::world::World;
 use crate::engine::conditions::{ConditionStatus, NewCondition, conditions};
@@ -14,7 +15,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
     let pod = world.own_pod();
     let pod_status = pod.map(|pod| &pod.status);
     let end = match verdict {
-        Verdict::Ended(end) => Some(end),
+        Verdict::Ended(cause) => Some(cause),
         _ => None,
     };
     let mut findings = vec![
@@ -31,8 +32,8 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
             .and_then(|pod| pod.metadata.uid.clone())
             .or_else(|| world.pod_uid().map(str::to_owned)),
         phase: Some(phase(pod, verdict)),
-        message: end.map(|end| end.cause.message.clone()),
-        reason: end.map(|end| end.cause.reason.clone()),
+        message: end.map(ToString::to_string),
+        reason: end.map(|cause| cause.reason().to_owned()),
         start_time: pod_status.and_then(|status| status.start_time.clone()),
         container_statuses: pod.and_then(container_statuses),
         conditions: Some(conditions(
@@ -48,14 +49,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
 
 fn phase(pod: Option<&SeenPod>, verdict: &Verdict) -> Phase {
     match verdict {
-        Verdict::Ended(End {
-            outcome: Outcome::Failed,
-            ..
-        }) => Phase::Failed,
-        Verdict::Ended(End {
-            outcome: Outcome::Succeeded,
-            ..
-        }) => Phase::Succeeded,
+        Verdict::Ended(cause) => cause.phase(),
         Verdict::Runs if is_silent(pod) => Phase::Unknown,
         Verdict::Runs => Phase::Running,
         _ => Phase::Pending,
@@ -64,24 +58,15 @@ fn phase(pod: Option<&SeenPod>, verdict: &Verdict) -> Phase {
 
 /// Whether the pod's node does not answer.
 fn is_silent(pod: Option<&SeenPod>) -> bool {
-    pod.and_then(|pod| pod.status.phase.as_deref()) == Some("Unknown")
+    pod.and_then(|pod| pod.status.phase) == Some(Phase::Unknown)
 }
 
 fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
-    let (status, reason, message) = match verdict {
-        Verdict::Waits {
-            obstacle: Obstacle::Config(message),
-            ..
-        } => (
-            ConditionStatus::False,
-            names::reason::BROWSER_POD_SPEC,
-            message.clone(),
-        ),
-        Verdict::Ended(end) if end.event == names::event::CONFIG_NOT_FOUND => (
-            ConditionStatus::False,
-            names::reason::BROWSER_POD_SPEC,
-            end.cause.message.clone(),
-        ),
+    let type_ = names::condition::CONFIG_RESOLVED;
+    let (status, reason, message) = match verdict.cause() {
+        Some(cause @ (Cause::Unconfigured(_) | Cause::InvalidConfig(_))) => {
+            return caused(type_, cause);
+        }
         // Nobody has looked for one.
         _ if world.learned.metadata_refused.is_some()
             && !world.has_finalizer()
@@ -103,7 +88,7 @@ fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
             (ConditionStatus::True, names::reason::RESOLVED, message)
         }
     };
-    finding(names::condition::CONFIG_RESOLVED, status, reason, message)
+    finding(type_, status, reason, message)
 }
 
 fn pod_created(world: &World, verdict: &Verdict) -> NewCondition {
@@ -117,17 +102,15 @@ fn pod_created(world: &World, verdict: &Verdict) -> NewCondition {
             message,
         );
     }
-    let (reason, message) = match verdict {
-        Verdict::Waits { obstacle, .. } => match obstacle {
-            Obstacle::Config(message) => (names::reason::BROWSER_POD_SPEC, message.as_str()),
-            Obstacle::Chain(message) => (names::reason::MUTATION_FAILED, message.as_str()),
-            Obstacle::Admission(message) => (names::reason::POD_FORBIDDEN, message.as_str()),
-            Obstacle::Metadata(message) => (names::reason::METADATA_REFUSED, message.as_str()),
-        },
-        Verdict::Ended(end) => (end.cause.reason.as_str(), end.cause.message.as_str()),
-        _ => (names::reason::POD_MISSING, ""),
-    };
-    finding(type_, ConditionStatus::False, reason, message.to_owned())
+    match verdict.cause() {
+        Some(cause) => caused(type_, cause),
+        None => finding(
+            type_,
+            ConditionStatus::False,
+            names::reason::POD_MISSING,
+            "",
+        ),
+    }
 }
 
 /// Unknown until the session either runs or is over, and while its pod is not ready.
@@ -136,7 +119,12 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
     let pod = world.own_pod();
     match verdict {
         Verdict::Runs => match pod.and_then(failure::unready) {
-            Some((reason, message)) => finding(type_, ConditionStatus::Unknown, reason, message),
+            Some(unready) => finding(
+                type_,
+                ConditionStatus::Unknown,
+                unready.reason(),
+                unready.message(),
+            ),
             None => finding(
                 type_,
                 ConditionStatus::True,
@@ -144,12 +132,7 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
                 "the pod runs",
             ),
         },
-        Verdict::Ended(end) => finding(
-            type_,
-            ConditionStatus::False,
-            &end.cause.reason,
-            &end.cause.message,
-        ),
+        Verdict::Ended(cause) => caused(type_, cause),
         _ => match pod.and_then(failure::unschedulable) {
             Some(message) => finding(
                 type_,
@@ -181,6 +164,16 @@ fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
     Some(finding(type_, status, reason, message))
 }
 
+/// A condition that is False for a cause.
+fn caused(type_: &'static str, cause: &Cause) -> NewCondition {
+    NewCondition {
+        type_,
+        status: ConditionStatus::False,
+        reason: cause.condition_reason(),
+        message: cause.to_string(),
+    }
+}
+
 fn finding(
     type_: &'static str,
     status: ConditionStatus,
@@ -192,18 +185,6 @@ fn finding(
         status,
         reason: condition_reason(reason),
         message: message.into(),
-    }
-}
-
-/// Conditions take CamelCase words alone, and a pod's reason may be anything.
-fn condition_reason(reason: &str) -> String {
-    let word: String = reason
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
-        .collect();
-    match word.chars().next() {
-        Some(first) if first.is_ascii_alphabetic() => word,
-        _ => names::event::POD_FAILED.to_owned(),
     }
 }
 

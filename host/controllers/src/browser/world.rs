@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 
-use super::failure::{self, Cause};
+use super::cause::Disruption;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
 use crate::mutator::PodRejection;
@@ -48,7 +48,7 @@ pub(crate) struct Learned {
     /// The pod was told to go.
     pub(crate) pod_deleted: bool,
     /// What drove the pod out that is gone, as its last state said.
-    pub(crate) disruption: Option<Cause>,
+    pub(crate) disruption: Option<Disruption>,
 }
 
 impl World {
@@ -120,13 +120,16 @@ impl World {
     }
 
     /// What drove out the pod that is gone, if anything is known to have.
-    pub(crate) fn disruption(&self) -> Option<Cause> {
+    pub(crate) fn disruption(&self) -> Option<Disruption> {
         let published = || {
             let conditions = self.status()?.conditions.as_ref()?;
             let target = conditions.iter().find(|condition| {
                 condition.type_ == names::condition::DISRUPTION_TARGET && condition.status == "True"
             })?;
-            Some(failure::disrupted(&target.reason, &target.message))
+            Some(Disruption {
+                reason: target.reason.clone(),
+                message: target.message.clone(),
+            })
         };
         self.learned.disruption.clone().or_else(published)
     }

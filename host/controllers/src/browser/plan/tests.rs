@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::failure::disrupted;
 use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
 use crate::browser::action::Action;
+use crate::browser::cause::Disruption;
 use crate::browser::timeouts::Timeouts;
 use crate::engine::readable::Readable;
 use crate::mutator::PodRejection;
@@ -67,12 +67,12 @@ struct Lessons {
     late_until: Option<Timestamp>,
     #[serde(default)]
     pod_deleted: bool,
-    disruption: Option<Disruption>,
+    disruption: Option<DrivenOut>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Disruption {
+struct DrivenOut {
     reason: String,
     message: String,
 }
@@ -124,7 +124,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             disruption: setting
                 .learned
                 .disruption
-                .map(|seen| disrupted(&seen.reason, &seen.message)),
+                .map(|DrivenOut { reason, message }| Disruption { reason, message }),
         },
     };
     let defaults = Timeouts::default();

@@ -24,16 +24,6 @@ pub enum RenderError {
     Unnamed,
 }
 
-impl RenderError {
-    /// Returns the reason for the Browser's status.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Options(_) => names::reason::INVALID_OPTIONS,
-            Self::Unnamed => names::reason::BROWSER_POD_SPEC,
-        }
-    }
-}
-
 /// Makes the pod of a Browser, as it is before any plugin sees it.
 ///
 /// `api` is the set of groups that the Browser is served in; its owner reference needs it.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use podloom_api::{
-    BrowserConfigObject, BrowserConfigSpec, BrowserSpec, SessionOptions, VersionConfig, names,
+    BrowserConfigObject, BrowserConfigSpec, BrowserSpec, SessionOptions, VersionConfig,
 };
 
 use super::check::{Twins, problems};
@@ -60,13 +60,6 @@ pub enum ResolveError {
         /// What to change, a sentence each.
         problems: Vec<String>,
     },
-}
-
-impl ResolveError {
-    /// Returns the reason for the Browser's status.
-    pub fn reason(&self) -> &'static str {
-        names::reason::BROWSER_POD_SPEC
-    }
 }
 
 /// What was asked for in vain, and what there is instead.

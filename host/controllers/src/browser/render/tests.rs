@@ -5,16 +5,17 @@ use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind, names};
 
 use super::fixtures::{Objects, objects};
 use super::{render_pod, resolve};
+use crate::browser::cause::Cause;
 
-/// Renders as the reconciler does, and tells the pod, or the reason and the message of the Browser's status.
+/// Renders as the reconciler does, and returns the pod, or the reason and the message of the Browser's status.
 fn outcome(objects: &Objects, browser: &BrowserObject) -> Result<Pod, String> {
     let api_version = browser.types.as_ref().unwrap().api_version.as_str();
     let (api, kind) = SelenosisApi::recognize(api_version, "Browser").unwrap();
     assert_eq!(kind, SelenosisKind::Browser);
     let resolved = resolve(&objects.config_refs(), &browser.spec)
-        .map_err(|error| format!("{}: {error}", error.reason()))?;
+        .map_err(|error| format!("{}: {error}", Cause::from(&error).reason()))?;
     render_pod(api, &browser.metadata, &browser.spec, &resolved)
-        .map_err(|error| format!("{}: {error}", error.reason()))
+        .map_err(|error| format!("{}: {error}", Cause::from(&error).reason()))
 }
 
 fn read(path: &Path) -> Objects {
