@@ -110,11 +110,17 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
         let pairs = Vec::new();
         return (vec![Problem { pairs, text }], hash.finish());
     }
-    hash.add_session_options(spec.session_options.as_ref());
-    let template = spec.template.as_ref();
-    let browsers = Twins::new("browsers", &spec.browsers);
-    for (browser, versions) in &spec.browsers {
-        let (twin, versions_by_case) = (browsers.of(browser), Twins::new("versions", versions));
+    // Every field counts, since `status.version` changes when any pod would.
+    let BrowserConfigSpec {
+        template,
+        browsers,
+        session_options,
+    } = spec;
+    hash.add_session_options(session_options.as_ref());
+    let template = template.as_ref();
+    let names = Twins::new("browsers", browsers);
+    for (browser, versions) in browsers {
+        let (twin, versions_by_case) = (names.of(browser), Twins::new("versions", versions));
         for (name, version) in versions {
             let pair = Pair {
                 browser,

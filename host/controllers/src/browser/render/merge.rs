@@ -12,10 +12,15 @@ pub type EffectiveConfig = VersionConfig;
 
 /// Merges a version over its template.
 ///
-/// Maps and lists are merged by key, what is a value of one meaning is taken whole, and empty maps and lists vanish.
+/// Maps and lists are merged by key, a value of one meaning is taken as a whole, and empty maps and lists are left out.
+/// No struct is completed by `..`, so that a new field does not compile until it has its rule.
 pub fn merge(template: Option<&PodSettings>, version: &VersionConfig) -> EffectiveConfig {
     let none = PodSettings::default();
-    let (base, over) = (template.unwrap_or(&none), &version.settings);
+    let base = template.unwrap_or(&none);
+    let VersionConfig {
+        image,
+        settings: over,
+    } = version;
     let settings = PodSettings {
         labels: merge_maps(&base.labels, &over.labels),
         annotations: merge_maps(&base.annotations, &over.annotations),
@@ -51,7 +56,7 @@ pub fn merge(template: Option<&PodSettings>, version: &VersionConfig) -> Effecti
         args: pick(&base.args, &over.args),
     };
     EffectiveConfig {
-        image: version.image.clone(),
+        image: image.clone(),
         settings,
     }
 }
@@ -134,33 +139,30 @@ fn merge_containers<'a>(
 /// Each field is that of the last container that sets it; lists are merged.
 fn unite_containers(first: &SidecarContainer, more: &[&SidecarContainer]) -> SidecarContainer {
     let all = || std::iter::once(first).chain(more.iter().copied());
-    let mut united = first.clone();
-    for over in more {
-        united.name.clone_from(&over.name);
-        united.image.clone_from(&over.image);
-        set(&mut united.command, &over.command);
-        set(&mut united.args, &over.args);
-        set(&mut united.working_dir, &over.working_dir);
-        set(&mut united.image_pull_policy, &over.image_pull_policy);
-        set(&mut united.resources, &over.resources);
-        set(&mut united.security_context, &over.security_context);
-        set(&mut united.restart_policy, &over.restart_policy);
+    SidecarContainer {
+        name: first.name.clone(),
+        image: more.last().copied().unwrap_or(first).image.clone(),
+        command: last_set(all().map(|it| &it.command)),
+        args: last_set(all().map(|it| &it.args)),
+        working_dir: last_set(all().map(|it| &it.working_dir)),
+        ports: merge_lists(
+            all().flat_map(|it| it.ports.iter().flatten()),
+            number_and_protocol,
+            last,
+        ),
+        env: merge_env(all().flat_map(|it| it.env.iter().flatten())),
+        volume_mounts: merge_mounts(all().flat_map(|it| it.volume_mounts.iter().flatten())),
+        image_pull_policy: last_set(all().map(|it| &it.image_pull_policy)),
+        resources: last_set(all().map(|it| &it.resources)),
+        security_context: last_set(all().map(|it| &it.security_context)),
+        restart_policy: last_set(all().map(|it| &it.restart_policy)),
     }
-    united.ports = merge_lists(
-        all().flat_map(|container| container.ports.iter().flatten()),
-        number_and_protocol,
-        last,
-    );
-    united.env = merge_env(all().flat_map(|container| container.env.iter().flatten()));
-    united.volume_mounts =
-        merge_mounts(all().flat_map(|container| container.volume_mounts.iter().flatten()));
-    united
 }
 
-fn set<T: Clone>(field: &mut Option<T>, over: &Option<T>) {
-    if over.is_some() {
-        field.clone_from(over);
-    }
+fn last_set<'a, T: Clone + 'a>(
+    values: impl DoubleEndedIterator<Item = &'a Option<T>>,
+) -> Option<T> {
+    values.rev().flatten().next().cloned()
 }
 
 /// A port without protocol is one of TCP.

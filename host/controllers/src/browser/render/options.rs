@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use podloom_api::names;
+use podloom_api::{SessionOptions, names};
 use serde_json::{Map, Value};
 
 use super::check::{is_env_name, is_qualified_name};
@@ -143,11 +143,17 @@ impl Options {
     ///
     /// What is asked for a container that the pod does not have comes to nothing, so it is allowed.
     pub(super) fn check(&self, resolved: &Resolved<'_>) -> Result<(), OptionsError> {
-        let Some(allowed) = resolved.session_options else {
+        // Annotations are not among the options; see `check_copied`.
+        let Some(SessionOptions {
+            labels,
+            annotations: _,
+            env: allowed,
+        }) = resolved.session_options
+        else {
             return Ok(());
         };
         let config = resolved.config;
-        let labels = allowed.labels.as_deref().unwrap_or_default();
+        let labels = labels.as_deref().unwrap_or_default();
         check_keys("labels", self.labels.keys(), labels, config)?;
         let settings = &resolved.effective.settings;
         let containers = settings.init_containers.iter().chain(&settings.sidecars);
@@ -155,7 +161,7 @@ impl Options {
         for container in std::iter::once(names::container::BROWSER).chain(others) {
             if let Some(env) = self.env.get(container) {
                 let path = format!("containers.{}.env", similar::shown(container));
-                let names = allowed.env.as_ref().and_then(|env| env.get(container));
+                let names = allowed.as_ref().and_then(|env| env.get(container));
                 check_keys(&path, env.keys(), names.map_or(&[], Vec::as_slice), config)?;
             }
         }
@@ -189,15 +195,21 @@ pub(super) fn check_copied(
     metadata: &ObjectMeta,
     resolved: &Resolved<'_>,
 ) -> Result<(), OptionsError> {
-    let Some(allowed) = resolved.session_options else {
+    // Variables are not in the metadata; see `Options::check`.
+    let Some(SessionOptions {
+        labels,
+        annotations,
+        env: _,
+    }) = resolved.session_options
+    else {
         return Ok(());
     };
     let fields = [
-        ("labels", &metadata.labels, &allowed.labels, &OWN_LABELS[..]),
+        ("labels", &metadata.labels, labels, &OWN_LABELS[..]),
         (
             "annotations",
             &metadata.annotations,
-            &allowed.annotations,
+            annotations,
             &NEVER_COPIED[..],
         ),
     ];

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, SecurityContext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use podloom_api::{
-    BrowserSpec, ContainerRestartPolicy, ImagePullPolicy, SelenosisApi, SelenosisKind,
-    SidecarContainer, names,
+    BrowserSpec, PodSettings, SelenosisApi, SelenosisKind, SidecarContainer, VersionConfig, names,
 };
 
 use super::merge::EffectiveConfig;
@@ -39,33 +38,33 @@ pub fn render_pod(
     options.check(resolved)?;
     check_copied(metadata, resolved)?;
     let config = &resolved.effective;
+    let settings = &config.settings;
     Ok(Pod {
         metadata: ObjectMeta {
             name: metadata.name.clone(),
             namespace: metadata.namespace.clone(),
-            labels: Some(labels(name, metadata, browser, config, &options)),
-            annotations: annotations(metadata, config),
+            labels: Some(labels(name, metadata, browser, settings, &options)),
+            annotations: annotations(metadata, settings),
             owner_references: owner(api, name, metadata).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        spec: Some(pod_spec(name, config, &options)),
+        spec: Some(pod_spec(name, config.clone(), &options)),
         status: None,
     })
 }
 
 /// Returns the three labels that name a Browser, on it and on its pod.
 pub fn browser_labels(name: &str, browser: &BrowserSpec) -> [(&'static str, String); 3] {
+    let BrowserSpec {
+        browser_name,
+        browser_version,
+    } = browser;
     [
-        (names::label::BROWSER, names::label_value(name)),
-        (
-            names::label::BROWSER_NAME,
-            names::label_value(&browser.browser_name),
-        ),
-        (
-            names::label::BROWSER_VERSION,
-            names::label_value(&browser.browser_version),
-        ),
+        (names::label::BROWSER, name),
+        (names::label::BROWSER_NAME, browser_name),
+        (names::label::BROWSER_VERSION, browser_version),
     ]
+    .map(|(label, value)| (label, names::label_value(value)))
 }
 
 /// Returns a Browser's name as a host name: dots become dashes, as a host name is a single label, and what is too long is cut.
@@ -78,81 +77,105 @@ pub fn hostname(name: &str) -> String {
     label.trim_matches('-').to_owned()
 }
 
-fn pod_spec(name: &str, config: &EffectiveConfig, options: &Options) -> PodSpec {
-    let settings = &config.settings;
-    let with_options = |mut container: Container| {
-        options.apply(&mut container);
-        container
+/// Names every field of the configuration, so that a new one does not compile until it has its place in the pod.
+fn pod_spec(name: &str, config: EffectiveConfig, options: &Options) -> PodSpec {
+    let VersionConfig { image, settings } = config;
+    let PodSettings {
+        // They are in the pod's metadata.
+        labels: _,
+        annotations: _,
+        env,
+        resources,
+        image_pull_policy,
+        volumes,
+        volume_mounts,
+        node_selector,
+        affinity,
+        tolerations,
+        host_aliases,
+        init_containers,
+        sidecars,
+        privileged,
+        image_pull_secrets,
+        dns_config,
+        security_context,
+        working_dir,
+        command,
+        args,
+    } = settings;
+    let browser = SidecarContainer {
+        name: names::container::BROWSER.to_owned(),
+        image,
+        command,
+        args,
+        working_dir,
+        ports: None,
+        env,
+        volume_mounts,
+        image_pull_policy,
+        resources,
+        security_context: privileged.unwrap_or_default().then(as_privileged),
+        restart_policy: None,
     };
-    let sidecars = settings.sidecars.iter().flatten().map(container);
-    let init = settings
-        .init_containers
-        .as_ref()
-        .map(|init| init.iter().map(container).map(with_options).collect());
+    let render = |it| container(it, options);
+    let containers = std::iter::once(browser).chain(sidecars.into_iter().flatten());
     PodSpec {
         hostname: Some(hostname(name)),
         restart_policy: Some("Never".to_owned()),
-        containers: std::iter::once(browser_container(config))
-            .chain(sidecars)
-            .map(with_options)
-            .collect(),
-        init_containers: init,
-        volumes: settings.volumes.clone(),
-        node_selector: settings.node_selector.clone(),
-        affinity: settings.affinity.clone(),
-        tolerations: settings.tolerations.clone(),
-        host_aliases: settings.host_aliases.clone(),
-        image_pull_secrets: settings.image_pull_secrets.clone(),
-        dns_config: settings.dns_config.clone(),
-        security_context: settings.security_context.clone(),
+        containers: containers.map(render).collect(),
+        init_containers: init_containers.map(|init| init.into_iter().map(render).collect()),
+        volumes,
+        node_selector,
+        affinity,
+        tolerations,
+        host_aliases,
+        image_pull_secrets,
+        dns_config,
+        security_context,
         ..PodSpec::default()
     }
 }
 
-fn browser_container(config: &EffectiveConfig) -> Container {
-    let settings = &config.settings;
-    let privileged = settings.privileged.unwrap_or_default();
-    Container {
-        name: names::container::BROWSER.to_owned(),
-        image: Some(config.image.clone()),
-        image_pull_policy: pull_policy(settings.image_pull_policy),
-        command: settings.command.clone(),
-        args: settings.args.clone(),
-        working_dir: settings.working_dir.clone(),
-        env: settings.env.clone(),
-        resources: settings.resources.clone(),
-        volume_mounts: settings.volume_mounts.clone(),
-        security_context: privileged.then(|| SecurityContext {
-            privileged: Some(true),
-            ..SecurityContext::default()
-        }),
+/// Names every field, as [`pod_spec`] does. The browser is a container like the others.
+fn container(container: SidecarContainer, options: &Options) -> Container {
+    let SidecarContainer {
+        name,
+        image,
+        command,
+        args,
+        working_dir,
+        ports,
+        env,
+        volume_mounts,
+        image_pull_policy,
+        resources,
+        security_context,
+        restart_policy,
+    } = container;
+    let mut container = Container {
+        name,
+        image: Some(image),
+        command,
+        args,
+        working_dir,
+        ports,
+        env,
+        volume_mounts,
+        image_pull_policy: image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        resources,
+        security_context,
+        restart_policy: restart_policy.map(|policy| policy.as_str().to_owned()),
         ..Container::default()
-    }
+    };
+    options.apply(&mut container);
+    container
 }
 
-fn container(sidecar: &SidecarContainer) -> Container {
-    Container {
-        name: sidecar.name.clone(),
-        image: Some(sidecar.image.clone()),
-        image_pull_policy: pull_policy(sidecar.image_pull_policy),
-        command: sidecar.command.clone(),
-        args: sidecar.args.clone(),
-        working_dir: sidecar.working_dir.clone(),
-        ports: sidecar.ports.clone(),
-        env: sidecar.env.clone(),
-        resources: sidecar.resources.clone(),
-        volume_mounts: sidecar.volume_mounts.clone(),
-        security_context: sidecar.security_context.clone(),
-        restart_policy: sidecar
-            .restart_policy
-            .map(ContainerRestartPolicy::as_str)
-            .map(str::to_owned),
-        ..Container::default()
+fn as_privileged() -> SecurityContext {
+    SecurityContext {
+        privileged: Some(true),
+        ..SecurityContext::default()
     }
-}
-
-fn pull_policy(policy: Option<ImagePullPolicy>) -> Option<String> {
-    policy.map(ImagePullPolicy::as_str).map(str::to_owned)
 }
 
 /// The Browser's, then the configuration's, then the session's; the three that name the Browser come last, so that nothing changes them.
@@ -160,11 +183,11 @@ fn labels(
     name: &str,
     metadata: &ObjectMeta,
     browser: &BrowserSpec,
-    config: &EffectiveConfig,
+    settings: &PodSettings,
     options: &Options,
 ) -> BTreeMap<String, String> {
     let mut labels = metadata.labels.clone().unwrap_or_default();
-    labels.extend(config.settings.labels.clone().unwrap_or_default());
+    labels.extend(settings.labels.clone().unwrap_or_default());
     labels.extend(options.labels.clone());
     let fixed = browser_labels(name, browser);
     labels.extend(fixed.map(|(key, value)| (key.to_owned(), value)));
@@ -172,12 +195,9 @@ fn labels(
 }
 
 /// The Browser's, then the configuration's.
-fn annotations(
-    metadata: &ObjectMeta,
-    config: &EffectiveConfig,
-) -> Option<BTreeMap<String, String>> {
+fn annotations(metadata: &ObjectMeta, settings: &PodSettings) -> Option<BTreeMap<String, String>> {
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
-    annotations.extend(config.settings.annotations.clone().unwrap_or_default());
+    annotations.extend(settings.annotations.clone().unwrap_or_default());
     for key in NEVER_COPIED {
         annotations.remove(key);
     }

@@ -111,10 +111,13 @@ pub fn resolve<'a>(
             (browser != asked.browser, version != asked.version)
         })
         .ok_or_else(|| ResolveError::NotFound(missing(&entries, asked)))?;
-    let template = entry.config.spec.template.as_ref();
-    let effective = merge(template, entry.version);
-    let mut problems = problems(template, entry.version, &effective);
-    let browsers = &entry.config.spec.browsers;
+    let BrowserConfigSpec {
+        template,
+        browsers,
+        session_options,
+    } = entry.config.spec;
+    let effective = merge(template.as_ref(), entry.version);
+    let mut problems = problems(template.as_ref(), entry.version, &effective);
     problems.extend(Twins::new("browsers", browsers).of(entry.pair.browser));
     let versions = browsers.get(entry.pair.browser);
     problems.extend(versions.and_then(|it| Twins::new("versions", it).of(entry.pair.version)));
@@ -123,7 +126,7 @@ pub fn resolve<'a>(
             config: entry.config.name(),
             pair: entry.pair,
             effective,
-            session_options: entry.config.spec.session_options.as_ref(),
+            session_options: session_options.as_ref(),
         });
     }
     Err(ResolveError::Invalid {
