@@ -15,7 +15,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use podloom_api::{BrowserObject, Phase, SelenosisApi, SelenosisKind, names};
 
-use self::changes::Place;
+use self::changes::Affected;
 use super::config::BrowserConfigKind;
 use super::kind::{BrowserKind, Caches, Resources};
 use super::memory::Memory;
@@ -131,20 +131,20 @@ fn remembering(memory: &Memory) -> impl Fn(&watcher::Event<SeenPod>) + Send + us
     }
 }
 
-/// The Browsers that wait where BrowserConfigs changed.
+/// The Browsers that wait in namespaces whose BrowserConfigs changed.
 fn waiting(
-    changes: BoxStream<'static, Place>,
+    changes: BoxStream<'static, Affected>,
     browsers: &Store<Browsers>,
     resource: &Arc<ApiResource>,
 ) -> impl Stream<Item = ObjectRef<Browsers>> + Send + use<> {
     let (browsers, resource) = (browsers.clone(), resource.clone());
-    changes.flat_map(move |place| stream::iter(waiting_in(&browsers, &place, &resource)))
+    changes.flat_map(move |affected| stream::iter(waiting_in(&browsers, &affected, &resource)))
 }
 
-/// The Browsers of a place that have no pod yet.
+/// The Browsers in affected namespaces that have no pod yet.
 fn waiting_in(
     browsers: &Store<Browsers>,
-    place: &Place,
+    affected: &Affected,
     resource: &Arc<ApiResource>,
 ) -> Vec<ObjectRef<Browsers>> {
     let waits = |browser: &BrowserObject| {
@@ -153,7 +153,8 @@ fn waiting_in(
         status.is_none_or(|status| status.pod_uid.is_none() && !status.phase.is_some_and(ended))
     };
     let waiting = browsers.state_filter(|browser| {
-        place.includes(browser.meta().namespace.as_deref()) && browser.0.as_ref().is_ok_and(waits)
+        affected.includes(browser.meta().namespace.as_deref())
+            && browser.0.as_ref().is_ok_and(waits)
     });
     waiting
         .iter()

@@ -1,4 +1,4 @@
-//! The namespaces in which something changed, until somebody looks.
+//! The namespaces in which something changed, until they are taken.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,52 +6,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt, stream};
 
-/// Where something changed.
+/// Which namespaces a change affects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// In the namespace of this name.
+pub(super) enum Affected {
+    /// The namespace of this name.
     Namespace(String),
-    /// Perhaps in each.
-    Everywhere,
+    /// Perhaps every namespace.
+    All,
 }
 
-impl Place {
+impl Affected {
     pub(super) fn includes(&self, namespace: Option<&str>) -> bool {
         match self {
             Self::Namespace(name) => namespace == Some(name),
-            Self::Everywhere => true,
+            Self::All => true,
         }
     }
 }
 
-/// Where changes are noted. What changes twice before somebody looks is one change, so there are never more than namespaces.
+/// Where changes are noted. Changes of one namespace count once until they are taken, so there are never more than namespaces.
 #[derive(Clone)]
 pub(super) struct Changes {
-    places: Arc<Mutex<BTreeSet<Place>>>,
+    affected: Arc<Mutex<BTreeSet<Affected>>>,
     bell: mpsc::Sender<()>,
 }
 
 /// Returns where to note changes, and the stream of them.
-pub(super) fn changes() -> (Changes, impl Stream<Item = Place> + Send + use<>) {
-    let places: Arc<Mutex<BTreeSet<Place>>> = Arc::default();
+pub(super) fn changes() -> (Changes, impl Stream<Item = Affected> + Send + use<>) {
+    let affected: Arc<Mutex<BTreeSet<Affected>>> = Arc::default();
     let (bell, rings) = mpsc::channel(1);
-    let noted = Arc::clone(&places);
+    let noted = Arc::clone(&affected);
     let taken = rings.flat_map(move |()| stream::iter(take(&noted)));
-    (Changes { places, bell }, taken)
+    (Changes { affected, bell }, taken)
 }
 
 impl Changes {
-    pub(super) fn note(&mut self, place: Place) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.insert(place);
-        drop(places);
-        // If it is full, it has rung and nobody has looked yet.
+    pub(super) fn note(&mut self, change: Affected) {
+        let mut affected = self.affected.lock().unwrap_or_else(PoisonError::into_inner);
+        affected.insert(change);
+        drop(affected);
+        // If it is full, it has rung and nothing was taken yet.
         let _ = self.bell.try_send(());
     }
 }
 
-fn take(places: &Mutex<BTreeSet<Place>>) -> BTreeSet<Place> {
-    std::mem::take(&mut *places.lock().unwrap_or_else(PoisonError::into_inner))
+fn take(affected: &Mutex<BTreeSet<Affected>>) -> BTreeSet<Affected> {
+    std::mem::take(&mut *affected.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]

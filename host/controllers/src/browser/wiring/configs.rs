@@ -15,7 +15,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
 use podloom_api::BrowserConfigObject;
 
-use super::changes::{Changes, Place, changes};
+use super::changes::{Affected, Changes, changes};
 use crate::browser::config::BrowserConfigKind;
 use crate::engine::read::edition;
 use crate::engine::readable::Readable;
@@ -30,8 +30,8 @@ pub(super) struct Watch {
     pub(super) store: Store<Configs>,
     /// Resolves when the store is filled.
     pub(super) filled: Shared<BoxFuture<'static, ()>>,
-    /// Where some changed that Browsers may wait for.
-    pub(super) changes: BoxStream<'static, Place>,
+    /// The namespaces in which some changed that Browsers may wait for.
+    pub(super) changes: BoxStream<'static, Affected>,
     /// What their own controller stands on. Running it fills the store.
     pub(super) wiring: Wiring<BrowserConfigKind>,
 }
@@ -57,8 +57,10 @@ pub(super) fn watch(scope: &WatchScope, resource: &Arc<ApiResource>) -> Watch {
         events.boxed(),
         filled.clone().boxed(),
     );
-    let (beside, of_place) = (store.clone(), resource.clone());
-    wiring.wake(neighbours.flat_map(move |place| stream::iter(all_in(&beside, &place, &of_place))));
+    let (beside, of_kind) = (store.clone(), resource.clone());
+    wiring.wake(
+        neighbours.flat_map(move |affected| stream::iter(all_in(&beside, &affected, &of_kind))),
+    );
     Watch {
         store,
         filled,
@@ -67,7 +69,7 @@ pub(super) fn watch(scope: &WatchScope, resource: &Arc<ApiResource>) -> Watch {
     }
 }
 
-/// Puts events into the cache, then notes where they changed what others depend on.
+/// Puts events into the cache, then notes the namespaces in which they changed what others depend on.
 fn cached(
     events: impl Stream<Item = Result<Event<Configs>, watcher::Error>> + Send + 'static,
     mut writer: Writer<Configs>,
@@ -77,44 +79,44 @@ fn cached(
     let known = writer.as_reader();
     events.inspect(move |event| {
         let Ok(event) = event else { return };
-        let place = changed(&known, event, &resource);
+        let affected = changed(&known, event, &resource);
         writer.apply_watcher_event(event);
-        if let Some(place) = place {
+        if let Some(affected) = affected {
             for listener in &mut listeners {
-                listener.note(place.clone());
+                listener.note(affected.clone());
             }
         }
     })
 }
 
-/// Where an event changes what others depend on, given what was known before it.
+/// Returns the namespaces in which an event changes what others depend on, given what was known before it.
 fn changed(
     known: &Store<Configs>,
     event: &Event<Configs>,
     resource: &Arc<ApiResource>,
-) -> Option<Place> {
-    let place = |config: &Configs| Place::Namespace(config.namespace().unwrap_or_default());
+) -> Option<Affected> {
+    let affected = |config: &Configs| Affected::Namespace(config.namespace().unwrap_or_default());
     match event {
         Event::Apply(config) => {
             let before = known.get(&ObjectRef::from_obj_with(config, resource.clone()));
             let is_same =
                 before.is_some_and(|before| edition(before.meta()) == edition(config.meta()));
-            (!is_same).then(|| place(config))
+            (!is_same).then(|| affected(config))
         }
-        Event::Delete(config) => Some(place(config)),
+        Event::Delete(config) => Some(affected(config)),
         // What went while the watch was broken shows in no event, and what came is in the cache only now.
-        Event::InitDone => Some(Place::Everywhere),
+        Event::InitDone => Some(Affected::All),
         Event::Init | Event::InitApply(_) => None,
     }
 }
 
 fn all_in(
     configs: &Store<Configs>,
-    place: &Place,
+    affected: &Affected,
     resource: &Arc<ApiResource>,
 ) -> Vec<ObjectRef<Configs>> {
     configs
-        .state_filter(|config| place.includes(config.meta().namespace.as_deref()))
+        .state_filter(|config| affected.includes(config.meta().namespace.as_deref()))
         .iter()
         .map(|config| ObjectRef::from_obj_with(&**config, resource.clone()))
         .collect()

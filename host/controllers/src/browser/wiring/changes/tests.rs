@@ -1,19 +1,19 @@
 use futures::{FutureExt, StreamExt};
 
-use super::{Place, changes};
+use super::{Affected, changes};
 
 #[test]
 fn what_changes_twice_is_looked_at_once() {
     let (mut noted, stream) = changes();
     let mut stream = std::pin::pin!(stream);
-    let place = |name: &str| Place::Namespace(name.to_owned());
+    let affected = |name: &str| Affected::Namespace(name.to_owned());
     for _ in 0..1000 {
-        noted.note(place("b"));
-        noted.note(place("a"));
+        noted.note(affected("b"));
+        noted.note(affected("a"));
     }
     let mut taken = || stream.next().now_or_never().flatten();
-    assert_eq!(taken(), Some(place("a")));
-    assert_eq!(taken(), Some(place("b")));
+    assert_eq!(taken(), Some(affected("a")));
+    assert_eq!(taken(), Some(affected("b")));
     assert_eq!(taken(), None);
 }
 
@@ -22,11 +22,11 @@ fn what_changes_twice_is_looked_at_once() {
 fn no_change_is_missed() {
     let (mut noted, stream) = changes();
     let mut stream = std::pin::pin!(stream);
-    let place = |name: &str| Place::Namespace(name.to_owned());
-    noted.note(place("a"));
-    noted.note(place("b"));
-    assert_eq!(stream.next().now_or_never(), Some(Some(place("a"))));
-    noted.note(place("a"));
-    assert_eq!(stream.next().now_or_never(), Some(Some(place("b"))));
-    assert_eq!(stream.next().now_or_never(), Some(Some(place("a"))));
+    let affected = |name: &str| Affected::Namespace(name.to_owned());
+    noted.note(affected("a"));
+    noted.note(affected("b"));
+    assert_eq!(stream.next().now_or_never(), Some(Some(affected("a"))));
+    noted.note(affected("a"));
+    assert_eq!(stream.next().now_or_never(), Some(Some(affected("b"))));
+    assert_eq!(stream.next().now_or_never(), Some(Some(affected("a"))));
 }

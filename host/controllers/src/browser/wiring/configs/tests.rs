@@ -7,7 +7,7 @@ use kube::runtime::watcher::Event;
 use podloom_api::{SelenosisApi, SelenosisKind};
 use serde_json::json;
 
-use super::super::changes::{Place, changes};
+use super::super::changes::{Affected, changes};
 use super::{Configs, all_in, cached};
 use crate::engine::readable::Readable;
 
@@ -31,7 +31,7 @@ fn check(event: Event<Configs>, expected: usize) {
         writer.apply_watcher_event(&Event::InitApply(config(&number.to_string(), 1, "a")));
     }
     writer.apply_watcher_event(&Event::InitDone);
-    let (noted, mut places) = changes();
+    let (noted, mut affected) = changes();
     let events = cached(
         stream::iter([Ok(event)]),
         writer,
@@ -39,8 +39,8 @@ fn check(event: Event<Configs>, expected: usize) {
         vec![noted],
     );
     assert_eq!(events.count().now_or_never(), Some(1));
-    let place = places.next().now_or_never().flatten();
-    let woken = place.map_or(0, |place| all_in(&store, &place, &resource).len());
+    let change = affected.next().now_or_never().flatten();
+    let woken = change.map_or(0, |affected| all_in(&store, &affected, &resource).len());
     assert_eq!(woken, expected);
 }
 
@@ -62,10 +62,10 @@ fn one_that_comes_or_goes_wakes_all_neighbours() {
 
 #[test]
 fn only_those_of_its_namespace_are_neighbours() {
-    let place = Place::Namespace("team".to_owned());
-    assert!(place.includes(Some("team")));
-    assert!(!place.includes(Some("another")));
-    assert!(Place::Everywhere.includes(Some("another")));
+    let affected = Affected::Namespace("team".to_owned());
+    assert!(affected.includes(Some("team")));
+    assert!(!affected.includes(Some("another")));
+    assert!(Affected::All.includes(Some("another")));
 }
 
 #[test]
