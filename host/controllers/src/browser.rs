@@ -11,6 +11,7 @@ mod judge;
 mod kind;
 mod memory;
 mod metrics;
+mod milestone;
 mod observe;
 mod plan;
 mod pod;

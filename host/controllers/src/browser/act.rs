@@ -47,11 +47,9 @@ impl BrowserKind {
             Action::Confirm(Confirmation::Pod) => self.confirm_pod(ctx, world).await,
             Action::Confirm(Confirmation::Absence) => self.confirm_absence(ctx, world).await,
             Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
-            Action::WriteStatus(status) => self.write_status(ctx, world, status).await,
+            Action::WriteStatus(write) => self.write_status(ctx, world, &write.status).await,
             Action::CreatePod(pod) => self.create_pod(ctx, world, pod).await,
-            Action::DeletePod { name, uid, how } => {
-                self.delete_pod(ctx, world, (name, uid), *how).await
-            }
+            Action::DeletePod { uid, how } => self.delete_pod(ctx, world, uid, *how).await,
             Action::Delete => {
                 let uid = world.browser.metadata.uid.as_deref().unwrap_or_default();
                 let target = self.browser(ctx, world);
@@ -168,7 +166,7 @@ impl BrowserKind {
         &self,
         ctx: &Context,
         world: &World,
-        (name, uid): (&str, &str),
+        uid: &str,
         how: PodDeletion,
     ) -> Result<ActionOutcome, Error> {
         let target = self.pod(ctx, world);
@@ -182,7 +180,7 @@ impl BrowserKind {
             Err(error) if how == PodDeletion::LastResort => {
                 tracing::warn!(
                     namespace = target.namespace,
-                    name,
+                    name = target.name,
                     error = &error as &dyn std::error::Error,
                     "a pod that does not go is given up"
                 );

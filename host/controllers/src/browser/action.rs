@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus};
 use serde::Serialize;
 
+use super::cause::Cause;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
@@ -22,17 +23,23 @@ pub(crate) enum Action {
     /// Set finalizers and labels in one patch, provided that nobody wrote since.
     SetMetadata(MetadataPatch),
     /// Write the status.
-    WriteStatus(Box<BrowserStatus>),
+    WriteStatus(Box<StatusWrite>),
     /// Pass the pod through the chain and create what comes out.
     CreatePod(Box<Pod>),
     /// Delete the pod of that UID.
-    DeletePod {
-        name: String,
-        uid: String,
-        how: PodDeletion,
-    },
+    DeletePod { uid: String, how: PodDeletion },
     /// Delete the Browser.
     Delete,
+}
+
+/// A status to write.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct StatusWrite {
+    #[serde(flatten)]
+    pub(crate) status: BrowserStatus,
+    /// Why the session ended, if this is the status that publishes it.
+    #[serde(skip)]
+    pub(crate) end: Option<Cause>,
 }
 
 /// What is read before a session ends. What has ended stays so, thus only these may be otherwise by now.

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::{BrowserStatus, Phase};
 
 use super::action::{Action, Confirmation};
 use super::judge::due;
@@ -27,17 +26,12 @@ pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
         Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
             Plan::act(Action::ReadBrowser)
         }
-        Some(Action::WriteStatus(status)) if ends(world, status) => match doubtful(world) {
+        Some(Action::WriteStatus(write)) if write.end.is_some() => match doubtful(world) {
             Some(what) => Plan::act(Action::Confirm(what)),
             None => plan,
         },
         _ => plan,
     }
-}
-
-/// Whether the status publishes that a session is over that went on until now.
-fn ends(world: &World, status: &BrowserStatus) -> bool {
-    matches!(status.phase, Some(Phase::Failed | Phase::Succeeded)) && !world.is_over()
 }
 
 /// What may be otherwise by now, unless it was looked at in this pass.

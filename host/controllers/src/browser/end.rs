@@ -107,7 +107,6 @@ fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
         return None;
     }
     Some(Action::DeletePod {
-        name: pod.metadata.name.clone()?,
         uid: pod.metadata.uid.clone()?,
         how,
     })

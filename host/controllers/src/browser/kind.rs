@@ -12,6 +12,7 @@ use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use super::action::{Action, ActionOutcome};
 use super::memory::Memory;
 use super::metrics::{BrowserMetrics, CONTROLLER};
+use super::milestone::{self, Milestone};
 use super::plan::plan;
 use super::pod::SeenPod;
 use super::timeouts::Timeouts;
@@ -109,9 +110,11 @@ impl Kind for BrowserKind {
             ActionOutcome::PodCreated(_, notes) => with_notes(notices, notes),
             _ => notices,
         };
-        let reason = notices.first().map(|notice| notice.reason);
-        self.metrics
-            .count(done.world, done.action, reason, done.now);
+        if let Some(milestone) = Milestone::of(done.world, done.action, done.outcome) {
+            let age = milestone::age(done.world, done.now);
+            milestone.log(done.world, age);
+            self.metrics.count(milestone, age);
+        }
         notices
     }
 

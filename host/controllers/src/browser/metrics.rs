@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserObject, Phase};
 use prometheus_client::collector::Collector;
@@ -15,8 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::action::Action;
-use super::world::World;
+use super::milestone::Milestone;
 use crate::engine::metrics::{Objects, Phases};
 use crate::engine::readable::Readable;
 
@@ -35,7 +33,7 @@ pub(crate) struct BrowserMetrics {
     failures: Family<Reason, Counter>,
 }
 
-/// Why a session failed: the reason of the Event that tells it, a closed set.
+/// Why a session failed: the reason of its Event, from a closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
     reason: &'static str,
@@ -67,28 +65,15 @@ impl BrowserMetrics {
         Self { start, failures }
     }
 
-    /// Counts what an action that was done means.
-    pub(crate) fn count(
-        &self,
-        world: &World,
-        action: &Action,
-        reason: Option<&'static str>,
-        now: Timestamp,
-    ) {
-        let Action::WriteStatus(status) = action else {
-            return;
-        };
-        let before = world.phase();
-        match status.phase {
-            Some(Phase::Running) if !matches!(before, Some(Phase::Running | Phase::Unknown)) => {
-                let took = now.duration_since(world.created_at(now));
-                self.start.observe(took.as_secs_f64().max(0.0));
-            }
-            Some(Phase::Failed) if before != Some(Phase::Failed) => {
-                let reason = reason.unwrap_or("Unknown");
+    /// Counts a milestone of a session whose Browser has this age in seconds.
+    pub(super) fn count(&self, milestone: Milestone<'_>, age: Option<f64>) {
+        match milestone {
+            Milestone::Running => self.start.observe(age.unwrap_or_default()),
+            Milestone::Ended(cause) if cause.phase() == Phase::Failed => {
+                let reason = cause.event();
                 self.failures.get_or_create(&Reason { reason }).inc();
             }
-            _ => {}
+            Milestone::Ended(_) | Milestone::Deleted => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use podloom_api::{BrowserObject, BrowserStatus, names};
 
-use super::action::Action;
+use super::action::{Action, StatusWrite};
 use super::cause::Cause;
 use super::confirm::confirmed;
 use super::end::{plan_deleted, plan_ended};
@@ -61,15 +61,17 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     let wanted = status(world, &verdict, now);
     if Some(&wanted) != world.status() {
         let notice = notice(world, &verdict, now);
-        let write = Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notice);
-        return match verdict {
+        let (end, then) = match verdict {
             // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
-            Verdict::Ended(_) => Plan {
-                then: Then::Change,
-                ..write
-            },
-            _ => write,
+            Verdict::Ended(cause) => (Some(cause), Then::Change),
+            _ => (None, Then::GoOn),
         };
+        let write = StatusWrite {
+            status: wanted,
+            end,
+        };
+        let plan = Plan::act(Action::WriteStatus(Box::new(write))).with_notices(notice);
+        return Plan { then, ..plan };
     }
     Plan::wait(next(&verdict))
 }

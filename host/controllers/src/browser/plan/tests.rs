@@ -155,13 +155,13 @@ fn a_status_is_written_once() {
     insta::glob!("cases/*.yaml", |path| {
         let (mut world, timeouts, now) = read(&std::fs::read_to_string(path).unwrap());
         let Plan {
-            action: Some(Action::WriteStatus(status)),
+            action: Some(Action::WriteStatus(write)),
             ..
         } = plan(&world, &timeouts, now)
         else {
             return;
         };
-        Arc::make_mut(&mut world.browser).status = Some(*status);
+        Arc::make_mut(&mut world.browser).status = Some(write.status);
         let next = plan(&world, &timeouts, now);
         assert!(
             !matches!(next.action, Some(Action::WriteStatus(_))),

@@ -354,3 +354,4 @@ async fn a_kind_that_is_not_served_is_tried_again_soon() {
 }
 
 mod faults;
+mod milestones;

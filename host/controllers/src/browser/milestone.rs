@@ -1,0 +1,73 @@
+//! What happens once to a session: a line in the log for each, and what is counted.
+
+use jiff::Timestamp;
+use podloom_api::Phase;
+
+use super::action::{Action, ActionOutcome};
+use super::cause::Cause;
+use super::world::World;
+
+/// Something that happens once to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Milestone<'a> {
+    /// Its pod is running.
+    Running,
+    /// It ended, and its status says why.
+    Ended(&'a Cause),
+    /// Its Browser is deleted, and no longer held by our finalizer.
+    Deleted,
+}
+
+impl<'a> Milestone<'a> {
+    /// Returns the milestone that an action has reached, if it has reached one.
+    ///
+    /// A Browser that was already gone is none: then this is the second attempt, or somebody else deleted it.
+    pub(super) fn of(world: &World, action: &'a Action, outcome: &ActionOutcome) -> Option<Self> {
+        match (action, outcome) {
+            (Action::WriteStatus(write), ActionOutcome::StatusWritten(_)) => match &write.end {
+                Some(cause) => Some(Self::Ended(cause)),
+                None => starts_running(world, write.status.phase).then_some(Self::Running),
+            },
+            (Action::SetMetadata(_), ActionOutcome::Marked { .. }) => {
+                world.is_deleted().then_some(Self::Deleted)
+            }
+            _ => None,
+        }
+    }
+
+    /// Logs it, with the seconds since the Browser was created.
+    pub(super) fn log(self, world: &World, age: Option<f64>) {
+        let metadata = &world.browser.metadata;
+        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+        // A pod is named after its Browser.
+        let pod = name.filter(|_| world.own_pod().is_some() || world.had_pod());
+        let seconds = age;
+        match self {
+            Self::Running => tracing::info!(namespace, name, pod, seconds, "session is running"),
+            Self::Ended(cause) if cause.phase() == Phase::Succeeded => {
+                let reason = cause.reason();
+                tracing::info!(namespace, name, pod, reason, seconds, "session completed");
+            }
+            Self::Ended(cause) => {
+                let reason = cause.reason();
+                tracing::info!(namespace, name, pod, reason, seconds, "session failed");
+            }
+            Self::Deleted => {
+                let reason = world.status().and_then(|status| status.reason.as_deref());
+                tracing::info!(namespace, name, pod, reason, seconds, "session deleted");
+            }
+        }
+    }
+}
+
+/// Returns the seconds since the Browser was created; none if it does not say when.
+pub(super) fn age(world: &World, now: Timestamp) -> Option<f64> {
+    let created = world.browser.metadata.creation_timestamp.as_ref()?;
+    Some(now.duration_since(created.0).as_secs_f64().max(0.0))
+}
+
+/// Whether a status says for the first time that the pod runs. One on a silent node was running before.
+fn starts_running(world: &World, phase: Option<Phase>) -> bool {
+    let ran = matches!(world.phase(), Some(Phase::Running | Phase::Unknown));
+    phase == Some(Phase::Running) && !ran
+}
