@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::thread;
@@ -20,8 +20,11 @@ const GO_SUM: &str = include_str!("../go/go.sum");
 /// Where `go build` runs.
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
 
-/// How much of a failed build's output the error repeats.
-const TOLD_LINES: usize = 20;
+/// How many lines of a failed build's output the error repeats.
+const LOG_LINES: usize = 20;
+
+/// How often a build that takes long shows that it is still running.
+const SIGN_OF_LIFE: Duration = Duration::from_mins(1);
 
 /// Why the programs could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +38,11 @@ pub enum BuildError {
          or set KUBEBUILDER_ASSETS to a directory with {alternatives}"
     )]
     NoGo {
-        /// What is to be built.
+        /// The programs to build.
         programs: String,
-        /// The oldest version that can.
+        /// The oldest version that can build them.
         wanted: String,
-        /// The programs and versions that would do instead.
+        /// The programs and versions that make the build unnecessary.
         alternatives: String,
     },
     /// Go is installed, but too old, and does not fetch a newer one by itself.
@@ -52,7 +55,7 @@ pub enum BuildError {
         programs: String,
         /// The oldest version that can.
         wanted: String,
-        /// What `go version` says.
+        /// The output of `go version`.
         found: String,
         /// The programs and versions that would do instead.
         alternatives: String,
@@ -73,49 +76,66 @@ pub enum BuildError {
     Failed {
         /// The Go package.
         package: &'static str,
-        /// Where all that it said is.
+        /// The file with its whole output.
         log: PathBuf,
         /// Its last lines.
         output: String,
     },
 }
 
-/// Builds what is missing of `programs`, and returns the directory that then holds them.
+/// Builds those of `programs` that are missing, and returns the directory that then holds all of them.
 ///
 /// One process builds at a time, the others wait for it. A program appears under its name only when it is complete.
 pub(crate) fn ensure(programs: &[Program]) -> Result<PathBuf, BuildError> {
-    let home =
-        cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir()).ok_or(BuildError::NoCache)?;
-    let home = home.join("podloom").join("control-plane");
-    let directory = home.join(digest());
-    if missing(programs, &directory).is_empty() {
+    let directory = directory()?;
+    if absent(programs, &directory).is_empty() {
         return Ok(directory);
     }
-    let in_cache = |path: &Path, source| BuildError::Cache {
-        path: path.to_owned(),
-        source,
-    };
-    fs::create_dir_all(&directory).map_err(|source| in_cache(&directory, source))?;
-    let _lock = lock(&home.join("lock")).map_err(|source| in_cache(&home.join("lock"), source))?;
+    fs::create_dir_all(&directory).map_err(in_cache(&directory))?;
+    let lock_file = directory.with_file_name("lock");
+    let _lock = lock(&lock_file).map_err(in_cache(&lock_file))?;
     // Another process may have built them while we waited.
-    let missing = missing(programs, &directory);
-    if missing.is_empty() {
+    let absent = absent(programs, &directory);
+    if absent.is_empty() {
         return Ok(directory);
     }
-    check_go(&missing)?;
-    remove_partial(&directory).map_err(|source| in_cache(&directory, source))?;
+    check_go(&absent)?;
+    remove_partial(&directory).map_err(in_cache(&directory))?;
     let start = Instant::now();
     eprintln!(
-        "control plane: building {} programs into {}; this is done once and takes minutes",
-        missing.len(),
+        "control plane: building {} programs with Go into {}; this happens once, and two cores take about six minutes for all",
+        absent.len(),
         directory.display()
     );
-    for (index, program) in missing.iter().enumerate() {
-        let progress = format!("[{}/{}] {}", index + 1, missing.len(), program.name());
-        build(*program, &directory, &progress)?;
+    for (index, program) in absent.iter().enumerate() {
+        let title = format!("{} ({} of {})", program.name(), index + 1, absent.len());
+        build(*program, &directory, &title)?;
     }
     eprintln!("control plane: built in {} s", start.elapsed().as_secs());
     Ok(directory)
+}
+
+/// Those of `programs` that [`ensure`] would build. Fails now if it could not: the caller learns it before a long wait.
+pub(crate) fn missing(programs: &[Program]) -> Result<Vec<Program>, BuildError> {
+    let absent = absent(programs, &directory()?);
+    if !absent.is_empty() {
+        check_go(&absent)?;
+    }
+    Ok(absent)
+}
+
+/// Where the programs of these versions and flags are, once they are built.
+fn directory() -> Result<PathBuf, BuildError> {
+    let home =
+        cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir()).ok_or(BuildError::NoCache)?;
+    Ok(home.join("podloom").join("control-plane").join(digest()))
+}
+
+fn in_cache(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
+    move |source| BuildError::Cache {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// As the XDG Base Directory Specification says: a path that is not absolute is ignored.
@@ -145,12 +165,12 @@ fn digest() -> String {
         .collect()
 }
 
-fn missing(programs: &[Program], directory: &Path) -> Vec<Program> {
-    let is_missing = |program: &Program| !directory.join(program.name()).is_file();
-    programs.iter().copied().filter(is_missing).collect()
+fn absent(programs: &[Program], directory: &Path) -> Vec<Program> {
+    let is_absent = |program: &Program| !directory.join(program.name()).is_file();
+    programs.iter().copied().filter(is_absent).collect()
 }
 
-/// What builders that were killed left behind.
+/// Removes what killed builds left behind.
 fn remove_partial(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -214,14 +234,14 @@ fn go() -> Command {
     command
 }
 
-/// Asked in the module's directory, since there Go switches to the version that the module asks for, if it may.
-fn check_go(missing: &[Program]) -> Result<(), BuildError> {
-    let programs = missing
+/// Runs `go version` in the module's directory, since there Go switches to the version that the module needs, if it may.
+fn check_go(absent: &[Program]) -> Result<(), BuildError> {
+    let programs = absent
         .iter()
         .map(|program| program.name())
         .collect::<Vec<_>>()
         .join(", ");
-    let alternatives = missing
+    let alternatives = absent
         .iter()
         .map(|program| {
             let version = version::pinned(*program);
@@ -240,33 +260,28 @@ fn check_go(missing: &[Program]) -> Result<(), BuildError> {
             alternatives,
         });
     };
-    let said = String::from_utf8_lossy(&output.stdout);
-    if output.status.success() && version::first_version(&said) >= wanted {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && version::first_version(&printed) >= wanted {
         return Ok(());
     }
     let error = String::from_utf8_lossy(&output.stderr);
     Err(BuildError::OldGo {
         programs,
         wanted: wanted_text,
-        found: format!("{}{}", said.trim(), error.trim()),
+        found: format!("{}{}", printed.trim(), error.trim()),
         alternatives,
     })
 }
 
 /// Builds one program beside its place and moves it there.
-fn build(program: Program, directory: &Path, progress: &str) -> Result<(), BuildError> {
-    let in_cache = |path: &Path, source| BuildError::Cache {
-        path: path.to_owned(),
-        source,
-    };
+fn build(program: Program, directory: &Path, title: &str) -> Result<(), BuildError> {
     let start = Instant::now();
     let log = directory.join(format!("{}.log", program.name()));
-    // A name of our own: the `go build` of a builder that was killed may still be writing to its own.
+    // A name of our own: the `go build` of a killed process may still be writing to its own.
     let partial = directory.join(format!("{}.{}.partial", program.name(), process::id()));
-    let output = File::create(&log).map_err(|source| in_cache(&log, source))?;
-    let errors = output
-        .try_clone()
-        .map_err(|source| in_cache(&log, source))?;
+    let output = File::create(&log).map_err(in_cache(&log))?;
+    let errors = output.try_clone().map_err(in_cache(&log))?;
+    eprintln!("control plane: building {title}");
     let mut child = go()
         .arg("build")
         .args(flags())
@@ -276,38 +291,35 @@ fn build(program: Program, directory: &Path, progress: &str) -> Result<(), Build
         .stderr(errors)
         .spawn()
         .map_err(BuildError::Start)?;
-    let live = io::stderr().is_terminal();
-    if !live {
-        eprintln!("control plane: {progress} ...");
-    }
+    let mut next_sign = SIGN_OF_LIFE;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(BuildError::Start)? {
             break status;
         }
-        if live {
-            eprint!(
-                "\rcontrol plane: {progress} ... {} s",
-                start.elapsed().as_secs()
+        if start.elapsed() >= next_sign {
+            eprintln!(
+                "control plane: still building {title}, {} s so far",
+                next_sign.as_secs()
             );
+            next_sign += SIGN_OF_LIFE;
         }
         thread::sleep(Duration::from_millis(200));
     };
-    let again = if live { "\r" } else { "" };
-    eprintln!(
-        "{again}control plane: {progress} ... {} s",
-        start.elapsed().as_secs()
-    );
     if !status.success() {
         return Err(BuildError::Failed {
             package: program.package(),
-            output: last_lines(&fs::read_to_string(&log).unwrap_or_default(), TOLD_LINES),
+            output: last_lines(&fs::read_to_string(&log).unwrap_or_default(), LOG_LINES),
             log,
         });
     }
+    eprintln!(
+        "control plane: {title} built in {} s",
+        start.elapsed().as_secs()
+    );
     let place = directory.join(program.name());
-    fs::rename(&partial, &place).map_err(|source| in_cache(&place, source))?;
+    fs::rename(&partial, &place).map_err(in_cache(&place))?;
     // Only of use after a failure.
-    fs::remove_file(&log).map_err(|source| in_cache(&log, source))
+    fs::remove_file(&log).map_err(in_cache(&log))
 }
 
 /// The end of a long text.

@@ -95,27 +95,25 @@ pub struct Programs {
     pub kwok: PathBuf,
 }
 
-/// Why a program could not be had.
+/// Why the programs are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// It is nowhere, and could not be built.
+    /// One is not installed, and could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
 impl Programs {
-    /// Finds each program, and builds those that are nowhere.
+    /// Finds each program, and builds those that are not there.
     ///
-    /// Asked in this order, for each program by itself: the directory in `KUBEBUILDER_ASSETS`, `PATH`, the cache. A program of
-    /// another minor version than the pinned one is passed over, and standard error says so. Builds tell their progress there.
+    /// Each program is looked for in this order: the directory in `KUBEBUILDER_ASSETS`, `PATH`, the cache. An installed program of
+    /// another minor version than the pinned one is passed over, with a line on standard error. Builds show their progress there.
     ///
     /// # Errors
     ///
     /// Fails if a program is missing and cannot be built; the message says what to install.
     pub fn find() -> Result<Self, FindError> {
-        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
-        let path = env::var_os("PATH");
-        let (found, passed_over) = find_installed(assets.as_deref(), path.as_deref());
+        let (found, passed_over) = installed();
         for (program, path, reason) in passed_over {
             eprintln!(
                 "control plane: passing over {} at {}: {reason}",
@@ -135,13 +133,22 @@ impl Programs {
         Ok(build::ensure(&Program::ALL)?)
     }
 
+    /// The programs that [`Programs::find`] has to build first, which takes minutes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that build cannot even start, because Go is missing; the message says what to install.
+    pub fn missing() -> Result<Vec<Program>, FindError> {
+        let (found, _) = installed();
+        let missing = not_in(&found);
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        Ok(build::missing(&missing)?)
+    }
+
     fn complete(found: [Option<PathBuf>; 6]) -> Result<Self, BuildError> {
-        let missing: Vec<Program> = Program::ALL
-            .into_iter()
-            .zip(&found)
-            .filter(|(_, path)| path.is_none())
-            .map(|(program, _)| program)
-            .collect();
+        let missing = not_in(&found);
         // With everything installed there need be neither a cache nor a home directory.
         let built = if missing.is_empty() {
             PathBuf::new()
@@ -172,6 +179,20 @@ impl Programs {
 
 /// A program that is installed but of no use, and why.
 type PassedOver = (Program, PathBuf, VersionError);
+
+fn not_in(found: &[Option<PathBuf>; 6]) -> Vec<Program> {
+    let pairs = Program::ALL.into_iter().zip(found);
+    pairs
+        .filter(|(_, path)| path.is_none())
+        .map(|(program, _)| program)
+        .collect()
+}
+
+/// What `KUBEBUILDER_ASSETS` and `PATH` hold.
+fn installed() -> ([Option<PathBuf>; 6], Vec<PassedOver>) {
+    let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
+    find_installed(assets.as_deref(), env::var_os("PATH").as_deref())
+}
 
 /// The installed programs of an acceptable version, in the order of [`Program::ALL`].
 fn find_installed(

@@ -13,7 +13,7 @@ use crate::programs::Program;
 pub(crate) enum VersionError {
     #[error("it does not start: {0}")]
     Start(#[source] io::Error),
-    #[error("it does not tell its version: {0:?}")]
+    #[error("it prints no version: {0:?}")]
     Silent(String),
     #[error("it is {found}, and {wanted} is wanted")]
     Other { found: Version, wanted: Version },

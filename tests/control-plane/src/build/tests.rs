@@ -19,7 +19,7 @@ fn the_cache_is_where_the_user_wants_it() {
 }
 
 #[test]
-fn the_end_of_a_text_is_told() {
+fn an_error_repeats_the_last_lines() {
     assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
     assert_eq!(last_lines("a", 2), "a");
 }

@@ -59,7 +59,7 @@ fn installed_programs_of_the_pinned_minor_version_are_taken() {
         Some("hello"),
         None,
         None,
-        &["it does not tell its version: \"hello\""],
+        &["it prints no version: \"hello\""],
     );
     check(None, None, None, &[]);
 }
