@@ -18,7 +18,7 @@ const KUBERNETES: &str = "v1.36.0";
 /// The type that the table starts from.
 const ROOT: &str = "io.k8s.api.core.v1.Pod";
 
-/// Types that the document calls strings, although more than that is accepted.
+/// Types that the document calls strings, although the API server accepts more than strings.
 const SPECIAL: [(&str, &str); 4] = [
     ("io.k8s.apimachinery.pkg.api.resource.Quantity", "Quantity"),
     (
@@ -60,7 +60,7 @@ impl Type {
         self.reference.as_deref()?.strip_prefix("#/definitions/")
     }
 
-    /// The field by which elements of this list are told apart.
+    /// The field that identifies an element of this list.
     fn element_key(&self) -> Option<&str> {
         self.merge_key
             .as_deref()
@@ -80,7 +80,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     std::fs::write(&target, table).with_context(|| format!("writing {}", target.display()))
 }
 
-/// Where the OpenAPI document of the pinned version lies, in Go's module cache.
+/// The path of the pinned version's OpenAPI document in Go's module cache.
 fn openapi_document() -> anyhow::Result<PathBuf> {
     #[derive(Deserialize)]
     struct Module {
@@ -92,14 +92,13 @@ fn openapi_document() -> anyhow::Result<PathBuf> {
     let module = format!("k8s.io/kubernetes@{KUBERNETES}");
     let output = Command::new("go")
         .args(["mod", "download", "-json", &module])
-        // Outside any Go module, so that none of them can change the answer.
+        // Outside any Go module, so that none of them changes the result.
         .current_dir(std::env::temp_dir())
         .stderr(Stdio::inherit())
         .output()
         .context("`go` could not be run: the schema table is made from a Go module, so install Go first (https://go.dev/dl)")?;
-    let answer: Module = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("`go mod download -json {module}` gave no answer that could be read")
-    })?;
+    let answer: Module = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("`go mod download -json {module}` printed no JSON"))?;
     match answer {
         Module {
             error: Some(error), ..
@@ -224,9 +223,9 @@ fn schema(
             Some(values) => format!("Map(&{})", schema(document, names, values)?),
             None => "Anything".to_owned(),
         },
-        (kind, format) => bail!(
-            "type {kind:?} with format {format:?} is new; teach it to pod-path's schema first"
-        ),
+        (kind, format) => {
+            bail!("type {kind:?} with format {format:?} is new; add it to pod-path's schema first")
+        }
     })
 }
 
@@ -254,7 +253,7 @@ fn constant(name: &str) -> String {
     constant
 }
 
-/// Source text as rustfmt leaves it, so that the generated file is as clean as the others.
+/// Formats source text with rustfmt, so that the generated file passes the format check.
 fn rustfmt(source: &str) -> anyhow::Result<String> {
     let mut process = Command::new("rustfmt")
         .args(["--edition", "2024"])
@@ -269,7 +268,7 @@ fn rustfmt(source: &str) -> anyhow::Result<String> {
         .write_all(source.as_bytes())?;
     let output = process.wait_with_output()?;
     if !output.status.success() {
-        bail!("rustfmt refused the generated table");
+        bail!("rustfmt rejected the generated table");
     }
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask control-plane`: the control plane of the tests, for oneself.
+//! `cargo xtask control-plane`: the control plane of the tests, for manual use.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn start(nodes: u16) -> Result<()> {
         "control plane: ready after {:.1} s\n\n  \
          export KUBECONFIG={}\n  \
          {} get nodes\n\n\
-         A pod chooses what becomes of it by the label {}: the name of a file in tests/control-plane/stages.\n\
+         The label {} decides how a pod behaves: its value is the name of a file in tests/control-plane/stages.\n\
          Logs are in {}.\n\
          Ctrl-C stops everything and removes it.",
         start.elapsed().as_secs_f64(),

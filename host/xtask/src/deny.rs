@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::run;
 
-/// Runs cargo-deny. No part of `test`: its advisory database is not reachable from every machine.
+/// Runs cargo-deny. Not part of `test`, since not every machine can reach its advisory database.
 pub(crate) fn run() -> Result<()> {
     if run::output(&mut run::cargo(["deny", "--version"])).is_err() {
         bail!("cargo-deny is not installed: `cargo install --locked cargo-deny` (a few minutes)");

@@ -1,4 +1,4 @@
-//! Runs programs, and knows where things are.
+//! Runs programs, and finds the repository and its target directory.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) fn workspace() -> Result<Metadata> {
         .context("cargo metadata")
 }
 
-/// The cargo that runs us, in the root of the repository.
+/// A command for the cargo that started us, run in the root of the repository.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -31,7 +31,7 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> 
     command
 }
 
-/// Runs a program to its end, and fails if it fails.
+/// Runs a program and waits for it; its failure is an error.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -42,7 +42,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a program prints.
+/// Runs a program and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .output()

@@ -16,7 +16,7 @@ use crate::run;
 /// How often the sessions are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A session that nobody can serve, to show what its user is told.
+/// A session that no BrowserConfig serves, to show what its user sees.
 const UNSERVED: &str = r#"{
     "apiVersion": "selenosis.io/v1",
     "kind": "Browser",
@@ -33,12 +33,12 @@ pub(crate) struct Session {
     pub(crate) plugins: String,
 }
 
-/// Tells each change of phase until all sessions run.
+/// Shows each change of phase until all sessions run.
 pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec<Session>> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut phases: BTreeMap<String, String> = BTreeMap::new();
     let mut running: BTreeMap<String, Session> = BTreeMap::new();
-    while begun.elapsed() < patience {
+    while start.elapsed() < patience {
         let browsers = list(cluster)?;
         for browser in &browsers {
             let name = text(browser, "/metadata/name");
@@ -48,7 +48,7 @@ pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec
             }
             let address = text(browser, "/status/podIP");
             screen::step(
-                begun.elapsed().as_millis(),
+                start.elapsed().as_millis(),
                 &format!(
                     "{name:<12} {phase:<10} {address} {}",
                     text(browser, "/status/message")
@@ -60,7 +60,7 @@ pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec
                     Session {
                         name: name.clone(),
                         address,
-                        started_in: begun.elapsed(),
+                        started_in: start.elapsed(),
                         plugins: plugins(browser),
                     },
                 );
@@ -75,12 +75,12 @@ pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec
     bail!("not all sessions run after {} s", patience.as_secs())
 }
 
-/// Asks for a browser that there is not, and shows what becomes of it: the operator says why, and takes it away.
+/// Creates a Browser that no BrowserConfig serves, and shows its end: the operator reports why, and deletes it.
 pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
     apply(cluster, UNSERVED)?;
-    let begun = Instant::now();
-    let mut told = String::new();
-    while begun.elapsed() < Duration::from_secs(20) {
+    let start = Instant::now();
+    let mut shown = String::new();
+    while start.elapsed() < Duration::from_secs(20) {
         let output = run::output(cluster.kubectl().args([
             "get",
             "browser",
@@ -99,12 +99,12 @@ pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
             .pointer("/status/conditions/0/message")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        if !condition.is_empty() && condition != told {
+        if !condition.is_empty() && condition != shown {
             screen::step(
-                begun.elapsed().as_millis(),
+                start.elapsed().as_millis(),
                 &format!("{}: {condition}", text(&browser, "/status/phase")),
             );
-            condition.clone_into(&mut told);
+            condition.clone_into(&mut shown);
         }
         thread::sleep(LOOK);
     }
@@ -120,7 +120,7 @@ pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
 
 /// Deletes all sessions and waits until they and their pods are gone.
 pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration) -> Result<()> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let wait = format!("--timeout={}s", patience.as_secs());
     run::succeed(cluster.kubectl().args([
         "delete",
@@ -133,7 +133,7 @@ pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration)
         bail!("pods are left over: {pods}");
     }
     screen::step(
-        begun.elapsed().as_millis(),
+        start.elapsed().as_millis(),
         "all sessions and their pods are gone",
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! The scenes of the demo. Each can be shown alone; what it needs is built and started for it.
+//! The scenes of the demo. Each can be shown alone, and only what it needs is built and started.
 
 use std::process::{Command, Stdio};
 
@@ -19,9 +19,9 @@ pub(crate) struct Scene {
 /// What a scene needs, and what it shows.
 #[derive(Clone, Copy)]
 pub(crate) enum Play {
-    /// The builds alone.
+    /// Needs only the builds.
     Offline(fn(&Built) -> Result<()>),
-    /// The sessions of the examples too, on a cluster.
+    /// Needs the sessions of the examples too, on a cluster.
     Live(fn(&Built, &mut Live) -> Result<()>),
 }
 
@@ -31,7 +31,7 @@ impl Play {
     }
 }
 
-/// In the order in which they are shown; the last one takes the sessions away.
+/// In the order in which they are shown; the last one deletes the sessions.
 const SCENES: [Scene; 5] = [
     Scene {
         name: "explain",
@@ -60,13 +60,13 @@ const SCENES: [Scene; 5] = [
     Scene {
         name: "mistake",
         title: "What a mistake looks like",
-        what: "a session that nobody can serve, and what its user sees of it",
+        what: "a session that no BrowserConfig serves, and what its user sees",
         play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
     },
     Scene {
         name: "end",
         title: "Sessions end",
-        what: "sessions are deleted, and their pods go with them",
+        what: "sessions are deleted, and their pods with them",
         play: Play::Live(|built, live| {
             browsers::delete_all(&live.cluster, &built.examples, PATIENCE)
         }),
@@ -90,13 +90,13 @@ pub(crate) fn table() -> String {
     format!("Scenes:\n{}", rows.join("\n"))
 }
 
-/// Those of these names; all if there is none. They keep their order, whatever that of the names is.
+/// The scenes of these names, in their own order; all scenes if there are no names.
 pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.name);
     SCENES.into_iter().filter(is_chosen).collect()
 }
 
-/// The same chain offline: what it writes is what the operator's pods got.
+/// The same chain offline: it writes the same as in the operator's pods.
 fn explain(built: &Built) -> Result<()> {
     let mut render = Command::new(&built.binary);
     render.args(["render", "--explain", "--plugins"]);

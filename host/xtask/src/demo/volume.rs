@@ -1,4 +1,4 @@
-//! The directory of the plugins, as a volume that the kubelet swaps as a whole.
+//! The directory of the plugins, like a volume whose content the kubelet swaps as a whole.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// One label more: behind what in the manifest it stands, and as what. The labels plugin comes first there.
+/// Adds a label: pairs of a line in the manifest and the text to insert after it. The labels plugin comes first there.
 const MORE: [(&str, &str); 2] = [
     ("  allow:\n", "  - /metadata/labels/shown-by\n"),
     (
@@ -40,7 +40,7 @@ impl Volume {
         &self.mount
     }
 
-    /// The labels plugin writes one label more from now on.
+    /// Makes the labels plugin write one more label.
     pub(crate) fn add_label(&self) -> Result<()> {
         self.swap("2", |files| {
             let path = files.join("chain.yaml");
@@ -55,7 +55,7 @@ impl Volume {
         })
     }
 
-    /// Half of a plugin's file is missing from now on.
+    /// Cuts a plugin's file in half.
     pub(crate) fn truncate_plugin(&self) -> Result<()> {
         self.swap("3", |files| {
             let path = files.join("hardening.wasm.gz");
@@ -65,7 +65,7 @@ impl Volume {
         })
     }
 
-    /// In the order of the kubelet: the new files beside the old ones, then one rename, then the old ones go.
+    /// Works like the kubelet: writes the new files beside the old ones, renames once, then deletes the old ones.
     fn swap(&self, version: &str, change: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let current = self.mount.join("..data");
         let old = fs::read_link(&current).ok();

@@ -1,12 +1,12 @@
-//! What a plugin asks of its host.
+//! Checks what a plugin imports from its host.
 
 use anyhow::{Context, Result, bail};
 use wasmparser::{Parser, Payload};
 
-/// The contract; everything else a plugin could import is refused when a chain loads.
+/// The contract; a chain that imports anything else does not load.
 const CONTRACT: &str = "podloom:mutator/";
 
-/// Fails on an import that no host will serve, and names it.
+/// Fails on imports that the host does not serve, and names them.
 pub(super) fn check(plugin: &str, module: &[u8]) -> Result<()> {
     let mut foreign = Vec::new();
     for payload in Parser::new(0).parse_all(module) {
@@ -28,7 +28,7 @@ pub(super) fn check(plugin: &str, module: &[u8]) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{plugin} imports what no host serves: {}; a dependency of it wants an operating system (clock, files, randomness)",
+        "{plugin} imports functions that the host does not serve: {}; one of its dependencies needs an operating system (clock, files, randomness)",
         foreign.join(", ")
     )
 }

@@ -1,4 +1,4 @@
-//! Makes sure that Rust can compile for WebAssembly.
+//! Makes sure that Rust can compile to WebAssembly.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ pub(super) fn ensure() -> Result<()> {
         return Ok(());
     }
     bail!(
-        "Rust's target {TARGET} is missing, and `rustup target add {TARGET}` did not bring it.\n\
+        "Rust's target {TARGET} is missing, and `rustup target add {TARGET}` did not install it.\n\
          Where rustup cannot download, install Debian's rustc-web, cargo-web and rust-web-src, and build the plugins with them:\n  \
          RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 /usr/bin/cargo build --profile plugin --target {TARGET} -Zbuild-std=std,panic_abort\n\
          with the linker set to the rustup toolchain's rust-lld"
