@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::{plugins, run};
+use crate::{plugins, progress, run};
 
-/// One line of the table: what is reached against what was promised.
+/// One line of the table: a measured value and its goal.
 struct Figure {
     key: &'static str,
     what: &'static str,
@@ -17,12 +17,12 @@ struct Figure {
     goal: Goal,
 }
 
-/// Whether small or large is good.
+/// The goal of a figure.
 enum Goal {
     AtMost(f64),
     AtLeast(f64),
-    /// Neither: it is told.
-    Told,
+    /// Neither: it is shown without a verdict.
+    None,
 }
 
 impl Figure {
@@ -30,23 +30,20 @@ impl Figure {
         match self.goal {
             Goal::AtMost(most) => self.reached <= most,
             Goal::AtLeast(least) => self.reached >= least,
-            Goal::Told => true,
+            Goal::None => true,
         }
     }
 }
 
-/// Runs all benchmarks in one go, so that their ratios are of one machine in one mood.
+/// Runs all benchmarks one after another, so that both sides of a ratio meet the same machine under the same load.
 pub(crate) fn run(json: Option<&Path>) -> Result<()> {
     let bundle = plugins::run_unlimited()?;
-    for (package, bench) in [
-        ("podloom-mutators", "chain"),
-        ("podloom-controllers", "render"),
-    ] {
-        run::succeed(
-            run::cargo(["bench", "--quiet", "--package", package, "--bench", bench])
-                .env("PODLOOM_BUNDLE", &bundle),
-        )?;
-    }
+    progress::step(
+        "benchmarks",
+        "compiling; the first time takes about ten minutes on two cores",
+        || run::succeed(bench(&bundle, &["chain", "render", "reload"]).arg("--no-run")),
+    )?;
+    run::succeed(&mut bench(&bundle, &["chain", "render"]))?;
     let criterion = run::workspace()?
         .target_directory
         .join("criterion")
@@ -82,7 +79,7 @@ fn figures(criterion: &Path, bundle: &Path) -> Result<Vec<Figure>> {
         },
         Figure {
             key: "refuse_code_ms",
-            what: "2 MB of code that is refused, ms",
+            what: "rejecting 2 MB of code, ms",
             reached: round(time("refuse/code")? / 1e6),
             goal: Goal::AtMost(100.0),
         },
@@ -95,7 +92,7 @@ fn figures(criterion: &Path, bundle: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What the benchmark of hot reload prints, which has no use for criterion: a reload changes what it measures.
+/// The figures that the benchmark of hot reload prints. It does not use criterion: a reload changes what it measures.
 const RELOADS: [(&str, &str, Goal); 8] = [
     (
         "reload_seconds",
@@ -105,22 +102,22 @@ const RELOADS: [(&str, &str, Goal); 8] = [
     (
         "reload_all_seconds",
         "all three changed, until the chain serves, s",
-        Goal::Told,
+        Goal::None,
     ),
     (
         "reload_call_p50",
         "a call during 1,000 reloads against none: p50",
-        Goal::Told,
+        Goal::None,
     ),
     (
         "reload_call_p99",
         "a call during 1,000 reloads against none: p99",
-        Goal::Told,
+        Goal::None,
     ),
     (
         "reload_call_p99_added_ms",
         "added to a call's p99 by reloads, ms",
-        Goal::Told,
+        Goal::None,
     ),
     (
         "reload_failed_calls",
@@ -139,16 +136,22 @@ const RELOADS: [(&str, &str, Goal); 8] = [
     ),
 ];
 
+/// Runs benchmarks by name, compiled as what is shipped.
+fn bench(bundle: &Path, names: &[&str]) -> Command {
+    let mut cargo = run::cargo(["bench", "--quiet", "--workspace", "--profile", "dist"]);
+    for name in names {
+        cargo.args(["--bench", name]);
+    }
+    cargo.env("PODLOOM_BUNDLE", bundle);
+    cargo
+}
+
 fn reloads(bundle: &Path) -> Result<Vec<Figure>> {
-    let mut bench = run::cargo(["bench", "--quiet", "--package", "podloom-mutators"]);
-    bench
-        .args(["--bench", "reload"])
-        .env("PODLOOM_BUNDLE", bundle);
-    let printed = run::output(bench.stderr(Stdio::inherit()))?;
+    let printed = run::output(bench(bundle, &["reload"]).stderr(Stdio::inherit()))?;
     let printed: Value = serde_json::from_str(&printed).context("the benchmark prints JSON")?;
     let figure = |(key, what, goal)| {
         let reached = printed.get(key).and_then(Value::as_f64);
-        let reached = reached.with_context(|| format!("the benchmark told no {key}"))?;
+        let reached = reached.with_context(|| format!("the benchmark printed no {key}"))?;
         Ok(Figure {
             key,
             what,
@@ -159,13 +162,13 @@ fn reloads(bundle: &Path) -> Result<Vec<Figure>> {
     RELOADS.into_iter().map(figure).collect()
 }
 
-/// The median time of a benchmark in nanoseconds, as criterion left it.
+/// The median time of a benchmark in nanoseconds, from criterion's files.
 fn median(criterion: &Path, id: &str) -> Result<f64> {
     let path = criterion
         .join(id.replace('/', "_"))
         .join("new/estimates.json");
     let text = fs::read_to_string(&path)
-        .with_context(|| format!("benchmark {id} left no {}", path.display()))?;
+        .with_context(|| format!("benchmark {id} wrote no {}", path.display()))?;
     let estimates: Value =
         serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     estimates
@@ -199,7 +202,7 @@ fn print(figures: &[Figure]) {
         let goal = match figure.goal {
             Goal::AtMost(most) => format!("at most {most}"),
             Goal::AtLeast(least) => format!("at least {least}"),
-            Goal::Told => "told".to_owned(),
+            Goal::None => "none".to_owned(),
         };
         let verdict = if figure.holds() { "" } else { "  MISSED" };
         eprintln!(

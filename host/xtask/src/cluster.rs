@@ -1,31 +1,24 @@
 //! `cargo xtask bench --cluster`: the operator on a real control plane, against a bare client.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::{plugins, release, run};
 
-/// Builds what is measured and runs the benchmark, which has options of its own.
+/// Builds the operator as it is shipped and runs the benchmark, which has options of its own.
 pub(crate) fn run(json: Option<&Path>, options: &[String]) -> Result<()> {
     let bundle = plugins::run()?;
-    let binary = release::binary()?;
-    let mut bench = run::cargo([
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "podloom-tests",
-        "--bin",
-        "cluster-bench",
-        "--",
-    ]);
+    let operator = release::shipped()?;
+    let mut bench = Command::new(release::local("cluster-bench")?);
     bench
         .arg("--podloom")
-        .arg(binary)
+        .arg(operator)
         .arg("--plugins")
         .arg(bundle)
-        .args(options);
+        .args(options)
+        .current_dir(run::root());
     if let Some(path) = json {
         bench.arg("--json").arg(path);
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: the operator at work on a real control plane.
 
 mod browsers;
+mod build;
 mod operator;
 mod reload;
 mod scene;
@@ -18,14 +19,15 @@ use clap::builder::PossibleValuesParser;
 use podloom_control_plane::{ControlPlane, Options};
 
 use self::browsers::Session;
+use self::build::{Built, Plane};
 use self::operator::Operator;
 use self::scene::Play;
 use self::screen::Steps;
 use self::volume::Volume;
-use crate::{plugins, release, run};
+use crate::run;
 
-/// What is applied: the sessions, what they are made of, and the namespace with what plugins read of it.
-/// The workloads beside them are for `podloom render` and the admission webhook.
+/// The examples to apply: the sessions, their configurations, and their namespace, whose labels plugins read.
+/// The other files are workloads for `podloom render` and the admission webhook.
 const EXAMPLES: [&str; 4] = [
     "namespace.yaml",
     "browserconfig-chrome.yaml",
@@ -34,10 +36,10 @@ const EXAMPLES: [&str; 4] = [
 ];
 /// The namespace of the examples.
 const NAMESPACE: &str = "shop-tests";
-/// How long the sessions may take to run.
+/// How long to wait for the sessions to run.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How the demo is run.
+/// The options of the demo.
 #[derive(Args)]
 #[command(after_help = scene::table())]
 pub(crate) struct Arguments {
@@ -47,43 +49,40 @@ pub(crate) struct Arguments {
     /// Use this cluster instead of starting one; CRDs and examples are installed there, and stay.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Show this scene alone, with what it needs; may be repeated, or several be separated by commas.
+    /// Show only this scene, with what it needs; may be repeated, and takes several separated by commas.
     #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(scene::NAMES))]
     only: Vec<String>,
 }
 
-/// A cluster to show things on: its own, or the user's.
+/// A cluster: the demo's own, or the user's.
 struct Cluster {
     plane: Option<ControlPlane>,
     kubeconfig: PathBuf,
 }
 
-/// What there is once everything is built.
-struct Built {
-    bundle: PathBuf,
-    binary: PathBuf,
-    examples: PathBuf,
-}
-
-/// What there is once the sessions of the examples run.
+/// Everything that runs once the sessions of the examples do.
 struct Live {
-    // Ended before its cluster is.
+    // Before the cluster, so that it is stopped first.
     operator: Operator,
     volume: Volume,
     cluster: Cluster,
     sessions: Vec<Session>,
-    /// How long a changed plugin took to serve, if that was shown.
+    /// How long a changed plugin took to serve, if that scene was shown.
     reloaded: Option<Duration>,
 }
 
 /// Builds everything, starts what the scenes need, and shows them: sessions that come and go.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let begun = Instant::now();
+    let start_of_builds = Instant::now();
     let scenes = scene::chosen(&arguments.only);
-    let mut steps = Steps::default();
-    let built = build(&mut steps)?;
-    let started = Instant::now();
     let is_live = arguments.keep || scenes.iter().any(|scene| scene.play.is_live());
+    let mut steps = Steps::default();
+    steps.next("Build everything");
+    let built = build::run(match (is_live, &arguments.kubeconfig) {
+        (true, None) => Plane::Own,
+        _ => Plane::NotNeeded,
+    })?;
+    let end_of_builds = Instant::now();
     let mut live = match is_live {
         true => Some(start(arguments, &built, &mut steps)?),
         false => None,
@@ -93,7 +92,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         match (scene.play, &mut live) {
             (Play::Offline(play), _) => play(&built)?,
             (Play::Live(play), Some(live)) => play(&built, live)?,
-            (Play::Live(_), None) => bail!("{} is played with nothing live", scene.name),
+            (Play::Live(_), None) => {
+                bail!("scene {} needs a cluster, and none was started", scene.name)
+            }
         }
     }
     screen::title("Summary");
@@ -101,9 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         summarize(live);
     }
     screen::line(&format!(
-        "{:.0} s in all, {:.0} s of them since the builds.",
-        begun.elapsed().as_secs_f64(),
-        started.elapsed().as_secs_f64()
+        "{:.0} s for the builds, {:.0} s for everything after them.",
+        (end_of_builds - start_of_builds).as_secs_f64(),
+        end_of_builds.elapsed().as_secs_f64()
     ));
     match live {
         Some(live) if arguments.keep => keep(&built, &live),
@@ -112,15 +113,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Ok(())
         }
     }
-}
-
-fn build(steps: &mut Steps) -> Result<Built> {
-    steps.next("Build the operator and the plugins");
-    Ok(Built {
-        bundle: plugins::run()?,
-        binary: release::binary()?,
-        examples: run::root().join("deploy/examples"),
-    })
 }
 
 /// Starts a control plane, the operator, and the sessions of the examples.
@@ -148,7 +140,7 @@ fn start(arguments: &Arguments, built: &Built, steps: &mut Steps) -> Result<Live
     }
     succeed(&mut apply)?;
     let sessions =
-        browsers::until_running(&cluster, PATIENCE).inspect_err(|_| operator.tell_log())?;
+        browsers::until_running(&cluster, PATIENCE).inspect_err(|_| operator.print_log())?;
     Ok(Live {
         operator,
         volume,
@@ -194,7 +186,7 @@ impl Cluster {
         }
     }
 
-    /// Gets the pods of all sessions, in the way that further flags say.
+    /// `kubectl get` for the pods of all sessions; the caller adds flags.
     fn get_pods(&self) -> Command {
         let mut kubectl = self.kubectl();
         kubectl.args(["get", "pods", "--namespace", NAMESPACE]);
@@ -214,7 +206,7 @@ fn summarize(live: &Live) {
         ));
     }
     screen::line(&format!(
-        "{} sessions, each in a pod that three sandboxed plugins finished; every pod passes the restricted Pod Security Standard.",
+        "{} sessions, each in a pod that went through three sandboxed plugins; every pod passes the restricted Pod Security Standard.",
         live.sessions.len()
     ));
     if let Some(reloaded) = live.reloaded {
@@ -249,7 +241,7 @@ fn keep(built: &Built, live: &Live) -> Result<()> {
     screen::line("kubectl get browsers -A -w");
     screen::line(&format!("curl http://{}/plugins", operator.address));
     screen::line(&format!(
-        "{}/chain.yaml and the plugins beside it are read again when they change.",
+        "{}/chain.yaml and the plugins beside it are reloaded when they change.",
         volume.path().display()
     ));
     screen::line("Ctrl-C stops everything and removes it.");
@@ -262,7 +254,7 @@ fn keep(built: &Built, live: &Live) -> Result<()> {
     }
 }
 
-/// Runs kubectl and lets it talk to the person who watches.
+/// Runs kubectl and shows what it prints.
 fn succeed(kubectl: &mut Command) -> Result<()> {
     run::succeed(kubectl)
 }

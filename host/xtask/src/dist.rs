@@ -10,21 +10,20 @@ use sha2::{Digest, Sha256};
 
 use crate::{plugins, release, run};
 
-/// Where the image has its own chain of plugins; the manifests in deploy/ name it too.
+/// The directory of the chain of plugins in the image; the manifests in deploy/ name it too.
 const BUNDLE: &str = "usr/share/podloom/plugins";
 
-/// By this file a directory is known as one of ours, and may be replaced.
+/// A directory with this file is an earlier distribution, and may be replaced.
 const BINARY: &str = "root/usr/bin/podloom";
 
-/// Who the operator is in its image: nobody with a shell, a home or a password.
+/// The operator's user in the image, without a shell, a home or a password.
 const PASSWD: &str = "podloom:x:65532:65532:Podloom:/:/sbin/nologin\n";
 const GROUP: &str = "podloom:x:65532:\n";
 
 /// The chain as a ConfigMap, in the copy of deploy/.
 const CONFIG_MAP: &str = "podloom-plugins.yaml";
 
-/// `kubectl apply` keeps the whole object in an annotation, and annotations can hold no more. As YAML the object is longer than
-/// as the JSON that is kept.
+/// `kubectl apply` keeps the whole object as JSON in an annotation, which can hold no more. Our YAML is longer than that JSON.
 const MAX_APPLIED: u64 = 262_144;
 
 /// What the copy of deploy/ installs: the chain comes with it.
@@ -46,10 +45,12 @@ components:
 /// Makes the distribution, in target/dist if no other place is named, and returns its root folder.
 ///
 /// `root` is the file system of the image. `deploy` is ready to be applied, with `crds` beside it.
-/// All is made anew each time.
+/// Everything is made again each time.
 pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
     if !release::is_linux(&release::host_triple()?) {
-        bail!("an image needs a Linux binary, and this is no Linux; deploy/Dockerfile builds one");
+        bail!(
+            "an image needs a Linux binary, and this machine runs something else; deploy/Dockerfile builds one"
+        );
     }
     let out = match out {
         Some(out) => out.to_owned(),
@@ -60,7 +61,7 @@ pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
     };
     check_replaceable(&out)?;
     let bundle = plugins::run()?;
-    let binary = release::binary()?;
+    let binary = release::shipped()?;
     let next = out.with_extension("next");
     remove(&next)?;
     make_root(&next.join("root"), &binary, &bundle)?;
@@ -71,7 +72,7 @@ pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
     Ok(out.join("root"))
 }
 
-/// Nobody loses a directory of his own to a slip of the keyboard.
+/// Fails if the directory holds anything but an earlier distribution: a typing error must not delete a user's files.
 fn check_replaceable(out: &Path) -> Result<()> {
     let Ok(mut entries) = fs::read_dir(out) else {
         return Ok(());
@@ -105,7 +106,7 @@ fn make_root(root: &Path, binary: &Path, bundle: &Path) -> Result<()> {
     )?;
     write(&root.join("etc/passwd"), PASSWD)?;
     write(&root.join("etc/group"), GROUP)?;
-    // What glibc does by default, said: nothing that would have to be loaded from a file.
+    // glibc's default, spelled out: it needs no library that would have to be loaded from a file.
     write(&root.join("etc/nsswitch.conf"), "hosts: files dns\n")
 }
 
@@ -151,7 +152,7 @@ fn place(from: &Path, to: &Path, mode: u32) -> Result<()> {
     set_mode(to, mode)
 }
 
-/// Whatever the umask is, a user that is not the builder can read the image.
+/// Sets the mode whatever the umask is, so that every user can read the image.
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
         .with_context(|| path.display().to_string())
@@ -171,7 +172,7 @@ fn make_parent(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tells what is shipped.
+/// Lists the files of the image.
 fn report(out: &Path) -> Result<()> {
     let root = out.join("root");
     for file in files(&root)? {

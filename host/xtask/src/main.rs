@@ -8,6 +8,7 @@ mod demo;
 mod deny;
 mod dist;
 mod plugins;
+mod progress;
 mod release;
 mod run;
 mod soak;
@@ -39,17 +40,17 @@ enum Command {
     Plugins,
     /// Show the operator at work on a real control plane, which is started for it.
     Demo(demo::Arguments),
-    /// Run the benchmarks and print the ratios that the design promises.
+    /// Run the benchmarks and print their figures beside the goals.
     Bench {
         /// Also write the ratios to this file, as one JSON object.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
         /// Measure the operator on a real control plane instead of the chain alone.
-        /// What follows is for that benchmark: --browsers N, --controller-pid PID, ...; --help tells all.
+        /// What follows goes to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
         cluster: Option<Vec<String>>,
     },
-    /// Run random tests with many more cases, or with --minutes random faults around a running operator.
+    /// Run random tests with many more cases, or, with --minutes, inject random faults around a running operator.
     Soak(soak::Arguments),
     /// Regenerate committed code: the table of Pod types.
     Codegen,
@@ -58,7 +59,7 @@ enum Command {
         #[command(subcommand)]
         action: control_plane::Action,
     },
-    /// Build what an image holds and the manifests that install it, without a container engine.
+    /// Build the image's files and the manifests that install it, without a container engine.
     Dist {
         /// Where to put them; by default target/dist.
         #[arg(long, value_name = "DIR")]

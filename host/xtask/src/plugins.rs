@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, TargetKind};
 use sha2::{Digest, Sha256};
 
-use crate::run;
+use crate::{progress, run};
 
-/// What plugins are compiled for.
+/// The target that plugins are compiled for.
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The largest plugin as shipped, in bytes, so that twenty fit one ConfigMap.
@@ -28,7 +28,7 @@ struct Built {
 
 /// Builds, checks and packs all plugins; returns the directory of the bundle.
 ///
-/// Fails if a plugin is larger than it may be, but leaves the bundle.
+/// Fails if a plugin exceeds the limit, but leaves the bundle.
 pub(crate) fn run() -> Result<PathBuf> {
     let (bundle, built) = bundle()?;
     let heavy: Vec<&str> = built
@@ -37,12 +37,15 @@ pub(crate) fn run() -> Result<PathBuf> {
         .map(|plugin| plugin.name.as_str())
         .collect();
     if !heavy.is_empty() {
-        bail!("larger than {MAX_BYTES} bytes: {}", heavy.join(", "));
+        bail!(
+            "these plugins are larger than {MAX_BYTES} bytes: {}",
+            heavy.join(", ")
+        );
     }
     Ok(bundle)
 }
 
-/// The same for measuring, which is to tell how large plugins are, not to refuse them.
+/// The same without the limit: measurements show how large plugins are.
 pub(crate) fn run_unlimited() -> Result<PathBuf> {
     bundle().map(|(bundle, _)| bundle)
 }
@@ -51,11 +54,17 @@ fn bundle() -> Result<(PathBuf, Vec<Built>)> {
     target::ensure()?;
     let workspace = run::workspace()?;
     let plugins = find(&workspace)?;
-    build(&plugins)?;
-    let built = plugins
-        .iter()
-        .map(|plugin| pack(plugin, workspace.target_directory.as_std_path()))
-        .collect::<Result<Vec<_>>>()?;
+    let built = progress::step(
+        "plugins",
+        "compiling to WebAssembly and packing; the first time takes about a minute",
+        || {
+            build(&plugins)?;
+            plugins
+                .iter()
+                .map(|plugin| pack(plugin, workspace.target_directory.as_std_path()))
+                .collect::<Result<Vec<_>>>()
+        },
+    )?;
     let bundle = workspace
         .target_directory
         .join("plugins")
@@ -65,7 +74,7 @@ fn bundle() -> Result<(PathBuf, Vec<Built>)> {
     Ok((bundle, built))
 }
 
-/// A plugin's package and the file cargo makes of it.
+/// A plugin's package and the file that cargo builds from it.
 struct Plugin {
     /// Its directory under plugins/.
     name: String,
@@ -89,7 +98,7 @@ fn find(workspace: &Metadata) -> Result<Vec<Plugin>> {
             .targets
             .iter()
             .find(|target| target.kind.contains(&TargetKind::CDyLib))
-            .with_context(|| format!("{directory} makes no cdylib, so it is no plugin"))?;
+            .with_context(|| format!("{directory} is no plugin, since it builds no cdylib: add crate-type = [\"cdylib\", \"rlib\"] to its [lib]"))?;
         plugins.push(Plugin {
             name: directory.file_name().unwrap_or_default().to_owned(),
             package: package.name.to_string(),
@@ -107,7 +116,7 @@ fn build(plugins: &[Plugin]) -> Result<()> {
     run::succeed(&mut for_target("build", &["--profile", "plugin"], plugins))
 }
 
-/// Lints what only exists in Wasm: the workspace's lints see plugins as their native tests do.
+/// Lints the code that exists only in Wasm: the lints of the workspace see plugins as compiled for their native tests.
 pub(crate) fn lint() -> Result<()> {
     target::ensure()?;
     let plugins = find(&run::workspace()?)?;
@@ -121,7 +130,7 @@ fn for_target(command: &str, arguments: &[&str], plugins: &[Plugin]) -> Command 
     for plugin in plugins {
         cargo.args(["--package", &plugin.package]);
     }
-    // These would replace the flags in .cargo/config.toml, and with them the small stack that calls are quick by.
+    // These would replace the flags in .cargo/config.toml, and with them the small stack that makes calls quick.
     cargo
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -135,7 +144,7 @@ fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
         .join(format!("{}.wasm", plugin.library));
     let module = fs::read(&path).with_context(|| path.display().to_string())?;
     imports::check(&plugin.name, &module)?;
-    // Neither name nor time goes into the file, so the same module is the same bytes.
+    // The file holds neither name nor time, so the same module gives the same bytes.
     let mut shipped = Vec::new();
     zopfli::compress(
         zopfli::Options::default(),
@@ -150,7 +159,7 @@ fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
     })
 }
 
-/// Replaces the bundle file by file; what is no part of it any more goes.
+/// Replaces the bundle file by file, and removes files that no longer belong to it.
 fn write(bundle: &Path, built: &[Built]) -> Result<()> {
     fs::create_dir_all(bundle).with_context(|| bundle.display().to_string())?;
     let mut names = vec!["chain.yaml".to_owned()];

@@ -1,52 +1,64 @@
-//! The one release build: whatever runs the operator as its users do runs this binary.
+//! The operator's binary, in the two ways in which it is built.
 //!
-//! It is linked statically with glibc, so that it runs alone in an empty directory. glibc, because its allocator holds up under
-//! many threads, and because it is what the tests run on; musl would need a C compiler of its own for the cryptography.
-//! Names are resolved through /etc/hosts and DNS as everywhere: both are inside glibc since 2.34, no longer in files beside it.
+//! [`local`] is quick to build, for the demo. [`shipped`] is what the image holds, and so what the black-box tests run and the
+//! benchmarks measure.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::run;
+use crate::{progress, run};
 
-/// Linked statically; and randomness comes from the kernel's call. By default the crate getrandom looks that call up in a shared
-/// library, of which there is none here, and then needs /dev/urandom, which an empty directory does not have.
+/// Linked statically, so that the binary runs alone in an empty directory. And randomness comes from the kernel's call: by default
+/// the crate getrandom looks that call up in a shared library, of which there is none here, and then needs /dev/urandom, which an
+/// empty directory does not have.
 const FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
 
-/// Builds the operator for this machine and returns where it is.
+/// Builds a binary of the workspace for this machine, without link-time optimization, and returns where it is.
+pub(crate) fn local(binary: &str) -> Result<PathBuf> {
+    // With the features that all crates need together, so that one binary shares its dependencies with the next.
+    let arguments = ["build", "--quiet", "--release", "--workspace", "--bin"];
+    progress::step(
+        binary,
+        "compiling; the first time takes about six minutes on two cores",
+        || run::succeed(run::cargo(arguments).arg(binary)),
+    )?;
+    let target = run::workspace()?.target_directory;
+    Ok(target.join("release").join(binary).into_std_path_buf())
+}
+
+/// Builds the operator as it is shipped and returns where it is.
 ///
-/// Everybody who needs it builds it here, so that it is compiled once, whoever comes first.
-pub(crate) fn binary() -> Result<PathBuf> {
+/// Whoever needs it builds it here, so that it is compiled once, whoever comes first.
+/// It is linked with glibc, because its allocator holds up under many threads, and because it is what the tests run on; musl would
+/// need a C compiler of its own for the cryptography. Names are resolved through /etc/hosts and DNS as everywhere: both are inside
+/// glibc since 2.34, no longer in files beside it.
+pub(crate) fn shipped() -> Result<PathBuf> {
     let triple = host_triple()?;
-    let mut cargo = run::cargo([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "podloom",
-        "--bin",
-        "podloom",
-        "--target",
-        &triple,
-    ]);
-    // These would replace the flag below, and the binary would not be static.
+    let mut cargo = run::cargo(["build", "--quiet", "--profile", "dist"]);
     cargo
+        .args(["--package", "podloom", "--bin", "podloom"])
+        .args(["--target", &triple])
+        // These would replace the flags below, and the binary would not be static.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     if is_linux(&triple) {
         // With --target, this reaches what is shipped and neither build scripts nor procedural macros, which cannot be static.
         cargo.env(flags_variable(&triple), FLAGS);
     }
-    eprintln!("building the operator for {triple}; the first time takes minutes");
-    run::succeed(&mut cargo).context(
+    progress::step(
+        "podloom as it is shipped",
+        "compiling with link-time optimization; the first time takes about ten minutes on two cores",
+        || run::succeed(&mut cargo),
+    )
+    .context(
         "the operator is linked statically; a linker that misses -lc needs libc6-dev on Debian, glibc-static on Fedora",
     )?;
     let path = run::workspace()?
         .target_directory
         .join(&triple)
-        .join("release/podloom");
+        .join("dist/podloom");
     Ok(path.into_std_path_buf())
 }
 

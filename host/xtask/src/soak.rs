@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: what repeats too often, or takes too long, for every test run.
+//! `cargo xtask soak`: random tests that take too long for every test run.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,28 +8,28 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::{plugins, release, run};
+use crate::{plugins, progress, release, run};
 
-/// A soak of one part. A small sample of the same runs in every `cargo xtask test`.
+/// A soak of one part. Every `cargo xtask test` runs the same tests with fewer cases.
 struct Soak {
     name: &'static str,
     what: &'static str,
-    /// For cargo.
+    /// The arguments of cargo.
     command: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// One row for each. proptest itself reads how many cases are wanted, and prints the smallest that fails.
+/// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
 const SOAKS: [Soak; 4] = [
     Soak {
         name: "paths",
-        what: "100,000 random transactions on a pod: what is written is allowed, what is not granted makes no difference, a rollback leaves no trace",
+        what: "100,000 random transactions on a pod: only granted paths are written, what is not granted changes no answer, a rollback restores everything",
         command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
         environment: &[("PROPTEST_CASES", "100000")],
     },
     Soak {
         name: "guests",
-        what: "100,000 random plugins, as a core module and as a component: same pod, same words, same limits",
+        what: "100,000 random plugins, as a core module and as a component: same pod, same messages, same limits",
         command: &[
             "test",
             "--package",
@@ -42,7 +42,7 @@ const SOAKS: [Soak; 4] = [
     },
     Soak {
         name: "patch",
-        what: "50,000 random chains on random pods: the JSON Patch makes what the chain made, by an implementation that is not ours",
+        what: "50,000 random chains on random pods: applied by another implementation, the JSON Patch gives the chain's pod",
         command: &[
             "test",
             "--package",
@@ -70,11 +70,11 @@ pub(crate) struct Arguments {
     /// Run this soak alone.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SOAKS.map(|soak| soak.name)))]
     only: Option<String>,
-    /// Let chance break what is around the operator for so many minutes: replicas on a real control plane, the API server and the
-    /// connections to it, plugins, quotas, peers. Then nothing may be lost, doubled or left over.
+    /// Inject random faults for so many minutes: into replicas on a real control plane, the API server and the connections to it,
+    /// plugins, quotas, peers. At the end nothing may be lost, doubled or left over.
     #[arg(long, value_name = "N", conflicts_with = "only")]
     minutes: Option<u64>,
-    /// For --minutes: repeat the faults of another run, which has printed this.
+    /// With --minutes: repeat the faults of the run that printed this seed.
     #[arg(long, value_name = "N", requires = "minutes")]
     seed: Option<u64>,
 }
@@ -84,16 +84,16 @@ fn table() -> String {
     format!("Soaks:\n{}", rows.join("\n"))
 }
 
-/// Runs what is asked for; all named soaks if nothing is.
+/// Runs the chosen soaks; without arguments all but the random faults.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(minutes) = arguments.minutes {
         let bundle = plugins::run()?;
-        return chaos(&release::binary()?, &bundle, minutes, arguments.seed);
+        return chaos(&release::shipped()?, &bundle, minutes, arguments.seed);
     }
-    let is_asked = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
+    let is_chosen = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
     let failed: Vec<&str> = SOAKS
         .iter()
-        .filter(is_asked)
+        .filter(is_chosen)
         .filter(|soak| !holds(soak))
         .map(|soak| soak.name)
         .collect();
@@ -105,24 +105,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn holds(soak: &Soak) -> bool {
     eprintln!("\n==> {}: {}", soak.name, soak.what);
-    let begun = Instant::now();
+    let start = Instant::now();
     let environment = soak.environment.iter().copied();
     let done = run::succeed(run::cargo(soak.command).envs(environment));
     let outcome = match &done {
         Ok(()) => "done",
         Err(_) => "FAILED",
     };
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     eprintln!("==> {}: {outcome} in {seconds:.1} s", soak.name);
     done.is_ok()
 }
 
 /// Random faults around the operator.
 pub(crate) fn chaos(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64>) -> Result<()> {
-    // Built with the features of the black-box tests, which are there already in a test run.
-    let arguments = ["build", "--quiet", "--workspace"];
-    let binaries = ["--bin", "soak", "--bin", "podloom-doubles"];
-    run::succeed(run::cargo(arguments).args(binaries))?;
+    // Building the black-box tests builds these binaries with the same features: in a test run nothing is compiled again.
+    progress::step("soak", "compiling", || {
+        let tests = ["test", "--quiet", "--workspace", "--test", "blackbox"];
+        run::succeed(run::cargo(tests).arg("--no-run"))
+    })?;
     let program = run::workspace()?.target_directory.join("debug/soak");
     let mut soak = Command::new(program);
     soak.args(["--minutes", &minutes.to_string()]);

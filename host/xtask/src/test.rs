@@ -7,16 +7,16 @@ use anyhow::{Context, Result};
 
 use crate::{dist, plugins, release, run, soak};
 
-/// How many black-box tests run at once. They mostly wait, so there may be more than processors.
+/// How many black-box tests run at once: more than there are processors, since they mostly wait.
 const AT_ONCE: &str = "8";
 
-/// How long chance may break what is around the operator.
+/// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What needs no control plane.
+    /// Everything that needs no control plane.
     Quick,
     /// Everything.
     Whole,
@@ -27,7 +27,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     let start = Instant::now();
     step("format", || {
         run::succeed(&mut run::cargo(["fmt", "--all", "--check"]))
-            .context("`cargo fmt --all` puts it right")
+            .context("`cargo fmt --all` fixes it")
     })?;
     step("lints", || {
         run::succeed(&mut run::cargo([
@@ -51,7 +51,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     })?;
     if extent == Extent::Whole {
         let root = step("distribution", || dist::run(None))?;
-        let binary = release::binary()?;
+        let binary = release::shipped()?;
         step("black-box tests", || {
             black_box_tests(&binary, &bundle, &root)
         })?;
@@ -61,23 +61,23 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     Ok(())
 }
 
-/// The tests of all crates. With the bundle named, those that need it fail without it instead of passing by.
+/// The tests of all crates. Since PODLOOM_BUNDLE is set, tests that need the bundle fail without it; otherwise they are skipped.
 fn tests(bundle: &Path, extent: Extent) -> Result<()> {
     let mut tests = run::cargo(["test", "--quiet", "--workspace"]);
     if extent == Extent::Quick {
-        // Its own tests start it, and build it first if need be.
+        // Its tests start a control plane, and build one first if there is none.
         tests.args(["--exclude", "podloom-control-plane"]);
     }
     run::succeed(tests.env("PODLOOM_BUNDLE", bundle))
 }
 
-/// The operator as a binary, and the engine of its controllers, on real control planes. Without these names the tests pass by, so
-/// that `cargo test` starts none.
+/// The operator as a binary, and the engine of its controllers, on real control planes. Without these variables the tests are
+/// skipped, so that `cargo test` starts no control plane.
 fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     let arguments = [
         "test",
         "--quiet",
-        // Of all crates, though one alone has each: so they keep the features that the other tests were built with.
+        // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
         "--workspace",
         "--test",
         "blackbox",

@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use super::screen;
 
-/// How long it may take to be ready: the plugins are compiled meanwhile.
+/// How long it may take to be ready; it compiles the plugins first.
 const START: Duration = Duration::from_mins(1);
-/// How many of its last lines an error repeats.
-const TOLD: usize = 15;
+/// How many of the last lines of its log an error repeats.
+const LOG_LINES: usize = 15;
 
-/// A running operator; it ends with this.
+/// A running operator; dropping this stops it.
 pub(crate) struct Operator {
     pub(crate) address: SocketAddr,
     pub(crate) log: PathBuf,
@@ -31,7 +31,7 @@ impl Operator {
     pub(crate) fn start(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
         let log = plugins.with_file_name("operator.log");
         let output = File::create(&log).with_context(|| log.display().to_string())?;
-        // Somebody else could take the port in between; then the operator says so.
+        // Another process could take the port in between; then the operator fails and its log says why.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let child = Command::new(binary)
             .arg("run")
@@ -52,21 +52,21 @@ impl Operator {
     }
 
     fn until_ready(&self) -> Result<()> {
-        let begun = Instant::now();
-        let mut said = String::new();
-        while begun.elapsed() < START {
+        let start = Instant::now();
+        let mut last_answer = String::new();
+        while start.elapsed() < START {
             self.check_alive()?;
             match self.ask("/readyz") {
                 Ok(answer) if answer.starts_with("HTTP/1.1 200") => return Ok(()),
-                Ok(answer) => said = answer,
+                Ok(answer) => last_answer = answer,
                 // It does not listen yet.
                 Err(_) => {}
             }
             thread::sleep(Duration::from_millis(50));
         }
-        self.tell_log();
+        self.print_log();
         bail!(
-            "the operator is not ready after {} s: {said}",
+            "the operator is not ready after {} s: {last_answer}",
             START.as_secs()
         )
     }
@@ -83,7 +83,7 @@ impl Operator {
         Ok(answer)
     }
 
-    /// What it says of the plugins that serve.
+    /// What it reports about the plugins that serve.
     pub(crate) fn plugins(&self) -> Result<Value> {
         let answer = self.ask("/plugins")?;
         let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
@@ -93,18 +93,18 @@ impl Operator {
     /// Fails if it has ended.
     pub(crate) fn check_alive(&self) -> Result<()> {
         if let Some(status) = self.child.borrow_mut().try_wait()? {
-            self.tell_log();
+            self.print_log();
             bail!("the operator ended ({status})");
         }
         Ok(())
     }
 
-    /// Repeats the end of its log.
-    pub(crate) fn tell_log(&self) {
+    /// Prints the end of its log.
+    pub(crate) fn print_log(&self) {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         screen::line(&format!("the end of {}:", self.log.display()));
-        for line in lines.iter().skip(lines.len().saturating_sub(TOLD)) {
+        for line in lines.iter().skip(lines.len().saturating_sub(LOG_LINES)) {
             screen::line(line);
         }
     }

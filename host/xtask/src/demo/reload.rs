@@ -52,12 +52,12 @@ pub(crate) fn show(cluster: &Cluster, operator: &Operator, volume: &Volume) -> R
     browsers::delete(cluster, NEXT)?;
 
     volume.truncate_plugin()?;
-    let told = until(operator, |plugins| {
+    let message = until(operator, |plugins| {
         let message = plugins.pointer("/lastError/message")?.as_str()?;
         Some(message.to_owned())
     })?;
     screen::line("then half of a plugin's file goes missing, and the last good chain goes on:");
-    screen::line(&told);
+    screen::line(&message);
     volume.add_label()?;
     until(operator, |plugins| {
         plugins.get("lastError")?.is_null().then_some(())
@@ -72,15 +72,15 @@ fn chain(operator: &Operator) -> Result<String> {
 }
 
 fn until<T>(operator: &Operator, seen: impl Fn(&Value) -> Option<T>) -> Result<T> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
         operator.check_alive()?;
         if let Some(found) = seen(&operator.plugins()?) {
             return Ok(found);
         }
         thread::sleep(Duration::from_millis(5));
     }
-    operator.tell_log();
+    operator.print_log();
     bail!(
         "the changed plugins do not serve after {} s",
         PATIENCE.as_secs()
