@@ -1,19 +1,18 @@
-//! The one HTTP client for what lies outside the cluster's API: hosts that users or administrators of the cluster name.
+//! The one HTTP client for everything but the API server: for hosts that users or administrators of the cluster name.
 //!
-//! A request goes one way, and each step has a file:
+//! Each step of a request has a file:
 //!
-//! 1. The [`Url`] was read once (`url`); there is no second reading that could differ.
-//! 2. The request waits for a place (`places`).
-//! 3. The name is resolved once (`resolve`), each address is vetted against the caller's [`Rules`] (`policy`, `range`), and a
-//!    vetted address is dialled (`connect`). Nobody looks the name up again, so an answer that changes (DNS rebinding) changes
-//!    nothing.
-//! 4. TLS is set up for the URL's host, whatever address was dialled (`tls`).
-//! 5. One request and one answer go over the connection (`exchange`), and it is closed.
+//! 1. The [`Url`] is parsed once (`url`), so that no two parsers can disagree about its host.
+//! 2. The request waits for a permit (`permits`).
+//! 3. The name is resolved once (`resolve`), each address is checked against the caller's [`Rules`] (`policy`, `range`), and an
+//!    allowed address is dialled (`connect`). The name is not looked up again, so a DNS answer that changes (DNS rebinding) has no
+//!    effect.
+//! 4. The TLS handshake verifies the certificate for the URL's host, whatever address was dialled (`tls`).
+//! 5. One request and one response go over the connection (`exchange`), and it is closed.
 //!
-//! Nothing is taken from the environment but the machine's certificate store; there are no redirects, proxies, cookies,
-//! compression, retries, caches or connections that are kept. Everything that comes from the other end has a limit
-//! ([`Limits`]), and whatever goes wrong is a [`Failure`] that a caller can act on. Nothing of headers, bodies, paths and queries
-//! is in errors, logs or `Debug`.
+//! The environment decides nothing but the certificate store. There are no redirects, proxies, cookies, compression, retries, caches
+//! or kept connections. Everything that a server sends has a limit ([`RequestLimits`]). Each error has a [`RequestErrorKind`] that a
+//! caller can act on. Headers, bodies, paths and queries never appear in errors, logs or `Debug`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,10 +32,11 @@ mod cidr;
 mod connect;
 mod error;
 mod exchange;
+mod keyed;
 mod limits;
 mod metered;
 mod metrics;
-mod places;
+mod permits;
 mod policy;
 mod range;
 mod resolve;
@@ -45,26 +45,28 @@ mod url;
 mod words;
 
 pub use cidr::{Cidr, CidrError};
-pub use error::{Broken, Failure, Part, Phase, RequestError, Scope};
-pub use exchange::Answer;
-pub use limits::Limits;
+pub use error::{
+    BadResponse, ConcurrencyLimit, Part, RequestError, RequestErrorKind, RequestPhase,
+};
+pub use exchange::Response;
+pub use limits::RequestLimits;
 pub use metrics::OutboundMetrics;
-pub use policy::{Policy, Refusal, Rules, Vetted};
+pub use policy::{BlockedAddress, Policy, Rules, Vetted};
 pub use range::Range;
 pub use resolve::{Resolve, SystemResolver};
 pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
 pub use url::{Origin, Scheme, Url, UrlError};
 
-use connect::Deadline;
+use connect::{Deadline, Lookup};
 use metered::Metered;
-use places::Places;
+use permits::RequestPermits;
 
-/// What servers learn of us.
+/// The header `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("podloom/", env!("CARGO_PKG_VERSION")));
 
-/// Headers that say how a message travels. They are ours alone: one of a caller could make the two ends disagree where a message
-/// ends.
-const TRAVEL: [HeaderName; 9] = [
+/// Headers that say how a message is transmitted. The client sets them itself: with one of the caller's, the two ends could disagree
+/// where a message ends.
+const TRANSMISSION: [HeaderName; 9] = [
     ACCEPT_ENCODING,
     CONNECTION,
     CONTENT_LENGTH,
@@ -76,69 +78,73 @@ const TRAVEL: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// No request takes longer, whatever the limits say.
-const LONGEST: Duration = Duration::from_hours(1);
+/// The longest timeout of a request, whatever the limits say.
+const TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// Headers that hold credentials.
 const SECRET: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
 
-/// What is the same for all requests of a client.
+/// What all requests of a client have in common.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the requests are for, as the label `system` of the metrics.
+    /// What the requests are for: the label `system` of the metrics.
     pub system: &'static str,
-    /// Whom requests may go to.
+    /// Which addresses requests may go to.
     pub rules: Rules,
-    /// What requests may take.
-    pub limits: Limits,
+    /// Timeouts and sizes.
+    pub limits: RequestLimits,
 }
 
 /// One request. `Debug` shows neither the values of headers nor the body, the path and the query.
 #[derive(Clone)]
 pub struct Request<'a> {
-    /// What it does, as the label `operation` of the metrics: one of a few words.
+    /// What it does: the label `operation` of the metrics, one of a few words.
     pub operation: &'static str,
     /// The method.
     pub method: Method,
-    /// Where it goes. The host is also the header `Host` and the name that the certificate must have.
+    /// The URL. Its host is also the header `Host` and the name that the certificate must have.
     pub url: &'a Url,
-    /// Whose address to dial in place of the URL's: scheme and path do not matter, host and port do.
+    /// The URL whose host and port to dial instead; its scheme and path do not matter.
     pub via: Option<&'a Url>,
-    /// Headers of the caller. Credentials need not be marked as sensitive, and headers that say how the message travels (`Host`,
-    /// `Content-Length`, `Connection`, `Accept-Encoding` and their like) are replaced.
+    /// Headers of the caller. Credentials need not be marked as sensitive. Headers about the transmission (`Host`, `Content-Length`,
+    /// `Connection`, `Accept-Encoding` and the like) are replaced.
     pub headers: HeaderMap,
-    /// The body, at most [`Limits::request_bytes`]; empty for none.
+    /// The body, at most [`RequestLimits::request_bytes`]; empty for none.
     pub body: Bytes,
-    /// Whose certificates are believed, for `https`.
+    /// Who named the URL: the namespace of the object that it is from, empty for URLs of administrators. DNS lookups of one tenant
+    /// that hang do not stop those of others.
+    pub tenant: &'a str,
+    /// How TLS is set up, for `https`.
     pub tls: &'a Tls,
-    /// How long it may take once it has a place, in place of [`Limits::total`].
-    pub total: Option<Duration>,
+    /// How long it may take once it has a permit, instead of [`RequestLimits::total_timeout`].
+    pub total_timeout: Option<Duration>,
 }
 
-/// Sends requests to whom its rules allow. Each request has a connection of its own, which ends with it.
+/// Sends requests to the hosts that its rules allow. Each request has a connection of its own, which is closed afterwards.
 pub struct Client {
     settings: Settings,
     resolver: Arc<dyn Resolve>,
-    places: Places,
+    permits: RequestPermits,
     metrics: OutboundMetrics,
 }
 
 impl Client {
-    /// Makes a client with places of its own; it makes no request yet.
+    /// Creates a client with concurrency limits of its own. It sends no request yet.
     pub fn new(settings: Settings, resolver: Arc<dyn Resolve>, metrics: OutboundMetrics) -> Self {
-        let places = Places::new(&settings.limits);
+        let permits = RequestPermits::new(&settings.limits);
         Self {
             settings,
             resolver,
-            places,
+            permits,
             metrics,
         }
     }
 
-    /// Sends a request and returns the whole answer, whatever its status is; only a redirect is an error.
+    /// Sends a request and returns the whole response, whatever its status is; only a redirect is an error.
     ///
-    /// It takes at most [`Limits::wait`] and the time of the request. Dropping it ends it; what was sent by then was sent.
-    pub async fn send(&self, request: Request<'_>) -> Result<Answer, RequestError> {
+    /// It takes at most [`RequestLimits::permit_timeout`] and the total timeout. Dropping the future ends the request; the server may
+    /// have received it by then.
+    pub async fn send(&self, request: Request<'_>) -> Result<Response, RequestError> {
         let origin = request.url.origin().clone();
         let span = tracing::debug_span!(
             "external_request",
@@ -147,51 +153,54 @@ impl Client {
             host = %origin,
         );
         let sent = self.attempt(request).instrument(span).await;
-        sent.map_err(|failure| RequestError { origin, failure })
+        sent.map_err(|kind| RequestError { origin, kind })
     }
 
-    async fn attempt(&self, request: Request<'_>) -> Result<Answer, Failure> {
+    async fn attempt(&self, request: Request<'_>) -> Result<Response, RequestErrorKind> {
         let Settings {
             system,
             rules,
             limits,
         } = &self.settings;
         if request.body.len() > limits.request_bytes {
-            return Err(exchange::too_large(Part::Request, limits.request_bytes));
+            return Err(exchange::too_large(Part::RequestBody, limits.request_bytes));
         }
         let origin = request.url.origin();
-        let way = request.via.unwrap_or(request.url);
-        let target = way.origin();
-        let _place = self.places.take(target).await?;
+        let dialled = request.via.unwrap_or(request.url);
+        let target = dialled.origin();
+        let _permit = self.permits.acquire(target).await?;
         let _timer = self.metrics.time(system, request.operation);
-        let (connecting, total) = deadlines(limits, request.total);
-        let resolver = &*self.resolver;
-        let vetted = connect::addresses(resolver, rules, way, connecting).await?;
+        let (connecting, total) = deadlines(limits, request.total_timeout);
+        let lookup = Lookup {
+            resolver: &*self.resolver,
+            tenant: request.tenant,
+        };
+        let vetted = connect::addresses(lookup, rules, dialled, connecting).await?;
         let stream = connect::dial(&vetted, target.port(), connecting).await?;
-        let stream = Metered::new(stream, metered::wire(limits));
+        let stream = Metered::new(stream, metered::wire_limit(limits));
         let stream = connect::secure(stream, origin, request.tls, connecting).await?;
         exchange::exchange(stream, message(request), limits, total).await
     }
 }
 
-/// By when a connection has to be there, and by when the whole answer.
-fn deadlines(limits: &Limits, total: Option<Duration>) -> (Deadline, Deadline) {
+/// The deadlines of the connection and of the whole response.
+fn deadlines(limits: &RequestLimits, total: Option<Duration>) -> (Deadline, Deadline) {
     let now = Instant::now();
     let by = |after: Duration| Deadline {
-        at: now + after.min(LONGEST),
+        at: now + after.min(TIMEOUT_MAX),
         after,
     };
-    let total = total.unwrap_or(limits.total);
-    (by(limits.connect.min(total)), by(total))
+    let total = total.unwrap_or(limits.total_timeout);
+    (by(limits.connect_timeout.min(total)), by(total))
 }
 
-/// The message as it travels.
+/// The HTTP message of a request.
 fn message(request: Request<'_>) -> http::Request<Full<Bytes>> {
     let mut message = http::Request::new(Full::new(request.body));
     *message.method_mut() = request.method;
     *message.uri_mut() = request.url.target().clone().into();
     let mut headers = request.headers;
-    for name in TRAVEL {
+    for name in TRANSMISSION {
         headers.remove(name);
     }
     for name in SECRET {
@@ -201,7 +210,7 @@ fn message(request: Request<'_>) -> http::Request<Full<Bytes>> {
                 .for_each(|value| value.set_sensitive(true));
         }
     }
-    // An authority has nothing that a header could not hold.
+    // An authority has only characters that headers may have.
     if let Ok(host) = HeaderValue::try_from(request.url.origin().authority()) {
         headers.insert(HOST, host);
     }
@@ -219,6 +228,7 @@ impl fmt::Debug for Request<'_> {
             .field("method", &self.method)
             .field("url", &self.url)
             .field("via", &self.via)
+            .field("tenant", &self.tenant)
             .field("headers", &exchange::names(&self.headers))
             .field("body", &format_args!("{} bytes", self.body.len()))
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Ranges of addresses as people write them.
+//! Ranges of addresses in CIDR notation.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,12 +17,12 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// Makes a range of a network that has no bit beyond the prefix.
+    /// Returns the range of a network address without bits beyond the prefix.
     pub(super) const fn new(network: IpAddr, prefix: u8) -> Self {
         Self { network, prefix }
     }
 
-    /// Makes the range that has this address alone.
+    /// Returns the range with this address only.
     pub fn only(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self::new(address, longest(address))
@@ -33,7 +33,7 @@ impl Cidr {
         self.network
     }
 
-    /// Returns how many bits all addresses of the range have in common.
+    /// Returns the length of the prefix.
     pub(super) fn prefix(self) -> u8 {
         self.prefix
     }
@@ -71,16 +71,16 @@ impl fmt::Debug for Cidr {
     }
 }
 
-/// Why a text is no range of addresses.
+/// Why a text is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// There is no address before the slash.
-    #[error("{0:?} is no range of IP addresses; write one like 10.0.0.0/8 or fd00::/8")]
+    #[error("{0:?} is not a range of IP addresses; write one like 10.0.0.0/8 or fd00::/8")]
     NoAddress(String),
     /// There is no slash.
     #[error("{0} has no prefix length; for this address alone write {only}", only = Cidr::only(*.0))]
     NoPrefix(IpAddr),
-    /// What follows the slash is no length of a prefix.
+    /// The text after the slash is not a prefix length.
     #[error(
         "{text:?} has no valid prefix length; write a number from 0 to {longest} after the slash"
     )]
@@ -95,10 +95,10 @@ pub enum CidrError {
     BeyondPrefix {
         /// The text.
         text: String,
-        /// The range that the address is in.
+        /// The range without those bits.
         meant: Cidr,
     },
-    /// An IPv4 range in IPv6 form would cover nothing.
+    /// An IPv4 range in IPv6 form, which would contain nothing.
     #[error("{text} is an IPv4 range in IPv6 form; write {meant}")]
     Mapped {
         /// The text.

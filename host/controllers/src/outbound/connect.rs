@@ -1,15 +1,13 @@
-//! From a host to a connection: resolve once, vet, dial what passed.
+//! From a host to a connection: resolve once, check each address, dial an allowed one.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::error::{Failure, Phase};
+use super::error::{RequestErrorKind, RequestPhase};
 use super::metered::{Metered, Stream};
 use super::policy::{Policy, Rules, Vetted};
 use super::resolve::Resolve;
@@ -17,10 +15,10 @@ use super::tls::{Tls, TlsProblem};
 use super::url::{Host, Origin, Scheme, Url};
 use super::words::{short, words};
 
-/// How many addresses of a host are tried.
+/// How many addresses of a host are tried at most.
 const TRIED: usize = 8;
 
-/// When something has to end, and the limit that says so.
+/// A point in time, and the timeout that leads to it.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
     pub(super) at: Instant,
@@ -28,71 +26,78 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Waits for the future, but not beyond the deadline.
+    /// Awaits the future until the deadline.
     pub(super) async fn hold<F: Future>(
         self,
-        phase: Phase,
+        phase: RequestPhase,
         future: F,
-    ) -> Result<F::Output, Failure> {
+    ) -> Result<F::Output, RequestErrorKind> {
         timeout_at(self.at, future)
             .await
-            .map_err(|_| Failure::TimedOut {
+            .map_err(|_| RequestErrorKind::TimedOut {
                 phase,
                 after: self.after,
             })
     }
 }
 
-/// Returns the addresses of a host that may be connected to, in the order in which to try them.
+/// How names are looked up, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'a> {
+    pub(super) resolver: &'a dyn Resolve,
+    pub(super) tenant: &'a str,
+}
+
+/// Returns the allowed addresses of a host, in the order in which to try them.
 ///
-/// Of a name with allowed and refused addresses the allowed ones are kept: nothing is ever sent to the others, and names that
-/// have a private address for those within a network and a public one for the rest are common. To refuse such a name would be no
-/// safer, for whoever owns it chooses which addresses he shows.
+/// If only some addresses of a name are blocked, the others are used. Nothing is sent to the blocked ones, and names with a private
+/// address for one network and a public one for the rest are common. Blocking such a name would not be safer, since its owner chooses
+/// which addresses to publish.
 pub(super) async fn addresses(
-    resolver: &dyn Resolve,
+    lookup: Lookup<'_>,
     rules: &Rules,
     target: &Url,
     deadline: Deadline,
-) -> Result<Vec<Vetted>, Failure> {
-    // A public name is whole: with a search domain it could become one of the cluster's.
+) -> Result<Vec<Vetted>, RequestErrorKind> {
+    // No search domains for public names: with one, a name could resolve to a Service of the cluster.
     let is_absolute = target.is_absolute() || rules.policy == Policy::PublicOnly;
     let found = match target.origin().host() {
         Host::Address(address) => vec![*address],
         Host::Name(name) => {
             let dot = if is_absolute { "." } else { "" };
             let name = format!("{}{dot}", name.as_ref());
-            let lookup: BoxFuture<'_, io::Result<Vec<IpAddr>>> = resolver.resolve(&name);
-            let found = deadline.hold(Phase::Resolve, lookup).await?;
-            found.map_err(|error| Failure::Resolve(short(&error.to_string())))?
+            let found = lookup.resolver.resolve(&name, lookup.tenant);
+            let found = deadline.hold(RequestPhase::Resolve, found).await?;
+            found.map_err(|error| RequestErrorKind::Resolve(short(&error.to_string())))?
         }
     };
-    let mut refusal = None;
+    let mut first_blocked = None;
     let mut vetted = Vec::new();
     for address in found {
         match rules.vet(address) {
             Ok(address) if !vetted.contains(&address) => vetted.push(address),
             Ok(_) => {}
-            Err(refused) => refusal = refusal.or(Some(refused)),
+            Err(blocked) => first_blocked = first_blocked.or(Some(blocked)),
         }
         if vetted.len() == TRIED {
             break;
         }
     }
-    match refusal {
+    match first_blocked {
         _ if !vetted.is_empty() => Ok(vetted),
-        Some(refusal) => Err(refusal.into()),
-        None => Err(Failure::Resolve("it has no address".to_owned())),
+        Some(blocked) => Err(blocked.into()),
+        None => Err(RequestErrorKind::Resolve("it has no address".to_owned())),
     }
 }
 
-/// Connects to the first address that answers. Each has its share of the time that is left, so one that is silent leaves some
-/// for the next.
+/// Connects to the first address that accepts. Each gets an equal share of the remaining time, so that a silent one leaves some for
+/// the next.
 pub(super) async fn dial(
     addresses: &[Vetted],
     port: u16,
     deadline: Deadline,
-) -> Result<TcpStream, Failure> {
-    let mut last = Failure::Resolve("it has no address".to_owned());
+) -> Result<TcpStream, RequestErrorKind> {
+    let mut last = RequestErrorKind::Resolve("it has no address".to_owned());
     for (tried, address) in addresses.iter().enumerate() {
         let address = SocketAddr::new(address.address(), port);
         let now = Instant::now();
@@ -102,13 +107,16 @@ pub(super) async fn dial(
             at: now + share,
             after: deadline.after,
         };
-        last = match turn.hold(Phase::Connect, TcpStream::connect(address)).await {
+        last = match turn
+            .hold(RequestPhase::Connect, TcpStream::connect(address))
+            .await
+        {
             Ok(Ok(stream)) => {
-                // Small requests wait for nothing; where that cannot be set they are only slower.
+                // Without it small requests are only slower, so an error does not matter.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => Failure::Connect {
+            Ok(Err(error)) => RequestErrorKind::Connect {
                 address,
                 reason: words(&error),
             },
@@ -118,19 +126,19 @@ pub(super) async fn dial(
     Err(last)
 }
 
-/// Sets up what the scheme asks for. The certificate has to be for the URL's host, whatever address was dialled.
+/// Sets up TLS if the scheme is https. The certificate must be for the URL's host, whatever address was dialled.
 pub(super) async fn secure(
     stream: Metered<TcpStream>,
     origin: &Origin,
     tls: &Tls,
     deadline: Deadline,
-) -> Result<Box<dyn Stream>, Failure> {
+) -> Result<Box<dyn Stream>, RequestErrorKind> {
     if origin.scheme() == Scheme::Http {
         return Ok(Box::new(stream));
     }
     let name = origin.host().server_name();
     let handshake = TlsConnector::from(tls.config()).connect(name, stream);
-    match deadline.hold(Phase::Tls, handshake).await? {
+    match deadline.hold(RequestPhase::Tls, handshake).await? {
         Ok(stream) => Ok(Box::new(stream)),
         Err(error) => Err(TlsProblem::of(&error).into()),
     }

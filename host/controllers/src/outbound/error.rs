@@ -1,4 +1,4 @@
-//! Why a request has no answer.
+//! Why a request failed.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,61 +6,60 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::policy::Refusal;
+use super::policy::BlockedAddress;
 use super::tls::TlsProblem;
 use super::url::Origin;
 
-/// A request without an answer. Neither headers nor bodies, paths or queries are in it.
+/// A failed request. It contains no headers, bodies, paths or queries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}: {failure}")]
+#[error("{origin}: {kind}")]
 pub struct RequestError {
-    /// Whom the request was for.
+    /// Where the request was to go.
     pub origin: Origin,
     /// What went wrong.
-    pub failure: Failure,
+    pub kind: RequestErrorKind,
 }
 
 /// What went wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// Too many other requests are under way. It says something of us and nothing of the target, so it must never count against
-    /// it.
-    #[error("{limit} requests {scope} are under way, and none ended within {} ms", waited.as_millis())]
+pub enum RequestErrorKind {
+    /// Too many other requests are running. This says nothing about the target, so it must never count against it.
+    #[error("{max} requests {limit} are running, and none ended within {} ms", waited.as_millis())]
     Busy {
-        /// Where there was no place.
-        scope: Scope,
-        /// How many requests go on at once there.
-        limit: u16,
+        /// Which limit was reached.
+        limit: ConcurrencyLimit,
+        /// How many requests it allows at once.
+        max: u16,
         /// How long the request waited.
         waited: Duration,
     },
-    /// No address of the host may be connected to. Of several the first is named.
+    /// All addresses of the host are blocked; this is the first.
     #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The name has no address, or it could not be looked up. The text is the resolver's.
+    Blocked(#[from] BlockedAddress),
+    /// The name has no address, or the lookup failed. The text is the resolver's.
     #[error("its name could not be resolved: {0}")]
     Resolve(String),
-    /// No address of the host could be connected to. Of several the last that was tried is named.
+    /// No address of the host accepted the connection; this is the last that was tried.
     #[error("could not connect to {address}: {reason}")]
     Connect {
-        /// Whom the attempt was for.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
-    /// TLS could not be set up.
+    /// The TLS handshake failed.
     #[error(transparent)]
     Tls(#[from] TlsProblem),
     /// It took too long.
     #[error("{phase} within {} ms", after.as_millis())]
     TimedOut {
-        /// What did not come to an end.
-        phase: Phase,
-        /// The limit that passed: [`Limits::connect`](super::Limits::connect) until the connection is made, then the whole
-        /// request's.
+        /// The phase that did not end in time.
+        phase: RequestPhase,
+        /// The timeout that passed: [`RequestLimits::connect_timeout`](super::RequestLimits::connect_timeout) until the connection is
+        /// set up, then that of the whole request.
         after: Duration,
     },
-    /// The request or the answer is larger than is allowed.
+    /// The request or the response is larger than allowed.
     #[error("{part} larger than {limit} bytes{}", part.or())]
     TooLarge {
         /// What is too large.
@@ -68,40 +67,40 @@ pub enum Failure {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The answer points elsewhere. Nobody goes there.
-    #[error("it answered {} and points to {}; redirects are not followed, so use the final URL", status.as_u16(), to.as_deref().unwrap_or("no other host"))]
+    /// The response is a redirect. It is not followed.
+    #[error("it answered {} with a redirect to {}; redirects are not followed, so use the final URL", status.as_u16(), to.as_deref().unwrap_or("no other host"))]
     Redirected {
         /// 300, 301, 302, 303, 305, 307 or 308.
         status: StatusCode,
-        /// The host that it points to, without path and query, if it names a host.
+        /// The host of the new URL, without path and query, if there is one.
         to: Option<String>,
     },
-    /// What came is no whole answer.
+    /// The response is invalid or incomplete.
     #[error(transparent)]
-    Broken(#[from] Broken),
+    BadResponse(#[from] BadResponse),
 }
 
-/// Where places were missing.
+/// A limit on concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Among all requests of the client.
-    All,
-    /// Among those to the host.
+pub enum ConcurrencyLimit {
+    /// That of the client.
+    Client,
+    /// That of the host.
     Host,
 }
 
-/// What did not come to an end in time.
+/// A phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum RequestPhase {
     /// Looking up the name.
     Resolve,
     /// Connecting.
     Connect,
-    /// Setting up TLS.
+    /// The TLS handshake.
     Tls,
-    /// Sending the request and waiting for the head of the answer.
-    Answer,
-    /// Reading the body of the answer.
+    /// Sending the request and waiting for the head of the response.
+    Head,
+    /// Reading the body of the response.
     Body,
 }
 
@@ -109,132 +108,136 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The body of the request. It was not sent.
-    Request,
-    /// The head of the answer.
-    Head,
-    /// The body of the answer.
-    Answer,
-    /// All that travelled back, such as answers before the answer and the framing of chunks.
-    Travel,
+    RequestBody,
+    /// The head of the response.
+    ResponseHead,
+    /// The body of the response.
+    ResponseBody,
+    /// All bytes that were received, informational responses (1xx) and the framing of chunks included.
+    Received,
 }
 
-/// What is wrong with an answer.
+/// What is wrong with a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum BadResponse {
     /// It is not HTTP/1.
-    #[error("what came back is not HTTP")]
+    #[error("the response is not HTTP")]
     NotHttp,
-    /// The connection was closed before the answer had ended.
-    #[error("the connection was closed before the answer had ended")]
-    EndedEarly,
-    /// The connection broke. The text is the kernel's or TLS's.
-    #[error("the connection broke before the answer had ended: {0}")]
+    /// The connection was closed before the response was complete.
+    #[error("the connection was closed before the response was complete")]
+    Truncated,
+    /// The connection broke. The text is the kernel's or that of TLS.
+    #[error("the connection broke before the response was complete: {0}")]
     Connection(String),
-    /// The body is compressed or otherwise encoded, which the request ruled out.
-    #[error("the answer is encoded, which was not asked for")]
+    /// The body is compressed or otherwise encoded, though the request accepts `identity` only.
+    #[error("the response is compressed or encoded, which the request does not accept")]
     Encoded,
-    /// The answer switches to another protocol.
-    #[error("the answer switches to another protocol, which was not asked for")]
+    /// The response switches to another protocol.
+    #[error("the response switches to another protocol, which was not requested")]
     Switched,
 }
 
-impl Failure {
-    /// Returns whether it is certain that nothing of the request was sent, so that the other end cannot have acted on it.
+impl RequestErrorKind {
+    /// Returns whether certainly nothing of the request was sent, so that the server cannot have acted on it.
     pub fn is_unsent(&self) -> bool {
         match self {
             Self::Busy { .. }
-            | Self::Refused(_)
+            | Self::Blocked(_)
             | Self::Resolve(_)
             | Self::Connect { .. }
             | Self::Tls(_) => true,
             Self::TimedOut { phase, .. } => {
-                matches!(phase, Phase::Resolve | Phase::Connect | Phase::Tls)
+                matches!(
+                    phase,
+                    RequestPhase::Resolve | RequestPhase::Connect | RequestPhase::Tls
+                )
             }
-            Self::TooLarge { part, .. } => *part == Part::Request,
-            Self::Redirected { .. } | Self::Broken(_) => false,
+            Self::TooLarge { part, .. } => *part == Part::RequestBody,
+            Self::Redirected { .. } | Self::BadResponse(_) => false,
         }
     }
 
-    /// Returns whether the other end answered in HTTP, whatever it said: for callers to whom any answer counts.
-    pub fn is_answer(&self) -> bool {
+    /// Returns whether the server sent an HTTP response, whatever it says: for callers that only ask whether it is alive.
+    pub fn has_response(&self) -> bool {
         match self {
-            Self::Redirected { .. } | Self::Broken(Broken::Encoded | Broken::Switched) => true,
-            Self::TimedOut { phase, .. } => *phase == Phase::Body,
-            Self::TooLarge { part, .. } => *part == Part::Answer,
+            Self::Redirected { .. }
+            | Self::BadResponse(BadResponse::Encoded | BadResponse::Switched) => true,
+            Self::TimedOut { phase, .. } => *phase == RequestPhase::Body,
+            Self::TooLarge { part, .. } => *part == Part::ResponseBody,
             _ => false,
         }
     }
 
-    /// Returns one word for what went wrong: `Busy`, `Blocked`, `Unreachable`, `TLSError`, `Timeout`, `RequestTooLarge` or
+    /// Returns one word for the kind of error: `Busy`, `Blocked`, `Unreachable`, `TLSError`, `Timeout`, `RequestTooLarge` or
     /// `BadResponse`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Busy { .. } => "Busy",
-            Self::Refused(_) => "Blocked",
+            Self::Blocked(_) => "Blocked",
             Self::Resolve(_) | Self::Connect { .. } => "Unreachable",
             Self::Tls(_) => "TLSError",
             Self::TimedOut { .. } => "Timeout",
-            Self::TooLarge { part, .. } if *part == Part::Request => "RequestTooLarge",
-            Self::TooLarge { .. } | Self::Redirected { .. } | Self::Broken(_) => "BadResponse",
+            Self::TooLarge { part, .. } if *part == Part::RequestBody => "RequestTooLarge",
+            Self::TooLarge { .. } | Self::Redirected { .. } | Self::BadResponse(_) => "BadResponse",
         }
     }
 
-    /// Returns what went wrong without anything that the other end or its name servers chose: for statuses. At most 200 bytes.
+    /// Returns what went wrong, for a status: nothing in it was chosen by the server or its name servers. At most 200 bytes.
     pub fn summary(&self) -> String {
         match self {
-            Self::Refused(refusal) if refusal.denied.is_some() => {
+            Self::Blocked(blocked) if blocked.denied.is_some() => {
                 "its address is denied".to_owned()
             }
-            Self::Refused(refusal) => format!("its address is refused: {}", refusal.policy),
+            Self::Blocked(blocked) => format!("its address is blocked: {}", blocked.policy),
             Self::Resolve(_) => "its name could not be resolved".to_owned(),
             Self::Connect { .. } => "no connection could be made".to_owned(),
             Self::Tls(TlsProblem::WrongHost(_)) => {
                 "its certificate is not for this host".to_owned()
             }
-            Self::Tls(TlsProblem::Other(_)) => "TLS could not be set up".to_owned(),
+            Self::Tls(TlsProblem::Other(_)) => "the TLS handshake failed".to_owned(),
             Self::Redirected { status, .. } => format!(
                 "it answered {}; redirects are not followed",
                 status.as_u16()
             ),
-            Self::Broken(Broken::Connection(_)) => {
-                "the connection broke before the answer had ended".to_owned()
+            Self::BadResponse(BadResponse::Connection(_)) => {
+                "the connection broke before the response was complete".to_owned()
             }
             Self::Busy { .. }
             | Self::Tls(_)
             | Self::TimedOut { .. }
             | Self::TooLarge { .. }
-            | Self::Broken(_) => self.to_string(),
+            | Self::BadResponse(_) => self.to_string(),
         }
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for ConcurrencyLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::All => "of this client",
+            Self::Client => "of this client",
             Self::Host => "to this host",
         })
     }
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for RequestPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resolve => "its name was not resolved",
             Self::Connect => "no connection was made",
             Self::Tls => "TLS was not set up",
-            Self::Answer => "no answer came",
-            Self::Body => "the answer did not end",
+            Self::Head => "no response came",
+            Self::Body => "the response was not complete",
         })
     }
 }
 
 impl Part {
-    /// What else the limit may stand for.
+    /// The other reason for this error, if there is one.
     fn or(self) -> &'static str {
         match self {
-            Self::Head => ", or has more than 100 headers",
-            Self::Request | Self::Answer | Self::Travel => "",
+            Self::ResponseHead => ", or has more than 100 headers",
+            Self::RequestBody | Self::ResponseBody | Self::Received => "",
         }
     }
 }
@@ -242,10 +245,10 @@ impl Part {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Request => "the body of the request is",
-            Self::Head => "the head of the answer is",
-            Self::Answer => "the body of the answer is",
-            Self::Travel => "what came back without an end of the answer is",
+            Self::RequestBody => "the body of the request is",
+            Self::ResponseHead => "the head of the response is",
+            Self::ResponseBody => "the body of the response is",
+            Self::Received => "what was received before the response was complete is",
         })
     }
 }

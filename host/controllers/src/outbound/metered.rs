@@ -1,5 +1,5 @@
-//! A bound on what travels back, whatever it is: chunks and answers before the answer can be endless without an end of the head or
-//! a byte of the body.
+//! A limit on all bytes that a server sends: chunk framing and informational responses (1xx) can be endless without ever completing
+//! the head or adding a byte to the body.
 
 use std::io;
 use std::pin::Pin;
@@ -7,39 +7,39 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::limits::Limits;
+use super::limits::RequestLimits;
 
-/// The smallest buffer that hyper works with, in bytes.
+/// The smallest buffer that hyper accepts, in bytes.
 pub(super) const SMALLEST_BUFFER: usize = 8 * 1024;
-/// How many bytes may travel back for each byte that an answer may have: a chunk of one byte takes six.
-const TRAVEL: usize = 8;
-/// What TLS may take on top of that for handshake, tickets and padding, in bytes.
+/// How many bytes may be received for each byte that a response may have: a chunk of one byte takes six.
+const FRAMING: usize = 8;
+/// How many more bytes TLS may take for handshake, session tickets and padding.
 const TLS: usize = 256 * 1024;
 
-/// How many bytes may travel back, those included that are neither head nor body.
-pub(super) fn travel(limits: &Limits) -> usize {
-    let answer = limits.head_bytes.saturating_add(limits.answer_bytes);
-    answer.max(SMALLEST_BUFFER).saturating_mul(TRAVEL)
+/// How many bytes of HTTP may be received, framing included.
+pub(super) fn http_limit(limits: &RequestLimits) -> usize {
+    let answer = limits.head_bytes.saturating_add(limits.response_bytes);
+    answer.max(SMALLEST_BUFFER).saturating_mul(FRAMING)
 }
 
-/// How many bytes may come over the wire, where they may be encrypted.
-pub(super) fn wire(limits: &Limits) -> usize {
-    travel(limits).saturating_add(TLS)
+/// How many bytes may be received from the connection, TLS included.
+pub(super) fn wire_limit(limits: &RequestLimits) -> usize {
+    http_limit(limits).saturating_add(TLS)
 }
 
-/// What bytes go over.
+/// A connection, encrypted or not.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A stream that breaks once more has been read than is allowed.
+/// A stream whose reads fail once too many bytes were read.
 pub(super) struct Metered<S> {
     stream: S,
     left: usize,
 }
 
 impl<S: Stream> Metered<S> {
-    /// Lets through this many bytes.
+    /// Returns the stream with a limit on how many bytes can be read.
     pub(super) fn new(stream: S, left: usize) -> Self {
         Self { stream, left }
     }

@@ -1,4 +1,4 @@
-//! How long requests took.
+//! The duration of requests.
 
 use std::time::Instant;
 
@@ -33,14 +33,14 @@ impl OutboundMetrics {
         );
         registry.register_with_unit(
             "external_request_duration",
-            "How long requests to systems outside the cluster's API took, failed ones and those that were given up too",
+            "Duration of requests to external systems, failed and cancelled ones included",
             Unit::Seconds,
             duration.clone(),
         );
         Self { duration }
     }
 
-    /// Counts a request when what is returned is dropped.
+    /// Starts the timer of a request; it is observed when the timer is dropped.
     pub(super) fn time(&self, system: &'static str, operation: &'static str) -> Timer {
         let operation = Operation { system, operation };
         Timer {
@@ -50,7 +50,7 @@ impl OutboundMetrics {
     }
 }
 
-/// Measures until it is dropped.
+/// Observes its own lifetime when it is dropped.
 pub(super) struct Timer {
     histogram: Histogram,
     begun: Instant,

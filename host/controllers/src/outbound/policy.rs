@@ -1,4 +1,4 @@
-//! Who may be connected to: a policy, what widens it, and the proof that an address passed.
+//! Which addresses may be connected to: a policy, its exceptions, and the proof that an address was checked.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,19 +6,19 @@ use std::net::IpAddr;
 use super::cidr::Cidr;
 use super::range::{Range, carried};
 
-/// Which addresses are refused.
+/// Which addresses are blocked.
 ///
-/// Each policy allows what the one before it allows, and more. An IPv6 address that carries an IPv4 address (mapped, NAT64,
-/// 6to4, Teredo, ISATAP) is refused with it.
+/// Each policy allows more than the one before it. An IPv6 address that carries a blocked IPv4 address (mapped, NAT64, 6to4, Teredo,
+/// ISATAP) is blocked too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Everything that is not public is refused, and with it every form that carries an IPv4 address: for destinations that any
-    /// user of the cluster may name, and that lie on the Internet.
+    /// Blocks everything but public addresses, and every IPv6 form that carries an IPv4 address. For destinations on the Internet that
+    /// any user of the cluster may name.
     PublicOnly,
-    /// Loopback, unspecified and link-local addresses and metadata services are refused: for destinations that users name and
-    /// that may lie within the cluster.
+    /// Blocks loopback, unspecified and link-local addresses and metadata services. For destinations that users name and that may be
+    /// in the cluster.
     NotLocal,
-    /// Link-local addresses and metadata services are refused: for destinations that administrators name.
+    /// Blocks link-local addresses and metadata services. For destinations that administrators name.
     NotLinkLocal,
 }
 
@@ -26,8 +26,8 @@ impl Policy {
     /// Every policy, the strictest first.
     pub const ALL: [Self; 3] = [Self::PublicOnly, Self::NotLocal, Self::NotLinkLocal];
 
-    /// Returns whether addresses for this are refused.
-    pub fn refuses(self, range: Range) -> bool {
+    /// Returns whether addresses of this range are blocked.
+    pub fn blocks(self, range: Range) -> bool {
         match self {
             Self::PublicOnly => range != Range::Public,
             Self::NotLocal => {
@@ -42,8 +42,8 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PublicOnly => "only public addresses are allowed",
-            Self::NotLocal => "loopback and link-local addresses are refused",
-            Self::NotLinkLocal => "link-local addresses are refused",
+            Self::NotLocal => "loopback and link-local addresses are blocked",
+            Self::NotLinkLocal => "link-local addresses are blocked",
         })
     }
 }
@@ -51,17 +51,17 @@ impl fmt::Display for Policy {
 /// A policy with its exceptions.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Which addresses are refused.
+    /// Which addresses are blocked.
     pub policy: Policy,
-    /// Which of them are allowed all the same.
+    /// Exceptions: which of those are allowed.
     pub allow: Vec<Cidr>,
-    /// Which addresses are refused whatever policy and exceptions say, and every form that carries one of them.
+    /// Which addresses are blocked in spite of policy and exceptions, and in every form that carries one of them.
     pub deny: Vec<Cidr>,
-    /// What a user changes to allow more, as it is written in errors; usually a flag.
+    /// What a user must change to allow more, for errors; usually a flag.
     pub flag: &'static str,
 }
 
-/// An address that may be connected to. [`Rules::vet`] alone makes it, and only such an address can be dialled.
+/// An address that may be connected to. Only [`Rules::vet`] creates one, and only such an address can be dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vetted(IpAddr);
 
@@ -75,20 +75,20 @@ impl Vetted {
 /// Why an address may not be connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address} is {}", self.reason())]
-pub struct Refusal {
-    /// The address, as it was found.
+pub struct BlockedAddress {
+    /// The address, as the lookup returned it.
     pub address: IpAddr,
-    /// What it is for, or what the IPv4 address that it carries is for.
+    /// Its range, or that of the IPv4 address that it carries.
     pub range: Range,
-    /// The policy that refuses it.
+    /// The policy that blocks it.
     pub policy: Policy,
-    /// What a user changes to allow it.
+    /// What a user must change to allow it.
     pub flag: &'static str,
-    /// The range of [`Rules::deny`] that refuses it, if one does.
+    /// The range of [`Rules::deny`] that blocks it, if one does.
     pub denied: Option<Cidr>,
 }
 
-impl Refusal {
+impl BlockedAddress {
     fn reason(&self) -> String {
         let Self {
             address,
@@ -110,15 +110,15 @@ impl Refusal {
 impl Rules {
     /// Returns the address if it may be connected to.
     ///
-    /// An IPv4 address in mapped form is the IPv4 address to the kernel, so it is dialled as such, and an exception for the one
-    /// is an exception for the other. An exception opens link-local addresses and metadata services only if its own network is
-    /// such an address: whoever opens `100.64.0.0/10` or `fd00::/8` for pods does not open the metadata services in there.
+    /// To the kernel, an IPv4 address in mapped form is the IPv4 address, so it is dialled as such, and an exception for one is an
+    /// exception for the other. An exception allows link-local addresses and metadata services only if its own network is such an
+    /// address: to allow `100.64.0.0/10` or `fd00::/8` for pods does not allow the metadata services in there.
     ///
-    /// An IPv6 address and the IPv4 addresses that it carries are asked for apart: whoever opens the prefix of a NAT64 gateway
-    /// does not open what lies behind it. A carried address needs an exception of its own, or one for the IPv6 address that is
-    /// long enough to name all its bits.
-    pub fn vet(&self, address: IpAddr) -> Result<Vetted, Refusal> {
-        let refusal = |range, denied| Refusal {
+    /// An IPv6 address and the IPv4 addresses that it carries are checked separately: to allow the prefix of a NAT64 gateway does not
+    /// allow everything behind it. A carried address needs an exception of its own, or one for the IPv6 address whose prefix includes
+    /// all bits of the carried address.
+    pub fn vet(&self, address: IpAddr) -> Result<Vetted, BlockedAddress> {
+        let blocked = |range, denied| BlockedAddress {
             address,
             range,
             policy: self.policy,
@@ -129,28 +129,28 @@ impl Rules {
         let inner = carried.iter().map(|carried| IpAddr::V4(carried.address));
         for any in std::iter::once(address).chain(inner) {
             if let Some(cidr) = self.deny.iter().find(|cidr| cidr.contains(any)) {
-                return Err(refusal(Range::of(any), Some(*cidr)));
+                return Err(blocked(Range::of(any), Some(*cidr)));
             }
         }
         let range = Range::of(address);
-        if self.policy.refuses(range) && !self.excepts(address, 0, range) {
-            return Err(refusal(range, None));
+        if self.policy.blocks(range) && !self.excepts(address, 0, range) {
+            return Err(blocked(range, None));
         }
-        let refused = carried.into_iter().find_map(|carried| {
+        let blocked_range = carried.into_iter().find_map(|carried| {
             let inner = IpAddr::V4(carried.address);
             let range = Range::of(inner);
-            let is_open = !self.policy.refuses(range)
+            let is_open = !self.policy.blocks(range)
                 || self.excepts(inner, 0, range)
                 || self.excepts(address, carried.end, range);
             (!is_open).then_some(range)
         });
-        match refused {
+        match blocked_range {
             None => Ok(Vetted(address.to_canonical())),
-            Some(range) => Err(refusal(range, None)),
+            Some(range) => Err(blocked(range, None)),
         }
     }
 
-    /// Whether an exception of at least this prefix opens the address for what is in this range.
+    /// Whether an exception with a prefix of at least this length allows the address, which is in this range.
     fn excepts(&self, address: IpAddr, prefix: u8, range: Range) -> bool {
         let names_it = |cidr: &Cidr| {
             !range.is_link_local() || Range::all(cidr.network()).any(Range::is_link_local)

@@ -1,14 +1,14 @@
-//! What an address is for: one table of the ranges that are not public, and a look into the forms that carry an IPv4 address.
+//! The range of an address: one table of all that is not public, and the IPv6 forms that carry an IPv4 address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::cidr::Cidr;
 
-/// What an address is for.
+/// The range that an address is in, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Range {
-    /// An address of the Internet.
+    /// Public addresses of the Internet.
     Public,
     /// "This host": `0.0.0.0/8` and `::`. A connection to it reaches the machine itself.
     Unspecified,
@@ -22,15 +22,15 @@ pub enum Range {
     LinkLocal,
     /// Private networks of IPv6 (RFC 4193).
     UniqueLocal,
-    /// A cloud's metadata service, or what it has like that, at an address that is not link-local.
+    /// Metadata services of clouds, and services like them, at addresses that are not link-local.
     Metadata,
     /// Groups of hosts, and broadcast.
     Multicast,
-    /// For examples in documents.
+    /// For examples in documentation.
     Documentation,
     /// For measurements of networks.
     Benchmark,
-    /// Set aside for protocols or for later: nothing that a request could be for.
+    /// Reserved for protocols or for the future: no destination of a request.
     Reserved,
     /// An IPv4 address in IPv6 form: mapped, translated or compatible.
     Mapped,
@@ -63,30 +63,30 @@ impl Range {
         Self::Teredo,
     ];
 
-    /// Returns what the address as it is written is for.
+    /// Returns the range of the address as it is written.
     ///
-    /// IPv6 addresses are public only within `2000::/3`, the one part that has been given out.
+    /// IPv6 addresses are public only within `2000::/3`, the one part that is allocated.
     pub fn of(address: IpAddr) -> Self {
         let known = match address {
             IpAddr::V4(_) => V4.iter(),
-            // Asked for as it is written: Cidr would look through the mapped form.
+            // Checked as it is written: `Cidr` would convert the mapped form.
             IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => return Self::Mapped,
             IpAddr::V6(_) => V6.iter(),
         };
         let mut known = known.filter(|(cidr, _)| cidr.contains(address));
         match known.next() {
             Some((_, range)) => *range,
-            None if address.is_ipv4() || GIVEN_OUT.contains(address) => Self::Public,
+            None if address.is_ipv4() || ALLOCATED.contains(address) => Self::Public,
             None => Self::Reserved,
         }
     }
 
-    /// Returns whether this is what no policy lets through: link-local addresses and metadata services.
+    /// Returns whether every policy blocks this range: link-local addresses and metadata services.
     pub fn is_link_local(self) -> bool {
         matches!(self, Self::LinkLocal | Self::Metadata)
     }
 
-    /// Returns what the address is for, and each IPv4 address that it carries.
+    /// Returns the range of the address, and that of each IPv4 address that it carries.
     pub fn all(address: IpAddr) -> impl Iterator<Item = Self> {
         let carried = carried(address).into_iter();
         let carried = carried.map(|carried| IpAddr::V4(carried.address));
@@ -121,13 +121,13 @@ impl fmt::Display for Range {
     }
 }
 
-/// What of IPv6 has been given out as public addresses.
-const GIVEN_OUT: Cidr = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+/// The part of IPv6 that is allocated as public addresses.
+const ALLOCATED: Cidr = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// What of IPv4 is not public; the first that has an address counts.
+/// The ranges of IPv4 that are not public; the first that contains an address counts.
 ///
-/// From IANA's registry of special-purpose addresses. Anycast addresses of protocols are reserved although they are routed:
-/// no request of ours is for them.
+/// From IANA's registry of special-purpose addresses. Anycast addresses of protocols are routed, but reserved here: no request of ours
+/// goes to them.
 const V4: [(Cidr, Range); 22] = [
     // Azure's WireServer, Alibaba Cloud, Oracle Cloud Classic.
     (v4([168, 63, 129, 16], 32), Range::Metadata),
@@ -154,9 +154,9 @@ const V4: [(Cidr, Range); 22] = [
     (v4([240, 0, 0, 0], 4), Range::Reserved),
 ];
 
-/// What of IPv6 has a name of its own; the first that has an address counts.
+/// The special ranges of IPv6; the first that contains an address counts.
 const V6: [(Cidr, Range); 25] = [
-    // AWS (all its services for instances), Google Cloud, Oracle Cloud, Scaleway, Akamai, Alibaba Cloud.
+    // AWS (all services for instances), Google Cloud, Oracle Cloud, Scaleway, Akamai, Alibaba Cloud.
     (v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32), Range::Metadata),
     (
         v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128),
@@ -217,11 +217,11 @@ const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix: u8) -> Cidr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) address: Ipv4Addr,
-    /// How long a prefix is that has all its bits.
+    /// The length of the shortest prefix that includes all its bits.
     pub(super) end: u8,
 }
 
-/// The IPv4 addresses that an address may stand for, wherever a gateway would find them.
+/// The IPv4 addresses that an address may carry, at all positions where a gateway could read one.
 pub(super) fn carried(address: IpAddr) -> Vec<Carried> {
     let IpAddr::V6(v6) = address else {
         return Vec::new();
@@ -234,32 +234,32 @@ pub(super) fn carried(address: IpAddr) -> Vec<Carried> {
         Range::Nat64 if c == 0 => vec![last],
         Range::Nat64 => translated(v6),
         Range::SixToFour => vec![at(join(b, c), 48)],
-        // The server, and the client with all bits turned over.
+        // The server, and the client with all bits inverted.
         Range::Teredo => vec![at(join(c, d), 64), at(join(!g, !h), 128)],
         _ => Vec::new(),
     };
-    // ISATAP (RFC 5214), whatever the network is.
+    // ISATAP (RFC 5214), in any network.
     if e & !0x200 == 0 && f == 0x5efe {
         found.push(last);
     }
     found
 }
 
-/// What an address of a local NAT64 prefix carries. Only the gateway knows how long the prefix is (RFC 6052: 48, 56, 64 or 96
-/// bits, with an empty byte after 64), so each place counts. An address in `0.0.0.0/8` is no host behind a gateway: a place that
-/// has one is not used, unless all are so.
+/// The IPv4 addresses that an address of a local NAT64 prefix carries. Only the gateway knows how long the prefix is (RFC 6052: 48, 56,
+/// 64 or 96 bits, with an empty byte after bit 64), so each position counts. No host behind a gateway has an address in `0.0.0.0/8`, so
+/// positions with such an address do not count, unless all of them have one.
 fn translated(address: Ipv6Addr) -> Vec<Carried> {
     let [_, _, _, d, e, f, g, h] = address.segments();
-    let places = [
+    let positions = [
         (join(d, e << 8 | f >> 8), 88),
         (join(d << 8 | e & 0xff, f), 96),
         (join(e << 8 | f >> 8, f << 8 | g >> 8), 104),
         (join(g, h), 128),
     ];
-    let all = places.map(|(address, end)| Carried { address, end });
+    let all = positions.map(|(address, end)| Carried { address, end });
     let used = all
         .into_iter()
-        .filter(|place| place.address.to_bits() >> 24 != 0);
+        .filter(|carried| carried.address.to_bits() >> 24 != 0);
     match used.collect::<Vec<_>>() {
         used if used.is_empty() => all.into_iter().skip(3).collect(),
         used => used,

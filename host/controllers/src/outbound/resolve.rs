@@ -11,63 +11,75 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
-/// How many lookups of a [`SystemResolver`] go on at once, those included that nobody waits for any more.
-const LOOKUPS: usize = 16;
-/// How long a lookup may take before whoever asks for its name fails at once.
-const PATIENCE: Duration = Duration::from_secs(5);
+use super::keyed::KeyedSemaphores;
 
-/// Finds the addresses of a name. It is asked once for each request.
+/// How many lookups of a [`SystemResolver`] run at once, those included that nobody waits for any more.
+const LOOKUPS: usize = 16;
+/// How many of them run for one tenant.
+const LOOKUPS_PER_TENANT: usize = 4;
+/// After this time a lookup counts as hanging: requests for its name fail at once.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Finds the addresses of a name. It is called once for each request.
 pub trait Resolve: Send + Sync + 'static {
-    /// Returns the addresses of the name, in the order in which to try them. A name that ends with a dot is whole.
-    fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+    /// Returns the addresses of the name, in the order in which to try them. No search domain is added to a name that ends with a dot.
+    ///
+    /// The tenant is that of the request, [`Request::tenant`](super::Request::tenant).
+    fn resolve(&self, name: &str, tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
 /// Resolves as the machine does: hosts file, search domains (not for a name that ends with a dot), name servers.
 ///
-/// The system's lookup blocks a thread and cannot be ended. At most 16 go on at once, so name servers that are silent never take
-/// more threads than that; who comes later waits within his own request's time. A name is looked up by one thread at a time,
-/// whose answer all get who ask meanwhile; once it has hung for 5 seconds, whoever asks for the name fails at once.
+/// A lookup of the system blocks a thread and cannot be cancelled. So at most 16 run at once, and at most 4 for one tenant: name servers
+/// of one tenant that hang do not stop the lookups of others. Requests beyond that wait within their own timeout. A name is looked up
+/// by one thread at a time, and all requests for it share the result; once the lookup has hung for 5 seconds, requests for the name fail
+/// at once.
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
-    under_way: UnderWay,
+    tenants: Arc<KeyedSemaphores<String>>,
+    running: Running,
     look_up: fn(&str) -> Found,
-    patience: Duration,
+    timeout: Duration,
 }
 
 type Found = Result<Vec<IpAddr>, String>;
-/// The lookups that threads are busy with.
-type UnderWay = Arc<Mutex<HashMap<String, Lookup>>>;
+/// The lookups that run, by name.
+type Running = Arc<Mutex<HashMap<String, Lookup>>>;
 
 #[derive(Clone)]
 struct Lookup {
-    begun: Instant,
+    started: Instant,
     found: watch::Receiver<Option<Found>>,
 }
 
-/// Forgets a lookup when its thread ends, however it ends.
-struct Ending {
+/// The permits of one lookup.
+type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+/// Removes a lookup and returns its permits when its thread ends, even by a panic.
+struct Cleanup {
     name: String,
-    under_way: UnderWay,
-    _permit: OwnedSemaphorePermit,
+    running: Running,
+    _permits: Permits,
 }
 
-impl Drop for Ending {
+impl Drop for Cleanup {
     fn drop(&mut self) {
-        lock(&self.under_way).remove(&self.name);
+        lock(&self.running).remove(&self.name);
     }
 }
 
-fn lock(under_way: &UnderWay) -> MutexGuard<'_, HashMap<String, Lookup>> {
-    under_way.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(running: &Running) -> MutexGuard<'_, HashMap<String, Lookup>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for SystemResolver {
     fn default() -> Self {
         Self {
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
-            under_way: UnderWay::default(),
+            tenants: Arc::new(KeyedSemaphores::new(LOOKUPS_PER_TENANT)),
+            running: Running::default(),
             look_up: system,
-            patience: PATIENCE,
+            timeout: LOOKUP_TIMEOUT,
         }
     }
 }
@@ -78,48 +90,51 @@ fn system(name: &str) -> Found {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// Takes part in a lookup of the name, or begins one with the permit.
-fn join(
-    under_way: &UnderWay,
-    name: &str,
-    permit: Option<OwnedSemaphorePermit>,
-    look_up: fn(&str) -> Found,
-) -> Option<Lookup> {
-    let mut lookups = lock(under_way);
+/// Returns the lookup of the name that runs, if one does.
+fn join(running: &Running, name: &str) -> Option<Lookup> {
+    lock(running).get(name).cloned()
+}
+
+/// Starts a lookup of the name, or joins one that was started meanwhile.
+fn start(running: &Running, name: &str, permits: Permits, look_up: fn(&str) -> Found) -> Lookup {
+    let mut lookups = lock(running);
     if let Some(lookup) = lookups.get(name) {
-        return Some(lookup.clone());
+        return lookup.clone();
     }
-    let permit = permit?;
-    let (tell, found) = watch::channel(None);
-    let begun = Instant::now();
-    let lookup = Lookup { begun, found };
+    let (sender, found) = watch::channel(None);
+    let started = Instant::now();
+    let lookup = Lookup { started, found };
     lookups.insert(name.to_owned(), lookup.clone());
     drop(lookups);
-    let ending = Ending {
+    let cleanup = Cleanup {
         name: name.to_owned(),
-        under_way: under_way.clone(),
-        _permit: permit,
+        running: running.clone(),
+        _permits: permits,
     };
     spawn_blocking(move || {
-        let found = look_up(&ending.name);
-        drop(ending);
-        tell.send_replace(Some(found));
+        let found = look_up(&cleanup.name);
+        drop(cleanup);
+        sender.send_replace(Some(found));
     });
-    Some(lookup)
+    lookup
 }
 
 impl Resolve for SystemResolver {
-    fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let (lookups, under_way) = (self.lookups.clone(), self.under_way.clone());
-        let (look_up, patience, name) = (self.look_up, self.patience, name.to_owned());
+    fn resolve(&self, name: &str, tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let (lookups, running) = (self.lookups.clone(), self.running.clone());
+        let of_tenant = self.tenants.of(tenant.to_owned());
+        let (look_up, timeout, name) = (self.look_up, self.timeout, name.to_owned());
         async move {
-            let mut lookup = join(&under_way, &name, None, look_up);
-            if lookup.is_none() {
-                let permit = lookups.acquire_owned().await.map_err(io::Error::other)?;
-                lookup = join(&under_way, &name, Some(permit), look_up);
-            }
-            let mut lookup = lookup.ok_or_else(|| io::Error::other("nobody looks it up"))?;
-            if lookup.begun.elapsed() > patience {
+            let mut lookup = match join(&running, &name) {
+                Some(lookup) => lookup,
+                None => {
+                    // The tenant's first: whoever waits for it holds none of those for all.
+                    let own = of_tenant.acquire_owned().await.map_err(io::Error::other)?;
+                    let any = lookups.acquire_owned().await.map_err(io::Error::other)?;
+                    start(&running, &name, (own, any), look_up)
+                }
+            };
+            if lookup.started.elapsed() > timeout {
                 let text = "the name servers have not answered an earlier lookup of it yet";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }

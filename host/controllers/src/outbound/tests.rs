@@ -1,10 +1,11 @@
 //! Requests to servers that answer, hang, lie, redirect, drip and vanish.
 
 mod addresses;
-mod answers;
+mod floods;
 mod limits;
 mod phases;
 mod privacy;
+mod responses;
 mod secure;
 mod server;
 
@@ -22,21 +23,21 @@ use hyper::body::Bytes;
 use prometheus_client::registry::Registry;
 
 use super::{
-    Answer, Client, Failure, Limits, OutboundMetrics, Policy, Request, Resolve, Roots, Rules,
-    Settings, Tls, Url,
+    Client, OutboundMetrics, Policy, Request, RequestErrorKind, RequestLimits, Resolve, Response,
+    Roots, Rules, Settings, Tls, Url,
 };
 
-/// The limits of most tests: so long that nothing passes them by chance.
-fn limits() -> Limits {
-    Limits {
-        wait: Duration::from_secs(20),
-        connect: Duration::from_secs(20),
-        total: Duration::from_secs(30),
+/// The limits of most tests: so generous that nothing exceeds them by chance.
+fn limits() -> RequestLimits {
+    RequestLimits {
+        permit_timeout: Duration::from_secs(20),
+        connect_timeout: Duration::from_secs(20),
+        total_timeout: Duration::from_secs(30),
         request_bytes: 1024,
         head_bytes: 16 * 1024,
-        answer_bytes: 4096,
-        at_once: 4,
-        at_once_per_host: 2,
+        response_bytes: 4096,
+        concurrency: 4,
+        concurrency_per_host: 2,
     }
 }
 
@@ -50,7 +51,7 @@ fn rules() -> Rules {
     }
 }
 
-/// Names with what each lookup answers; the last answer stays.
+/// Names with the results of their lookups, in order; the last one is repeated.
 #[derive(Default)]
 struct Names {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -77,7 +78,7 @@ impl Names {
 }
 
 impl Resolve for Names {
-    fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, name: &str, _tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         self.asked.lock().unwrap().push(name.to_owned());
         let mut names = self.answers.lock().unwrap();
@@ -90,7 +91,7 @@ impl Resolve for Names {
     }
 }
 
-fn client_of(names: &Arc<Names>, rules: Rules, limits: Limits) -> Client {
+fn client_of(names: &Arc<Names>, rules: Rules, limits: RequestLimits) -> Client {
     let settings = Settings {
         system: "test",
         rules,
@@ -101,11 +102,11 @@ fn client_of(names: &Arc<Names>, rules: Rules, limits: Limits) -> Client {
 }
 
 /// A client that knows no name.
-fn client(limits: Limits) -> Client {
+fn client(limits: RequestLimits) -> Client {
     client_of(&Arc::default(), rules(), limits)
 }
 
-/// Believes everybody: for tests in which TLS is not the point.
+/// Accepts every certificate: for tests that are not about TLS.
 fn unchecked() -> Tls {
     Tls::new(&Roots::Unchecked, None).unwrap()
 }
@@ -126,18 +127,18 @@ fn get<'a>(url: &'a Url, tls: &'a Tls) -> Request<'a> {
         via: None,
         headers: HeaderMap::new(),
         body: Bytes::new(),
+        tenant: "",
         tls,
-        total: None,
+        total_timeout: None,
     }
 }
 
-/// Sends a plain GET; what takes longer than all limits hangs.
-async fn ask(client: &Client, url: &Url) -> Result<Answer, Failure> {
+/// Sends a plain GET. Panics if it takes longer than all limits.
+async fn ask(client: &Client, url: &Url) -> Result<Response, RequestErrorKind> {
     send(client, get(url, &unchecked())).await
 }
 
-async fn send(client: &Client, request: Request<'_>) -> Result<Answer, Failure> {
+async fn send(client: &Client, request: Request<'_>) -> Result<Response, RequestErrorKind> {
     let sent = tokio::time::timeout(Duration::from_secs(60), client.send(request)).await;
-    sent.expect("the request hangs")
-        .map_err(|error| error.failure)
+    sent.expect("the request hangs").map_err(|error| error.kind)
 }

@@ -1,4 +1,4 @@
-//! Whose certificates are believed, and what we show of ourselves.
+//! Which authorities are trusted, and our client certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,46 +15,46 @@ mod unchecked;
 pub use pem::{Pem, PemError};
 pub use problem::TlsProblem;
 
-/// The variables that name a certificate store in place of the machine's.
-const NAMES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+/// The environment variables that name another certificate store.
+const STORE_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// Whose certificates are believed.
+/// Which authorities are trusted.
 #[derive(Clone, Debug)]
 pub enum Roots<'a> {
-    /// The authorities of the machine: its certificate store, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` name. A machine without
-    /// a store, such as a container of one binary, gets Mozilla's list as it was when this binary was built.
+    /// Those of the machine's certificate store, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`. A machine without a store, such as a
+    /// container with one binary, gets Mozilla's list as of the build of this binary.
     Public,
-    /// Those, and the authorities of a file.
+    /// Those of the machine, and those of a file.
     PublicAnd(&'a Pem),
-    /// The authorities of a file alone.
+    /// Those of a file only.
     Only(&'a Pem),
-    /// Everybody, whatever the certificate says. Who is in the way can read and change everything.
+    /// No verification: any certificate is accepted. Anyone on the network path can read and change everything.
     Unchecked,
 }
 
-/// What we show to a server that asks who we are.
+/// Our client certificate, for servers that request one.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Our certificate, then those that lead to the authority.
+    /// The certificate, then the intermediates.
     pub chain: Pem,
-    /// The private key of the first.
+    /// The private key of the certificate.
     pub key: Pem,
 }
 
-/// How TLS is set up: version 1.2 or 1.3, with ring. Made once for many requests; cheap to clone.
+/// A TLS configuration: version 1.2 or 1.3, with ring. Create it once for many requests; it is cheap to clone.
 #[derive(Clone)]
 pub struct Tls(Arc<ClientConfig>);
 
-/// Why there is no TLS.
+/// Why a TLS configuration cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file of certificates cannot be used.
     #[error(transparent)]
     Pem(#[from] PemError),
-    /// The machine's store is there, or is named by the environment, and cannot be used.
+    /// The certificate store of the machine, or the one that the environment names, cannot be used.
     #[error("the certificate store of this machine cannot be used: {0}")]
     Store(String),
-    /// The private key and the certificate do not fit each other, or the key is of a kind that is not supported.
+    /// The private key does not match the certificate, or its type is not supported.
     #[error("the key in {key} cannot be used with the certificate in {chain}: {reason}")]
     Identity {
         /// Where the certificate is.
@@ -64,13 +64,13 @@ pub enum TlsError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The crypto provider has no protocol in common with us, which is a fault of this build.
+    /// The crypto provider supports none of our TLS versions, which is a bug of this build.
     #[error("TLS cannot be set up: {0}")]
     Provider(String),
 }
 
 impl Tls {
-    /// Makes TLS ready. [`Roots::Public`] reads the machine's store, which takes some milliseconds.
+    /// Creates a configuration. [`Roots::Public`] reads the machine's store, which takes some milliseconds.
     pub fn new(roots: &Roots<'_>, identity: Option<&Identity>) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -92,7 +92,7 @@ impl Tls {
             }
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // A session that is resumed does not show its certificate again, which may have expired meanwhile.
+        // A resumed session does not verify the certificate again, which may have expired meanwhile.
         config.resumption = Resumption::disabled();
         Ok(Self(Arc::new(config)))
     }
@@ -110,7 +110,7 @@ fn unfit(identity: &Identity, error: &rustls::Error) -> TlsError {
     }
 }
 
-/// The authorities, or none if everybody is believed.
+/// The trusted authorities; none if certificates are not verified.
 fn store(roots: &Roots<'_>) -> Result<Option<RootCertStore>, TlsError> {
     let (mut store, added) = match roots {
         Roots::Unchecked => return Ok(None),
@@ -126,17 +126,17 @@ fn store(roots: &Roots<'_>) -> Result<Option<RootCertStore>, TlsError> {
 
 /// The authorities of the machine.
 fn machine() -> Result<RootCertStore, TlsError> {
-    let named = NAMES
+    let named = STORE_VARIABLES
         .into_iter()
         .find(|name| std::env::var_os(name).is_some());
     public(rustls_native_certs::load_native_certs(), named)
 }
 
-/// The authorities that were found, or Mozilla's where the machine has no store at all. A store that is there and broken is an
-/// error: who names one authority of his own must not get a hundred others in its place.
+/// The authorities that were found, or Mozilla's if the machine has no store at all. A broken store is an error: whoever names one
+/// authority of his own must not get a hundred others instead.
 fn public(found: CertificateResult, named: Option<&str>) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
-    // Stores have certificates that are too old to be read, and everybody skips those.
+    // Stores contain old certificates that cannot be parsed, and everybody skips those.
     let (added, _) = store.add_parsable_certificates(found.certs);
     if added > 0 {
         return Ok(store);

@@ -1,4 +1,4 @@
-//! URLs that requests can go to. There is one reading of a URL, and what was read is what is dialled.
+//! The URL of a request. It is parsed once, and the parsed host is the one that is dialled.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,13 +20,13 @@ const LONGEST_NAME: usize = 253;
 pub struct Url {
     origin: Origin,
     target: PathAndQuery,
-    /// Whether the name ends with a dot, so that no search domain is added to it.
+    /// Whether the name was written with a final dot, so that no search domain is added to it.
     is_absolute: bool,
 }
 
-/// Whom a URL is for: scheme, host and port. It is written `https://host:port`, without the port where it is the scheme's own.
+/// The origin of a URL: scheme, host and port. It is written `https://host:port`, without the default port.
 ///
-/// One host has one form: without the dot that may end a name, and IPv4 addresses never in IPv6 form.
+/// A host has one canonical form: a name without a final dot, an IPv4 address never in IPv6 form.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: Scheme,
@@ -34,32 +34,32 @@ pub struct Origin {
     port: u16,
 }
 
-/// How a request travels.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In clear text.
+    /// Plain text.
     Http,
-    /// Over TLS.
+    /// TLS.
     Https,
 }
 
-/// A name to resolve, in lower case and without a dot at its end, or an address.
+/// A name, in lower case and without a final dot, or an address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Host {
     Name(DnsName<'static>),
     Address(IpAddr),
 }
 
-/// Why a text is no URL that requests can go to. The text itself is not repeated, since it may hold secrets.
+/// Why a text is not a usable URL. The text itself is not repeated, since it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// It is longer than 8 KiB.
     #[error("the URL is longer than {LONGEST} bytes")]
     TooLong,
     /// It is not an absolute URL.
-    #[error("this is no absolute URL; write one like https://host.example.com:8443/path")]
+    #[error("this is not an absolute URL; write one like https://host.example.com:8443/path")]
     Syntax,
-    /// Its scheme is another.
+    /// Its scheme is neither `http` nor `https`.
     #[error("the URL does not begin with http:// or https://")]
     Scheme,
     /// It has a user name or a password.
@@ -73,23 +73,23 @@ pub enum UrlError {
         "the host {0} is an IP address in an odd form; write four decimal numbers, like 192.0.2.1"
     )]
     OddAddress(String),
-    /// Its port is no number from 1 to 65535.
-    #[error("the port of the URL is no number from 1 to 65535")]
+    /// Its port is not a number from 1 to 65535.
+    #[error("the port of the URL is not a number from 1 to 65535")]
     Port,
 }
 
 impl Url {
-    /// Returns whom the URL is for.
+    /// Returns the origin.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// What stands in the first line of a request.
+    /// The request target: path and query.
     pub(super) fn target(&self) -> &PathAndQuery {
         &self.target
     }
 
-    /// Whether the name was written with a dot at its end.
+    /// Whether the name was written with a final dot.
     pub(super) fn is_absolute(&self) -> bool {
         self.is_absolute
     }
@@ -130,7 +130,7 @@ impl FromStr for Url {
     }
 }
 
-/// Splits what stands between the slashes; a colon within brackets belongs to the address.
+/// Splits an authority into host and port; a colon within brackets belongs to the address.
 fn split(authority: &str) -> (&str, Option<&str>) {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -165,7 +165,7 @@ impl FromStr for Host {
             return Err(UrlError::OddAddress(text.to_owned()));
         }
         let name = text.to_ascii_lowercase();
-        // With its dot first: of two dots one would be left.
+        // Check the name with its dot: otherwise, a name with two final dots would pass.
         DnsName::try_from(name.as_str()).map_err(|_| UrlError::Host)?;
         let name = name.strip_suffix('.').unwrap_or(&name).to_owned();
         match DnsName::try_from(name) {
@@ -175,7 +175,7 @@ impl FromStr for Host {
     }
 }
 
-/// Whether some programs read an IPv4 address here, as `inet_aton` and WHATWG's URLs do: the last label is a number.
+/// Whether some programs would read this as an IPv4 address, as `inet_aton` and the WHATWG URL standard do: the last label is a number.
 fn is_odd_address(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let last = host.rsplit('.').next().unwrap_or_default();
@@ -186,7 +186,7 @@ fn is_odd_address(host: &str) -> bool {
 }
 
 impl Scheme {
-    /// Returns the port that a URL without a port means.
+    /// Returns the default port.
     pub fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -196,7 +196,7 @@ impl Scheme {
 }
 
 impl Origin {
-    /// Returns how a request travels.
+    /// Returns the scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -206,7 +206,7 @@ impl Origin {
         self.port
     }
 
-    /// Returns host and port as the header `Host` has them: without the port where it is the scheme's own.
+    /// Returns host and port as in the header `Host`: without the default port.
     pub fn authority(&self) -> String {
         if self.port == self.scheme.port() {
             self.host.to_string()
@@ -219,14 +219,14 @@ impl Origin {
         &self.host
     }
 
-    /// What requests share places for: how they travel there does not matter.
-    pub(super) fn place(&self) -> (Host, u16) {
+    /// The key of the concurrency limit of a host. The scheme does not matter.
+    pub(super) fn host_and_port(&self) -> (Host, u16) {
         (self.host.clone(), self.port)
     }
 }
 
 impl Host {
-    /// The name that a certificate must have.
+    /// The name that the certificate must have.
     pub(super) fn server_name(&self) -> ServerName<'static> {
         match self {
             Self::Address(address) => ServerName::IpAddress((*address).into()),

@@ -1,11 +1,11 @@
-//! What others say, made fit to be shown.
+//! Error texts of others, made safe to show.
 
 use std::io;
 
-/// How much of a text that is not ours a failure holds, in characters.
+/// How much of a text that is not ours an error contains, in characters.
 const LONGEST: usize = 200;
 
-/// What an I/O error says, in the kernel's words or Rust's: what libraries wrap in such errors may quote the other end.
+/// The text of an I/O error, from the kernel or from Rust: texts of libraries may quote what the server sent.
 pub(super) fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code).to_string(),
@@ -13,7 +13,7 @@ pub(super) fn words(error: &io::Error) -> String {
     }
 }
 
-/// A text of somebody else's, as one short line.
+/// A text that is not ours, as one short line.
 pub(super) fn short(text: &str) -> String {
     let plain = |character: char| {
         if character.is_control() {

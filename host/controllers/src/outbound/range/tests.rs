@@ -77,7 +77,7 @@ fn ipv4_addresses_within_ipv6_addresses_are_found() {
         "64:ff9b:1:c000:2:2100::",
         &[Range::Nat64, Range::Documentation, Range::Public],
     );
-    // The same after 56 and 64 bits: other places have other addresses.
+    // The same after 56 and 64 bits: other permits have other addresses.
     check_all(
         "64:ff9b:1:c0:0:221::",
         &[Range::Nat64, Range::Documentation],

@@ -1,4 +1,4 @@
-//! Whom a request reaches.
+//! Which servers a request reaches.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
-use super::super::{Cidr, Failure, Limits, Policy, Range, Refusal, Rules};
-use super::server::{self, Server, answer, read_request, record, script};
+use super::super::{BlockedAddress, Cidr, Policy, Range, RequestErrorKind, RequestLimits, Rules};
+use super::server::{self, Server, read_request, record, respond, script};
 use super::{Names, ask, at, client, client_of, get, limits, rules, send, unchecked, url};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// One address allowed, its neighbour refused.
+/// One address allowed, its neighbour blocked.
 fn only_the_first() -> Rules {
     Rules {
         allow: vec![Cidr::only([127, 0, 0, 1].into())],
@@ -23,41 +23,41 @@ fn only_the_first() -> Rules {
 
 /// A server on 127.0.0.1 that answers, and one on the same port of another address that must never be reached.
 async fn pair(other: [u8; 4]) -> (Server, Server) {
-    let good = Server::start(answer(OK)).await;
+    let good = Server::start(respond(OK)).await;
     let bad = SocketAddr::from((other, good.address.port()));
     let bad = Server::on(
         bad,
         None,
-        answer("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad"),
+        respond("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad"),
     )
     .await;
     (good, bad)
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_address_reaches_the_vetted_one_alone() {
+async fn a_name_that_changes_its_address_reaches_only_the_vetted_one() {
     let (good, bad) = pair([127, 0, 0, 2]).await;
     let names = Names::of(&[("rebinds.example", &[&["127.0.0.1"], &["127.0.0.2"]])]);
     let client = client_of(&names, only_the_first(), limits());
     let target = url(&format!("http://rebinds.example:{}/", good.address.port()));
-    let answer = ask(&client, &target).await.unwrap();
-    assert_eq!(answer.body, "ok");
+    let response = ask(&client, &target).await.unwrap();
+    assert_eq!(response.body, "ok");
     assert_eq!(names.lookups(), 1, "the name was looked up again");
     // From now on the name has the other address, which is vetted as well.
-    let refused = ask(&client, &target).await.unwrap_err();
-    let expected = Refusal {
+    let blocked = ask(&client, &target).await.unwrap_err();
+    let expected = BlockedAddress {
         address: [127, 0, 0, 2].into(),
         range: Range::Loopback,
         policy: Policy::PublicOnly,
         flag: "--allow-cidr",
         denied: None,
     };
-    assert_eq!(refused, Failure::Refused(expected));
+    assert_eq!(blocked, RequestErrorKind::Blocked(expected));
     assert_eq!((good.accepted(), bad.accepted()), (1, 0));
 }
 
 #[tokio::test]
-async fn of_good_and_bad_addresses_only_the_good_are_dialled() {
+async fn of_allowed_and_blocked_addresses_only_the_allowed_are_dialled() {
     let (good, bad) = pair([127, 0, 0, 2]).await;
     let port = good.address.port();
     let mixed: &[&str] = &["127.0.0.2", "::ffff:127.0.0.2", "127.0.0.1", "127.0.0.1"];
@@ -70,8 +70,8 @@ async fn of_good_and_bad_addresses_only_the_good_are_dialled() {
     loop {
         match ask(&client, &target).await {
             // The listener is closed by its task, which may not have run yet.
-            Ok(_) | Err(Failure::Broken(_)) => tokio::task::yield_now().await,
-            Err(Failure::Connect { address, .. }) => {
+            Ok(_) | Err(RequestErrorKind::BadResponse(_)) => tokio::task::yield_now().await,
+            Err(RequestErrorKind::Connect { address, .. }) => {
                 assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], port)));
                 break;
             }
@@ -82,18 +82,18 @@ async fn of_good_and_bad_addresses_only_the_good_are_dialled() {
 }
 
 #[tokio::test]
-async fn a_name_with_bad_addresses_alone_is_refused_with_the_first() {
+async fn a_name_with_blocked_addresses_only_is_blocked_with_the_first() {
     let (good, bad) = pair([127, 0, 0, 2]).await;
     let all: &[&str] = &["127.0.0.2", "10.0.0.1", "169.254.169.254"];
     let names = Names::of(&[("bad.example", &[all])]);
     let client = client_of(&names, only_the_first(), limits());
     let target = url(&format!("http://bad.example:{}/", good.address.port()));
-    let refused = ask(&client, &target).await.unwrap_err();
+    let blocked = ask(&client, &target).await.unwrap_err();
     assert!(
-        refused
+        blocked
             .to_string()
             .starts_with("127.0.0.2 is a loopback address"),
-        "{refused}"
+        "{blocked}"
     );
     assert_eq!((good.accepted(), bad.accepted()), (0, 0));
 }
@@ -114,18 +114,18 @@ async fn addresses_in_urls_are_vetted_in_every_form() {
         "0.0.0.0",
         "[::]",
     ] {
-        let refused = ask(&client, &url(&format!("http://{host}:{port}/"))).await;
+        let blocked = ask(&client, &url(&format!("http://{host}:{port}/"))).await;
         assert!(
-            matches!(refused, Err(Failure::Refused(_))),
-            "{host}: {refused:?}"
+            matches!(blocked, Err(RequestErrorKind::Blocked(_))),
+            "{host}: {blocked:?}"
         );
     }
     assert_eq!((good.accepted(), bad.accepted()), (0, 0));
     for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]"] {
-        let answer = ask(&client, &url(&format!("http://{host}:{port}/")))
+        let response = ask(&client, &url(&format!("http://{host}:{port}/")))
             .await
             .unwrap();
-        assert_eq!(answer.body, "ok", "{host}");
+        assert_eq!(response.body, "ok", "{host}");
     }
     assert_eq!((good.accepted(), bad.accepted()), (3, 0));
     assert_eq!(names.lookups(), 0, "an address was looked up as a name");
@@ -133,7 +133,7 @@ async fn addresses_in_urls_are_vetted_in_every_form() {
 
 #[tokio::test]
 async fn each_policy_holds_for_real_connections() {
-    let server = Server::start(answer(OK)).await;
+    let server = Server::start(respond(OK)).await;
     for (policy, reaches) in [
         (Policy::PublicOnly, false),
         (Policy::NotLocal, false),
@@ -157,7 +157,7 @@ async fn each_policy_holds_for_real_connections() {
 }
 
 #[tokio::test]
-async fn a_request_may_go_by_way_of_another_host() {
+async fn a_request_may_be_dialled_to_another_host() {
     let (script, heard) = record();
     let server = Server::start(script).await;
     let (good, bad) = pair([127, 0, 0, 2]).await;
@@ -177,17 +177,20 @@ async fn a_request_may_go_by_way_of_another_host() {
     assert!(heard.starts_with("GET /path?query HTTP/1.1\r\n"), "{heard}");
     assert!(heard.contains("host: public.example\r\n"), "{heard}");
     // The way is vetted, whatever the URL is.
-    let (allowed, refused) = (at(good.address), at(bad.address));
+    let (allowed, blocked) = (at(good.address), at(bad.address));
     request.url = &allowed;
-    request.via = Some(&refused);
-    let refused = send(&client, request).await;
-    assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
+    request.via = Some(&blocked);
+    let blocked = send(&client, request).await;
+    assert!(
+        matches!(blocked, Err(RequestErrorKind::Blocked(_))),
+        "{blocked:?}"
+    );
     assert_eq!((good.accepted(), bad.accepted()), (0, 0));
 }
 
 #[tokio::test]
-async fn an_address_that_refuses_leaves_the_turn_to_the_next() {
-    let server = Server::start(answer(OK)).await;
+async fn an_address_that_refuses_is_followed_by_the_next() {
+    let server = Server::start(respond(OK)).await;
     let names = Names::of(&[("two.example", &[&["127.0.0.3", "127.0.0.1"]])]);
     let client = client_of(&names, rules(), limits());
     let target = url(&format!("http://two.example:{}/", server.address.port()));
@@ -196,11 +199,11 @@ async fn an_address_that_refuses_leaves_the_turn_to_the_next() {
 
 #[tokio::test]
 async fn an_address_that_is_silent_leaves_time_for_the_next() {
-    let server = Server::start(answer(OK)).await;
+    let server = Server::start(respond(OK)).await;
     let _full = server::full([127, 0, 0, 3].into(), server.address.port()).await;
     let names = Names::of(&[("two.example", &[&["127.0.0.3", "127.0.0.1"]])]);
-    let limits = Limits {
-        connect: Duration::from_secs(2),
+    let limits = RequestLimits {
+        connect_timeout: Duration::from_secs(2),
         ..limits()
     };
     let client = client_of(&names, rules(), limits);
@@ -216,16 +219,16 @@ async fn a_name_without_an_address_is_not_resolved() {
         ("empty.example", "it has no address"),
         ("unknown.example", "no such name"),
     ] {
-        let failure = ask(&client, &url(&format!("http://{name}/")))
+        let kind = ask(&client, &url(&format!("http://{name}/")))
             .await
             .unwrap_err();
-        assert_eq!(failure, Failure::Resolve(reason.to_owned()));
+        assert_eq!(kind, RequestErrorKind::Resolve(reason.to_owned()));
     }
 }
 
 /// With a search domain a public name could become one of the cluster's.
 #[tokio::test]
-async fn public_names_are_looked_up_whole() {
+async fn public_names_are_looked_up_without_search_domains() {
     for (policy, host, asked) in [
         (Policy::PublicOnly, "a.example", "a.example."),
         (Policy::PublicOnly, "a.example.", "a.example."),
@@ -235,15 +238,18 @@ async fn public_names_are_looked_up_whole() {
         let names = Names::of(&[]);
         let rules = Rules { policy, ..rules() };
         let client = client_of(&names, rules, limits());
-        let failure = ask(&client, &url(&format!("http://{host}/"))).await;
-        assert!(matches!(failure, Err(Failure::Resolve(_))), "{failure:?}");
+        let kind = ask(&client, &url(&format!("http://{host}/"))).await;
+        assert!(
+            matches!(kind, Err(RequestErrorKind::Resolve(_))),
+            "{kind:?}"
+        );
         assert_eq!(*names.asked.lock().unwrap(), [asked]);
     }
 }
 
 #[tokio::test]
 async fn only_so_many_addresses_of_a_name_are_tried() {
-    let port = Server::start(answer(OK)).await.address.port();
+    let port = Server::start(respond(OK)).await.address.port();
     let many: Vec<String> = (0..1000)
         .map(|number| format!("127.1.{}.{}", number / 250, number % 250))
         .collect();
@@ -255,11 +261,11 @@ async fn only_so_many_addresses_of_a_name_are_tried() {
         ..rules()
     };
     let client = client_of(&names, rules, limits());
-    let failure = ask(&client, &url(&format!("http://many.example:{port}/")))
+    let kind = ask(&client, &url(&format!("http://many.example:{port}/")))
         .await
         .unwrap_err();
-    let Failure::Connect { address, .. } = failure else {
-        panic!("{failure}");
+    let RequestErrorKind::Connect { address, .. } = kind else {
+        panic!("{kind}");
     };
     assert_eq!(address.ip().to_string(), "127.1.0.7");
 }
@@ -293,12 +299,12 @@ async fn redirects_are_shown_and_not_followed() {
     for (code, location, to) in cases {
         let head =
             format!("HTTP/1.1 {code} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
-        let server = Server::start(answer(head)).await;
-        let failure = ask(&client(limits()), &at(server.address))
+        let server = Server::start(respond(head)).await;
+        let kind = ask(&client(limits()), &at(server.address))
             .await
             .unwrap_err();
-        match &failure {
-            Failure::Redirected { status, to: found } => {
+        match &kind {
+            RequestErrorKind::Redirected { status, to: found } => {
                 assert_eq!(
                     (status.as_u16(), found.as_deref()),
                     (code, to),
@@ -306,10 +312,10 @@ async fn redirects_are_shown_and_not_followed() {
                 );
             }
             // No header has a NUL.
-            Failure::Broken(_) if location == "\u{0}" => {}
+            RequestErrorKind::BadResponse(_) if location == "\u{0}" => {}
             other => panic!("{other}"),
         }
-        let shown = format!("{failure} {failure:?}");
+        let shown = format!("{kind} {kind:?}");
         assert!(
             !shown.contains("secret") && !shown.contains("pw@"),
             "{shown}"
@@ -317,11 +323,11 @@ async fn redirects_are_shown_and_not_followed() {
     }
     assert_eq!(other.accepted(), 0, "{heard:?}");
     // Without a location there is still nobody to ask.
-    let server = Server::start(answer("HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n")).await;
-    let failure = ask(&client(limits()), &at(server.address)).await;
+    let server = Server::start(respond("HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n")).await;
+    let kind = ask(&client(limits()), &at(server.address)).await;
     assert!(
-        matches!(failure, Err(Failure::Redirected { to: None, .. })),
-        "{failure:?}"
+        matches!(kind, Err(RequestErrorKind::Redirected { to: None, .. })),
+        "{kind:?}"
     );
 }
 
@@ -341,8 +347,8 @@ async fn no_cookie_comes_back_and_nothing_says_where_we_were() {
     .await;
     let client = Arc::new(client(limits()));
     for _ in 0..2 {
-        let answer = ask(&client, &at(server.address)).await.unwrap();
-        assert!(answer.headers.contains_key("set-cookie"));
+        let response = ask(&client, &at(server.address)).await.unwrap();
+        assert!(response.headers.contains_key("set-cookie"));
     }
     let heard = heard.lock().unwrap().to_lowercase();
     assert!(
@@ -357,7 +363,7 @@ const PROXIED: &str = "PODLOOM_TEST_PROXIED";
 
 #[tokio::test]
 async fn the_environment_names_no_proxy() {
-    let server = Server::start(answer(OK)).await;
+    let server = Server::start(respond(OK)).await;
     assert_eq!(
         ask(&client(limits()), &at(server.address))
             .await

@@ -1,4 +1,4 @@
-//! How many requests go on at once, and how long they took.
+//! Concurrency limits, and the metric of durations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,14 @@ use prometheus_client::registry::Registry;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 
-use super::super::{Client, Failure, Limits, OutboundMetrics, Scope, Settings};
-use super::server::{Server, answer, read_request, read_to_end, script};
+use super::super::{
+    Client, ConcurrencyLimit, OutboundMetrics, RequestErrorKind, RequestLimits, Settings,
+};
+use super::server::{Server, read_request, read_to_end, respond, script};
 use super::{Names, ask, at, client, get, limits, rules, unchecked};
 
 #[tokio::test]
-async fn a_server_sees_no_more_requests_at_once_than_it_may() {
+async fn a_server_gets_no_more_concurrent_requests_than_the_limit() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (counted, seen) = (now.clone(), most.clone());
     let server = Server::start(script(move |mut stream| {
@@ -37,19 +39,19 @@ async fn a_server_sees_no_more_requests_at_once_than_it_may() {
     assert!(requests.join_all().await.into_iter().all(|is_ok| is_ok));
     assert_eq!(
         most.load(Ordering::SeqCst),
-        usize::from(limits().at_once_per_host)
+        usize::from(limits().concurrency_per_host)
     );
     assert_eq!(server.accepted(), 20);
 }
 
 #[tokio::test]
-async fn who_finds_no_place_in_time_is_told_so() {
+async fn a_request_without_a_permit_in_time_is_busy() {
     let server = Server::start(script(|mut stream| async move {
         read_to_end(&mut *stream).await
     }))
     .await;
-    let limits = Limits {
-        wait: Duration::ZERO,
+    let limits = RequestLimits {
+        permit_timeout: Duration::ZERO,
         ..limits()
     };
     let (client, target) = (client(limits), at(server.address));
@@ -60,16 +62,16 @@ async fn who_finds_no_place_in_time_is_told_so() {
         }
         ask(&client, &target).await
     };
-    let busy = Failure::Busy {
-        scope: Scope::Host,
-        limit: 2,
+    let busy = RequestErrorKind::Busy {
+        limit: ConcurrencyLimit::Host,
+        max: 2,
         waited: Duration::ZERO,
     };
     tokio::select! {
-        _ = hanging => panic!("an answer from nobody"),
+        _ = hanging => panic!("a response from a silent server"),
         third = third => assert_eq!(third.err(), Some(busy)),
     }
-    // The places of what was dropped are free: who asks now is heard.
+    // The permits of dropped requests are free: the next request reaches the server.
     tokio::select! {
         found = ask(&client, &target) => panic!("{found:?}"),
         () = async { while server.accepted() < 3 { tokio::task::yield_now().await } } => {}
@@ -87,7 +89,7 @@ async fn requests_are_timed_by_system_and_operation() {
     };
     let one = Client::new(settings("one"), Names::of(&[]), metrics.clone());
     let two = Client::new(settings("two"), Names::of(&[]), metrics);
-    let server = Server::start(answer("HTTP/1.1 204 x\r\n\r\n")).await;
+    let server = Server::start(respond("HTTP/1.1 204 x\r\n\r\n")).await;
     let hangs = Server::start(script(|mut stream| async move {
         read_to_end(&mut *stream).await
     }))
@@ -98,14 +100,14 @@ async fn requests_are_timed_by_system_and_operation() {
     let mut other = get(&target, &tls);
     other.operation = "write";
     two.send(other).await.unwrap();
-    // One that is given up by its caller counts too.
+    // A request that its caller drops counts too.
     let accepted = async {
         while hangs.accepted() == 0 {
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
-        _ = one.send(get(&hanging, &tls)) => panic!("an answer from nobody"),
+        _ = one.send(get(&hanging, &tls)) => panic!("a response from a silent server"),
         () = accepted => {}
     }
     let mut encoded = String::new();

@@ -12,30 +12,32 @@ use prometheus_client::registry::Registry;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
-use super::super::{Client, Failure, Limits, OutboundMetrics, Phase, Resolve, Settings, Url};
+use super::super::{
+    Client, OutboundMetrics, RequestErrorKind, RequestLimits, RequestPhase, Resolve, Settings, Url,
+};
 use super::server::{self, Server, read_request, read_to_end, script};
 use super::{ask, at, client, get, limits, rules, send, unchecked, url};
 
 const CONNECT: Duration = Duration::from_millis(300);
 const TOTAL: Duration = Duration::from_millis(600);
 
-fn short() -> Limits {
-    Limits {
-        connect: CONNECT,
-        total: TOTAL,
+fn short() -> RequestLimits {
+    RequestLimits {
+        connect_timeout: CONNECT,
+        total_timeout: TOTAL,
         ..limits()
     }
 }
 
 #[track_caller]
-fn check(found: &Result<super::Answer, Failure>, phase: Phase, begun: Instant) {
+fn check(found: &Result<super::Response, RequestErrorKind>, phase: RequestPhase, begun: Instant) {
     let after = match phase {
-        Phase::Resolve | Phase::Connect | Phase::Tls => CONNECT,
-        Phase::Answer | Phase::Body => TOTAL,
+        RequestPhase::Resolve | RequestPhase::Connect | RequestPhase::Tls => CONNECT,
+        RequestPhase::Head | RequestPhase::Body => TOTAL,
     };
     assert_eq!(
         found.as_ref().err(),
-        Some(&Failure::TimedOut { phase, after })
+        Some(&RequestErrorKind::TimedOut { phase, after })
     );
     let took = begun.elapsed();
     assert!(
@@ -44,7 +46,7 @@ fn check(found: &Result<super::Answer, Failure>, phase: Phase, begun: Instant) {
     );
 }
 
-async fn check_server(script: server::Script, phase: Phase) {
+async fn check_server(script: server::Script, phase: RequestPhase) {
     let server = Server::start(script).await;
     let begun = Instant::now();
     let found = ask(&client(short()), &at(server.address)).await;
@@ -55,13 +57,13 @@ async fn check_server(script: server::Script, phase: Phase) {
 struct Silent;
 
 impl Resolve for Silent {
-    fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, _name: &str, _tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         pending().boxed()
     }
 }
 
 #[tokio::test]
-async fn a_lookup_has_its_time() {
+async fn a_lookup_has_a_timeout() {
     let settings = Settings {
         system: "test",
         rules: rules(),
@@ -71,19 +73,19 @@ async fn a_lookup_has_its_time() {
     let client = Client::new(settings, Arc::new(Silent), metrics);
     let begun = Instant::now();
     let found = ask(&client, &url("http://silent.example/")).await;
-    check(&found, Phase::Resolve, begun);
+    check(&found, RequestPhase::Resolve, begun);
 }
 
 #[tokio::test]
-async fn connecting_has_its_time() {
+async fn connecting_has_a_timeout() {
     let (address, _listener, _queue) = server::full([127, 0, 0, 1].into(), 0).await;
     let begun = Instant::now();
     let found = ask(&client(short()), &at(address)).await;
-    check(&found, Phase::Connect, begun);
+    check(&found, RequestPhase::Connect, begun);
 }
 
 #[tokio::test]
-async fn tls_has_its_time() {
+async fn the_tls_handshake_has_a_timeout() {
     // Reads what comes and says nothing.
     let server = Server::start(script(|mut stream| async move {
         read_to_end(&mut *stream).await
@@ -95,23 +97,23 @@ async fn tls_has_its_time() {
         &url(&format!("https://{}/", server.address)),
     )
     .await;
-    check(&found, Phase::Tls, begun);
+    check(&found, RequestPhase::Tls, begun);
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_is_given_up() {
+async fn a_response_that_never_comes_times_out() {
     let silent = script(|mut stream| async move { read_to_end(&mut *stream).await });
-    check_server(silent, Phase::Answer).await;
+    check_server(silent, RequestPhase::Head).await;
 }
 
 #[tokio::test]
-async fn a_server_that_reads_nothing_is_given_up() {
+async fn a_server_that_reads_nothing_times_out() {
     let deaf = script(|stream| async move {
         let _stream = stream;
         pending::<()>().await;
     });
     let server = Server::start(deaf).await;
-    let limits = Limits {
+    let limits = RequestLimits {
         request_bytes: 64 << 20,
         ..short()
     };
@@ -120,7 +122,7 @@ async fn a_server_that_reads_nothing_is_given_up() {
     request.body = vec![0; 64 << 20].into();
     let begun = Instant::now();
     let found = send(&client(limits), request).await;
-    check(&found, Phase::Answer, begun);
+    check(&found, RequestPhase::Head, begun);
 }
 
 /// Sends a text, then a piece every 20 ms, for ever.
@@ -136,28 +138,32 @@ fn drip(first: &'static str, piece: &'static str) -> server::Script {
 }
 
 #[tokio::test]
-async fn a_head_that_drips_is_given_up() {
-    check_server(drip("", "H"), Phase::Answer).await;
-    check_server(drip("HTTP/1.1 200 OK\r\na: ", "b"), Phase::Answer).await;
+async fn a_head_that_drips_times_out() {
+    check_server(drip("", "H"), RequestPhase::Head).await;
+    check_server(drip("HTTP/1.1 200 OK\r\na: ", "b"), RequestPhase::Head).await;
     // Answers before the answer, for ever.
-    check_server(drip("", "HTTP/1.1 100 Continue\r\n\r\n"), Phase::Answer).await;
-}
-
-#[tokio::test]
-async fn a_body_that_drips_is_given_up() {
     check_server(
-        drip("HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n", "a"),
-        Phase::Body,
+        drip("", "HTTP/1.1 100 Continue\r\n\r\n"),
+        RequestPhase::Head,
     )
     .await;
-    check_server(drip("HTTP/1.1 200 OK\r\n\r\n", "a"), Phase::Body).await;
-    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    check_server(drip(chunked, "1\r\na\r\n"), Phase::Body).await;
-    check_server(drip(chunked, "0"), Phase::Body).await;
 }
 
 #[tokio::test]
-async fn a_request_may_have_a_time_of_its_own() {
+async fn a_body_that_drips_times_out() {
+    check_server(
+        drip("HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n", "a"),
+        RequestPhase::Body,
+    )
+    .await;
+    check_server(drip("HTTP/1.1 200 OK\r\n\r\n", "a"), RequestPhase::Body).await;
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    check_server(drip(chunked, "1\r\na\r\n"), RequestPhase::Body).await;
+    check_server(drip(chunked, "0"), RequestPhase::Body).await;
+}
+
+#[tokio::test]
+async fn a_request_may_have_its_own_timeout() {
     let late = script(|mut stream| async move {
         read_request(&mut *stream).await;
         tokio::time::sleep(TOTAL + Duration::from_millis(300)).await;
@@ -170,32 +176,32 @@ async fn a_request_may_have_a_time_of_its_own() {
     let client = client(short());
     assert!(send(&client, get(&target, &tls)).await.is_err());
     let mut patient = get(&target, &tls);
-    patient.total = Some(Duration::from_secs(30));
+    patient.total_timeout = Some(Duration::from_secs(30));
     assert!(send(&client, patient).await.is_ok());
 }
 
 #[tokio::test]
-async fn connecting_takes_no_longer_than_the_whole_request_may() {
+async fn connecting_is_bounded_by_the_total_timeout() {
     let (address, _listener, _queue) = server::full([127, 0, 0, 1].into(), 0).await;
     let (target, tls) = (at(address), unchecked());
     let mut hasty = get(&target, &tls);
-    hasty.total = Some(CONNECT);
+    hasty.total_timeout = Some(CONNECT);
     let begun = Instant::now();
     let found = send(&client(limits()), hasty).await;
-    check(&found, Phase::Connect, begun);
+    check(&found, RequestPhase::Connect, begun);
 }
 
 #[tokio::test]
-async fn times_without_an_end_are_no_fault() {
-    let limits = Limits {
-        connect: Duration::MAX,
-        total: Duration::MAX,
-        wait: Duration::MAX,
+async fn infinite_timeouts_work() {
+    let limits = RequestLimits {
+        connect_timeout: Duration::MAX,
+        total_timeout: Duration::MAX,
+        permit_timeout: Duration::MAX,
         ..limits()
     };
-    let server = Server::start(server::answer("HTTP/1.1 204 No Content\r\n\r\n")).await;
-    let answer = ask(&client(limits), &at(server.address)).await.unwrap();
-    assert_eq!(answer.status, 204);
+    let server = Server::start(server::respond("HTTP/1.1 204 No Content\r\n\r\n")).await;
+    let response = ask(&client(limits), &at(server.address)).await.unwrap();
+    assert_eq!(response.status, 204);
 }
 
 #[tokio::test]

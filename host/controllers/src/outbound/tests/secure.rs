@@ -13,8 +13,10 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::io::AsyncWriteExt;
 
-use super::super::{Answer, Broken, Failure, Identity, Pem, Roots, Rules, Tls, TlsProblem, Url};
-use super::server::{Script, Server, answer, read_request, script};
+use super::super::{
+    BadResponse, Identity, Pem, RequestErrorKind, Response, Roots, Rules, Tls, TlsProblem, Url,
+};
+use super::server::{Script, Server, read_request, respond, script};
 use super::{Names, client_of, get, limits, rules, send, url};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -110,7 +112,7 @@ fn target(server: &Server, host: &str) -> Url {
 }
 
 /// Asks a server under a name that resolves to it.
-async fn ask(target: &Url, tls: &Tls) -> Result<Answer, Failure> {
+async fn ask(target: &Url, tls: &Tls) -> Result<Response, RequestErrorKind> {
     let name = target.origin().authority();
     let name = name.rsplit_once(':').unwrap().0;
     let names = Names::of(&[(name, &[&["127.0.0.1"]])]);
@@ -118,18 +120,18 @@ async fn ask(target: &Url, tls: &Tls) -> Result<Answer, Failure> {
 }
 
 /// Asks a server with this certificate as `a.example`, believing this authority.
-async fn check(signed: &Signed, believed: &Authority) -> Result<Answer, Failure> {
-    let server = Server::start_tls(signed.server(&BOTH, None), answer(OK)).await;
+async fn check(signed: &Signed, believed: &Authority) -> Result<Response, RequestErrorKind> {
+    let server = Server::start_tls(signed.server(&BOTH, None), respond(OK)).await;
     let tls = Tls::new(&Roots::Only(&believed.pem), None).unwrap();
     ask(&target(&server, "a.example"), &tls).await
 }
 
 #[track_caller]
-fn check_problem(found: Result<Answer, Failure>, problem: TlsProblem, words: &str) {
-    let failure = found.unwrap_err();
-    assert!(failure.is_unsent());
-    assert_eq!(failure.to_string(), words);
-    assert_eq!(failure, Failure::Tls(problem));
+fn check_problem(found: Result<Response, RequestErrorKind>, problem: TlsProblem, words: &str) {
+    let kind = found.unwrap_err();
+    assert!(kind.is_unsent());
+    assert_eq!(kind.to_string(), words);
+    assert_eq!(kind, RequestErrorKind::Tls(problem));
 }
 
 #[tokio::test]
@@ -137,7 +139,7 @@ async fn a_server_with_a_certificate_of_a_trusted_authority_answers() {
     let authority = Authority::new("ca.pem");
     for versions in [&[&TLS12][..], &[&TLS13]] {
         let signed = authority.sign(&["a.example", "*.b.example", "127.0.0.1"], |_| ());
-        let server = Server::start_tls(signed.server(versions, None), answer(OK)).await;
+        let server = Server::start_tls(signed.server(versions, None), respond(OK)).await;
         for roots in [
             Roots::Only(&authority.pem),
             Roots::PublicAnd(&authority.pem),
@@ -159,7 +161,7 @@ async fn a_server_with_a_certificate_of_a_trusted_authority_answers() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_somebody_else_is_refused() {
+async fn a_certificate_of_an_unknown_authority_is_rejected() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let signed = theirs.sign(&["a.example"], |_| ());
     check_problem(
@@ -168,17 +170,20 @@ async fn a_certificate_of_somebody_else_is_refused() {
         "its certificate is signed by no authority that is trusted here; add the authority's certificate to the trusted ones",
     );
     // The public authorities have not signed it either.
-    let server = Server::start_tls(signed.server(&BOTH, None), answer(OK)).await;
+    let server = Server::start_tls(signed.server(&BOTH, None), respond(OK)).await;
     let public = Tls::new(&Roots::Public, None).unwrap();
     let found = ask(&target(&server, "a.example"), &public).await;
-    assert_eq!(found.unwrap_err(), Failure::Tls(TlsProblem::UnknownIssuer));
+    assert_eq!(
+        found.unwrap_err(),
+        RequestErrorKind::Tls(TlsProblem::UnknownIssuer)
+    );
     // One who does not check believes it.
     let unchecked = Tls::new(&Roots::Unchecked, None).unwrap();
     assert!(ask(&target(&server, "a.example"), &unchecked).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_certificate_has_its_time() {
+async fn expired_and_early_certificates_are_rejected() {
     let authority = Authority::new("ca.pem");
     let expired = authority.sign(&["a.example"], |params| {
         params.not_after = date_time_ymd(2020, 1, 1)
@@ -199,7 +204,7 @@ async fn a_certificate_has_its_time() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_for_its_hosts() {
+async fn a_certificate_for_other_hosts_is_rejected() {
     let authority = Authority::new("ca.pem");
     let names = ["b.example", "*.a.example", "192.0.2.1", "c.example"];
     let other = authority.sign(&names, |_| ());
@@ -231,7 +236,7 @@ async fn a_certificate_is_for_its_hosts() {
 async fn the_certificate_is_for_the_url_whatever_address_was_dialled() {
     let authority = Authority::new("ca.pem");
     let signed = authority.sign(&["public.example"], |_| ());
-    let server = Server::start_tls(signed.server(&BOTH, None), answer(OK)).await;
+    let server = Server::start_tls(signed.server(&BOTH, None), respond(OK)).await;
     let tls = Tls::new(&Roots::Only(&authority.pem), None).unwrap();
     let names = Names::of(&[("way.example", &[&["127.0.0.1"]])]);
     let client = client_of(&names, rules(), limits());
@@ -244,7 +249,7 @@ async fn the_certificate_is_for_the_url_whatever_address_was_dialled() {
     request.url = &way;
     let found = send(&client, request).await;
     assert!(
-        matches!(found, Err(Failure::Tls(TlsProblem::WrongHost(_)))),
+        matches!(found, Err(RequestErrorKind::Tls(TlsProblem::WrongHost(_)))),
         "{found:?}"
     );
 }
@@ -269,7 +274,7 @@ async fn what_does_not_speak_tls_is_named_as_such() {
             plain,
         );
     }
-    let server = Server::start(answer("")).await;
+    let server = Server::start(respond("")).await;
     let mute = Server::start(script(|stream| async move { drop(stream) })).await;
     drop(server);
     check_problem(
@@ -280,32 +285,37 @@ async fn what_does_not_speak_tls_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn plain_text_to_a_tls_server_is_no_http() {
+async fn plain_text_to_a_tls_server_is_a_bad_response() {
     let signed = Authority::new("ca.pem").sign(&["a.example"], |_| ());
-    let server = Server::start_tls(signed.server(&BOTH, None), answer(OK)).await;
+    let server = Server::start_tls(signed.server(&BOTH, None), respond(OK)).await;
     let plain = url(&format!("http://a.example:{}/", server.address.port()));
     let tls = Tls::new(&Roots::Unchecked, None).unwrap();
     let found = ask(&plain, &tls).await;
-    assert!(matches!(found, Err(Failure::Broken(_))), "{found:?}");
+    assert!(
+        matches!(found, Err(RequestErrorKind::BadResponse(_))),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
-async fn who_is_asked_for_a_certificate_shows_his() {
+async fn a_client_certificate_is_sent_on_request() {
     let (authority, clients) = (Authority::new("ca.pem"), Authority::new("clients.pem"));
     let signed = authority.sign(&["a.example"], |_| ());
     let ours = clients.sign(&["us"], |_| ()).identity();
     let others = authority.sign(&["us"], |_| ()).identity();
     for versions in [&[&TLS12][..], &[&TLS13]] {
-        let server = Server::start_tls(signed.server(versions, Some(&clients)), answer(OK)).await;
+        let server = Server::start_tls(signed.server(versions, Some(&clients)), respond(OK)).await;
         let target = target(&server, "a.example");
         let tls = |identity| Tls::new(&Roots::Only(&authority.pem), identity).unwrap();
         assert_eq!(ask(&target, &tls(Some(&ours))).await.unwrap().body, "ok");
         for wrong in [None, Some(&others)] {
-            let failure = ask(&target, &tls(wrong)).await.unwrap_err();
-            match &failure {
-                Failure::Tls(TlsProblem::Alert(_)) => assert!(failure.is_unsent()),
+            let kind = ask(&target, &tls(wrong)).await.unwrap_err();
+            match &kind {
+                RequestErrorKind::Tls(TlsProblem::Alert(_)) => assert!(kind.is_unsent()),
                 // In TLS 1.3 the server looks at it after the client has sent its request.
-                Failure::Broken(Broken::Connection(_) | Broken::EndedEarly) => {
+                RequestErrorKind::BadResponse(
+                    BadResponse::Connection(_) | BadResponse::Truncated,
+                ) => {
                     assert_eq!(versions, [&TLS13]);
                 }
                 other => panic!("{other}"),
@@ -316,7 +326,7 @@ async fn who_is_asked_for_a_certificate_shows_his() {
 
 /// A body without a length ends with the connection, and whoever can cut the connection could end it anywhere.
 #[tokio::test]
-async fn a_connection_that_is_cut_ends_no_body() {
+async fn a_connection_that_is_cut_does_not_end_a_body() {
     let authority = Authority::new("ca.pem");
     let signed = authority.sign(&["a.example"], |_| ());
     let tls = Tls::new(&Roots::Only(&authority.pem), None).unwrap();
@@ -331,8 +341,11 @@ async fn a_connection_that_is_cut_ends_no_body() {
     });
     let server = Server::start_tls(signed.server(&BOTH, None), cut).await;
     let found = ask(&target(&server, "a.example"), &tls).await;
-    assert!(matches!(found, Err(Failure::Broken(_))), "{found:?}");
-    let whole = answer("HTTP/1.1 200 OK\r\n\r\nall of it");
+    assert!(
+        matches!(found, Err(RequestErrorKind::BadResponse(_))),
+        "{found:?}"
+    );
+    let whole = respond("HTTP/1.1 200 OK\r\n\r\nall of it");
     let server = Server::start_tls(signed.server(&BOTH, None), whole).await;
     assert_eq!(
         ask(&target(&server, "a.example"), &tls).await.unwrap().body,
@@ -341,11 +354,11 @@ async fn a_connection_that_is_cut_ends_no_body() {
 }
 
 #[tokio::test]
-async fn every_request_sees_the_certificate() {
+async fn every_request_verifies_the_certificate() {
     let authority = Authority::new("ca.pem");
     let signed = authority.sign(&["a.example"], |_| ());
     let kinds = Arc::new(Mutex::new(Vec::new()));
-    let server = Server::start_tls(signed.server(&BOTH, None), answer(OK)).await;
+    let server = Server::start_tls(signed.server(&BOTH, None), respond(OK)).await;
     let tls = Tls::new(&Roots::Only(&authority.pem), None).unwrap();
     for _ in 0..3 {
         let config = tls.config();
@@ -358,8 +371,8 @@ async fn every_request_sees_the_certificate() {
             .await
             .unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-        let mut answer = Vec::new();
-        tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut answer)
+        let mut response = Vec::new();
+        tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut response)
             .await
             .unwrap();
         kinds
@@ -371,11 +384,11 @@ async fn every_request_sees_the_certificate() {
     assert_eq!(*kinds.lock().unwrap(), [full, full, full]);
 }
 
-/// Rules are asked before TLS is: who is refused learns nothing.
+/// Rules are asked before TLS is: who is blocked learns nothing.
 #[tokio::test]
-async fn no_handshake_begins_with_who_is_refused() {
+async fn no_handshake_is_started_with_a_blocked_address() {
     let signed = Authority::new("ca.pem").sign(&["a.example"], |_| ());
-    let server = Server::start_tls(signed.server(&BOTH, None), answer(OK)).await;
+    let server = Server::start_tls(signed.server(&BOTH, None), respond(OK)).await;
     let names = Names::of(&[("a.example", &[&["127.0.0.1"]])]);
     let refusing = Rules {
         allow: Vec::new(),
@@ -384,6 +397,9 @@ async fn no_handshake_begins_with_who_is_refused() {
     let tls = Tls::new(&Roots::Unchecked, None).unwrap();
     let target = target(&server, "a.example");
     let found = send(&client_of(&names, refusing, limits()), get(&target, &tls)).await;
-    assert!(matches!(found, Err(Failure::Refused(_))), "{found:?}");
+    assert!(
+        matches!(found, Err(RequestErrorKind::Blocked(_))),
+        "{found:?}"
+    );
     assert_eq!(server.accepted(), 0);
 }

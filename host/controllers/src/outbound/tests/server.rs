@@ -1,4 +1,4 @@
-//! Servers that do what a test says.
+//! Servers whose behaviour is a script of the test.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::super::metered::Stream;
 
-/// What is done with a connection.
+/// What the server does with a connection.
 pub(super) type Script = Arc<dyn Fn(Box<dyn Stream>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A server on loopback, until it is dropped.
@@ -84,21 +84,21 @@ where
     Arc::new(move |stream| Box::pin(script(stream)))
 }
 
-/// Reads a request, answers with these bytes, and closes the connection.
-pub(super) fn answer(bytes: impl Into<Vec<u8>>) -> Script {
+/// Reads a request, responds with these bytes, and closes the connection.
+pub(super) fn respond(bytes: impl Into<Vec<u8>>) -> Script {
     let bytes = bytes.into();
     script(move |mut stream| {
         let bytes = bytes.clone();
         async move {
             read_request(&mut *stream).await;
-            // Whoever has seen enough closes the connection, and that is his right.
+            // The client may have closed the connection already.
             let _ = stream.write_all(&bytes).await;
             let _ = stream.shutdown().await;
         }
     })
 }
 
-/// Answers 200 without a body and keeps what was asked.
+/// Responds with 200 and no body, and records the requests.
 pub(super) fn record() -> (Script, Arc<Mutex<String>>) {
     let heard = Arc::new(Mutex::new(String::new()));
     let kept = heard.clone();
@@ -115,7 +115,7 @@ pub(super) fn record() -> (Script, Arc<Mutex<String>>) {
     (script, heard)
 }
 
-/// Reads a request to its end.
+/// Reads a whole request.
 pub(super) async fn read_request(stream: &mut dyn Stream) -> String {
     let mut bytes = Vec::new();
     loop {
@@ -137,7 +137,7 @@ pub(super) async fn read_request(stream: &mut dyn Stream) -> String {
     }
 }
 
-/// Reads what comes until the other end closes, and then reports it.
+/// Reads until the client closes the connection.
 pub(super) async fn read_to_end(stream: &mut dyn Stream) {
     let mut buffer = [0; 4096];
     while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
@@ -156,7 +156,7 @@ pub(super) async fn full(address: IpAddr, port: u16) -> (SocketAddr, TcpListener
             std::future::pending::<()>().await;
         });
     }
-    // The queue holds two; who comes later gets no answer.
+    // The queue holds two; later connections get no answer.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     (address, listener, queue)
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM, with where they came from, so that errors can name it.
+//! Certificates and keys in PEM, with their source, so that errors can name it.
 
 use std::fmt;
 use std::fs::File;
@@ -14,9 +14,9 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, Error, RootCertStore};
 
 /// The largest text, in bytes; Mozilla's whole list is a quarter of that.
-const LARGEST: usize = 1024 * 1024;
+const TEXT_MAX: usize = 1024 * 1024;
 
-/// Certificates or a key as text. `Debug` shows the name alone.
+/// Certificates or a key as text. `Debug` shows the name only.
 #[derive(Clone)]
 pub struct Pem {
     name: String,
@@ -29,37 +29,37 @@ pub enum PemError {
     /// The file cannot be read.
     #[error("could not read {name}")]
     Read {
-        /// Where the text comes from.
+        /// Where the text is from.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// It is larger than 1 MiB.
-    #[error("{name} is larger than {LARGEST} bytes, which no file of certificates is")]
+    #[error("{name} is larger than {TEXT_MAX} bytes, which no file of certificates is")]
     TooLarge {
-        /// Where the text comes from.
+        /// Where the text is from.
         name: String,
     },
-    /// There is nothing in it that was looked for.
+    /// It contains no block of the type that was looked for.
     #[error(
         "{name} has no {wanted}; it must have a block that begins with -----BEGIN {label}-----"
     )]
     Missing {
-        /// Where the text comes from.
+        /// Where the text is from.
         name: String,
         /// What was looked for.
         wanted: &'static str,
-        /// How a block of it begins.
+        /// The label of such a block.
         label: &'static str,
     },
-    /// A block is cut off or garbled.
+    /// A block is truncated or invalid.
     #[error("{wanted} {number} in {name} is broken: {reason}")]
     Broken {
-        /// Where the text comes from.
+        /// Where the text is from.
         name: String,
         /// What was looked for.
         wanted: &'static str,
-        /// Which of those in the text it is, from 1.
+        /// Its number in the text, from 1.
         number: usize,
         /// What is wrong with it.
         reason: String,
@@ -70,11 +70,11 @@ const CERTIFICATE: (&str, &str) = ("certificate", "CERTIFICATE");
 const KEY: (&str, &str) = ("private key", "PRIVATE KEY");
 
 impl Pem {
-    /// Reads a file; a larger one than 1 MiB is refused.
+    /// Reads a file of at most 1 MiB.
     pub fn read(path: &Path) -> Result<Self, PemError> {
         let name = path.display().to_string();
         let mut text = Vec::new();
-        let limit = LARGEST as u64 + 1;
+        let limit = TEXT_MAX as u64 + 1;
         let read = open(path).and_then(|file| file.take(limit).read_to_end(&mut text));
         match read {
             Ok(_) => Self::new(name, text),
@@ -82,15 +82,15 @@ impl Pem {
         }
     }
 
-    /// Takes a text that came from elsewhere, such as a Secret; the name says from where. More than 1 MiB is refused.
+    /// Returns the PEM of a text of at most 1 MiB that is not from a file but, say, from a Secret; the name says where it is from.
     pub fn new(name: String, text: Vec<u8>) -> Result<Self, PemError> {
-        if text.len() > LARGEST {
+        if text.len() > TEXT_MAX {
             return Err(PemError::TooLarge { name });
         }
         Ok(Self { name, text })
     }
 
-    /// Returns where the text came from.
+    /// Returns where the text is from.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -115,12 +115,13 @@ impl Pem {
         })
     }
 
-    /// Adds all certificates as authorities. One that is no authority's is an error, since it would count for every name; one that cannot be read is an error: a user put it there for a reason.
+    /// Adds all certificates as authorities. A certificate that is not an authority's is an error, since it would be trusted for every
+    /// name. One that cannot be parsed is an error too: a user put it there for a reason.
     pub(super) fn add_to(&self, store: &mut RootCertStore) -> Result<(), PemError> {
         for (index, certificate) in self.certificates()?.into_iter().enumerate() {
             let broken = |reason: &str| self.broken(CERTIFICATE, index, reason.to_owned());
             let added = store.add(certificate.clone());
-            added.map_err(|_| broken("it is no X.509 certificate"))?;
+            added.map_err(|_| broken("it is not an X.509 certificate"))?;
             if is_leaf(&certificate) {
                 return Err(broken(
                     "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there",
@@ -144,7 +145,7 @@ impl Pem {
         index: usize,
         error: &PemFault,
     ) -> PemError {
-        // The library's own words quote lines, and one could be a key's.
+        // The library's texts quote lines, and one could be a key's.
         let reason = match error {
             PemFault::MissingSectionEnd { .. } => "its last line, -----END ...-----, is missing",
             PemFault::IllegalSectionStart { .. } => "its first line does not end with -----",
@@ -169,7 +170,7 @@ impl Pem {
     }
 }
 
-/// Opens a file. A FIFO that nobody writes to would keep us waiting for ever.
+/// Opens a file. Opening a FIFO without a writer would block for ever.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file = options
@@ -179,14 +180,14 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::other("it is no file"))
+        Err(io::Error::other("it is not a regular file"))
     }
 }
 
-/// Whether a certificate says that it is no authority's. Those of version 1, which cannot say so, are taken for authorities.
+/// Whether a certificate is a leaf by its basic constraints. Those of version 1, which have none, count as authorities.
 ///
-/// rustls asks for the basic constraints when it verifies, so it is made to verify the certificate as a server's, at a time when
-/// it is valid: an authority's is refused as such.
+/// rustls checks the basic constraints when it verifies, so this verifies the certificate as a server's, at a time when it is valid:
+/// an authority's is rejected as such.
 fn is_leaf(certificate: &CertificateDer<'_>) -> bool {
     let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
         return false;

@@ -1,4 +1,4 @@
-//! What was wrong when TLS was set up, in our own words.
+//! Errors of the TLS handshake, in our own words.
 
 use std::io;
 
@@ -7,61 +7,58 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 use super::super::words::words;
 
-/// How many names of a certificate an error shows, and how long those are that it shows, in bytes.
+/// How many names of a certificate an error shows, and how long such a name may be, in bytes.
 const NAMES: usize = 3;
 const NAME_LENGTH: usize = 100;
 
-/// Why TLS could not be set up. Nothing of the request was sent.
+/// Why the TLS handshake failed. Nothing of the request was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsProblem {
-    /// The certificate's time is over.
+    /// The certificate has expired.
     #[error("its certificate has expired")]
     Expired,
-    /// The certificate's time has not come.
+    /// The certificate is not valid yet.
     #[error("its certificate is not valid yet; check the clocks")]
     NotYetValid,
-    /// Nobody whom we believe signed the certificate.
+    /// No trusted authority signed the certificate.
     #[error(
         "its certificate is signed by no authority that is trusted here; add the authority's certificate to the trusted ones"
     )]
     UnknownIssuer,
-    /// The certificate is for other hosts. The names are the certificate's: at most three, and only host names and
-    /// addresses of at most 100 bytes.
+    /// The certificate is for other hosts: these names, at most three, and only host names and addresses of at most 100 bytes.
     #[error("its certificate is not for this host, but for {}", list(.0))]
     WrongHost(Vec<String>),
     /// Something else is wrong with the certificate. The text is ours.
     #[error("its certificate cannot be used: {0}")]
     Certificate(&'static str),
-    /// The other end does not speak TLS.
+    /// The server does not speak TLS.
     #[error("it does not speak TLS on this port")]
     NotTls,
-    /// The two have no version or algorithm in common.
+    /// Client and server have no version or algorithm in common.
     #[error(
         "it has no TLS version or cipher in common with this client, which needs TLS 1.2 or 1.3"
     )]
     Incompatible,
-    /// The other end ended it. The text says what its alert means.
-    #[error("it refused TLS: {0}")]
+    /// The server sent an alert. The text is its meaning.
+    #[error("it rejected the TLS handshake: {0}")]
     Alert(&'static str),
-    /// The other end closed the connection.
-    #[error("it closed the connection while TLS was set up")]
+    /// The server closed the connection.
+    #[error("it closed the connection during the TLS handshake")]
     Closed,
     /// Something else. The text is ours or the kernel's.
-    #[error("TLS could not be set up: {0}")]
+    #[error("the TLS handshake failed: {0}")]
     Other(String),
 }
 
 impl TlsProblem {
-    /// Reads what a handshake ended with. Nothing that a library prints is kept: it may quote what the other end sent.
+    /// Classifies the error of a handshake. No text of a library is kept, since it may quote what the server sent.
     pub(in super::super) fn of(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
         match inner {
             Some(error) => Self::of_tls(error),
             None => match error.kind() {
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => Self::Closed,
-                io::ErrorKind::QuotaExceeded => {
-                    Self::Other("the other end sends too much".to_owned())
-                }
+                io::ErrorKind::QuotaExceeded => Self::Other("the server sends too much".to_owned()),
                 _ => Self::Other(words(error)),
             },
         }
@@ -76,15 +73,15 @@ impl TlsProblem {
             Error::AlertReceived(alert) => Self::Alert(meaning(*alert)),
             Error::UnsupportedNameType => Self::WrongHost(Vec::new()),
             Error::NoCertificatesPresented => Self::Certificate("there is none"),
-            Error::DecryptError => other("what came cannot be decrypted"),
+            Error::DecryptError => other("a record cannot be decrypted"),
             Error::NoApplicationProtocol => other("it does not speak HTTP/1.1"),
             Error::PeerSentOversizedRecord => other("a record is too large"),
             Error::PeerMisbehaved(_)
             | Error::InappropriateMessage { .. }
             | Error::InappropriateHandshakeMessage { .. } => {
-                other("the other end does not keep to the protocol")
+                other("the server violates the protocol")
             }
-            _ => other("the handshake failed"),
+            _ => other("an unknown error"),
         }
     }
 
@@ -108,16 +105,16 @@ impl TlsProblem {
 fn wrong(problem: &CertificateError) -> &'static str {
     use CertificateError as Is;
     match problem {
-        Is::InvalidPurpose | Is::InvalidPurposeContext { .. } => "it is not made for servers",
+        Is::InvalidPurpose | Is::InvalidPurposeContext { .. } => "it is not for servers",
         Is::BadEncoding => "it cannot be read",
         Is::Revoked => "it was revoked",
-        Is::BadSignature => "its signature is wrong",
+        Is::BadSignature => "its signature is invalid",
         Is::UnhandledCriticalExtension => "it has a critical extension that is not known here",
         Is::UnsupportedSignatureAlgorithmContext { .. }
         | Is::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "its signature is of a kind that is not supported"
+            "its signature algorithm is not supported"
         }
-        _ => "it, or one that leads to its authority, is not made as it must be",
+        _ => "it, or an intermediate certificate, is invalid",
     }
 }
 
@@ -125,24 +122,24 @@ fn wrong(problem: &CertificateError) -> &'static str {
 fn meaning(alert: AlertDescription) -> &'static str {
     use AlertDescription as Is;
     match alert {
-        Is::HandshakeFailure | Is::InsufficientSecurity => "it accepts none of our settings",
-        Is::ProtocolVersion => "it speaks no version of TLS that we do",
-        Is::CertificateRequired => "it asks for a client certificate",
+        Is::HandshakeFailure | Is::InsufficientSecurity => "it accepts none of our TLS settings",
+        Is::ProtocolVersion => "it supports none of our TLS versions",
+        Is::CertificateRequired => "it requires a client certificate",
         Is::BadCertificate | Is::UnsupportedCertificate | Is::CertificateUnknown => {
             "it does not accept our certificate"
         }
-        Is::CertificateExpired => "our certificate has expired for it",
-        Is::CertificateRevoked => "our certificate is revoked for it",
-        Is::UnknownCA => "it does not trust who signed our certificate",
-        Is::AccessDenied => "we have no access",
+        Is::CertificateExpired => "it says that our certificate has expired",
+        Is::CertificateRevoked => "it says that our certificate is revoked",
+        Is::UnknownCA => "it does not trust the authority of our certificate",
+        Is::AccessDenied => "it denies access",
         Is::UnrecognisedName => "it does not know this host name",
         Is::NoApplicationProtocol => "it does not speak HTTP/1.1",
         Is::InternalError => "it has an internal error",
-        _ => "it gives no reason that is known here",
+        _ => "for an unknown reason",
     }
 }
 
-/// A host name or an address as the library shows it, such as `DnsName("a.example")`. Others and longer ones are not shown.
+/// The host name or address in a text of the library, such as `DnsName("a.example")`; none for other names and long ones.
 fn plain(name: &str) -> Option<String> {
     let (kind, inner) = name.strip_suffix(')')?.split_once('(')?;
     let name = inner.trim_matches('"');

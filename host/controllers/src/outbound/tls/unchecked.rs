@@ -1,4 +1,4 @@
-//! For servers whose certificate nobody checks, because an administrator said so.
+//! No verification of server certificates, for servers where an administrator turned it off.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use rustls::crypto::{
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Makes what believes every certificate.
+/// Returns a verifier that accepts every certificate.
 pub(super) fn verifier(provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
     Arc::new(Unchecked(provider.signature_verification_algorithms))
 }
 
-/// Believes every certificate. That the server has its key is checked all the same: it costs nothing.
+/// Accepts every certificate. It still checks that the server has the certificate's key, which costs nothing.
 #[derive(Debug)]
 struct Unchecked(WebPkiSupportedAlgorithms);
 

@@ -65,7 +65,7 @@ fn a_url_is_read_once_and_for_all() {
     check("http://0xg.0x1g", "http://0xg.0x1g", "/");
 }
 
-/// Reasons, with texts that are refused for one of them; which one depends on what the parser of the URL sees first.
+/// Reasons, with texts that are blocked for one of them; which one depends on what the parser of the URL sees first.
 const REFUSED: &str = r"
 Syntax|Scheme|Host  /path host host:80 http:host http:// http:///path ://host http://h\@i http://[::1 http://a]b
 Syntax|Scheme       ftp://host/ wss://host file:///etc/passwd httpss://host
@@ -84,11 +84,11 @@ fn what_cannot_be_dialled_is_refused_with_a_reason() {
         let mut words = line.split_whitespace();
         let reasons = words.next().unwrap();
         for text in words {
-            let refused = format!("{:?}", text.parse::<Url>().unwrap_err());
-            let reason = refused.split('(').next().unwrap();
+            let blocked = format!("{:?}", text.parse::<Url>().unwrap_err());
+            let reason = blocked.split('(').next().unwrap();
             assert!(
                 reasons.split('|').any(|known| known == reason),
-                "{text}: {refused}"
+                "{text}: {blocked}"
             );
         }
     }
