@@ -75,8 +75,9 @@ fn what_is_no_range_says_what_to_write() {
         "[fd00::]/8",
         "fe80::1%eth0/64",
     ] {
-        let error =
-            format!("{text:?} is no range of IP addresses; write one like 10.0.0.0/8 or fd00::/8");
+        let error = format!(
+            "{text:?} is not a range of IP addresses; write one like 10.0.0.0/8 or fd00::/8"
+        );
         check_error(text, &error);
     }
 }

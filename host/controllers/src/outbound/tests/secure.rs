@@ -228,7 +228,7 @@ async fn a_certificate_for_other_hosts_is_rejected() {
     let found = check(&client, &authority).await.unwrap_err();
     assert_eq!(
         found.to_string(),
-        "its certificate cannot be used: it is not made for servers"
+        "its certificate cannot be used: it is not for servers"
     );
 }
 
@@ -280,7 +280,7 @@ async fn what_does_not_speak_tls_is_named_as_such() {
     check_problem(
         ask(&target(&mute, "a.example"), &tls).await,
         TlsProblem::Closed,
-        "it closed the connection while TLS was set up",
+        "it closed the connection during the TLS handshake",
     );
 }
 

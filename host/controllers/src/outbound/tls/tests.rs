@@ -95,7 +95,7 @@ fn garbage_is_no_authority() {
         format!("{certificate}-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n");
     check(
         &other,
-        "certificate 2 in ca.pem is broken: it is no X.509 certificate",
+        "certificate 2 in ca.pem is broken: it is not an X.509 certificate",
     );
     check(
         "-----BEGIN CERTIFICATE\n",
