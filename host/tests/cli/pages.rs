@@ -6,12 +6,12 @@ use std::path::Path;
 use super::{bundle, podloom_in, root};
 
 /// Pages with excerpts: blocks of `console` whose first line is a command.
-const PAGES: [&str; 1] = ["README.md"];
+const PAGES: [&str; 2] = ["README.md", "deploy/TROUBLESHOOTING.md"];
 
 /// Where the pages have the plugins: what `cargo xtask plugins` leaves there.
 const PLUGINS: &str = "target/plugins";
 
-/// Stands for lines that an excerpt leaves out.
+/// Stands for what an excerpt leaves out.
 const LEFT_OUT: &str = "...";
 
 #[test]
@@ -52,7 +52,7 @@ fn check(page: &str, bundle: &Path, command: &str, lines: &str) {
         false => format!("{}{}", ran.stdout, ran.stderr),
     };
     let mut rest = printed.as_str();
-    for part in lines.split(&format!("{LEFT_OUT}\n")) {
+    for part in lines.split(LEFT_OUT) {
         let after = rest.split_once(part).map(|(_, after)| after);
         assert!(
             after.is_some(),
