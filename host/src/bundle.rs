@@ -1,4 +1,4 @@
-//! `podloom bundle`: a plugin directory as a ConfigMap.
+//! `podloom bundle`: packs a plugin directory into a ConfigMap.
 
 mod config_map;
 mod manifest;
@@ -16,35 +16,35 @@ use serde_json::Value;
 pub(crate) use self::config_map::MAX_BYTES;
 pub(crate) use self::pack::gzip;
 use crate::cli::BundleArguments;
-use crate::refusal::Failure;
+use crate::error::CommandError;
 use crate::{chain, load, output};
 
-/// A file as it is shipped.
+/// A file of the packed bundle.
 #[derive(Clone, Debug)]
 struct File {
     name: String,
     bytes: Vec<u8>,
-    /// Whether the manifest holds it to a digest.
+    /// Whether the manifest has its `sha256`.
     is_pinned: bool,
-    /// What it was, if it was packed here.
-    packed: Option<Packed>,
+    /// The uncompressed file, if this command compressed it.
+    original: Option<Original>,
 }
 
-/// What a file was before it was packed.
+/// A file before it was compressed.
 #[derive(Clone, Debug)]
-struct Packed {
+struct Original {
     name: String,
     bytes: usize,
 }
 
-/// A bundle as it is shipped.
+/// A bundle with its plugins compressed.
 #[derive(Clone, Debug)]
-struct Shipment {
+struct PackedBundle {
     manifest: File,
     plugins: Vec<File>,
 }
 
-impl Shipment {
+impl PackedBundle {
     fn files(&self) -> impl Iterator<Item = &File> {
         std::iter::once(&self.manifest).chain(&self.plugins)
     }
@@ -54,74 +54,77 @@ impl Shipment {
     }
 }
 
-/// A ConfigMap to be written.
+/// A ConfigMap that holds the bundle, or a part of it.
 #[derive(Debug)]
-struct Made {
+struct BundleMap {
     name: String,
-    /// What counts for the limit.
+    /// The size of its values, which the API server limits.
     bytes: usize,
     object: Value,
 }
 
 /// Reads, proves, packs and prints.
-pub(crate) fn run(arguments: &BundleArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     let directory = arguments.directory.as_path();
     let bundle = load::bundle(directory)?;
     let engine = load::engine()?;
     let mut chain = load::compile(&engine, directory, &bundle)?;
     chain::prove(directory, &chain)?;
-    let shipment = pack::pack(directory, &bundle)?;
-    if shipment.plugins.iter().any(|file| file.packed.is_some()) {
-        chain = load_again(&engine, &shipment)?;
+    let packed = pack::pack(directory, &bundle)?;
+    if packed.plugins.iter().any(|file| file.original.is_some()) {
+        chain = load_again(&engine, &packed)?;
     }
-    output::tell(&report::files(&shipment, chain.digest()));
-    let made = make(arguments, &shipment)?;
-    let texts = made.iter().map(|made| config_map::yaml(&made.object));
+    output::print_note(&report::files(&packed, chain.digest()));
+    let maps = config_maps(arguments, &packed)?;
+    let texts = maps.iter().map(|map| config_map::yaml(&map.object));
     let text = texts.collect::<anyhow::Result<Vec<_>>>()?.join("---\n");
     write(&arguments.output, &text)?;
-    output::tell(&report::what_to_do(&shipment, &made, &arguments.output));
+    output::print_note(&report::next_steps(&packed, &maps, &arguments.output));
     Ok(())
 }
 
-/// What is shipped has been loaded; if plugins were packed, that is what became of them.
-fn load_again(engine: &Arc<Engine>, shipment: &Shipment) -> anyhow::Result<Chain> {
-    let manifest = std::str::from_utf8(&shipment.manifest.bytes)?;
-    let plugins = shipment.plugins.iter();
+/// Loads the compressed plugins too, so that exactly what is printed is known to load.
+fn load_again(engine: &Arc<Engine>, packed: &PackedBundle) -> anyhow::Result<Chain> {
+    let manifest = std::str::from_utf8(&packed.manifest.bytes)?;
+    let plugins = packed.plugins.iter();
     let plugins = plugins.map(|file| (file.name.clone(), file.bytes.clone()));
     let bundle = Bundle::from_parts(manifest, plugins)?;
     Chain::load(engine, &bundle).context("the chain with compressed plugins does not load")
 }
 
-/// One ConfigMap, or several if there may be several.
-fn make(arguments: &BundleArguments, shipment: &Shipment) -> Result<Vec<Made>, Failure> {
+/// One ConfigMap, or several with `--split`.
+fn config_maps(
+    arguments: &BundleArguments,
+    packed: &PackedBundle,
+) -> Result<Vec<BundleMap>, CommandError> {
     let too_large = |what: &str, bytes: usize, remedy: &str| {
-        Failure::refused(format!(
-            "{}: {what} has {bytes} bytes, and a ConfigMap holds {MAX_BYTES}; {remedy}carry the directory in an image volume or \
-             a persistent volume",
+        CommandError::invalid(format!(
+            "{}: {what} has {bytes} bytes, and a ConfigMap holds {MAX_BYTES}; {remedy}put the directory into an image volume or a \
+             persistent volume",
             arguments.directory.display()
         ))
     };
-    let maps = config_map::distribute(shipment)
+    let maps = config_map::distribute(packed)
         .map_err(|file| too_large(&format!("{} alone", file.name), file.bytes.len(), ""))?;
     if maps.len() > 1 && !arguments.split {
-        let remedy = format!("make {} ConfigMaps of it with --split, or ", maps.len());
-        return Err(too_large("the bundle", shipment.bytes(), &remedy));
+        let remedy = format!("split it into {} ConfigMaps with --split, or ", maps.len());
+        return Err(too_large("the bundle", packed.bytes(), &remedy));
     }
-    let made = (1..).zip(&maps).map(|(number, files)| {
+    let maps = (1..).zip(&maps).map(|(number, files)| {
         let name = match number {
             1 => arguments.name.clone(),
             _ => format!("{}-{number}", arguments.name),
         };
-        Ok(Made {
+        Ok(BundleMap {
             bytes: files.iter().map(|file| file.bytes.len()).sum(),
             object: config_map::object(&name, &arguments.namespace, files)?,
             name,
         })
     });
-    Ok(made.collect::<anyhow::Result<_>>()?)
+    Ok(maps.collect::<anyhow::Result<_>>()?)
 }
 
-fn write(output: &Path, text: &str) -> Result<(), Failure> {
+fn write(output: &Path, text: &str) -> Result<(), CommandError> {
     if output == Path::new("-") {
         return output::print(text);
     }

@@ -1,4 +1,4 @@
-//! `podloom chain`: checks chains before an operator does.
+//! `podloom chain`: checks a chain before an operator loads it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,33 +7,33 @@ use podloom_mutators::{Chain, MANIFEST, Plugin, manifest_schema};
 use serde_json::Value;
 
 use crate::cli::CheckArguments;
+use crate::error::{CommandError, Diagnostic};
 use crate::output::{QUIET, TITLE, json_text, paint};
-use crate::refusal::{Failure, Refusal};
 use crate::{explain, load, output};
 
-/// Loads and proves a chain, and shows what each plugin may do.
-pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+/// Loads and proves a chain, and prints what each plugin may do.
+pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     let chain = load::chain(&arguments.directory)?;
     prove(&arguments.directory, &chain)?;
     output::print(&describe(&chain))
 }
 
-/// Refuses a chain that is not what it says it is.
-pub(crate) fn prove(directory: &Path, chain: &Chain) -> Result<(), Failure> {
+/// Runs the plugins on sample pods. It is an error if one is not deterministic, or not idempotent though chain.yaml says so.
+pub(crate) fn prove(directory: &Path, chain: &Chain) -> Result<(), CommandError> {
     let failures = chain.prove();
     if failures.is_empty() {
         return Ok(());
     }
     let directory = directory.display();
-    let refusals = failures
+    let errors = failures
         .iter()
-        .map(|failure| Refusal::of_input(format!("{directory}/{MANIFEST}: {failure}")))
+        .map(|failure| Diagnostic::new(format!("{directory}/{MANIFEST}: {failure}")))
         .collect();
-    Err(Failure::Refused(refusals))
+    Err(CommandError::Invalid(errors))
 }
 
 /// Prints the JSON Schema of the manifest.
-pub(crate) fn schema() -> Result<(), Failure> {
+pub(crate) fn schema() -> Result<(), CommandError> {
     output::print(&json_text(&manifest_schema())?)
 }
 
@@ -45,7 +45,7 @@ fn describe(chain: &Chain) -> String {
     let plugins = explain::count(chain.plugins().len(), "plugin");
     let _infallible = writeln!(
         text,
-        "{plugins}, deterministic and as idempotent as they say\nchain {}",
+        "{plugins}: deterministic, and idempotent where required\nchain {}",
         chain.digest()
     );
     text
@@ -85,7 +85,7 @@ fn describe_plugin(number: usize, plugin: &Plugin) -> String {
     text
 }
 
-/// What a plugin may read: what is granted for that, and what it may write.
+/// What a plugin may read: the granted `read` paths, and all `allow` paths.
 fn readable(plugin: &Plugin) -> Vec<String> {
     let mut paths = plugin.read.clone();
     let others = plugin
@@ -96,7 +96,7 @@ fn readable(plugin: &Plugin) -> Vec<String> {
     paths
 }
 
-/// Which pods a plugin sees, in one line.
+/// Which pods a plugin is called for, in one line.
 fn matches(plugin: &Plugin) -> String {
     match plugin.matches() {
         Value::Object(fields) if !fields.is_empty() => Value::Object(fields).to_string(),
@@ -104,7 +104,7 @@ fn matches(plugin: &Plugin) -> String {
     }
 }
 
-/// Paths in a line each, under one another.
+/// One path per line, aligned as a column.
 pub(crate) fn paths(paths: &[String]) -> String {
     let shown: Vec<&str> = paths
         .iter()
@@ -116,7 +116,7 @@ pub(crate) fn paths(paths: &[String]) -> String {
     }
 }
 
-/// Bytes for people.
+/// A size in bytes, KiB or MiB.
 pub(crate) fn size(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} bytes"),

@@ -24,27 +24,35 @@ pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments
 /// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
 #[command(name = "podloom", version, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 fine, 1 the input was refused, 2 wrong usage, 3 anything else."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// When to colour what is written for people.
+    /// When to colour the output.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 
-    /// What to log on standard error: a level, or levels by target, such as info,podloom::plugin=debug.
-    /// By default warn; the operator's is info.
+    /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels by target, for example
+    /// info,podloom=debug. The default is info for podloom run, warn for all other commands.
     #[arg(long, global = true, value_name = "FILTER", env = "PODLOOM_LOG")]
     pub(crate) log: Option<Targets>,
 }
 
-/// When to colour.
+const AFTER_HELP: &str = "\
+Examples:
+  # What pod does the operator make of this Browser, and what did each plugin change?
+  podloom render -f browser.yaml -f config.yaml --plugins my-chain --explain
+
+  # Run the operator against the cluster of the current context
+  podloom run --plugins my-chain
+
+Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error.";
+
+/// When to colour the output.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set.
+    /// On a terminal, unless the environment variable NO_COLOR is set.
     Auto,
     /// Always.
     Always,
@@ -53,7 +61,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Decides for the whole process.
+    /// Sets the choice for the whole process.
     pub(crate) fn apply(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
@@ -68,10 +76,10 @@ impl Color {
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Render(RenderArguments),
-    /// Write plugins, look at them, try them on pods.
+    /// Create, build, inspect and test plugins.
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// Check plugin chains.
+    /// Check plugin chains, and print their JSON Schema.
     #[command(subcommand)]
     Chain(ChainCommand),
     Bundle(BundleArguments),
@@ -79,104 +87,103 @@ pub(crate) enum Command {
     Rbac(RbacArguments),
 }
 
-/// Render manifests offline: what the operator would make of them, through the same chain.
+/// Render manifests offline into the pods that the operator would create.
 ///
-/// Browsers become their final pods.
-/// Pods, and whatever has a pod template (Deployment, CronJob, ...), go through the chain in place.
-/// BrowserConfigs and Namespaces are read, not printed: Browsers are looked up in the BrowserConfigs of their namespace, and
-/// plugins see the labels and annotations of namespaces.
-/// Everything else is printed as it came.
+/// A Browser is replaced by its final pod. It is configured by a BrowserConfig of its namespace, so pass that file too.
+/// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
+/// BrowserConfigs and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
+/// All other objects are printed unchanged.
 ///
-/// If anything is refused, everything that is wrong is listed and no object is printed.
+/// If any object has an error or is rejected by a plugin, all errors are listed and nothing is printed.
 #[derive(Args, Debug)]
 #[command(after_long_help = RENDER_EXAMPLES)]
 pub(crate) struct RenderArguments {
-    /// Files and directories with YAML or JSON; - reads standard input.
+    /// Files or directories with YAML or JSON; - reads standard input.
     #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     pub(crate) files: Vec<String>,
 
-    /// Read the directories inside directories too.
+    /// Read subdirectories too.
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// The namespace of objects that name none.
+    /// The namespace of objects without metadata.namespace.
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
 
-    /// The directory of the plugin chain; without it pods are rendered, and not mutated.
+    /// The directory of the plugin chain: chain.yaml and the plugin files. Without it no plugin runs.
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
 
-    /// Show on standard error what each plugin did to each pod, and why.
+    /// Show on standard error what each plugin changed in each pod, and its notes.
     #[arg(short, long)]
     pub(crate) explain: bool,
 
-    /// How to print.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     pub(crate) output: Format,
 }
 
 const RENDER_EXAMPLES: &str = "\
 Examples:
-  # Every manifest of a directory, through a chain
+  # Render all manifests of a directory
   podloom render -f deploy/examples --plugins target/plugins
 
-  # What did the plugins change?
+  # Show only what the plugins changed
   podloom render -f browser.yaml -f config.yaml --plugins target/plugins --explain >/dev/null
 
-  # Any pod template, not only Browsers
+  # Pass other pod templates through the chain, here those of a Helm chart
   helm template shop ./chart | podloom render -f - --plugins target/plugins | kubectl apply -f -";
 
-/// How objects are printed.
+/// The format in which objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A document for each object.
+    /// One document per object.
     Yaml,
-    /// One object, or a List of several.
+    /// One object, or a List if there are several.
     Json,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChainCommand {
     Check(CheckArguments),
-    /// Print the JSON Schema of chain.yaml, for editors.
+    /// Print the JSON Schema of chain.yaml, for completion in editors.
     Schema,
 }
 
-/// Load a chain and prove it, as the operator would before it serves it.
+/// Check a plugin chain as the operator does before it uses one: load it, and run each plugin on sample pods.
 ///
-/// Shows for each plugin what it may read and write, which pods it sees, and its limits.
-/// Besides what is shown, every plugin sees the labels and annotations of the submitted object and of its namespace.
+/// Prints for each plugin what it may read and write, which pods it is called for, and its limits.
+/// In addition, every plugin may read the labels and annotations of the submitted object and of its namespace.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   podloom chain check target/plugins")]
 pub(crate) struct CheckArguments {
-    /// The directory with chain.yaml and the plugins.
+    /// The directory with chain.yaml and the plugin files.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }
 
-/// Print the CustomResourceDefinitions, for kubectl apply.
+/// Print the CustomResourceDefinitions of the controllers' kinds, for kubectl apply.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   podloom crds | kubectl apply -f -
   podloom crds --selenosis-api split")]
 pub(crate) struct CrdsArguments {
-    /// The controllers whose kinds are meant, separated by commas, as in podloom run.
+    /// The controllers whose kinds to print, separated by commas; the same list as for podloom run.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
-    /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
+    /// The API groups: seed is selenosis.io for both kinds, split is browser.selenosis.io and browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 }
 
 impl CrdsArguments {
-    /// The set of API groups that was asked for.
+    /// The selected API groups.
     pub(crate) fn api(&self) -> SelenosisApi {
-        // The parser has let only known names pass.
+        // The parser accepts only known names.
         self.selenosis_api.parse().unwrap_or_default()
     }
 }
@@ -186,10 +193,10 @@ fn namespace(text: &str) -> Result<String, &'static str> {
     if is_dns_label(text) {
         return Ok(text.to_owned());
     }
-    Err("a namespace is 1 to 63 lower case letters, digits and dashes, and no dash at an end")
+    Err("use 1 to 63 lower-case letters, digits and dashes, without a dash at the start or end")
 }
 
-/// A DNS label, as RFC 1123 has it.
+/// Whether a text is a DNS label by RFC 1123.
 fn is_dns_label(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let has_good_ends = !text.starts_with('-') && !text.ends_with('-');

@@ -4,11 +4,11 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::cli::{CrdsArguments, Format};
+use crate::error::CommandError;
 use crate::output;
-use crate::refusal::Failure;
 
-/// Prints the CustomResourceDefinitions of the controllers that were named, in one set of API groups.
-pub(crate) fn run(arguments: &CrdsArguments) -> Result<(), Failure> {
+/// Prints the CustomResourceDefinitions of the named controllers, in one set of API groups.
+pub(crate) fn run(arguments: &CrdsArguments) -> Result<(), CommandError> {
     let duties = arguments.controllers.duties().iter();
     let kinds = duties.flat_map(|duty| duty.row().kinds);
     let definitions = kinds

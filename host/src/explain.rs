@@ -1,4 +1,4 @@
-//! Shows what each plugin did to a pod.
+//! Shows what each plugin did to a pod: the output of `--explain`.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use podloom_controllers::{Change, PluginOutcome, PluginRun, Write};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
+use crate::error::escape_controls;
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
-use crate::refusal::plain;
 
-/// Of a write whose values are not told.
-const UNKNOWN: Change = Change {
+/// A write whose values are hidden.
+const HIDDEN: Change = Change {
     old: None,
     new: None,
 };
 
-/// The diff of one object: a header, and below it what each plugin wrote and said.
+/// The diff of one object: a heading, and below it what each plugin wrote and noted.
 pub(crate) fn object(title: &str, runs: &[PluginRun]) -> String {
     let mut text = format!("{}\n", paint(TITLE, title));
     if runs.is_empty() {
@@ -36,11 +36,11 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
         PluginOutcome::Unchanged => paint(QUIET, "wrote nothing"),
         PluginOutcome::Skipped(dimension) => paint(
             QUIET,
-            &format!("skipped: match.{dimension} leaves this pod out"),
+            &format!("skipped: match.{dimension} excludes this pod"),
         ),
         PluginOutcome::Ignored(failure) => paint(
             WARNING,
-            &format!("failed, and failurePolicy Ignore left the pod as it was: {failure}"),
+            &format!("failed, and failurePolicy Ignore kept the pod unchanged: {failure}"),
         ),
         PluginOutcome::Denied(_) => paint(WARNING, "denied the pod"),
         PluginOutcome::Failed(_) => paint(WARNING, "failed"),
@@ -50,12 +50,12 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
         text.push_str(&change(write));
     }
     if run.refused_writes > 0 {
-        let refused = format!("{} refused", count(run.refused_writes, "write"));
-        line(&mut text, 2, &paint(WARNING, &refused));
+        let denied = format!("{} denied", count(run.refused_writes, "write"));
+        line(&mut text, 2, &paint(WARNING, &denied));
     }
     if run.refused_reads > 0 {
-        let refused = format!("{} refused", count(run.refused_reads, "read"));
-        line(&mut text, 2, &paint(WARNING, &refused));
+        let denied = format!("{} denied", count(run.refused_reads, "read"));
+        line(&mut text, 2, &paint(WARNING, &denied));
     }
     for note in &run.notes {
         line(&mut text, 2, &format!("{} {note}", paint(QUIET, "note:")));
@@ -63,14 +63,14 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
     text
 }
 
-/// One write: added, removed or changed.
+/// One write, as an added, removed or changed value.
 fn change(write: &Write) -> String {
-    let Change { old, new } = write.change.as_ref().unwrap_or(&UNKNOWN);
+    let Change { old, new } = write.change.as_ref().unwrap_or(&HIDDEN);
     let new = new
         .as_deref()
-        // What was written is JSON, or it would not have been taken.
+        // The host accepts only JSON, so this does not fail.
         .map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::String(new.to_owned())));
-    let path = &plain(&write.path);
+    let path = &escape_controls(&write.path);
     let mut text = String::new();
     match (old, &new) {
         (None, Some(new)) => one_sided(&mut text, '+', path, new),
@@ -100,7 +100,7 @@ fn one_sided(text: &mut String, sign: char, path: &str, value: &Value) {
     }
 }
 
-/// The lines in which two values differ, with some around them.
+/// The lines in which two values differ, with one line of context.
 fn lines_between(text: &mut String, old: &Value, new: &Value) {
     let (old, new) = (yaml(old).unwrap_or_default(), yaml(new).unwrap_or_default());
     let diff = TextDiff::from_lines(old.as_str(), new.as_str());
@@ -129,7 +129,7 @@ fn scalar(value: &Value) -> String {
     yaml(value).unwrap_or_default().trim_end().to_owned()
 }
 
-/// A number with its noun.
+/// A number and its noun, in the plural where needed.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),

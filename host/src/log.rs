@@ -1,4 +1,4 @@
-//! Where logs go, and how much is logged.
+//! Sets up logging, and changes the log filter at run time.
 
 use std::io::IsTerminal;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::cli::LogFormat;
 
-/// Libraries that log each request or each step of the compiler below these levels; who wants that names them in the filter.
+/// Libraries that log every request or compiler step. They log only from these levels on, unless the filter names them.
 const QUIETED: [(&str, LevelFilter); 6] = [
     ("kube_client", LevelFilter::WARN),
     ("hyper", LevelFilter::WARN),
@@ -21,22 +21,22 @@ const QUIETED: [(&str, LevelFilter); 6] = [
     ("wasmtime", LevelFilter::WARN),
 ];
 
-/// Writes logs of a command to standard error for people, in colour on a terminal. Call it once, before anything logs.
-pub(crate) fn of_a_command(filter: Option<Targets>) {
+/// Sets up the log of a command: standard error, without time, in colour on a terminal. Call it once, before anything logs.
+pub(crate) fn init_for_command(filter: Option<Targets>) {
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(is_coloured())
         .without_time();
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
-    // Set already means that it was called twice; the first call stands.
+    // Fails only if it was called before; then the first call stays in effect.
     let _ = tracing_subscriber::registry()
         .with(lines)
         .with(filter)
         .try_init();
 }
 
-/// Writes logs of the operator to standard error, with their time. Call it once, before anything logs.
-pub(crate) fn of_the_operator(filter: Option<Targets>, format: LogFormat) -> Filter {
+/// Sets up the log of the operator: standard error, with time. Call it once, before anything logs.
+pub(crate) fn init_for_operator(filter: Option<Targets>, format: LogFormat) -> Filter {
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let (layer, handle) = reload::Layer::new(quieted(filter));
     let lines: Box<dyn Layer<_> + Send + Sync> = match format {
@@ -59,19 +59,21 @@ pub(crate) fn of_the_operator(filter: Option<Targets>, format: LogFormat) -> Fil
     Filter(handle)
 }
 
-/// What is logged; can be changed while the process runs.
+/// The log filter, which can be changed while the process runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter(reload::Handle<Targets, Registry>);
 
 impl Filter {
-    /// Logs by another filter from now on, and returns it as it is in effect.
+    /// Sets another filter, and returns it as it is in effect.
     pub(crate) fn change(&self, text: &str) -> Result<String, String> {
         let text = text.trim();
         if text.is_empty() {
-            return Err("the body is the filter, as in info,podloom=debug".to_owned());
+            return Err(
+                "the body is empty; send a filter, for example info,podloom=debug".to_owned(),
+            );
         }
         let targets = Targets::from_str(text).map_err(|error| {
-            format!("{text:?} is no filter: {error}; write a level (off, error, warn, info, debug, trace), or levels by target, as in info,podloom=debug")
+            format!("{text:?} is not a filter: {error}; write a level (off, error, warn, info, debug, trace), or levels by target, for example info,podloom=debug")
         })?;
         let targets = quieted(targets);
         let shown = targets.to_string();
@@ -89,7 +91,7 @@ impl Filter {
 
 #[cfg(test)]
 impl Filter {
-    /// A filter that filters nothing; it works for as long as the layer is kept.
+    /// A filter that is not installed; it works for as long as the layer is kept.
     pub(crate) fn detached(filter: &str) -> (Self, reload::Layer<Targets, Registry>) {
         let filter = filter.parse().expect("a filter");
         let (layer, handle) = reload::Layer::new(filter);

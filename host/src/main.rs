@@ -4,6 +4,7 @@ mod bundle;
 mod chain;
 mod cli;
 mod crds;
+mod error;
 mod explain;
 mod load;
 mod log;
@@ -12,7 +13,6 @@ mod mutator;
 mod output;
 mod plugin;
 mod rbac;
-mod refusal;
 mod render;
 mod run;
 
@@ -22,9 +22,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Arguments, ChainCommand, Command, PluginCommand};
-use crate::refusal::Failure;
+use crate::error::CommandError;
 
-/// Compiling plugins takes a lot of memory for a moment; this allocator gives it back. How soon is in `.cargo/config.toml`.
+/// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -34,11 +34,11 @@ fn main() -> ExitCode {
     arguments.color.apply();
     let filter = arguments.log.clone();
     if !matches!(arguments.command, Command::Run(_)) {
-        log::of_a_command(filter.clone());
+        log::init_for_command(filter.clone());
     }
     let done = match &arguments.command {
         Command::Run(arguments) => {
-            let log = log::of_the_operator(filter, arguments.log_format);
+            let log = log::init_for_operator(filter, arguments.log_format);
             run::run(arguments, log)
         }
         Command::Render(arguments) => render::run(arguments),
@@ -54,31 +54,32 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::from(failure.code())
+        Err(error) => {
+            report(&error);
+            ExitCode::from(error.code())
         }
     }
 }
 
-/// Tells what went wrong. If nobody listens, there is nobody to tell.
-fn report(failure: &Failure) {
+/// Prints the errors on standard error. A closed standard error is ignored: there is no other place to report to.
+fn report(error: &CommandError) {
     let mut stderr = anstream::stderr().lock();
     let label = output::paint(output::ERROR, "error:");
-    match failure {
-        Failure::Refused(refusals) | Failure::Found(refusals) => {
-            for refusal in refusals {
-                let _unheard = writeln!(stderr, "{label} {refusal}");
+    match error {
+        CommandError::Invalid(diagnostics) | CommandError::CheckFailed(diagnostics) => {
+            for diagnostic in diagnostics {
+                let _ignored = writeln!(stderr, "{label} {diagnostic}");
             }
-            if refusals.len() > 1 && matches!(failure, Failure::Refused(_)) {
-                let _unheard = writeln!(stderr, "{} problems, so nothing was done", refusals.len());
+            if diagnostics.len() > 1 && matches!(error, CommandError::Invalid(_)) {
+                let _ignored =
+                    writeln!(stderr, "{} errors, so nothing was done", diagnostics.len());
             }
         }
-        Failure::Usage(message) => {
-            let _unheard = writeln!(stderr, "{label} {message}");
+        CommandError::Usage(message) => {
+            let _ignored = writeln!(stderr, "{label} {message}");
         }
-        Failure::Broken(error) => {
-            let _unheard = writeln!(stderr, "{label} {error:#}");
+        CommandError::Other(error) => {
+            let _ignored = writeln!(stderr, "{label} {error:#}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Documents as a user writes them: Kubernetes objects in YAML or JSON, each with the places of its fields.
+//! Reads and checks the user's manifests: Kubernetes objects in YAML or JSON, with the position of every field.
 
 mod check;
 mod document;
@@ -15,32 +15,32 @@ mod suggest;
 pub(crate) use check::check;
 pub(crate) use document::Document;
 pub(crate) use field::Step;
-pub(crate) use kinds::{Kind, Template, kind};
+pub(crate) use kinds::{DocumentKind, Template, kind};
 pub(crate) use source::Depth;
 
 use serde_json::Value;
 
-use crate::refusal::{Failure, Refusal};
+use crate::error::{CommandError, Diagnostic};
 
-/// Reads every object of the files, directories and `-` that `-f` named, in their order.
+/// Reads all objects of the files, directories and `-` that `-f` names, in their order.
 ///
 /// # Errors
 ///
-/// Everything that cannot be read as objects, of all files at once.
-pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, Failure> {
+/// Everything that cannot be read as an object, in all files at once.
+pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, CommandError> {
     let mut documents = Vec::new();
-    let mut refusals = Vec::new();
+    let mut errors = Vec::new();
     for source in source::read_all(files, depth)? {
         match parse::parse(&source) {
             Ok(found) => documents.extend(found),
-            Err(mut found) => refusals.append(&mut found),
+            Err(mut found) => errors.append(&mut found),
         }
     }
-    if !refusals.is_empty() {
-        return Err(Failure::Refused(refusals));
+    if !errors.is_empty() {
+        return Err(CommandError::Invalid(errors));
     }
     if documents.is_empty() {
-        return Err(Failure::Refused(vec![Refusal::of_input(format!(
+        return Err(CommandError::Invalid(vec![Diagnostic::new(format!(
             "no objects in {}: every document is empty",
             files.join(", ")
         ))]));
@@ -48,15 +48,15 @@ pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, Fail
     Ok(documents)
 }
 
-/// Reads the documents of one file as plain values, whatever they are.
+/// Reads the documents of one file as plain values, whether they are Kubernetes objects or not.
 ///
 /// # Errors
 ///
-/// Everything that is no YAML.
-pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, Failure> {
+/// Everything that is not valid YAML.
+pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, CommandError> {
     let mut values = Vec::new();
     for source in source::read_all(&[file.to_owned()], depth)? {
-        values.extend(parse::values(&source).map_err(Failure::Refused)?);
+        values.extend(parse::values(&source).map_err(CommandError::Invalid)?);
     }
     Ok(values)
 }

@@ -1,4 +1,4 @@
-//! The chain as everyone sees it who has a pod: the controllers, and `podloom render`.
+//! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,37 +18,37 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 use tracing::Span;
 
-/// How long the plugin that a deadline interrupts has to end, so that what it did is told.
+/// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Passes pods through the chain that serves.
+/// Passes pods through the active chain.
 pub(crate) struct ChainMutator {
     pub(crate) slot: Arc<Slot>,
     pub(crate) metrics: PluginMetrics,
-    pub(crate) without_chain: WithoutChain,
+    pub(crate) no_chain_policy: NoChainPolicy,
     pub(crate) values: Values,
 }
 
-/// What becomes of pods while no chain is loaded.
+/// What happens to pods while no chain is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WithoutChain {
-    /// They are refused, and tried again later.
-    Refuse,
-    /// They are created as they were rendered.
-    Pass,
+pub(crate) enum NoChainPolicy {
+    /// They are rejected; the controllers try again later.
+    Reject,
+    /// They are created as rendered.
+    PassThrough,
 }
 
-/// What is told of the values that plugins wrote, which may be secret.
+/// Whether the result lists the old and new values of each write. They may be secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Nothing, though the pod and the patch have the new ones.
-    Withheld,
-    /// Old and new, for a diff.
-    Told,
+    /// No. Only the pod and the patch contain the new values.
+    Hidden,
+    /// Yes, for a diff.
+    Shown,
 }
 
 impl ChainMutator {
-    /// With a chain of its own, or none, which nobody swaps and nobody counts; for the user's own eyes.
+    /// For a command: a fixed chain or none, no metrics, and values shown.
     pub(crate) fn of(chain: Option<Chain>) -> Self {
         let slot = Slot::default();
         if let Some(chain) = chain {
@@ -57,39 +57,39 @@ impl ChainMutator {
         Self {
             slot: Arc::new(slot),
             metrics: PluginMetrics::register(&mut Registry::default()),
-            without_chain: WithoutChain::Pass,
-            values: Values::Told,
+            no_chain_policy: NoChainPolicy::PassThrough,
+            values: Values::Shown,
         }
     }
 
-    /// As [`mutate`](PodMutator::mutate), which tells no fault of ours from that of a plugin.
+    /// Like [`mutate`](PodMutator::mutate), but a panic of the chain is an error of its own.
     pub(crate) async fn pass(
         &self,
         pod: Value,
         request: PodRequest,
-    ) -> Result<Result<MutatedPod, RejectedPod>, Broke> {
+    ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
         let serving = self.slot.serving();
-        match (&serving.chain, self.without_chain) {
+        match (&serving.chain, self.no_chain_policy) {
             (Some(chain), _) => self.call(Arc::clone(chain), pod, request).await,
-            (None, WithoutChain::Pass) => Ok(Ok(MutatedPod {
+            (None, NoChainPolicy::PassThrough) => Ok(Ok(MutatedPod {
                 patch: request.wants_patch.then(|| "[]".to_owned()),
                 ..MutatedPod::untouched(pod)
             })),
-            (None, WithoutChain::Refuse) => Ok(Err(no_chain(&serving).into())),
+            (None, NoChainPolicy::Reject) => Ok(Err(no_chain(&serving).into())),
         }
     }
 
-    /// Plugins are foreign code and may take their time, so they run beside the tasks of the operator.
+    /// Calls the chain on a blocking thread: plugins are foreign code and may be slow.
     async fn call(
         &self,
         chain: Arc<Chain>,
         pod: Value,
         request: PodRequest,
-    ) -> Result<Result<MutatedPod, RejectedPod>, Broke> {
+    ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
         let (metrics, values) = (self.metrics.clone(), self.values);
         let (deadline, wants_patch) = (request.deadline, request.wants_patch);
         let request = to_chain(request);
-        let called = beside(deadline, move || {
+        let called = on_blocking_thread(deadline, move || {
             let result = chain.mutate(pod, request);
             metrics.mutated(&result);
             match result {
@@ -97,16 +97,16 @@ impl ChainMutator {
                 Err(rejected) => Err(rejected_pod(rejected, values)),
             }
         });
-        let overdue = "the chain was not done when the time for this pod was over";
+        let overdue = "the chain did not finish before the deadline of this pod";
         let result = called.await?;
         Ok(result.unwrap_or_else(|| Err(PodRejection::Broken(overdue.to_owned()).into())))
     }
 }
 
-/// The chain panicked, which is no fault of a plugin or of the pod.
+/// The chain panicked: a bug of Podloom, not of a plugin or of the pod.
 #[derive(Debug, thiserror::Error)]
-#[error("the chain broke: {0}")]
-pub(crate) struct Broke(#[from] JoinError);
+#[error("the chain panicked, which is a bug of podloom: {0}")]
+pub(crate) struct ChainPanicked(#[from] JoinError);
 
 impl PodMutator for ChainMutator {
     fn mutate(
@@ -117,16 +117,16 @@ impl PodMutator for ChainMutator {
         async move {
             match self.pass(pod, request).await {
                 Ok(result) => result,
-                Err(broke) => Err(PodRejection::Broken(broke.to_string()).into()),
+                Err(panicked) => Err(PodRejection::Broken(panicked.to_string()).into()),
             }
         }
         .boxed()
     }
 }
 
-/// Works on a thread that may block. None if it has not ended when the deadline is past: it may not even have begun, with all
-/// the threads for plugins taken, and then it never does.
-async fn beside<T: Send + 'static>(
+/// Runs work on a blocking thread. Returns none if it did not finish before the deadline. Work that had to wait for a thread until
+/// then never starts.
+async fn on_blocking_thread<T: Send + 'static>(
     deadline: Option<Instant>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, JoinError> {
@@ -139,7 +139,7 @@ async fn beside<T: Send + 'static>(
     if let Ok(result) = timeout_at(end.into(), &mut worked).await {
         return result;
     }
-    // What waits for a thread leaves the queue; what runs ends by the chain's own deadline.
+    // Work that waits for a thread leaves the queue; running work ends by the chain's own deadline.
     worked.abort();
     Ok(None)
 }
@@ -147,12 +147,12 @@ async fn beside<T: Send + 'static>(
 fn no_chain(serving: &Serving) -> PodRejection {
     let reason = match &serving.failed {
         Some(failed) => failed.error.to_string(),
-        None => "it is being compiled".to_owned(),
+        None => "it is still being compiled".to_owned(),
     };
     PodRejection::Broken(format!("no plugin chain is loaded: {reason}"))
 }
 
-/// The request as plugins may ask about it.
+/// The request, as plugins can read it.
 pub(crate) fn to_chain(request: PodRequest) -> Request {
     Request {
         kind: request.kind.to_owned(),
@@ -175,9 +175,9 @@ fn mutated(
     wants_patch: bool,
 ) -> Result<MutatedPod, RejectedPod> {
     let patch = wants_patch.then(|| mutation.patch());
-    let runs = told(mutation.runs, values);
+    let runs = convert_runs(mutation.runs, values);
     if matches!(patch, Some(None)) {
-        let reason = "what the plugins wrote is too long for a patch".to_owned();
+        let reason = "the plugins wrote too much for one patch".to_owned();
         let rejection = PodRejection::Broken(reason);
         return Err(RejectedPod { rejection, runs });
     }
@@ -192,7 +192,7 @@ fn mutated(
 fn rejected_pod(rejected: Rejected, values: Values) -> RejectedPod {
     RejectedPod {
         rejection: rejection(rejected.cause),
-        runs: told(rejected.runs, values),
+        runs: convert_runs(rejected.runs, values),
     }
 }
 
@@ -208,16 +208,18 @@ fn rejection(cause: RejectionCause) -> PodRejection {
     }
 }
 
-fn told(runs: Vec<podloom_mutators::PluginRun>, values: Values) -> Vec<PluginRun> {
-    runs.into_iter().map(|run| run_told(run, values)).collect()
+fn convert_runs(runs: Vec<podloom_mutators::PluginRun>, values: Values) -> Vec<PluginRun> {
+    runs.into_iter()
+        .map(|run| convert_run(run, values))
+        .collect()
 }
 
-/// What a plugin did, in the words that all share.
-pub(crate) fn run_told(run: podloom_mutators::PluginRun, values: Values) -> PluginRun {
+/// Converts what a plugin did into the type that the controllers know.
+pub(crate) fn convert_run(run: podloom_mutators::PluginRun, values: Values) -> PluginRun {
     use podloom_mutators::Outcome as Of;
     let writes = run.writes.into_iter().map(|write| Write {
         path: write.path,
-        change: (values == Values::Told).then_some(Change {
+        change: (values == Values::Shown).then_some(Change {
             old: write.old,
             new: write.new,
         }),

@@ -9,30 +9,30 @@ use serde_json::{Value, json};
 use serde_saphyr::DoubleQuoted;
 
 use crate::cli::Format;
-use crate::refusal::Failure;
+use crate::error::CommandError;
 
-/// What stops a command.
+/// The label of errors.
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// What does not.
+/// The label of warnings.
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-/// The object that the lines below are about.
+/// The heading of an object or plugin.
 pub(crate) const TITLE: Style = Style::new().bold();
-/// What was added.
+/// Added lines.
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
-/// What was removed.
+/// Removed lines.
 pub(crate) const REMOVED: Style = AnsiColor::Red.on_default();
-/// What was changed.
+/// Changed values.
 pub(crate) const CHANGED: Style = AnsiColor::Yellow.on_default();
-/// What matters less.
+/// Less important text.
 pub(crate) const QUIET: Style = Style::new().dimmed();
 
-/// Text in a style; the stream takes the colours out where they are not wanted.
+/// Adds colour to a text. The output stream removes it again if `--color` says so.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Prints objects: as YAML a document each, as JSON one object or a List.
-pub(crate) fn print_objects(objects: &[Value], format: Format) -> Result<(), Failure> {
+/// Prints objects: in YAML one document each, in JSON one object or a List.
+pub(crate) fn print_objects(objects: &[Value], format: Format) -> Result<(), CommandError> {
     let text = match (format, objects) {
         (Format::Yaml, _) => documents(objects)?,
         (Format::Json, [one]) => json_text(one)?,
@@ -45,7 +45,7 @@ pub(crate) fn print_objects(objects: &[Value], format: Format) -> Result<(), Fai
     print(&text)
 }
 
-/// A document for each object.
+/// Objects as YAML documents.
 fn documents(objects: &[Value]) -> anyhow::Result<String> {
     let texts = objects
         .iter()
@@ -54,17 +54,17 @@ fn documents(objects: &[Value]) -> anyhow::Result<String> {
     Ok(texts.join("---\n"))
 }
 
-/// YAML as `kubectl` writes it: keys sorted, lists not indented, texts that would be read as something else in quotes.
+/// YAML as `kubectl` writes it: keys sorted, lists not indented, and strings quoted that would be read as another type.
 pub(crate) fn yaml(value: &Value) -> anyhow::Result<String> {
     let options = serde_saphyr::ser_options! {
-        // Long lines stay lines: folded text is hard to read and to search.
+        // Long lines are not folded: folded text is hard to read and to search.
         folded_wrap_chars: usize::MAX,
     };
     serde_saphyr::to_string_with_options(&Quoted(value), options).context("could not write YAML")
 }
 
-/// A value whose texts are in quotes where `kubectl` could not read the block that they would be: a block that begins
-/// with a tab is YAML, but to its parser a tab is bad indentation.
+/// Quotes strings that `kubectl` could not read as a block: a block that starts with a tab is valid YAML, but its parser rejects the
+/// tab as bad indentation.
 struct Quoted<'a>(&'a Value);
 
 impl Serialize for Quoted<'_> {
@@ -82,30 +82,30 @@ impl Serialize for Quoted<'_> {
     }
 }
 
-/// JSON, indented.
+/// Indented JSON.
 pub(crate) fn json_text(value: &Value) -> anyhow::Result<String> {
     let mut text = serde_json::to_string_pretty(value).context("could not write JSON")?;
     text.push('\n');
     Ok(text)
 }
 
-/// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+/// Prints to standard output. A reader that closes the pipe early, such as `head`, is not an error.
+pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Broken(
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Other(
             anyhow::Error::new(error).context("could not write to standard output"),
         )),
         _ => Ok(()),
     }
 }
 
-/// Tells people something on standard error. If nobody listens, that is no failure.
-pub(crate) fn tell(text: &str) {
-    let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
+/// Prints a note on standard error. A closed standard error is not an error.
+pub(crate) fn print_note(text: &str) {
+    let _ignored = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `podloom plugin`: for those who write plugins and those who review them.
+//! `podloom plugin`: commands for authors and reviewers of plugins.
 
 pub(crate) mod build;
 pub(crate) mod inspect;

@@ -1,4 +1,4 @@
-//! `podloom rbac`: the rights in the table of duties, as manifests.
+//! `podloom rbac`: prints the rights in the table of duties as manifests.
 
 mod clients;
 mod operator;
@@ -6,29 +6,29 @@ mod text;
 mod users;
 
 use crate::cli::{RbacArguments, Whose};
+use crate::error::CommandError;
 use crate::output;
-use crate::refusal::Failure;
 
-/// Prints whose rights were asked for.
-pub(crate) fn run(arguments: &RbacArguments) -> Result<(), Failure> {
+/// Prints the rights of the operator, of users or of clients.
+pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
     let rows = arguments.controllers.duties().iter().map(|duty| duty.row());
     let (api, namespaces) = (arguments.api(), arguments.namespaces());
     let texts: Vec<String> = match arguments.whose {
         Whose::Operator => rows
             .map(|row| {
-                let scope = operator::Scope {
+                let installation = operator::Installation {
                     api,
                     watched: &namespaces,
                     own: &arguments.operator_namespace,
                     lease_namespace: arguments.lease_namespace(),
                     lease_name: &arguments.lease_name,
                 };
-                operator::manifests(row, &scope)
+                operator::manifests(row, &installation)
             })
             .collect(),
         Whose::Users if !namespaces.is_empty() => {
-            return Err(Failure::Usage(
-                "the roles of users are ClusterRoles, which are in no namespace: leave out --namespace"
+            return Err(CommandError::Usage(
+                "--namespace does not go with --for users: their roles are ClusterRoles, which have no namespace"
                     .to_owned(),
             ));
         }

@@ -1,4 +1,4 @@
-//! `podloom render`: what the operator would make of manifests, offline.
+//! `podloom render`: renders manifests offline, as the operator would.
 
 mod browser;
 mod duplicates;
@@ -11,65 +11,69 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::RenderArguments;
-use crate::manifest::{self, Depth, Document, Kind};
-use crate::mutator::{Broke, ChainMutator};
-use crate::refusal::{Failure, Refusal, plain};
+use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::manifest::{self, Depth, Document, DocumentKind};
+use crate::mutator::{ChainMutator, ChainPanicked};
 use crate::{explain, load, output};
 
 use self::browser::Configs;
 pub(crate) use self::namespaces::Namespaces;
 
-/// An object as it will be printed, and what the chain did to its pod.
+/// An object as it is printed, and what each plugin did to its pod.
 pub(crate) struct Rendered {
     pub(crate) value: Value,
-    /// What each plugin did; none for what holds no pod, or without a chain.
+    /// None if the object holds no pod, or if there is no chain.
     pub(crate) runs: Option<Vec<PluginRun>>,
 }
 
-/// An object that is refused.
-pub(crate) struct Refused {
-    cause: Cause,
-    /// What each plugin did, up to the one that rejected the pod; none if it did not come to that.
-    runs: Option<Vec<PluginRun>>,
+/// Why an object could not be rendered.
+pub(crate) enum ObjectError {
+    /// The object is invalid, or a plugin rejected its pod.
+    Invalid {
+        /// Boxed because it is large, and errors are rare.
+        diagnostic: Box<Diagnostic>,
+        /// What each plugin did, up to the one that rejected the pod; none if no plugin ran.
+        runs: Option<Vec<PluginRun>>,
+    },
+    /// The chain panicked, which is a bug of Podloom.
+    Panicked(ChainPanicked),
 }
 
-/// Whose fault it is.
-enum Cause {
-    /// Boxed because it is large, and an object is rarely refused.
-    Document(Box<Refusal>),
-    /// Our own.
-    Broke(Broke),
+impl ObjectError {
+    fn runs(&self) -> Option<&[PluginRun]> {
+        match self {
+            Self::Invalid { runs, .. } => runs.as_deref(),
+            Self::Panicked(_) => None,
+        }
+    }
 }
 
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        Self {
-            cause: Cause::Document(Box::new(refusal)),
+impl From<Diagnostic> for ObjectError {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::Invalid {
+            diagnostic: Box::new(diagnostic),
             runs: None,
         }
     }
 }
 
-impl From<Broke> for Refused {
-    fn from(broke: Broke) -> Self {
-        Self {
-            cause: Cause::Broke(broke),
-            runs: None,
-        }
+impl From<ChainPanicked> for ObjectError {
+    fn from(panicked: ChainPanicked) -> Self {
+        Self::Panicked(panicked)
     }
 }
 
 /// What all objects of one render share.
 pub(crate) struct Setting<'a> {
     pub(crate) mutator: ChainMutator,
-    /// The chain is called as in the operator, beside asynchronous tasks.
+    /// Calls of the chain are asynchronous, as in the operator.
     pub(crate) runtime: Runtime,
     pub(crate) namespaces: Namespaces,
     pub(crate) default_namespace: &'a str,
 }
 
-/// Reads, checks, renders and prints; prints no object if anything is refused.
-pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
+/// Reads, checks, renders and prints. Prints no object if any of them has an error.
+pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
     let depth = if arguments.recursive {
         Depth::Recursive
     } else {
@@ -83,7 +87,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
         runtime: Builder::new_current_thread()
             .enable_time()
             .build()
-            .context("could not start what plugins are called from")?,
+            .context("could not start the runtime that calls plugins")?,
         namespaces: Namespaces::of(&documents),
         default_namespace: &arguments.namespace,
     };
@@ -95,58 +99,60 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), Failure> {
     if arguments.explain {
         for (document, result) in &results {
             let runs = match result {
-                Ok(rendered) => &rendered.runs,
-                Err(refused) => &refused.runs,
+                Ok(rendered) => rendered.runs.as_deref(),
+                Err(error) => error.runs(),
             };
             if let Some(runs) = runs {
-                output::tell(&explain::object(&title(document, &setting), runs));
+                output::print_note(&explain::object(&title(document, &setting), runs));
             }
         }
     }
     let results = results.into_iter().map(|(_, result)| result);
     let objects = objects(results)?;
     if objects.is_empty() {
-        output::tell("nothing to print: BrowserConfigs and Namespaces are only read\n");
+        output::print_note(
+            "nothing to print: BrowserConfigs and Namespaces are read, not printed\n",
+        );
         return Ok(());
     }
     output::print_objects(&objects, arguments.output)
 }
 
-/// What is to be printed; nothing if anything is refused.
+/// The objects to print, or all errors if there are any.
 fn objects(
-    results: impl IntoIterator<Item = Result<Rendered, Refused>>,
-) -> Result<Vec<Value>, Failure> {
+    results: impl IntoIterator<Item = Result<Rendered, ObjectError>>,
+) -> Result<Vec<Value>, CommandError> {
     let mut values = Vec::new();
-    let mut refusals = Vec::new();
+    let mut errors = Vec::new();
     for result in results {
         match result {
             Ok(rendered) => values.push(rendered.value),
-            Err(Refused { cause, .. }) => match cause {
-                Cause::Document(refusal) => refusals.push(*refusal),
-                Cause::Broke(broke) => return Err(Failure::Broken(broke.into())),
-            },
+            Err(ObjectError::Invalid { diagnostic, .. }) => errors.push(*diagnostic),
+            Err(ObjectError::Panicked(panicked)) => {
+                return Err(CommandError::Other(panicked.into()));
+            }
         }
     }
-    if refusals.is_empty() {
+    if errors.is_empty() {
         Ok(values)
     } else {
-        Err(Failure::Refused(refusals))
+        Err(CommandError::Invalid(errors))
     }
 }
 
-/// Everything that can be seen to be wrong before anything is rendered.
-fn check(documents: &[Document], namespace: &str) -> Result<(), Failure> {
+/// Finds the errors that can be found before anything is rendered.
+fn check(documents: &[Document], namespace: &str) -> Result<(), CommandError> {
     let mut findings = manifest::check(documents)?;
     for warning in &findings.warnings {
         warn(warning);
     }
     findings
-        .refusals
+        .errors
         .extend(duplicates::find(documents, namespace));
-    if findings.refusals.is_empty() {
+    if findings.errors.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Refused(findings.refusals))
+        Err(CommandError::Invalid(findings.errors))
     }
 }
 
@@ -154,15 +160,15 @@ fn render_all<'a>(
     documents: &'a [Document],
     configs: &Configs,
     setting: &Setting<'_>,
-) -> Vec<(&'a Document, Result<Rendered, Refused>)> {
+) -> Vec<(&'a Document, Result<Rendered, ObjectError>)> {
     let mut results = Vec::new();
     for document in documents {
         let result = match manifest::kind(document) {
-            Kind::BrowserConfig | Kind::Namespace => continue,
-            Kind::Browser => browser::render(document, configs, setting),
-            Kind::Pod => pod::render(document, None, setting),
-            Kind::Workload(template) => pod::render(document, Some(&template), setting),
-            Kind::Other => Ok(Rendered {
+            DocumentKind::BrowserConfig | DocumentKind::Namespace => continue,
+            DocumentKind::Browser => browser::render(document, configs, setting),
+            DocumentKind::Pod => pod::render(document, None, setting),
+            DocumentKind::Workload(template) => pod::render(document, Some(&template), setting),
+            DocumentKind::Other => Ok(Rendered {
                 value: document.value.clone(),
                 runs: None,
             }),
@@ -178,12 +184,12 @@ fn title(document: &Document, setting: &Setting<'_>) -> String {
         "" => "(name to be generated)",
         name => name,
     };
-    plain(&format!("{} {namespace}/{name}", document.kind))
+    escape_controls(&format!("{} {namespace}/{name}", document.kind))
 }
 
-fn warn(warning: &Refusal) {
+fn warn(warning: &Diagnostic) {
     let label = output::paint(output::WARNING, "warning:");
-    output::tell(&format!("{label} {warning}\n"));
+    output::print_note(&format!("{label} {warning}\n"));
 }
 
 #[cfg(test)]

@@ -24,33 +24,33 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::cli::RunArguments;
+use crate::error::CommandError;
 use crate::log::Filter;
-use crate::refusal::Failure;
 
-/// Compiling and calling plugins happens on threads of their own; more of them than the engine lets run only wait.
+/// Plugins are compiled and called on blocking threads. The engine limits how many run at once, so more threads would only wait.
 const BLOCKING_THREADS: usize = 32;
 
-/// Runs the operator until it is told to stop.
-pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), Failure> {
+/// Runs the operator until a signal stops it.
+pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandError> {
     let needs_chain = arguments.controllers.need_chain();
     if needs_chain && arguments.plugins.is_none() && !arguments.allow_empty_chain {
-        return Err(Failure::Usage(
-            "name the directory of the plugin chain with --plugins DIR, or say --allow-empty-chain to run without plugins"
+        return Err(CommandError::Usage(
+            "no plugin chain: name its directory with --plugins DIR, or run without plugins with --allow-empty-chain"
                 .to_owned(),
         ));
     }
     if arguments.controllers.duties().is_empty() {
         tracing::warn!(
-            "no controller is switched on: nothing is done but to answer over HTTP; name some with --controllers"
+            "no controller is enabled, so the operator only answers over HTTP; enable one with --controllers"
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
-        .context("could not start the threads of the operator")?;
+        .context("could not start the operator's threads")?;
     let done = runtime.block_on(tasks::run(arguments, log));
-    // A plugin that is being compiled has nothing to finish.
+    // A compilation that still runs is dropped: it has nothing to finish.
     runtime.shutdown_timeout(Duration::ZERO);
     Ok(done?)
 }

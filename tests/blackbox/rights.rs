@@ -82,10 +82,7 @@ fn a_missing_right_is_told_by_name() {
         let (status, body) = operator.get("/readyz/browser").unwrap();
         assert!(status == 503 && body.contains(&expected), "{body}");
         let (status, body) = operator.get("/readyz/portal").unwrap();
-        assert!(
-            status == 404 && body.contains("switched on: browser"),
-            "{body}"
-        );
+        assert!(status == 404 && body.contains("enabled: browser"), "{body}");
         // Mended, it begins by itself.
         Account::new(&scene, "limited", |_| true);
         operator.ready().await;
@@ -249,7 +246,7 @@ async fn a_kind_of_the_wrong_scope_is_told_by_name(scene: &Scene, operator: &Ope
     eventually("it says which kind has the wrong scope", async || {
         let (status, body) = operator.get("/readyz/browser")?;
         let told = [
-            "browsers.selenosis.io is installed with scope Cluster, and the operator needs scope Namespaced",
+            "browsers.selenosis.io is installed with scope Cluster, but the operator needs scope Namespaced",
             "browserconfigs.selenosis.io is not served",
         ];
         (status == 503 && told.iter().all(|told| body.contains(told)))

@@ -1,4 +1,4 @@
-//! What ConfigMaps hold, and what kubectl makes of them.
+//! ConfigMaps: their size limits, and how kubectl stores them.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use podloom_api::names::annotation::LAST_APPLIED;
 use serde_json::{Value, json};
 
-use super::{File, Shipment};
+use super::{File, PackedBundle};
 use crate::output;
 
-/// What the API server lets a ConfigMap hold: all values together, decoded.
-/// Such an object stays below the 1.5 MiB that etcd takes by default, since binary data is not encoded there.
+/// The API server's limit for all values of a ConfigMap together, decoded. Binary data is stored without base64, so such a ConfigMap
+/// also fits into etcd's default limit of 1.5 MiB.
 pub(crate) const MAX_BYTES: usize = 1_048_576;
 
-/// What the API server lets an object have in annotations.
+/// The API server's limit for all annotations of an object together.
 pub(super) const MAX_ANNOTATIONS: usize = 262_144;
 
-/// Lays files into as many ConfigMaps as it takes, each file into the first that has room for it.
+/// Distributes files over as few ConfigMaps as first-fit finds.
 ///
-/// A file that no ConfigMap can hold is given back.
-pub(super) fn distribute(shipment: &Shipment) -> Result<Vec<Vec<&File>>, &File> {
+/// # Errors
+///
+/// Returns a file that is too large for any ConfigMap.
+pub(super) fn distribute(packed: &PackedBundle) -> Result<Vec<Vec<&File>>, &File> {
     let mut maps: Vec<(usize, Vec<&File>)> = Vec::new();
-    for file in shipment.files() {
+    for file in packed.files() {
         let bytes = file.bytes.len();
         if bytes > MAX_BYTES {
             return Err(file);
@@ -41,7 +43,7 @@ pub(super) fn distribute(shipment: &Shipment) -> Result<Vec<Vec<&File>>, &File> 
     Ok(maps.into_iter().map(|(_, held)| held).collect())
 }
 
-/// The ConfigMap of some files: what is text stays legible.
+/// A ConfigMap with these files. Text goes into `data`, so that it stays readable.
 pub(super) fn object(name: &str, namespace: &str, files: &[&File]) -> anyhow::Result<Value> {
     let (mut data, mut binary_data) = (BTreeMap::new(), BTreeMap::new());
     for file in files {
@@ -69,7 +71,7 @@ pub(super) fn object(name: &str, namespace: &str, files: &[&File]) -> anyhow::Re
     serde_json::to_value(map).context("could not write a ConfigMap")
 }
 
-/// A ConfigMap as YAML, what people read first.
+/// A ConfigMap as YAML, with the parts that people read first.
 pub(super) fn yaml(object: &Value) -> anyhow::Result<String> {
     ["apiVersion", "kind", "metadata", "data", "binaryData"]
         .into_iter()
@@ -77,14 +79,14 @@ pub(super) fn yaml(object: &Value) -> anyhow::Result<String> {
         .collect()
 }
 
-/// The bytes of the annotation in which `kubectl apply` would keep a copy of an object.
+/// The size of the annotation in which `kubectl apply` would store a copy of the object.
 pub(super) fn annotation_bytes(object: &Value) -> usize {
     let mut copy = object.clone();
     if let Some(Value::Object(metadata)) = copy.get_mut("metadata") {
         metadata.insert("annotations".to_owned(), json!({}));
     }
     let text = copy.to_string();
-    // Go writes these so that its JSON can stand in HTML.
+    // Go escapes these characters, so that its JSON is safe in HTML.
     let escaped: usize = text
         .chars()
         .map(|char| match char {

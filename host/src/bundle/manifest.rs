@@ -1,4 +1,4 @@
-//! Changes the names and pins of files in the text of a manifest, and nothing else of it.
+//! Changes file names and digests in the text of chain.yaml, and keeps everything else: comments, order, style.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 
-/// What becomes of a file.
+/// The new name and digest of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Its name from now on.
+    /// The new name.
     pub(super) name: String,
-    /// The digest of its new content, in hexadecimal.
+    /// The digest of the new content, in hexadecimal.
     pub(super) sha256: String,
 }
 
-/// What is changed, by the names that the files have in the manifest.
+/// The changes, by the names that the files have in the manifest so far.
 pub(super) type Changes = BTreeMap<String, Change>;
 
-/// Names or pins that are written so that they cannot be changed where they stand.
+/// A name or digest is written in a way that cannot be changed in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotInPlace;
 
-/// A manifest, as far as files go.
+/// The part of a manifest that names files.
 #[derive(Deserialize)]
 struct Manifest {
     plugins: Vec<Entry>,
@@ -36,39 +36,39 @@ struct Entry {
     sha256: Option<Spanned<String>>,
 }
 
-/// The manifest with other files.
+/// Returns the text of the manifest with the changes.
 ///
-/// The new text is read again, and has to hold what the old one held but for these files: a name that is written in a way that
-/// was not thought of is refused rather than shipped wrong.
+/// The new text is parsed again and must differ from the old one only in these files. So a name that is written in an unexpected way
+/// is an error, never a wrong manifest.
 pub(super) fn change(text: &str, changes: &Changes) -> Result<String, NotInPlace> {
     let mut expected = read::<Value>(text)?;
     expect(&mut expected, changes);
-    // An alias gives way to the new name, and its anchor stays; what `<<` brought in is changed where it came from.
-    let places: [Place; 2] = [|value| value.referenced, |value| value.defined];
-    places
+    // First try to replace an alias itself and keep its anchor. A value that `<<` merged in has to be changed where it is defined.
+    let candidates: [LocationOf; 2] = [|value| value.referenced, |value| value.defined];
+    candidates
         .into_iter()
-        .filter_map(|place| edit(text, changes, place).ok())
+        .filter_map(|location_of| edit(text, changes, location_of).ok())
         .find(|changed| read::<Value>(changed).is_ok_and(|read| read == expected))
         .ok_or(NotInPlace)
 }
 
-/// Of the places that a value has, one.
-type Place = fn(&Spanned<String>) -> Location;
+/// Selects one of the two locations of a value: where an alias is used, or where the value is defined.
+type LocationOf = fn(&Spanned<String>) -> Location;
 
-/// Writes the new names and pins over the old ones.
-fn edit(text: &str, changes: &Changes, place: Place) -> Result<String, NotInPlace> {
+/// Writes the new names and digests over the old ones.
+fn edit(text: &str, changes: &Changes, location_of: LocationOf) -> Result<String, NotInPlace> {
     let mut edits = BTreeMap::new();
     for entry in read::<Manifest>(text)?.plugins {
         let Some(change) = changes.get(&entry.file.value) else {
             continue;
         };
-        edits.insert(span(place(&entry.file))?, change.name.clone());
+        edits.insert(span(location_of(&entry.file))?, change.name.clone());
         if let Some(pin) = entry.sha256 {
-            edits.insert(span(place(&pin))?, pinned(&pin.value, change));
+            edits.insert(span(location_of(&pin))?, pinned(&pin.value, change));
         }
     }
     let mut changed = text.to_owned();
-    // From the end, so that the places before stay what they were.
+    // From the end, so that the offsets of earlier edits stay valid.
     for ((start, end), new) in edits.into_iter().rev() {
         if start == end || changed.get(start..end).is_none() {
             return Err(NotInPlace);
@@ -78,7 +78,7 @@ fn edit(text: &str, changes: &Changes, place: Place) -> Result<String, NotInPlac
     Ok(changed)
 }
 
-/// The files that are held to a digest.
+/// The files that have a `sha256`.
 pub(super) fn pinned_files(text: &str) -> Vec<String> {
     let entries = read::<Manifest>(text).map(|manifest| manifest.plugins);
     entries
@@ -89,7 +89,7 @@ pub(super) fn pinned_files(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Reads the one document of a manifest that is known to be good, by the rules that manifests are read by.
+/// Parses a valid manifest, with the same YAML options as the loader.
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, NotInPlace> {
     let options = serde_saphyr::options! { strict_booleans: false, legacy_octal_numbers: true };
     let documents = serde_saphyr::from_multiple_with_options::<Option<T>>(text, options);
@@ -100,7 +100,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, NotInPlace> {
         .ok_or(NotInPlace)
 }
 
-/// From where to where a value stands, in bytes.
+/// The start and end of a value, in bytes.
 fn span(location: Location) -> Result<(usize, usize), NotInPlace> {
     let span = location.span();
     let offset = span.byte_offset().ok_or(NotInPlace)?;
@@ -110,7 +110,7 @@ fn span(location: Location) -> Result<(usize, usize), NotInPlace> {
     Ok((start, start.saturating_add(length)))
 }
 
-/// A pin in the form that the old one has.
+/// The new digest, with the prefix that the old one has.
 fn pinned(old: &str, change: &Change) -> String {
     let prefix = if old.starts_with("sha256:") {
         "sha256:"
@@ -120,7 +120,7 @@ fn pinned(old: &str, change: &Change) -> String {
     format!("{prefix}{}", change.sha256)
 }
 
-/// Changes what was read as the text should have been changed.
+/// Applies the changes to the parsed manifest.
 fn expect(manifest: &mut Value, changes: &Changes) {
     let plugins = manifest.get_mut("plugins").and_then(Value::as_array_mut);
     for plugin in plugins.into_iter().flatten() {

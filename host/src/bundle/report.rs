@@ -1,26 +1,26 @@
-//! What `podloom bundle` tells people on standard error.
+//! What `podloom bundle` prints on standard error: sizes, and what to do next.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use super::config_map::{MAX_ANNOTATIONS, MAX_BYTES, annotation_bytes};
-use super::{File, Made, Shipment};
+use super::{BundleMap, File, PackedBundle};
 use crate::explain::count;
 use crate::output::{QUIET, TITLE, WARNING, paint};
 
-/// How large everything is.
-pub(super) fn files(shipment: &Shipment, digest: &str) -> String {
+/// The size of each file and of the bundle.
+pub(super) fn files(packed: &PackedBundle, digest: &str) -> String {
     let mut text = String::new();
-    for file in shipment.files() {
+    for file in packed.files() {
         let _infallible = writeln!(
             text,
             "{:>9}  {}{}",
             file.bytes.len(),
             file.name,
-            paint(QUIET, &was(file))
+            paint(QUIET, &original(file))
         );
     }
-    let bytes = shipment.bytes();
+    let bytes = packed.bytes();
     let sum = paint(TITLE, &format!("{bytes:>9}  bytes"));
     let share = (bytes * 100).div_ceil(MAX_BYTES);
     let _infallible = writeln!(
@@ -30,31 +30,31 @@ pub(super) fn files(shipment: &Shipment, digest: &str) -> String {
     text
 }
 
-fn was(file: &File) -> String {
-    let Some(packed) = &file.packed else {
+fn original(file: &File) -> String {
+    let Some(original) = &file.original else {
         return String::new();
     };
     let pin = if file.is_pinned {
-        "; its sha256 in the manifest is now that of the compressed file"
+        "; its sha256 in chain.yaml is updated to that of the compressed file"
     } else {
         ""
     };
-    format!("  from {}, {} bytes{pin}", packed.name, packed.bytes)
+    format!("  from {}, {} bytes{pin}", original.name, original.bytes)
 }
 
-/// What comes next.
-pub(super) fn what_to_do(shipment: &Shipment, made: &[Made], output: &Path) -> String {
+/// What the user has to know to apply the ConfigMaps.
+pub(super) fn next_steps(packed: &PackedBundle, maps: &[BundleMap], output: &Path) -> String {
     let mut text = String::new();
-    if made.len() > 1 {
-        text.push_str(&of_several(shipment, made));
+    if maps.len() > 1 {
+        text.push_str(&of_several(packed, maps));
     }
-    let largest = made.iter().map(|made| annotation_bytes(&made.object)).max();
+    let largest = maps.iter().map(|map| annotation_bytes(&map.object)).max();
     let largest = largest.unwrap_or_default();
     if largest > MAX_ANNOTATIONS {
         let _infallible = writeln!(
             text,
-            "{} kubectl apply would keep a copy of {largest} bytes in an annotation, and annotations hold {MAX_ANNOTATIONS}; \
-             these keep none:\n  kubectl apply --server-side -f {file}\n  kubectl create -f {file}\n  kubectl replace -f {file}",
+            "{} plain kubectl apply would fail: it stores a copy of {largest} bytes in an annotation, and the limit is \
+             {MAX_ANNOTATIONS}; use one of these:\n  kubectl apply --server-side -f {file}\n  kubectl create -f {file}\n  kubectl replace -f {file}",
             paint(WARNING, "note:"),
             file = output.display()
         );
@@ -62,17 +62,17 @@ pub(super) fn what_to_do(shipment: &Shipment, made: &[Made], output: &Path) -> S
     text
 }
 
-/// Several objects never change at once.
-fn of_several(shipment: &Shipment, made: &[Made]) -> String {
-    let maps = made
+/// Several ConfigMaps are never updated at the same moment.
+fn of_several(packed: &PackedBundle, maps: &[BundleMap]) -> String {
+    let sizes = maps
         .iter()
-        .map(|made| format!("{} with {} bytes", made.name, made.bytes));
+        .map(|map| format!("{} with {} bytes", map.name, map.bytes));
     let mut text = format!(
         "{} for one projected volume: {}\n",
-        count(made.len(), "ConfigMap"),
-        maps.collect::<Vec<_>>().join(", ")
+        count(maps.len(), "ConfigMap"),
+        sizes.collect::<Vec<_>>().join(", ")
     );
-    let unpinned = shipment.plugins.iter().filter(|file| !file.is_pinned);
+    let unpinned = packed.plugins.iter().filter(|file| !file.is_pinned);
     let unpinned: Vec<&str> = unpinned.map(|file| file.name.as_str()).collect();
     if !unpinned.is_empty() {
         let these = match unpinned.as_slice() {
@@ -81,8 +81,8 @@ fn of_several(shipment: &Shipment, made: &[Made]) -> String {
         };
         let _infallible = writeln!(
             text,
-            "{} they change one after the other, and for a moment a mixture of old and new may be mounted; it is refused if \
-             {these} has its sha256 in chain.yaml: {}",
+            "{} an update changes them one after the other, so old and new plugins may be mixed for a moment; the operator rejects \
+             such a mixture only if {these} has its sha256 in chain.yaml: {}",
             paint(WARNING, "note:"),
             unpinned.join(", ")
         );

@@ -1,11 +1,11 @@
-//! `--controllers`: which duties are meant.
+//! `--controllers`: the list of enabled duties.
 
 use podloom_controllers::duties::{Chain, Duty};
 
 /// No duty at all.
 const NONE: &str = "none";
 
-/// The duties that were named, each once and in the order of their table.
+/// The named duties, each once and in the order of their table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Controllers(Vec<Duty>);
 
@@ -15,13 +15,13 @@ impl Controllers {
         &self.0
     }
 
-    /// Whether any of them passes pods through the chain of plugins.
+    /// Whether any of them passes pods through the plugin chain.
     pub(crate) fn need_chain(&self) -> bool {
         self.0.iter().any(|duty| duty.row().chain == Chain::Needed)
     }
 }
 
-/// Reads a list of names, separated by commas; `none` alone is no duty.
+/// Parses a list of names, separated by commas. `none` is the empty list.
 pub(super) fn parse(list: &str) -> Result<Controllers, String> {
     let names: Vec<&str> = list.split(',').map(str::trim).collect();
     if names == [NONE] {
@@ -31,13 +31,10 @@ pub(super) fn parse(list: &str) -> Result<Controllers, String> {
     for name in names {
         match Duty::named(name) {
             Some(duty) => duties.push(duty),
-            None if name == NONE => return Err(format!("{NONE} stands alone, or is left out")),
-            None => {
-                return Err(format!(
-                    "there is no controller {name:?}; there is: {}",
-                    known()
-                ));
+            None if name == NONE => {
+                return Err(format!("{NONE} cannot be combined with other controllers"));
             }
+            None => return Err(format!("unknown controller {name:?}; known: {}", known())),
         }
     }
     duties.sort_unstable();
@@ -45,10 +42,10 @@ pub(super) fn parse(list: &str) -> Result<Controllers, String> {
     Ok(Controllers(duties))
 }
 
-/// What may be named.
+/// All valid names.
 fn known() -> String {
     let names = Duty::ALL.map(|duty| duty.row().name);
-    format!("{}, and {NONE} for no controller at all", names.join(", "))
+    format!("{}, or {NONE} for no controller", names.join(", "))
 }
 
 #[cfg(test)]

@@ -7,43 +7,43 @@ use podloom_api::SelenosisApi;
 
 use super::{Controllers, controllers, namespace};
 
-/// Print the ServiceAccounts, roles and bindings of the operator, for kubectl apply.
+/// Print the ServiceAccounts, roles and bindings of the operator, of users or of clients, for kubectl apply.
 ///
-/// They hold what the controllers ask of the API server, and nothing else; the install manifests have the same.
-/// Each rule says what it is for, and what is missing without it if the operator can do without.
+/// The operator's roles grant exactly the rights that its controllers need; the install manifests contain the same roles.
+/// Each rule has a comment with its purpose. If the rule is optional, the comment says what does not work without it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   # An operator for two namespaces: podloom run --namespace team-a --namespace team-b
   podloom rbac --namespace team-a --namespace team-b | kubectl apply -f -
 
-  # What people may do with Browsers and BrowserConfigs, as part of the roles view, edit and admin
+  # Let users work with Browsers and BrowserConfigs, as part of the built-in roles view, edit and admin
   podloom rbac --for users | kubectl apply -f -
 
-  # What a program needs that asks for Browsers in a namespace
+  # A Role for programs that create Browsers in a namespace
   podloom rbac --for clients --namespace team-a | kubectl apply -f -")]
 pub(crate) struct RbacArguments {
-    /// The controllers that are meant, separated by commas, as in podloom run.
+    /// The controllers whose rights to print, separated by commas; the same list as for podloom run.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
-    /// Whose rights.
+    /// Whose rights to print.
     #[arg(long = "for", value_name = "WHOM", default_value = "operator")]
     pub(crate) whose: Whose,
 
-    /// Roles in this namespace alone, instead of ClusterRoles; give it several times for several.
+    /// Print Roles in this namespace instead of ClusterRoles; repeat it for several namespaces.
     #[arg(short, long = "namespace", value_name = "NS", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
 
-    /// The namespace that the operator runs in, with its ServiceAccount.
+    /// The namespace that the operator and its ServiceAccount are in.
     #[arg(long, value_name = "NS", default_value = "podloom-system", value_parser = namespace)]
     pub(crate) operator_namespace: String,
 
-    /// The namespace of the Lease, as in podloom run; by default the one that the operator runs in.
+    /// The namespace of the Leases, the same as for podloom run; by default the operator's namespace.
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     lease_namespace: Option<String>,
 
-    /// The name of the browser controller's Lease, as in podloom run.
+    /// The name of the browser controller's Lease, the same as for podloom run.
     #[arg(
         long,
         value_name = "NAME",
@@ -52,7 +52,7 @@ pub(crate) struct RbacArguments {
     )]
     pub(crate) lease_name: String,
 
-    /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
+    /// The API groups: seed is selenosis.io for both kinds, split is browser.selenosis.io and browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 }
@@ -60,22 +60,22 @@ pub(crate) struct RbacArguments {
 /// Whose rights are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Whose {
-    /// The operator's own: a ServiceAccount for each controller, its roles and their bindings.
+    /// The operator's: a ServiceAccount for each controller, its roles and their bindings.
     Operator,
-    /// People's: ClusterRoles that Kubernetes adds to its own roles view, edit and admin.
+    /// Users': ClusterRoles that Kubernetes aggregates to its built-in roles view, edit and admin.
     Users,
-    /// Those of programs that ask for Browsers: a Role, which you bind to their ServiceAccount.
+    /// Those of programs that create Browsers: a Role, which you bind to their ServiceAccount.
     Clients,
 }
 
 impl RbacArguments {
-    /// The set of API groups that was asked for.
+    /// The selected API groups.
     pub(crate) fn api(&self) -> SelenosisApi {
-        // The parser has let only known names pass.
+        // The parser accepts only known names.
         self.selenosis_api.parse().unwrap_or_default()
     }
 
-    /// The namespace of the Lease.
+    /// The namespace of the Leases.
     pub(crate) fn lease_namespace(&self) -> &str {
         let own = &self.operator_namespace;
         self.lease_namespace.as_ref().unwrap_or(own)

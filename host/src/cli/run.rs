@@ -12,39 +12,41 @@ use podloom_api::SelenosisApi;
 
 use super::{Controllers, controllers, duration, namespace};
 
-/// Run the operator: Browsers become pods, and every pod passes through the chain of plugins.
+/// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
 ///
-/// The cluster is the one that KUBECONFIG names, or the one that this runs in.
-/// Before it starts, the operator looks whether its CustomResourceDefinitions are served and whether it has every right that it
-/// needs; what is missing is logged by name and shown by /readyz, and it starts once that is fixed.
+/// It connects to the cluster of the kubeconfig (KUBECONFIG or ~/.kube/config); in a pod without one, to its own cluster.
+/// Before its controllers start, it checks that the CustomResourceDefinitions are served and that it has all rights. What is missing
+/// is logged and shown by /readyz. Fix it, and the controllers start without a restart.
 ///
-/// Several replicas elect a leader; the others stand by.
-/// SIGTERM stops it gracefully: passes that run are finished. A second signal ends it at once.
+/// With several replicas, one is elected leader and works; the others stand by.
+/// SIGTERM stops the operator gracefully: running reconciles finish first. A second signal stops it at once.
 ///
-/// Every option can be given as an environment variable; an option on the command line wins.
+/// Every option can also be set by its environment variable; the command line wins. Times are written as 500ms, 90s, 5m or 1h30m.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// What to do, separated by commas: browser makes pods of Browsers; none runs no controller. Each controller elects a leader of
-    /// its own, and one that lacks a right or a CustomResourceDefinition waits for it alone: /readyz/browser answers for one.
+    /// The controllers to run, separated by commas: browser creates pods for Browsers; none runs no controller. Each controller has
+    /// its own leader election, and its own readiness, for example /readyz/browser. If one lacks a right or a
+    /// CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
-    /// The directory of the plugin chain: chain.yaml and the plugins. Needed by the controllers that make pods. When it changes, the chain is loaded anew: a good one serves
-    /// the next pods, and of a bad one the log, /readyz and /plugins tell while the last good one goes on.
+    /// The directory of the plugin chain: chain.yaml and the plugin files. Required by controllers that create pods. When its
+    /// content changes, the chain is reloaded. If the new content is invalid, the last good chain stays active, and the log, /readyz
+    /// and /plugins show the error.
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
 
-    /// How often to read that directory though no change was noticed; on file systems that tell of none, this is how soon a
-    /// change serves.
+    /// How often to check that directory for changes. On most file systems a change is noticed at once; on others, such as NFS, it
+    /// takes up to this long.
     #[arg(long, value_name = "TIME", env = "PODLOOM_PLUGINS_SCAN", default_value = "15s", value_parser = duration::parse_positive)]
     pub(crate) plugins_scan: Duration,
 
-    /// Create pods as they are rendered while no chain is loaded, instead of none.
+    /// Create pods even while no chain is loaded, without changes by plugins. By default no pods are created then.
     #[arg(long, env = "PODLOOM_ALLOW_EMPTY_CHAIN", value_parser = FalseyValueParser::new())]
     pub(crate) allow_empty_chain: bool,
 
-    /// Where to serve /healthz, /readyz, /metrics, /plugins and /log.
+    /// The address of the HTTP endpoints /healthz, /readyz, /metrics, /plugins and /log.
     #[arg(
         long,
         value_name = "ADDR",
@@ -53,20 +55,20 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) http: SocketAddr,
 
-    /// Where to serve /healthz and /readyz alone, on a listener that no other peer can fill; they stay on --http too. Off unless
-    /// given; the install manifests use 0.0.0.0:8081.
+    /// The address of a second listener with only /healthz and /readyz, so that other clients cannot block the probes. Off by
+    /// default; the install manifests use 0.0.0.0:8081. --http serves both endpoints too.
     #[arg(long, value_name = "ADDR", env = "PODLOOM_PROBES")]
     pub(crate) probes: Option<SocketAddr>,
 
-    /// The API groups: seed is selenosis.io for both kinds, split is one group for each.
+    /// The API groups: seed is selenosis.io for both kinds, split is browser.selenosis.io and browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 
-    /// Watch this namespace alone; give it several times for several. Without it all namespaces are watched.
+    /// Watch only this namespace; repeat it for several. By default all namespaces are watched.
     #[arg(short, long = "namespace", value_name = "NS", env = "PODLOOM_NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
 
-    /// How to log.
+    /// The log format.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -75,8 +77,8 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// How many objects of a kind are worked on at once, in each of the watched namespaces. Where all are watched, each of them gets
-    /// a quarter of this at most, so that one with a slow webhook does not hold up the others.
+    /// How many objects of a kind are reconciled at once: per namespace with --namespace, else in total. In the latter case one
+    /// namespace gets at most a quarter of it, so that a slow webhook there does not delay the others.
     #[arg(
         long,
         value_name = "N",
@@ -85,11 +87,11 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) concurrency: NonZeroU16,
 
-    /// How often an object is looked at again to which nothing happened.
+    /// The resync interval: how often each object is reconciled even without a change.
     #[arg(long, value_name = "TIME", env = "PODLOOM_RESYNC", default_value = "10m", value_parser = duration::parse_positive)]
     pub(crate) resync: Duration,
 
-    /// How long a stop may take; keep it below the pod's terminationGracePeriodSeconds.
+    /// How long a graceful stop may take; must be less than the pod's terminationGracePeriodSeconds.
     #[arg(long, value_name = "TIME", env = "PODLOOM_SHUTDOWN_TIMEOUT", default_value = "25s", value_parser = duration::parse_positive)]
     pub(crate) shutdown_timeout: Duration,
 
@@ -103,7 +105,7 @@ pub(crate) struct RunArguments {
     pub(crate) lives: LifeArguments,
 }
 
-/// How replicas agree on who works.
+/// The options of leader election.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct ElectionArguments {
@@ -111,11 +113,11 @@ pub(crate) struct ElectionArguments {
     #[arg(long, env = "PODLOOM_NO_LEADER_ELECTION", value_parser = FalseyValueParser::new())]
     pub(crate) no_leader_election: bool,
 
-    /// The namespace of the Lease; by default our own, and default outside a cluster.
+    /// The namespace of the Leases; by default the operator's own, or default outside a cluster.
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     pub(crate) lease_namespace: Option<String>,
 
-    /// The name of the browser controller's Lease; each other controller's is this name, a dash and its own name.
+    /// The name of the browser controller's Lease. Each other controller's Lease is named NAME-CONTROLLER.
     #[arg(
         long,
         value_name = "NAME",
@@ -124,78 +126,80 @@ pub(crate) struct ElectionArguments {
     )]
     pub(crate) lease_name: String,
 
-    /// How long the others wait for a leader that is not heard of, 3s at least; it renews its Lease in a third of that.
+    /// How long the other replicas wait before they replace a leader that does not renew its Lease; at least 3s. The leader renews
+    /// it after a third of this time.
     #[arg(long, value_name = "TIME", env = "PODLOOM_LEASE_DURATION", default_value = "15s", value_parser = lease_duration)]
     pub(crate) lease_duration: Duration,
 }
 
-/// Who we are, as the downward API tells it.
+/// The operator's own pod, from the downward API.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Our own pod (set by the install manifests)")]
+#[command(next_help_heading = "The operator's own pod (set by the install manifests)")]
 pub(crate) struct OwnPodArguments {
-    /// The name of our own pod, for Events and the Lease; a container that is restarted in it goes on at once.
+    /// The name of the operator's pod, for Events and the Lease. With it, a restarted container leads again at once.
     #[arg(long, value_name = "NAME", env = "PODLOOM_POD_NAME")]
     pub(crate) pod_name: Option<String>,
 
-    /// The namespace of our own pod; without it, that of our service account.
+    /// The namespace of the operator's pod; by default that of its ServiceAccount.
     #[arg(long, value_name = "NS", env = "PODLOOM_POD_NAMESPACE", value_parser = namespace)]
     pub(crate) pod_namespace: Option<String>,
 
-    /// The UID of our own pod: with it, kubectl describe shows the Events about the chain of plugins.
+    /// The UID of the operator's pod. With it, kubectl describe shows the Events about the plugin chain.
     #[arg(long, value_name = "UID", env = "PODLOOM_POD_UID")]
     pub(crate) pod_uid: Option<String>,
 }
 
-/// How long things may take in the life of a Browser.
+/// The timeouts in the life of a Browser.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Life of a Browser (times as in 90s, 5m, 1h30m)")]
+#[command(next_help_heading = "Timeouts of Browsers")]
 pub(crate) struct LifeArguments {
-    /// How long a Browser may take to get a pod, and then again how long that pod may take to run: at most twice this; after that it
-    /// has failed. The original operator counts once, from the Browser's creation.
+    /// How long a Browser may wait for its pod to be created, and then how long the pod may take to start. After that the Browser
+    /// fails, so at most after twice this time. (The original operator counts once, from the Browser's creation.)
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_creation_timeout: Duration,
 
-    /// How long to wait for a pod to terminate. After that it is deleted without its grace period, and a deleted Browser goes even if
-    /// its pod stays.
+    /// How long to wait for a pod to terminate. After that it is deleted without its grace period, and a deleted Browser is removed
+    /// even if its pod remains.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_DELETION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_deletion_timeout: Duration,
 
-    /// How long a failed Browser stays, to be looked at.
+    /// How long a failed Browser is kept before it is deleted.
     #[arg(long, value_name = "TIME", env = "PODLOOM_FAILED_RETENTION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) failed_retention: Duration,
 
-    /// How long a Browser waits for its BrowserConfig, from when this operator first sees the Browser; then it has failed.
+    /// How long a Browser may wait for its BrowserConfig, counted from when this operator first sees the Browser. After that the
+    /// Browser fails.
     #[arg(long, value_name = "TIME", env = "PODLOOM_CONFIG_GRACE", default_value = "5s", value_parser = duration::parse)]
     pub(crate) config_grace: Duration,
 }
 
-/// How logs are written.
+/// The format of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// A line for people.
+    /// Lines for people.
     Text,
-    /// An object a line, for machines.
+    /// One JSON object per line.
     Json,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  # From a checkout, against the cluster of the current context
+  # Run from a checkout, against the cluster of the current context
   podloom crds | kubectl apply -f -
   podloom run --plugins target/plugins --http 127.0.0.1:8080
 
-  # Two namespaces only, and failed Browsers stay for an hour
+  # Watch only two namespaces, and keep failed Browsers for an hour
   podloom run --plugins /plugins -n team-a -n team-b --failed-retention 1h
 
-  # What is it waiting for? What does it serve? What does it do?
+  # Show what it waits for and which plugins are active, and log more
   curl localhost:8080/readyz
   curl localhost:8080/plugins
   curl -X PUT --data info,podloom=debug localhost:8080/log";
 
 impl RunArguments {
-    /// The set of API groups that was asked for.
+    /// The selected API groups.
     pub(crate) fn api(&self) -> SelenosisApi {
-        // The parser has let only known names pass.
+        // The parser accepts only known names.
         self.selenosis_api.parse().unwrap_or_default()
     }
 
@@ -206,14 +210,14 @@ impl RunArguments {
     }
 }
 
-/// A Lease counts in whole seconds, and is renewed in a third of its time.
+/// Parses the duration of a Lease: whole seconds, and at least three, so that a third of it is one.
 fn lease_duration(text: &str) -> Result<Duration, String> {
     let duration = duration::parse(text)?;
     if duration.subsec_millis() != 0 {
-        return Err("a Lease counts in whole seconds".to_owned());
+        return Err("it must be whole seconds, for example 15s".to_owned());
     }
     if duration < Duration::from_secs(3) {
-        return Err("it has to be 3s at least".to_owned());
+        return Err("it must be at least 3s".to_owned());
     }
     Ok(duration)
 }

@@ -57,7 +57,7 @@ fn shows_what_each_plugin_did_and_why() {
     insta::assert_snapshot!(plain);
     assert!(
         painted.contains('\u{1b}'),
-        "colours are there to be taken out"
+        "the text has colours, which the stream removes"
     );
 }
 

@@ -11,7 +11,7 @@ fn check(asked: &str, expected: &[&str]) {
 }
 
 #[test]
-fn chatty_libraries_are_quiet_unless_they_are_named() {
+fn verbose_libraries_log_less_unless_they_are_named() {
     check("warn", &["warn"]);
     check("off", &["off"]);
     let all = [

@@ -1,4 +1,4 @@
-//! Checks objects before anything is made of them, so that a mistake is named where it is written.
+//! Checks objects before they are rendered, so that each error names the position in the user's file.
 
 use anyhow::Context;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -10,61 +10,61 @@ use super::document::Document;
 use super::embedded;
 use super::field::Step;
 use super::findings::{Findings, unknown_field, wrong_type};
-use super::kinds::{self, Kind};
-use crate::refusal::Failure;
+use super::kinds::{self, DocumentKind};
+use crate::error::CommandError;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
-pub(crate) fn check(documents: &[Document]) -> Result<Findings, Failure> {
+pub(crate) fn check(documents: &[Document]) -> Result<Findings, CommandError> {
     let schemas = Schemas::new()?;
     let mut findings = Findings::default();
     for document in documents {
-        let before = findings.refusals.len();
+        let before = findings.errors.len();
         embedded::check_metadata(document, &mut findings);
         match kinds::kind(document) {
-            Kind::Browser => {
+            DocumentKind::Browser => {
                 check_name(document, &mut findings);
                 schemas.browser.check(document, &mut findings);
             }
-            Kind::BrowserConfig => {
+            DocumentKind::BrowserConfig => {
                 check_name(document, &mut findings);
                 schemas.browser_config.check(document, &mut findings);
             }
-            Kind::Namespace => check_name(document, &mut findings),
-            Kind::Pod => embedded::check_pod(document, &[], &mut findings),
-            Kind::Workload(template) => {
+            DocumentKind::Namespace => check_name(document, &mut findings),
+            DocumentKind::Pod => embedded::check_pod(document, &[], &mut findings),
+            DocumentKind::Workload(template) => {
                 embedded::check_pod(document, &template.steps(), &mut findings);
             }
-            Kind::Other => check_group(document, &mut findings),
+            DocumentKind::Other => check_group(document, &mut findings),
         }
-        // From the first line of a document to its last, as one mends it.
-        if let Some(here) = findings.refusals.get_mut(before..) {
-            here.sort_by_key(|refusal| {
-                let place = refusal.place.as_ref();
-                place.map(|place| (place.line, place.column))
+        // In the order of the lines, as the user fixes them.
+        if let Some(here) = findings.errors.get_mut(before..) {
+            here.sort_by_key(|diagnostic| {
+                let position = diagnostic.position.as_ref();
+                position.map(|position| (position.line, position.column))
             });
         }
     }
     Ok(findings)
 }
 
-/// A render names pods after their Browsers, so it needs names that the API server would take.
+/// A pod gets the name of its Browser, so the name must be one that the API server accepts.
 fn check_name(document: &Document, findings: &mut Findings) {
     let path = [Step::from("metadata"), Step::from("name")];
     let name = document.name();
     let generated = kinds::descend(&document.value, &["metadata", "generateName"]).is_some();
     let message = if name.is_empty() && generated {
-        "only generateName is given, and it is the API server that makes a name of it: give a name"
+        "there is only generateName, from which the API server would generate a name: set metadata.name"
             .to_owned()
     } else if name.is_empty() {
-        "every object needs a name".to_owned()
+        "the name is missing: set metadata.name".to_owned()
     } else if !is_dns_subdomain(name) {
         format!(
-            "{name:?} is no valid name: at most 253 lower-case letters, digits, '-' and '.', each part starting and ending with a letter or digit"
+            "{name:?} is not a valid name: use at most 253 lower-case letters, digits, '-' and '.', and start and end each part with a letter or digit"
         )
     } else {
         return;
     };
-    findings.refusals.push(document.refuse(&path, message));
+    findings.errors.push(document.diagnostic(&path, message));
 }
 
 fn is_dns_subdomain(name: &str) -> bool {
@@ -79,7 +79,7 @@ fn is_dns_subdomain(name: &str) -> bool {
         })
 }
 
-/// One of our kinds in a group that is not its own would pass through unseen.
+/// Catches a Browser or BrowserConfig in the wrong API group: it would be printed unchanged, and nobody would notice.
 fn check_group(document: &Document, findings: &mut Findings) {
     let ours = document
         .api_version
@@ -95,14 +95,18 @@ fn check_group(document: &Document, findings: &mut Findings) {
         Some(kind) => {
             let versions = SelenosisApi::ALL
                 .map(|api| format!("{}/{}", api.group(kind), SelenosisApi::VERSION));
-            format!("a {} is of {}", document.kind, versions.join(" or "))
+            format!(
+                "wrong API group for a {}: write {}",
+                document.kind,
+                versions.join(" or ")
+            )
         }
-        None => "the kinds of this group are Browser and BrowserConfig".to_owned(),
+        None => "unknown kind: this API group has Browser and BrowserConfig".to_owned(),
     };
     let field = if kind.is_some() { "apiVersion" } else { "kind" };
     findings
-        .refusals
-        .push(document.refuse(&[Step::from(field)], message));
+        .errors
+        .push(document.diagnostic(&[Step::from(field)], message));
 }
 
 struct Schemas {
@@ -119,7 +123,7 @@ impl Schemas {
     }
 }
 
-/// The schema that a CRD gives the API server, as JSON Schema.
+/// The OpenAPI schema of a CRD, as JSON Schema.
 struct Schema {
     text: Value,
     validator: Validator,
@@ -127,7 +131,7 @@ struct Schema {
 
 impl Schema {
     fn new(kind: podloom_api::SelenosisKind) -> anyhow::Result<Self> {
-        // Both sets of groups share their schemas.
+        // Both sets of API groups have the same schemas.
         let definition = podloom_api::crds(SelenosisApi::default())
             .into_iter()
             .find(|definition| definition.spec.names.kind == kind.name())
@@ -137,13 +141,13 @@ impl Schema {
         let mut text = serde_json::to_value(definition)?;
         close(&mut text);
         for field in ["apiVersion", "kind", "metadata"] {
-            // What these hold is checked elsewhere: the same for every kind.
+            // These fields are the same for every kind and are checked elsewhere.
             if let Some(Value::Object(properties)) = text.get_mut("properties") {
                 properties.insert(field.to_owned(), json!({}));
             }
         }
         let validator = jsonschema::validator_for(&text)
-            .with_context(|| format!("the CRD of {} has a bad schema", kind.name()))?;
+            .with_context(|| format!("the CRD of {} has an invalid schema", kind.name()))?;
         Ok(Self { text, validator })
     }
 
@@ -154,7 +158,7 @@ impl Schema {
     }
 
     fn explain(&self, document: &Document, error: &ValidationError<'_>, findings: &mut Findings) {
-        // A version such as "143" is a key, though its segment looks like an index.
+        // Steps need the document: a version such as "143" is a key, though it looks like an index.
         let mut path = document.steps(error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -162,33 +166,35 @@ impl Schema {
                 for field in unexpected {
                     path.push(Step::Key(field.clone()));
                     let message = unknown_field(field, &known);
-                    findings.refusals.push(document.refuse_key(&path, message));
+                    findings
+                        .errors
+                        .push(document.diagnostic_at_key(&path, message));
                     path.pop();
                 }
             }
             ValidationErrorKind::Required { property } => {
                 let field = property.as_str().unwrap_or_default();
                 let message = format!("the field {field} is required");
-                findings.refusals.push(document.refuse(&path, message));
+                findings.errors.push(document.diagnostic(&path, message));
             }
             ValidationErrorKind::Type { kind } => {
                 let expected = expected_types(kind);
                 let message = wrong_type(document, &path, error.instance(), &expected);
-                findings.refusals.push(document.refuse(&path, message));
+                findings.errors.push(document.diagnostic(&path, message));
             }
             ValidationErrorKind::Enum { options } => {
                 let message = format!("is {} and must be {}", error.instance(), one_of(options));
-                findings.refusals.push(document.refuse(&path, message));
+                findings.errors.push(document.diagnostic(&path, message));
             }
             kind => {
                 let message = too_large(kind, error.instance());
                 let message = message.unwrap_or_else(|| error.to_string());
-                findings.refusals.push(document.refuse(&path, message));
+                findings.errors.push(document.diagnostic(&path, message));
             }
         }
     }
 
-    /// The fields that are known where an unknown one was found.
+    /// The known fields of the map in which an unknown one was found.
     fn siblings(&self, schema_path: &str) -> Vec<&str> {
         let around = schema_path
             .strip_suffix("/additionalProperties")
@@ -201,7 +207,7 @@ impl Schema {
     }
 }
 
-/// Says how large something is and how large it may be, without showing it.
+/// The error for a value that is too large: its size and the limit, but not the value.
 fn too_large(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
     let (size, limit, what) = match (kind, value) {
         (ValidationErrorKind::MaxLength { limit }, Value::String(text)) => {
@@ -218,7 +224,7 @@ fn too_large(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
     Some(format!("has {size} {what}, use at most {limit}"))
 }
 
-/// The values of an enumeration, without the null that stands for no value.
+/// The values of an enum, without null.
 fn one_of(options: &Value) -> String {
     let options: Vec<String> = options
         .as_array()
@@ -251,7 +257,7 @@ fn expected_types(kind: &TypeKind) -> String {
         .join(" or ")
 }
 
-/// Makes JSON Schema of what the API server reads: unknown fields are errors there, and `nullable` is a word of its own.
+/// Converts an OpenAPI schema into JSON Schema: forbids unknown fields, and translates `nullable`.
 fn close(schema: &mut Value) {
     let Value::Object(fields) = schema else {
         return;
@@ -270,8 +276,8 @@ fn close(schema: &mut Value) {
                 properties.values_mut().for_each(close);
             }
             ("items" | "additionalProperties", value @ Value::Object(_)) => close(value),
-            // `allOf`, `anyOf`, `oneOf` and `not` only narrow in a structural schema: closing them would refuse what the
-            // schema around them knows.
+            // In a structural schema `allOf`, `anyOf`, `oneOf` and `not` list only some fields. Closing them would reject the
+            // fields that only the schema around them lists.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! One Kubernetes object of a file.
+//! One Kubernetes object of a file, with the positions of its fields.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::field::{self, Step};
 use super::source::Source;
-use crate::refusal::{Place, Refusal};
+use crate::error::{Diagnostic, Position};
 
 /// One Kubernetes object, and where each of its fields is written.
 #[derive(Clone, Debug)]
@@ -18,50 +18,50 @@ pub(crate) struct Document {
     pub(crate) api_version: String,
     /// Its `kind`.
     pub(crate) kind: String,
-    /// Which document of its file; those of a List share one.
+    /// The number of the document in its file; the items of a List share one.
     pub(super) number: usize,
     pub(super) source: Source,
-    pub(super) mark: Mark,
+    pub(super) spans: SpanTree,
 }
 
-/// Where a value is written; the tree has the shape of the value.
+/// Where a value is written: a tree with the shape of the value.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Mark {
-    pub(super) value: Spot,
-    /// The key that leads to the value, in a map.
-    pub(super) key: Option<Spot>,
-    pub(super) inside: Inside,
+pub(super) struct SpanTree {
+    pub(super) value: Span,
+    /// The key of the value, if it is in a map.
+    pub(super) key: Option<Span>,
+    pub(super) children: Children,
 }
 
-/// The marks inside a value.
+/// The spans of the values inside a value.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Inside {
+pub(super) enum Children {
     #[default]
     Scalar,
-    List(Vec<Mark>),
-    Map(BTreeMap<String, Mark>),
+    List(Vec<SpanTree>),
+    Map(BTreeMap<String, SpanTree>),
 }
 
-/// A line, a column and, for scalars, the bytes of the source.
+/// The start of a value and, for scalars, its bytes in the source.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spot {
+pub(super) struct Span {
     pub(super) line: u64,
     pub(super) column: u64,
     pub(super) bytes: Range<usize>,
 }
 
-impl Mark {
+impl SpanTree {
     fn child(&self, step: &Step) -> Option<&Self> {
-        match (&self.inside, step) {
-            (Inside::List(items), Step::Index(index)) => items.get(*index),
-            (Inside::Map(fields), Step::Key(key)) => fields.get(key),
+        match (&self.children, step) {
+            (Children::List(items), Step::Index(index)) => items.get(*index),
+            (Children::Map(fields), Step::Key(key)) => fields.get(key),
             _ => None,
         }
     }
 }
 
 impl Document {
-    /// What `metadata.name` says; empty if it says nothing.
+    /// The field `metadata.name`; empty if it is missing.
     pub(crate) fn name(&self) -> &str {
         self.metadata("name")
     }
@@ -95,56 +95,60 @@ impl Document {
         }
     }
 
-    /// A refusal of one field; without steps, of the object.
-    pub(crate) fn refuse(&self, path: &[Step], message: impl Into<String>) -> Refusal {
+    /// A message about one field; with an empty path, about the object.
+    pub(crate) fn diagnostic(&self, path: &[Step], message: impl Into<String>) -> Diagnostic {
         let field = field::name(path);
-        Refusal {
-            place: Some(self.place(path)),
+        Diagnostic {
+            position: Some(self.position(path)),
             object: Some(self.title()),
             field: (!field.is_empty()).then_some(field),
             message: message.into(),
         }
     }
 
-    /// The same, but pointing at the key that leads to the field, as for a field that should not be there.
-    pub(super) fn refuse_key(&self, path: &[Step], message: impl Into<String>) -> Refusal {
-        let mut refusal = self.refuse(path, message);
-        if let (Some(place), Some(key)) = (&mut refusal.place, &self.deepest(path).key) {
-            place.line = key.line;
-            place.column = key.column;
+    /// Like [`diagnostic`](Self::diagnostic), but at the position of the key: for fields that should not be there.
+    pub(super) fn diagnostic_at_key(
+        &self,
+        path: &[Step],
+        message: impl Into<String>,
+    ) -> Diagnostic {
+        let mut diagnostic = self.diagnostic(path, message);
+        if let (Some(position), Some(key)) = (&mut diagnostic.position, &self.deepest(path).key) {
+            position.line = key.line;
+            position.column = key.column;
         }
-        refusal
+        diagnostic
     }
 
-    /// Where a field is written, or the nearest field around it that is.
-    pub(crate) fn place(&self, path: &[Step]) -> Place {
-        let spot = &self.deepest(path).value;
-        Place {
+    /// Where a field is written. For a missing field, where the nearest field around it is.
+    pub(crate) fn position(&self, path: &[Step]) -> Position {
+        let span = &self.deepest(path).value;
+        Position {
             file: self.source.name.clone(),
             document: self.number,
-            line: spot.line,
-            column: spot.column,
+            line: span.line,
+            column: span.column,
         }
     }
 
-    /// A scalar as it is written, without what YAML made of it.
+    /// The source text of a scalar.
     pub(super) fn written(&self, path: &[Step]) -> Option<&str> {
         let bytes = self.deepest(path).value.bytes.clone();
         self.source.text.get(bytes).filter(|text| !text.is_empty())
     }
 
-    fn deepest(&self, path: &[Step]) -> &Mark {
-        let mut mark = &self.mark;
+    fn deepest(&self, path: &[Step]) -> &SpanTree {
+        let mut spans = &self.spans;
         for step in path {
-            match mark.child(step) {
-                Some(child) => mark = child,
+            match spans.child(step) {
+                Some(child) => spans = child,
                 None => break,
             }
         }
-        mark
+        spans
     }
 
-    /// The steps of an RFC 6901 pointer into this object: a number is an index only on a list.
+    /// The steps of an RFC 6901 pointer into this object. A number is an index only in a list.
     pub(crate) fn steps(&self, pointer: &str) -> Vec<Step> {
         let mut value = Some(&self.value);
         let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! Pods and pod templates against the Pod's types.
+//! Checks pods and pod templates against the Pod's schema.
 
 use podloom_pod_path::Problem;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::document::Document;
 use super::field::Step;
 use super::findings::{Findings, unknown_field, wrong_type};
 
-/// Checks what every object's `metadata` holds.
+/// Checks the `metadata` of any object.
 pub(super) fn check_metadata(document: &Document, findings: &mut Findings) {
     let Some(metadata) = document.value.get("metadata") else {
         return;
@@ -15,7 +15,7 @@ pub(super) fn check_metadata(document: &Document, findings: &mut Findings) {
     report(document, &[], &json!({ "metadata": metadata }), findings);
 }
 
-/// Checks a pod, or the template that a workload keeps at a path.
+/// Checks a pod, or the pod template at a path of a workload.
 pub(super) fn check_pod(document: &Document, at: &[Step], findings: &mut Findings) {
     let template = at
         .iter()
@@ -24,13 +24,13 @@ pub(super) fn check_pod(document: &Document, at: &[Step], findings: &mut Finding
             Step::Index(index) => value.get(index),
         });
     let Some(template) = template.filter(|template| !template.is_null()) else {
-        let message = format!("a {} needs a pod template here", document.kind);
-        findings.refusals.push(document.refuse(at, message));
+        let message = format!("the pod template of the {} is missing", document.kind);
+        findings.errors.push(document.diagnostic(at, message));
         return;
     };
     if !template.is_object() {
         let message = wrong_type(document, at, template, "a map");
-        findings.refusals.push(document.refuse(at, message));
+        findings.errors.push(document.diagnostic(at, message));
         return;
     }
     let mut pod = json!({ "spec": template.get("spec") });
@@ -39,8 +39,8 @@ pub(super) fn check_pod(document: &Document, at: &[Step], findings: &mut Finding
     }
     if !pod["spec"]["containers"].is_array() {
         let path = [at, &["spec".into(), "containers".into()]].concat();
-        let message = "a pod needs a list of containers";
-        findings.refusals.push(document.refuse(&path, message));
+        let message = "the list of containers is missing";
+        findings.errors.push(document.diagnostic(&path, message));
     }
     report(document, at, &pod, findings);
 }
@@ -58,7 +58,7 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
         match finding.problem {
             Problem::Type { expected, found } => {
                 let message = wrong_type(document, &path, &found, &expected);
-                findings.refusals.push(document.refuse(&path, message));
+                findings.errors.push(document.diagnostic(&path, message));
             }
             Problem::Unknown { known } => {
                 let field = match path.last() {
@@ -66,7 +66,9 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
                     _ => "",
                 };
                 let message = unknown_field(field, &known);
-                findings.warnings.push(document.refuse_key(&path, message));
+                findings
+                    .warnings
+                    .push(document.diagnostic_at_key(&path, message));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Names fields as Kubernetes' own messages do: `spec.browsers.chrome["120.0"].env[0].name`.
+//! Names of fields, as in Kubernetes' own messages: `spec.browsers.chrome["120.0"].env[0].name`.
 
 use std::fmt::Write;
 

@@ -1,35 +1,35 @@
-//! What was found to be wrong with objects, and the words for it.
+//! The result of checking objects, and the wording of the messages.
 
 use serde_json::Value;
 
 use super::document::Document;
 use super::field::Step;
 use super::suggest;
-use crate::refusal::Refusal;
+use crate::error::Diagnostic;
 
-/// How many fields a message lists.
+/// How many known fields a message lists at most.
 const MOST_LISTED: usize = 24;
 
-/// What was found to be wrong.
+/// The errors and warnings about the objects.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Ends the command.
-    pub(crate) refusals: Vec<Refusal>,
-    /// Is told, for a newer Kubernetes may know better.
-    pub(crate) warnings: Vec<Refusal>,
+    /// These end the command.
+    pub(crate) errors: Vec<Diagnostic>,
+    /// These are only printed: a newer Kubernetes may know the field.
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Says that a field is unknown, and which was meant or which there are.
+/// The message for an unknown field. It suggests a similar field, or lists the known ones.
 pub(super) fn unknown_field(field: &str, known: &[&str]) -> String {
     match suggest::nearest(field, known.iter().copied()) {
         Some(meant) => format!("unknown field; did you mean {meant}?"),
-        // A list that nobody reads helps nobody.
+        // Nobody reads a list that is too long.
         None if known.is_empty() || known.len() > MOST_LISTED => "unknown field".to_owned(),
-        None => format!("unknown field; there are {}", known.join(", ")),
+        None => format!("unknown field; known fields: {}", known.join(", ")),
     }
 }
 
-/// Says which type was found and which was wanted, and how to write it where quotes are all that is missing.
+/// The message for a value of the wrong type. If only quotes are missing or too many, it says so.
 pub(super) fn wrong_type(
     document: &Document,
     path: &[Step],
@@ -39,7 +39,7 @@ pub(super) fn wrong_type(
     let written = document.written(path);
     let noun = match found {
         Value::Null => {
-            return format!("is empty and must be {expected}: give one, or leave the field out");
+            return format!("is empty and must be {expected}: set a value or remove the field");
         }
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
@@ -61,7 +61,7 @@ pub(super) fn wrong_type(
     }
 }
 
-/// Whether a text would be of the expected type if it had no quotes.
+/// Whether a string would be of the expected type without its quotes.
 fn is_scalar_of(text: &str, expected: &str) -> bool {
     match text {
         "true" | "false" => expected.contains("boolean"),

@@ -1,4 +1,4 @@
-//! What is done with an object.
+//! How render treats an object, by its apiVersion and kind.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use serde_json::Value;
 use super::document::Document;
 use super::field::Step;
 
-/// What an object is to a render.
+/// The kind of a document, as far as render distinguishes kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Becomes its pod.
+pub(crate) enum DocumentKind {
+    /// Its pod is printed instead of it.
     Browser,
-    /// Is read, not printed.
+    /// Read, not printed.
     BrowserConfig,
-    /// Is read, not printed.
+    /// Read, not printed.
     Namespace,
-    /// Goes through the chain.
+    /// Printed after the chain.
     Pod,
-    /// Its pod template goes through the chain, in place.
+    /// Printed after its pod template went through the chain.
     Workload(Template),
-    /// Passes through.
+    /// Printed unchanged.
     Other,
 }
 
-/// Where a workload keeps its pod template.
+/// The pod template of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     /// The fields that lead to the template.
     pub(crate) path: &'static [&'static str],
-    /// Keys of the labels by which the workload finds its pods.
+    /// The label keys in the workload's selector.
     pub(crate) selector: Arc<[String]>,
 }
 
@@ -41,7 +41,7 @@ impl Template {
     }
 }
 
-/// Kubernetes' own workloads and where their templates are. Kinds that are not here are known by their shape.
+/// Kubernetes' own workloads and the paths of their templates. Other workloads are recognized by their shape.
 const WORKLOADS: [(&str, &str, &[&str]); 8] = [
     ("apps/v1", "DaemonSet", &["spec", "template"]),
     ("apps/v1", "Deployment", &["spec", "template"]),
@@ -57,17 +57,17 @@ const WORKLOADS: [(&str, &str, &[&str]); 8] = [
     ("v1", "ReplicationController", &["spec", "template"]),
 ];
 
-/// Tells what an object is to a render.
-pub(crate) fn kind(document: &Document) -> Kind {
+/// Returns the kind of a document.
+pub(crate) fn kind(document: &Document) -> DocumentKind {
     let api_version = document.api_version.as_str();
     match SelenosisApi::recognize(api_version, &document.kind) {
-        Some((_, podloom_api::SelenosisKind::Browser)) => return Kind::Browser,
-        Some((_, podloom_api::SelenosisKind::BrowserConfig)) => return Kind::BrowserConfig,
+        Some((_, podloom_api::SelenosisKind::Browser)) => return DocumentKind::Browser,
+        Some((_, podloom_api::SelenosisKind::BrowserConfig)) => return DocumentKind::BrowserConfig,
         None => {}
     }
     match (api_version, document.kind.as_str()) {
-        ("v1", "Pod") => return Kind::Pod,
-        ("v1", "Namespace") => return Kind::Namespace,
+        ("v1", "Pod") => return DocumentKind::Pod,
+        ("v1", "Namespace") => return DocumentKind::Namespace,
         _ => {}
     }
     let known = WORKLOADS
@@ -80,20 +80,20 @@ pub(crate) fn kind(document: &Document) -> Kind {
             Some(&["spec", "template"][..])
         });
     match known {
-        Some(path) => Kind::Workload(Template {
+        Some(path) => DocumentKind::Workload(Template {
             path,
             selector: selector(&document.value, path),
         }),
-        None => Kind::Other,
+        None => DocumentKind::Other,
     }
 }
 
-/// Follows fields down.
+/// The value at a path of fields.
 pub(crate) fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, field| value.get(field))
 }
 
-/// Keys of the labels that the selector beside a template looks at: a LabelSelector, or a plain map as in v1.
+/// The label keys in the selector beside a template. It is a LabelSelector, or a plain map in a v1 ReplicationController.
 fn selector(workload: &Value, path: &[&str]) -> Arc<[String]> {
     let beside = path.split_last().map_or(&[][..], |(_, above)| above);
     let Some(selector) = descend(workload, beside).and_then(|spec| spec.get("selector")) else {

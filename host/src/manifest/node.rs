@@ -1,4 +1,4 @@
-//! A YAML tree in which every key and every value knows its place.
+//! A YAML tree with the position of every key and value.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use serde_saphyr::{Location, Spanned};
 
-/// One value and where it is written.
+/// One value and its location.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) at: Location,
     pub(super) raw: Raw,
 }
 
-/// A value as YAML's rules read it, before Kubernetes' rules for keys are applied.
+/// A value by YAML's rules. Kubernetes' rules for keys are applied later.
 #[derive(Debug)]
 pub(super) enum Raw {
     Null,
@@ -26,7 +26,7 @@ pub(super) enum Raw {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Where an alias is used, the anchor is the place to change.
+        // For an alias this is the location of its anchor, since that is what the user has to change.
         let spanned = Spanned::<Raw>::deserialize(deserializer)?;
         Ok(Self {
             at: spanned.defined,

@@ -1,15 +1,15 @@
-//! Which document of a file a line is in.
+//! Finds the document that a line belongs to.
 
 use std::iter::Enumerate;
 use std::str::Lines;
 
-/// Counts the documents of a text by their separators, as a person would, from its first line to its last.
+/// Counts the documents of a text by their separators, from the first line to the last.
 pub(super) struct Numbering<'a> {
     lines: Enumerate<Lines<'a>>,
     /// How many lines were read.
     read: u64,
     number: usize,
-    /// Whether the document has begun: a separator before that does not end one.
+    /// Whether the current document has content. A separator before that does not start a new document.
     content: bool,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Numbering<'a> {
         }
     }
 
-    /// The number of the document that a line is in. Lines are asked for in their order, so that each is read once.
+    /// The number of the document that a line is in. Call it with increasing lines: each line is read only once.
     pub(super) fn document(&mut self, line: u64) -> usize {
         while self.read < line
             && let Some((index, here)) = self.lines.next()

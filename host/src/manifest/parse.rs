@@ -1,9 +1,9 @@
-//! From the text of a file to its objects.
+//! Parses the text of a file into objects.
 //!
-//! Text is read as `kubectl` reads it: several documents in a file, empty ones skipped, anchors and merge keys resolved,
-//! `0644` octal, and YAML 1.1's booleans (`yes`, `no`, `on`, `off`, `y`, `n` too), so that what renders here means the same
-//! to the API server. A field that wanted a string and got one of those is refused by its type, with the advice to quote it.
-//! JSON is YAML.
+//! It follows `kubectl`, so that a manifest means the same here and to the API server: several documents in a file, empty ones
+//! skipped, anchors and merge keys resolved, `0644` octal, and YAML 1.1's booleans (also `yes`, `no`, `on`, `off`, `y`, `n`).
+//! Where such a boolean should be a string, the type check reports it with the advice to quote it.
+//! JSON is YAML, so it needs no parser of its own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,55 +12,58 @@ use serde_json::{Map, Number, Value};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Location, Options};
 
-use super::document::{Document, Inside, Mark, Spot};
+use super::document::{Children, Document, Span, SpanTree};
 use super::field::{self, Step};
 use super::node::{Node, Raw};
 use super::numbering::Numbering;
 use super::source::Source;
-use crate::refusal::{Place, Refusal};
+use crate::error::{Diagnostic, Position};
 
-/// Deeper than any object of Kubernetes (a CRD with a pod inside needs about sixty), and safe for every recursion here.
+/// Deeper than any Kubernetes object (a CRD with a pod inside has about sixty levels), and safe for the recursive functions here.
 const MAX_DEPTH: usize = 128;
-/// Thousands of pods in one file; each value takes some hundred bytes of memory.
+/// Enough for thousands of pods in one file. Each value takes some hundred bytes of memory.
 const MAX_NODES: usize = 1_000_000;
 /// More than anyone puts into one file.
 const MAX_DOCUMENTS: usize = 50_000;
-/// What aliases may add to the text, in parser events.
+/// How many parser events aliases may add.
 const MAX_REPLAYED: usize = 100_000;
 
-/// Reads a file's objects, with Lists taken apart and empty documents left out.
-pub(super) fn parse(source: &Source) -> Result<Vec<Document>, Vec<Refusal>> {
+/// Reads the objects of a file. Lists are split into their items, and empty documents are skipped.
+pub(super) fn parse(source: &Source) -> Result<Vec<Document>, Vec<Diagnostic>> {
     let mut documents = Vec::new();
-    let mut refusals = Vec::new();
-    for read in read(source, &mut refusals)? {
-        collect(source, read, &mut documents, &mut refusals);
+    let mut errors = Vec::new();
+    for read in read(source, &mut errors)? {
+        collect(source, read, &mut documents, &mut errors);
     }
-    if refusals.is_empty() {
+    if errors.is_empty() {
         Ok(documents)
     } else {
-        Err(refusals)
+        Err(errors)
     }
 }
 
-/// Reads a file's documents, whatever they are.
-pub(super) fn values(source: &Source) -> Result<Vec<Value>, Vec<Refusal>> {
-    let mut refusals = Vec::new();
-    let documents = read(source, &mut refusals)?;
-    if refusals.is_empty() {
+/// Reads the documents of a file, whether they are Kubernetes objects or not.
+pub(super) fn values(source: &Source) -> Result<Vec<Value>, Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    let documents = read(source, &mut errors)?;
+    if errors.is_empty() {
         Ok(documents.into_iter().map(|read| read.value).collect())
     } else {
-        Err(refusals)
+        Err(errors)
     }
 }
 
-/// A document before anyone has looked at what it is.
-struct Read {
+/// A document that may or may not be a Kubernetes object.
+struct RawDocument {
     number: usize,
     value: Value,
-    mark: Mark,
+    spans: SpanTree,
 }
 
-fn read(source: &Source, refusals: &mut Vec<Refusal>) -> Result<Vec<Read>, Vec<Refusal>> {
+fn read(
+    source: &Source,
+    errors: &mut Vec<Diagnostic>,
+) -> Result<Vec<RawDocument>, Vec<Diagnostic>> {
     let nodes = serde_saphyr::from_multiple_with_options::<Node>(&source.text, options())
         .map_err(|error| vec![syntax_error(source, &error)])?;
     let mut documents = Vec::new();
@@ -74,13 +77,13 @@ fn read(source: &Source, refusals: &mut Vec<Refusal>) -> Result<Vec<Read>, Vec<R
             source,
             number,
             path: Vec::new(),
-            refusals,
+            errors,
         };
-        let (value, mark) = reader.value(node, None);
-        documents.push(Read {
+        let (value, spans) = reader.value(node, None);
+        documents.push(RawDocument {
             number,
             value,
-            mark,
+            spans,
         });
     }
     Ok(documents)
@@ -92,7 +95,7 @@ fn options() -> Options {
             max_depth: MAX_DEPTH,
             flow_nesting_limit: MAX_DEPTH,
             max_nodes: MAX_NODES,
-            // Each list and each map has an end, which counts here, and each document two.
+            // Here the end of each list and map counts too, and two events for each document.
             max_events: 2 * MAX_NODES + 2 * MAX_DOCUMENTS,
             max_documents: MAX_DOCUMENTS,
         },
@@ -107,14 +110,14 @@ fn options() -> Options {
 /// Adds an object, or the items of a List.
 fn collect(
     source: &Source,
-    read: Read,
+    read: RawDocument,
     documents: &mut Vec<Document>,
-    refusals: &mut Vec<Refusal>,
+    errors: &mut Vec<Diagnostic>,
 ) {
-    let Read {
+    let RawDocument {
         number,
         value,
-        mark,
+        spans,
     } = read;
     let mut document = Document {
         api_version: text_field(&value, "apiVersion"),
@@ -122,12 +125,12 @@ fn collect(
         value,
         number,
         source: source.clone(),
-        mark,
+        spans,
     };
     if !document.value.is_object() {
-        refusals.push(Refusal::at(
-            document.place(&[]),
-            "a Kubernetes object was expected: a map with apiVersion, kind and metadata",
+        errors.push(Diagnostic::at(
+            document.position(&[]),
+            "not a Kubernetes object: write a map with apiVersion, kind and metadata",
         ));
         return;
     }
@@ -139,9 +142,9 @@ fn collect(
     .filter_map(|(field, text)| text.is_empty().then_some(field))
     .collect();
     if !missing.is_empty() {
-        refusals.push(Refusal::at(
-            document.place(&[]),
-            format!("every object needs {}", missing.join(" and ")),
+        errors.push(Diagnostic::at(
+            document.position(&[]),
+            format!("missing {}", missing.join(" and ")),
         ));
         return;
     }
@@ -150,30 +153,30 @@ fn collect(
         return;
     };
     let items = document.value.get_mut("items").map(Value::take);
-    let marks = match std::mem::take(&mut document.mark.inside) {
-        Inside::Map(mut fields) => fields.remove("items").map(|mark| mark.inside),
+    let child_spans = match std::mem::take(&mut document.spans.children) {
+        Children::Map(mut fields) => fields.remove("items").map(|spans| spans.children),
         _ => None,
     };
-    if let (Some(Value::Array(items)), Some(Inside::List(marks))) = (items, marks) {
-        for (mut value, mark) in items.into_iter().zip(marks) {
+    if let (Some(Value::Array(items)), Some(Children::List(child_spans))) = (items, child_spans) {
+        for (mut value, spans) in items.into_iter().zip(child_spans) {
             item_type.complete(&mut value);
-            let item = Read {
+            let item = RawDocument {
                 number,
                 value,
-                mark,
+                spans,
             };
-            collect(source, item, documents, refusals);
+            collect(source, item, documents, errors);
         }
     }
 }
 
-/// What the items of a list are that do not say it themselves, as in a PodList of the API server.
+/// The apiVersion and kind of list items that have none of their own, as in a PodList of the API server.
 struct ItemType {
     fields: Vec<(&'static str, String)>,
 }
 
 impl ItemType {
-    /// None if the document is no list: one is a List, or a kind that ends with it and has items.
+    /// None if the document is not a list. A list has the kind List, or a kind that ends in List and `items`.
     fn of(document: &Document) -> Option<Self> {
         let kind = document.kind.strip_suffix("List")?;
         if kind.is_empty() {
@@ -204,20 +207,20 @@ fn text_field(value: &Value, field: &str) -> String {
         .to_owned()
 }
 
-/// Turns nodes into values and marks, by Kubernetes' rules for keys.
+/// Converts nodes into values and spans, by Kubernetes' rules for keys.
 struct Reader<'a> {
     source: &'a Source,
     number: usize,
     path: Vec<Step>,
-    refusals: &'a mut Vec<Refusal>,
+    errors: &'a mut Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    fn value(&mut self, node: Node, key: Option<Spot>) -> (Value, Mark) {
-        let mut mark = Mark {
-            value: spot(&node.at),
+    fn value(&mut self, node: Node, key: Option<Span>) -> (Value, SpanTree) {
+        let mut spans = SpanTree {
+            value: span(&node.at),
             key,
-            inside: Inside::Scalar,
+            children: Children::Scalar,
         };
         let value = match node.raw {
             Raw::Null => Value::Null,
@@ -226,47 +229,50 @@ impl Reader<'_> {
             Raw::String(value) => Value::String(value),
             Raw::List(nodes) => {
                 let mut items = Vec::new();
-                let mut marks = Vec::new();
+                let mut child_spans = Vec::new();
                 for (index, node) in nodes.into_iter().enumerate() {
                     self.path.push(Step::Index(index));
-                    let (item, mark) = self.value(node, None);
+                    let (item, spans) = self.value(node, None);
                     self.path.pop();
                     items.push(item);
-                    marks.push(mark);
+                    child_spans.push(spans);
                 }
-                mark.inside = Inside::List(marks);
+                spans.children = Children::List(child_spans);
                 Value::Array(items)
             }
             Raw::Map(entries) => {
-                let (fields, marks) = self.map(entries);
-                mark.inside = Inside::Map(marks);
+                let (fields, child_spans) = self.map(entries);
+                spans.children = Children::Map(child_spans);
                 Value::Object(fields)
             }
         };
-        (value, mark)
+        (value, spans)
     }
 
-    fn map(&mut self, entries: Vec<(Node, Node)>) -> (Map<String, Value>, BTreeMap<String, Mark>) {
+    fn map(
+        &mut self,
+        entries: Vec<(Node, Node)>,
+    ) -> (Map<String, Value>, BTreeMap<String, SpanTree>) {
         let mut fields = Map::new();
-        let mut marks = BTreeMap::new();
+        let mut child_spans = BTreeMap::new();
         for (key, node) in entries {
-            let at = spot(&key.at);
+            let at = span(&key.at);
             let Some(name) = self.key(key) else { continue };
             self.path.push(Step::Key(name.clone()));
-            let (value, mark) = self.value(node, Some(at.clone()));
+            let (value, spans) = self.value(node, Some(at.clone()));
             self.path.pop();
             if fields.insert(name.clone(), value).is_some() {
-                self.refuse(&at, &format!("key {name:?} is given twice"));
+                self.report(&at, &format!("key {name:?} appears twice"));
             }
-            marks.insert(name, mark);
+            child_spans.insert(name, spans);
         }
-        (fields, marks)
+        (fields, child_spans)
     }
 
-    /// JSON knows only strings as keys. An integer becomes one without loss, as `kubectl` does it; `120.0` would become
-    /// `120` and `on` would become `true`, which nobody meant.
+    /// JSON has only strings as keys. An integer is converted, as `kubectl` does. Anything else is an error: `120.0` would become
+    /// `120`, and `on` would become `true`.
     fn key(&mut self, key: Node) -> Option<String> {
-        let at = spot(&key.at);
+        let at = span(&key.at);
         let written = self.source.text.get(at.bytes.clone()).unwrap_or_default();
         let kind = match key.raw {
             Raw::String(name) => return Some(name),
@@ -279,35 +285,35 @@ impl Reader<'_> {
             Raw::Number(_) => "a number",
             Raw::Bool(_) => "a boolean",
             Raw::Null => "null",
-            Raw::List(_) | Raw::Map(_) => "no scalar",
+            Raw::List(_) | Raw::Map(_) => "a list or map",
         };
         let message = if written.is_empty() {
             format!("a key is {kind} and must be a string")
         } else {
             format!("the key {written} is read as {kind} and must be a string: write \"{written}\"")
         };
-        self.refuse(&at, &message);
+        self.report(&at, &message);
         None
     }
 
-    fn refuse(&mut self, at: &Spot, message: &str) {
-        let place = Place {
+    fn report(&mut self, at: &Span, message: &str) {
+        let position = Position {
             file: self.source.name.clone(),
             document: self.number,
             line: at.line,
             column: at.column,
         };
         let field = field::name(&self.path);
-        self.refusals.push(Refusal {
+        self.errors.push(Diagnostic {
             field: (!field.is_empty()).then_some(field),
-            ..Refusal::at(place, message)
+            ..Diagnostic::at(position, message)
         });
     }
 }
 
-/// JSON knows one kind of number: to the API server `1.0` and `1e3` are integers, as `kubectl` sends them.
+/// JSON has one type of number: `kubectl` sends `1.0` and `1e3` as integers.
 fn integral(number: Number) -> Number {
-    // Beyond 2^53 a float no longer tells which integer was meant.
+    // Beyond 2^53 a float no longer identifies one integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT => {
@@ -319,11 +325,11 @@ fn integral(number: Number) -> Number {
     }
 }
 
-fn spot(at: &Location) -> Spot {
+fn span(at: &Location) -> Span {
     let span = at.span();
     let start = span.byte_offset().unwrap_or_default();
     let length = span.byte_len().unwrap_or_default();
-    Spot {
+    Span {
         line: at.line(),
         column: at.column(),
         bytes: usize::try_from(start).unwrap_or_default()
@@ -331,14 +337,14 @@ fn spot(at: &Location) -> Spot {
     }
 }
 
-fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
+fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Diagnostic {
     let error = error.without_snippet();
     let (line, column) = error
         .location()
         .map_or((0, 0), |at| (at.line(), at.column()));
     let mut message = match error {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("key {key:?} is given twice")
+            format!("key {key:?} appears twice")
         }
         serde_saphyr::Error::Budget { breach, .. } => too_large(breach),
         serde_saphyr::Error::AliasError { error, .. }
@@ -347,12 +353,15 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
                 serde_saphyr::Error::AliasReplayLimitExceeded { .. }
             ) =>
         {
-            "the aliases stand for too much text: write it out, in several files".to_owned()
+            "the aliases expand to too much text: write it out, in several files".to_owned()
         }
         other => {
             let text = other.to_string();
             let suffix = format!(" at line {line}, column {column}");
-            format!("not YAML: {}", text.strip_suffix(&suffix).unwrap_or(&text))
+            format!(
+                "invalid YAML: {}",
+                text.strip_suffix(&suffix).unwrap_or(&text)
+            )
         }
     };
     let here = usize::try_from(line)
@@ -361,8 +370,8 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
     if here.is_some_and(|here| here.trim_start_matches(' ').starts_with('\t')) {
         let _infallible = write!(message, " (the line is indented by a tab: use spaces)");
     }
-    Refusal::at(
-        Place {
+    Diagnostic::at(
+        Position {
             file: source.name.clone(),
             document: Numbering::new(&source.text).document(line),
             line,
@@ -372,17 +381,17 @@ fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Refusal {
     )
 }
 
-/// Says which limit a text is over, and what to do.
+/// The error for a text that exceeds a limit, with the remedy.
 fn too_large(breach: &BudgetBreach) -> String {
     match breach {
-        BudgetBreach::Depth { .. } => format!("nested more than {MAX_DEPTH} levels deep"),
+        BudgetBreach::Depth { .. } => format!("more than {MAX_DEPTH} levels of nesting"),
         BudgetBreach::Documents { .. } => {
             format!("more than {MAX_DOCUMENTS} documents: split the file")
         }
         BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
             format!("more than {MAX_NODES} values: split the file")
         }
-        other => format!("larger than is read: {other:?}"),
+        other => format!("exceeds a limit: {other:?}"),
     }
 }
 

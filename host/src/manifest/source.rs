@@ -1,4 +1,4 @@
-//! Finds and reads the files behind `-f`.
+//! Finds and reads the files that `-f` names.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,53 +7,53 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::refusal::{Failure, Refusal};
+use crate::error::{CommandError, Diagnostic};
 
-/// A manifest larger than this is refused unread: etcd takes objects of 1.5 MiB, so nothing real comes near.
+/// The largest manifest that is read. etcd limits an object to 1.5 MiB, so real manifests stay far below.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The text of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// The file as it was named, or `-`.
+    /// The file as the user named it, or `-`.
     pub(crate) name: Arc<str>,
-    /// What it says.
+    /// Its content.
     pub(crate) text: Arc<str>,
 }
 
-/// How far a directory is read.
+/// Whether subdirectories are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The directory's own files.
+    /// Only the files of the directory itself.
     Flat,
-    /// Those of its directories too.
+    /// The files of all subdirectories too.
     Recursive,
 }
 
-/// Reads all files; a directory stands for its `.yaml`, `.yml` and `.json` files, sorted by name.
-pub(super) fn read_all(files: &[String], depth: Depth) -> Result<Vec<Source>, Failure> {
+/// Reads all files. For a directory it reads its `.yaml`, `.yml` and `.json` files, sorted by name.
+pub(super) fn read_all(files: &[String], depth: Depth) -> Result<Vec<Source>, CommandError> {
     if files.iter().filter(|file| *file == "-").count() > 1 {
-        return Err(Failure::Usage(
-            "standard input (-f -) can be read only once".to_owned(),
+        return Err(CommandError::Usage(
+            "-f - appears twice, but standard input can be read only once".to_owned(),
         ));
     }
     let mut sources = Vec::new();
-    let mut refusals = Vec::new();
+    let mut errors = Vec::new();
     for file in files {
         match read_one(file, depth) {
             Ok(mut found) => sources.append(&mut found),
-            Err(Failure::Refused(mut found)) => refusals.append(&mut found),
+            Err(CommandError::Invalid(mut found)) => errors.append(&mut found),
             Err(other) => return Err(other),
         }
     }
-    if refusals.is_empty() {
+    if errors.is_empty() {
         Ok(sources)
     } else {
-        Err(Failure::Refused(refusals))
+        Err(CommandError::Invalid(errors))
     }
 }
 
-fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, Failure> {
+fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, CommandError> {
     if file == "-" {
         return Ok(vec![read_text("-", io::stdin().lock())?]);
     }
@@ -61,7 +61,7 @@ fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, Failure> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Failure::refused(format!(
+            return Err(CommandError::invalid(format!(
                 "{file}: no such file or directory"
             )));
         }
@@ -73,10 +73,10 @@ fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, Failure> {
     let mut paths = Vec::new();
     list(path, depth, &mut paths)?;
     if paths.is_empty() {
-        return Err(Failure::refused(format!(
+        return Err(CommandError::invalid(format!(
             "{file}: the directory has no .yaml, .yml or .json file{}",
             match depth {
-                Depth::Flat => " of its own; -R looks into its directories too",
+                Depth::Flat => "; -R reads subdirectories too",
                 Depth::Recursive => "",
             }
         )));
@@ -84,8 +84,9 @@ fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, Failure> {
     paths.iter().map(|path| open(path)).collect()
 }
 
-/// Collects manifests below a directory. Hidden entries are left out: a mounted ConfigMap holds every file twice.
-fn list(directory: &Path, depth: Depth, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// Collects the manifests below a directory. It skips hidden entries: a mounted ConfigMap has every file twice, once in a hidden
+/// directory.
+fn list(directory: &Path, depth: Depth, found: &mut Vec<PathBuf>) -> Result<(), CommandError> {
     let entries = fs::read_dir(directory)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| directory.display().to_string())?;
@@ -98,7 +99,7 @@ fn list(directory: &Path, depth: Depth, found: &mut Vec<PathBuf>) -> Result<(), 
         if hidden {
             continue;
         }
-        // A link to a directory is not followed, so a loop of links ends.
+        // Links to directories are not followed: they could form a loop.
         if path.is_dir() {
             if depth == Depth::Recursive && !path.is_symlink() {
                 list(&path, depth, found)?;
@@ -116,20 +117,20 @@ fn is_manifest(path: &Path) -> bool {
         .is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))
 }
 
-fn open(path: &Path) -> Result<Source, Failure> {
+fn open(path: &Path) -> Result<Source, CommandError> {
     let name = path.display().to_string();
     let file = fs::File::open(path).with_context(|| name.clone())?;
     read_text(&name, file)
 }
 
-fn read_text(name: &str, reader: impl Read) -> Result<Source, Failure> {
+fn read_text(name: &str, reader: impl Read) -> Result<Source, CommandError> {
     let mut bytes = Vec::new();
     reader
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
         .with_context(|| name.to_owned())?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(Failure::refused(format!(
+        return Err(CommandError::invalid(format!(
             "{name}: larger than {} MiB; split it into several files",
             MAX_BYTES / 1024 / 1024
         )));
@@ -139,7 +140,7 @@ fn read_text(name: &str, reader: impl Read) -> Result<Source, Failure> {
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        Failure::Refused(vec![Refusal::of_input(format!(
+        CommandError::Invalid(vec![Diagnostic::new(format!(
             "{name}:{}: not UTF-8 text",
             line + 1
         ))])

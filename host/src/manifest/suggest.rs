@@ -1,6 +1,6 @@
-//! Did you mean?
+//! Suggestions for misspelt words.
 
-/// The known word nearest to an unknown one, if it is near enough to be what was meant.
+/// The known word that is most similar to an unknown one, if it is similar enough.
 pub(crate) fn nearest<'a>(
     unknown: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -20,7 +20,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, word)| word)
 }
 
-/// How many letters must be put in, taken out, replaced or swapped with their neighbour (optimal string alignment).
+/// How many letters must be inserted, deleted, replaced or swapped with their neighbour (optimal string alignment).
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();

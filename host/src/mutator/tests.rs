@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Broke, ChainMutator, Values, WithoutChain, beside, no_chain, rejected_pod, rejection, run_told,
-    to_chain,
+    ChainMutator, ChainPanicked, NoChainPolicy, Values, convert_run, no_chain, on_blocking_thread,
+    rejected_pod, rejection, to_chain,
 };
 use crate::load;
 
@@ -50,8 +50,8 @@ fn what_the_chain_rejects_is_denied_or_broken() {
 }
 
 #[test]
-fn without_a_chain_the_reason_is_told() {
-    let told = |serving: &Serving| match no_chain(serving) {
+fn without_a_chain_the_error_gives_the_reason() {
+    let reason = |serving: &Serving| match no_chain(serving) {
         PodRejection::Broken(reason) => reason,
         other => panic!("{other:?}"),
     };
@@ -67,12 +67,12 @@ fn without_a_chain_the_reason_is_told() {
         ..Serving::default()
     };
     assert_eq!(
-        told(&refused),
+        reason(&refused),
         "no plugin chain is loaded: /plugins: building the chain broke: out of threads"
     );
     assert_eq!(
-        told(&Serving::default()),
-        "no plugin chain is loaded: it is being compiled"
+        reason(&Serving::default()),
+        "no plugin chain is loaded: it is still being compiled"
     );
 }
 
@@ -80,7 +80,7 @@ fn pod() -> Value {
     json!({ "metadata": { "managedFields": [{ "manager": "kubectl" }] }, "ofTomorrow": [1, null] })
 }
 
-/// What became of the pod, its patch, and whether a chain was named.
+/// The mutated pod, its patch, and the digest of the chain.
 async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>), PodRejection> {
     let mutate = |wants_patch| {
         let request = PodRequest {
@@ -99,16 +99,16 @@ async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>)
 }
 
 #[tokio::test]
-async fn without_a_chain_a_pod_passes_as_it_came_or_not_at_all() {
+async fn without_a_chain_a_pod_passes_unchanged_or_is_rejected() {
     let mut mutator = ChainMutator::of(None);
     assert_eq!(mutate(&mutator).await, Ok((pod(), json!([]), None)));
-    mutator.without_chain = WithoutChain::Refuse;
-    let reason = "no plugin chain is loaded: it is being compiled".to_owned();
+    mutator.no_chain_policy = NoChainPolicy::Reject;
+    let reason = "no plugin chain is loaded: it is still being compiled".to_owned();
     assert_eq!(mutate(&mutator).await, Err(PodRejection::Broken(reason)));
 }
 
 #[tokio::test]
-async fn a_pod_that_passed_is_stamped_and_the_patch_says_so() {
+async fn a_pod_that_passed_is_stamped_and_the_patch_contains_the_stamp() {
     let directory = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: []\n";
     fs::write(directory.path().join("chain.yaml"), manifest).unwrap();
@@ -163,7 +163,7 @@ fn a_rejected_pod_has_the_runs_too() {
             run("hardening", Of::Denied(reason())),
         ],
     };
-    let told = |plugin: &str, outcome: PluginOutcome| PluginRun {
+    let converted = |plugin: &str, outcome: PluginOutcome| PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
         outcome,
@@ -172,7 +172,7 @@ fn a_rejected_pod_has_the_runs_too() {
         refused_reads: 2,
         notes: vec!["a note".to_owned()],
     };
-    let rejected = rejected_pod(rejected, Values::Withheld);
+    let rejected = rejected_pod(rejected, Values::Hidden);
     assert_eq!(
         rejected.rejection,
         PodRejection::Denied("hardening: runs as root".to_owned())
@@ -181,15 +181,15 @@ fn a_rejected_pod_has_the_runs_too() {
     assert_eq!(
         rejected.runs,
         [
-            told("labels", PluginOutcome::Ignored(overdue)),
-            told("hardening", PluginOutcome::Denied(reason())),
+            converted("labels", PluginOutcome::Ignored(overdue)),
+            converted("hardening", PluginOutcome::Denied(reason())),
         ]
     );
 }
 
-/// A value may be a secret, and what is not passed on cannot be logged.
+/// A value may be secret, and what is not passed on cannot be logged.
 #[test]
-fn values_are_told_for_a_diff_alone() {
+fn values_are_shown_only_for_a_diff() {
     let written = || {
         let access = Access::unrestricted().into();
         let mut pod = Transaction::begin(json!({}), access, [].into());
@@ -200,9 +200,8 @@ fn values_are_told_for_a_diff_alone() {
         }
     };
     let path = || "/metadata/labels/a".to_owned();
-    let withheld = run_told(written(), Values::Withheld).writes;
     assert_eq!(
-        withheld,
+        convert_run(written(), Values::Hidden).writes,
         [Write {
             path: path(),
             change: None
@@ -213,7 +212,7 @@ fn values_are_told_for_a_diff_alone() {
         new: Some("\"b\"".to_owned()),
     };
     assert_eq!(
-        run_told(written(), Values::Told).writes,
+        convert_run(written(), Values::Shown).writes,
         [Write {
             path: path(),
             change: Some(change)
@@ -221,8 +220,8 @@ fn values_are_told_for_a_diff_alone() {
     );
 }
 
-/// A runtime with one thread for plugins.
-fn narrow() -> Runtime {
+/// A runtime with one blocking thread.
+fn runtime() -> Runtime {
     Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(1)
@@ -231,47 +230,47 @@ fn narrow() -> Runtime {
 }
 
 #[test]
-fn nobody_waits_much_longer_than_he_said() {
-    narrow().block_on(async {
+fn no_caller_waits_much_longer_than_its_deadline() {
+    runtime().block_on(async {
         let deadline = || Some(Instant::now() + Duration::from_millis(20));
         let (open, gate) = mpsc::channel::<()>();
         let started = Instant::now();
-        let blocked = beside(deadline(), move || gate.recv().is_ok()).await;
+        let blocked = on_blocking_thread(deadline(), move || gate.recv().is_ok()).await;
         assert!(matches!(blocked, Ok(None)), "{blocked:?}");
-        // The only thread is taken: this one never begins, and takes nothing from those that come later.
+        // The only thread is busy: this work never starts, and does not delay later work.
         let (begun, begins) = mpsc::channel();
-        let queued = beside(deadline(), move || begun.send(())).await;
+        let queued = on_blocking_thread(deadline(), move || begun.send(())).await;
         assert!(matches!(queued, Ok(None)), "{queued:?}");
         assert!(started.elapsed() < Duration::from_secs(5));
         assert_eq!(begins.try_recv(), Err(mpsc::TryRecvError::Empty));
         open.send(()).unwrap();
-        assert_eq!(beside(None, || 1).await.unwrap(), Some(1));
+        assert_eq!(on_blocking_thread(None, || 1).await.unwrap(), Some(1));
         assert_eq!(begins.try_recv(), Err(mpsc::TryRecvError::Disconnected));
     });
 }
 
-/// Nobody reads what comes after the deadline, though the one who asked may not have been told yet.
+/// After the deadline nobody uses the result.
 #[tokio::test]
-async fn what_is_overdue_does_not_begin() {
+async fn overdue_work_does_not_start() {
     let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-    let worked = beside(Some(past), || panic!("it began")).await;
+    let worked = on_blocking_thread(Some(past), || panic!("it began")).await;
     assert!(matches!(worked, Ok(None::<()>)), "{worked:?}");
 }
 
 #[tokio::test]
-async fn a_panic_is_no_rejection() {
-    let broke = beside(None, || panic!("a bug"))
+async fn a_panic_is_an_error_of_its_own() {
+    let panicked = on_blocking_thread(None, || panic!("a bug"))
         .await
         .map(drop::<Option<()>>);
-    let broke = Broke::from(broke.unwrap_err()).to_string();
-    assert!(broke.starts_with("the chain broke: "), "{broke}");
+    let message = ChainPanicked::from(panicked.unwrap_err()).to_string();
+    assert!(message.starts_with("the chain panicked"), "{message}");
 }
 
 #[test]
-fn all_of_a_request_arrives() {
+fn every_field_of_a_request_is_passed_on() {
     let texts = |key: &str| BTreeMap::from([(key.to_owned(), "value".to_owned())]);
     let deadline = Some(Instant::now());
-    let told = to_chain(PodRequest {
+    let converted = to_chain(PodRequest {
         kind: "Browser",
         name: "chrome".to_owned(),
         namespace: "shop".to_owned(),
@@ -284,7 +283,7 @@ fn all_of_a_request_arrives() {
         deadline,
         wants_patch: false,
     });
-    // Named one by one: a field that is new must be told, too.
+    // Destructured, so that a new field cannot be forgotten.
     let Request {
         kind,
         name,
@@ -296,7 +295,7 @@ fn all_of_a_request_arrives() {
         dry_run,
         selector,
         deadline: until,
-    } = told;
+    } = converted;
     assert_eq!(
         (kind.as_str(), name.as_str(), namespace.as_str()),
         ("Browser", "chrome", "shop")

@@ -79,7 +79,7 @@ fn writes_as_kubectl_does() {
 }
 
 #[test]
-fn no_block_begins_with_a_tab() {
+fn no_block_starts_with_a_tab() {
     check(
         &json!({ "a": "\tx\ny\n", "b": ["\n\tx\n"], "c": "all:\n\tmake\n" }),
         "a: \"\\tx\\ny\\n\"\nb:\n- \"\\n\\tx\\n\"\nc: |\n  all:\n  \tmake\n",
@@ -87,7 +87,7 @@ fn no_block_begins_with_a_tab() {
 }
 
 #[test]
-fn what_is_written_reads_as_the_same() {
+fn written_yaml_reads_back_equal() {
     let texts = [
         "",
         "\n",

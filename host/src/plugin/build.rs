@@ -1,4 +1,4 @@
-//! `podloom plugin build`: from a crate to a plugin in a bundle.
+//! `podloom plugin build`: compiles a crate into a plugin, and puts it into a bundle.
 
 mod cargo;
 mod target;
@@ -14,25 +14,25 @@ use serde_json::Value;
 use crate::bundle::{MAX_BYTES, gzip};
 use crate::chain::{paths, size};
 use crate::cli::BuildArguments;
+use crate::error::CommandError;
 use crate::manifest::{self, Depth};
 use crate::output::{QUIET, TITLE, WARNING, paint};
-use crate::refusal::Failure;
 use crate::{load, output};
 
-/// What plugins are compiled for.
+/// The target that plugins are compiled for.
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Where the bundle lies in a crate that `podloom plugin new` has made.
+/// The bundle's directory in a crate that `podloom plugin new` created.
 const BUNDLE: &str = "bundle";
 
-/// Twice what a plugin of some hundred lines needs: more is most often a setting that is missing.
+/// Twice the size of a plugin of some hundred lines. A larger one usually lacks a compiler setting.
 const LARGE_BYTES: usize = 96 << 10;
 
 /// Builds the plugin and puts it into its bundle.
-pub(crate) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &BuildArguments) -> Result<(), CommandError> {
     let directory = &arguments.directory;
     let bundle = arguments.output.clone().unwrap_or_else(|| {
-        // As people would write it.
+        // Without a leading "./".
         let directory = directory.strip_prefix(".").unwrap_or(directory);
         directory.join(BUNDLE)
     });
@@ -40,24 +40,24 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
     target::ensure(directory)?;
     let module = cargo::build(directory)?;
     let shipped = gzip(&module).context("could not compress the plugin")?;
-    // As it is shipped, so that what is too large to be loaded is told now.
+    // Inspects the compressed file, so that one that is too large to load is an error now.
     let found = inspect(&load::engine()?, &shipped, None).map_err(|error| {
-        Failure::refused(format!("{}: what was built {error}", directory.display()))
+        CommandError::invalid(format!("{}: the built module {error}", directory.display()))
     })?;
     let name = format!("{}.wasm.gz", found.description.name);
     replace(&bundle, &name, &shipped)?;
     output::print(&describe(&bundle, &name, &found))?;
-    output::tell(&advice(&bundle, &name, &found));
+    output::print_note(&advice(&bundle, &name, &found));
     Ok(())
 }
 
-/// Whoever reads the bundle meanwhile sees the old file or the new one, never a part.
+/// Replaces the file in one step: a reader of the bundle sees the old file or the new one, never a part.
 fn replace(bundle: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-    let place = bundle.join(name);
+    let target = bundle.join(name);
     let next = bundle.join(format!(".{name}.next"));
     fs::create_dir_all(bundle).with_context(|| bundle.display().to_string())?;
     fs::write(&next, bytes).with_context(|| next.display().to_string())?;
-    fs::rename(&next, &place).with_context(|| place.display().to_string())
+    fs::rename(&next, &target).with_context(|| target.display().to_string())
 }
 
 fn describe(bundle: &Path, name: &str, found: &Inspection) -> String {
@@ -87,7 +87,7 @@ fn describe(bundle: &Path, name: &str, found: &Inspection) -> String {
     text
 }
 
-/// What is left to do, if anything.
+/// Notes on what the author should still do.
 fn advice(bundle: &Path, name: &str, found: &Inspection) -> String {
     let mut advice = String::new();
     let mut add = |words: &str| {
@@ -95,28 +95,29 @@ fn advice(bundle: &Path, name: &str, found: &Inspection) -> String {
     };
     if found.shipped_bytes > MAX_BYTES {
         add(
-            "no ConfigMap can hold this plugin; a volume can: an image, or a PersistentVolumeClaim",
+            "the plugin is too large for a ConfigMap; mount it from an image volume or a PersistentVolumeClaim",
         );
     }
     if found.shipped_bytes > LARGE_BYTES {
         add(
-            "this is large. Make sure that Cargo.toml has under [profile.release]: opt-level = 2, lto = true, \
+            "the plugin is large. Check that Cargo.toml has under [profile.release]: opt-level = 2, lto = true, \
              codegen-units = 1, panic = \"abort\", strip = true; and avoid #[serde(flatten)], untagged enums, floats and \
-             Debug output, which bring much code with them",
+             Debug output, which add much code",
         );
     }
     let manifest = bundle.join(MANIFEST);
     match listed(&manifest) {
         Some(files) if files.iter().any(|file| file == name) => {}
         listed => {
-            let is = if listed.is_some() {
+            let problem = if listed.is_some() {
                 "does not list"
             } else {
-                "is not there, and has to list"
+                "does not exist yet and must list"
             };
             let plugin = &found.description.name;
             add(&format!(
-                "{} {is} {name}; `podloom plugin inspect` tells what to allow:\n{}- name: {plugin}\n  file: {name}\n  allow: [...]",
+                "{} {problem} {name}; add these lines (`podloom plugin inspect` shows what to allow):\n\
+                 {}- name: {plugin}\n  file: {name}\n  allow: [...]",
                 manifest.display(),
                 if listed.is_some() {
                     ""
@@ -129,7 +130,7 @@ fn advice(bundle: &Path, name: &str, found: &Inspection) -> String {
     advice
 }
 
-/// The plugin files that a manifest lists; none if there is no manifest. What is wrong with it `podloom chain check` tells.
+/// The plugin files that a manifest lists; none if there is no manifest. Errors in it are left to `podloom chain check`.
 fn listed(manifest: &Path) -> Option<Vec<String>> {
     if !manifest.is_file() {
         return None;

@@ -1,4 +1,4 @@
-//! `podloom plugin inspect`: what a plugin file is.
+//! `podloom plugin inspect`: shows what a plugin file contains.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::chain::{paths, size};
 use crate::cli::{InspectArguments, InspectFormat};
+use crate::error::CommandError;
 use crate::output::{QUIET, TITLE, json_text, paint};
-use crate::refusal::Failure;
 use crate::{load, output};
 
-/// Compiles a plugin, asks it what it is, and prints that.
-pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
+/// Compiles a plugin, calls its description, and prints it.
+pub(crate) fn run(arguments: &InspectArguments) -> Result<(), CommandError> {
     let file = load::file(&arguments.file)?;
     let config = arguments.config.as_deref().map(load::config).transpose()?;
     let found = inspect(&load::engine()?, &file, config.as_ref()).map_err(|error| {
-        Failure::refused(format!("{}: the plugin {error}", arguments.file.display()))
+        CommandError::invalid(format!("{}: the plugin {error}", arguments.file.display()))
     })?;
     output::print(&match arguments.output {
         InspectFormat::Text => describe(&found),
@@ -55,9 +55,9 @@ fn describe(found: &Inspection) -> String {
     row(
         "configuration",
         if about.config_schema.is_some() {
-            "has a schema: -o json shows it"
+            "has a schema, see -o json"
         } else {
-            "takes none"
+            "none"
         },
     );
     text

@@ -1,4 +1,4 @@
-//! `podloom plugin new`: the crate that a plugin begins with.
+//! `podloom plugin new`: creates the crate of a new plugin.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,24 +7,23 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::cli::NewArguments;
+use crate::error::CommandError;
 use crate::output;
-use crate::refusal::Failure;
 
-/// The name that stands in the template wherever the plugin's own belongs.
+/// The plugin name in the template, which is replaced.
 const TEMPLATE: &str = "podloom-plugin-template";
 
-/// What stands in the template's manifest where the SDK is named.
+/// The SDK dependency in the template's manifest, which is replaced.
 const SDK: &str = "podloom-plugin-sdk = SDK";
 
-/// A file of the template, with where it goes.
+/// The files of the template: where each goes, and its content.
 macro_rules! template {
     ($($target:literal from $source:literal),* $(,)?) => {
         [$(($target, include_str!(concat!("../../../plugin-sdk/template/", $source)))),*]
     };
 }
 
-/// The template is a plugin of our own workspace, so that it is known to work. Files that cargo or git would heed there have
-/// other names.
+/// The template is a plugin of our own workspace, so its tests run there. Files that cargo or git would read there have other names.
 const FILES: [(&str, &str); 15] = template![
     ".cargo/config.toml" from "cargo-config.toml",
     ".gitignore" from "gitignore",
@@ -43,8 +42,8 @@ const FILES: [(&str, &str); 15] = template![
     "src/tests.rs" from "src/tests.rs",
 ];
 
-/// Writes the crate, and tells what to do next.
-pub(crate) fn run(arguments: &NewArguments) -> Result<(), Failure> {
+/// Writes the crate, and prints the next steps.
+pub(crate) fn run(arguments: &NewArguments) -> Result<(), CommandError> {
     let name = &arguments.name;
     let directory = arguments
         .directory
@@ -58,21 +57,21 @@ pub(crate) fn run(arguments: &NewArguments) -> Result<(), Failure> {
             .replace(SDK, &dependency(sdk.as_deref()));
         write(&directory.join(path), &text)?;
     }
-    let place = directory.display();
+    let shown = directory.display();
     output::print(&format!(
-        "{place} holds the plugin {name}. Next:\n  \
-         cd {place}\n  \
-         cargo test              # its native tests\n  \
-         podloom plugin build    # makes bundle/{name}.wasm.gz\n\
-         {place}/README.md has the rest.\n"
+        "created the plugin {name} in {shown}. Next:\n  \
+         cd {shown}\n  \
+         cargo test              # runs its native tests\n  \
+         podloom plugin build    # writes bundle/{name}.wasm.gz\n\
+         For more see {shown}/README.md.\n"
     ))
 }
 
-/// The SDK as the manifest names it.
+/// The SDK dependency for the manifest.
 fn dependency(sdk: Option<&str>) -> String {
     let version = env!("CARGO_PKG_VERSION");
     match sdk {
-        // What JSON escapes in a text, and how, is so in TOML too.
+        // A JSON string is a valid TOML string.
         Some(path) => format!(
             "podloom-plugin-sdk = {{ path = {} }}",
             serde_json::Value::from(path)
@@ -81,18 +80,18 @@ fn dependency(sdk: Option<&str>) -> String {
     }
 }
 
-/// The whole path of an SDK, since a relative one would be seen from another directory.
-fn sdk(directory: &Path) -> Result<String, Failure> {
-    let refused = |why: &str| {
-        Failure::refused(format!(
-            "--sdk {}: {why}; name the directory plugin-sdk of a checkout of Podloom",
+/// The absolute path of the SDK: a relative one would be wrong in the new crate's directory.
+fn sdk(directory: &Path) -> Result<String, CommandError> {
+    let invalid = |problem: &str| {
+        CommandError::invalid(format!(
+            "--sdk {}: {problem}; name the directory plugin-sdk of a checkout of Podloom",
             directory.display()
         ))
     };
     let manifest = fs::read_to_string(directory.join("Cargo.toml"))
-        .map_err(|_| refused("no Cargo.toml is there"))?;
+        .map_err(|_| invalid("it has no Cargo.toml"))?;
     if !manifest.contains("name = \"podloom-plugin-sdk\"") {
-        return Err(refused("another crate is there"));
+        return Err(invalid("it is another crate"));
     }
     let whole = directory
         .canonicalize()
@@ -100,14 +99,14 @@ fn sdk(directory: &Path) -> Result<String, Failure> {
     whole
         .to_str()
         .map(str::to_owned)
-        .ok_or_else(|| refused("its path is not UTF-8"))
+        .ok_or_else(|| invalid("its path is not UTF-8"))
 }
 
-/// Nothing is overwritten. A repository without files is empty enough.
-fn claim(directory: &Path) -> Result<(), Failure> {
-    let refused = |why: &str| {
-        Failure::refused(format!(
-            "{}: {why}; name another directory",
+/// Checks that the directory is empty or missing, so that nothing is overwritten. A `.git` directory is allowed.
+fn claim(directory: &Path) -> Result<(), CommandError> {
+    let invalid = |problem: &str| {
+        CommandError::invalid(format!(
+            "{}: {problem}; name another directory",
             directory.display()
         ))
     };
@@ -115,14 +114,14 @@ fn claim(directory: &Path) -> Result<(), Failure> {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            return Err(refused("this is a file"));
+            return Err(invalid("it is a file"));
         }
         Err(error) => Err(error).with_context(|| directory.display().to_string())?,
     };
     for entry in entries {
         let entry = entry.with_context(|| directory.display().to_string())?;
         if entry.file_name() != ".git" {
-            return Err(refused("the directory is not empty"));
+            return Err(invalid("the directory is not empty"));
         }
     }
     Ok(())

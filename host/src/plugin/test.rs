@@ -1,4 +1,4 @@
-//! `podloom plugin test`: a plugin on pods, with the rights that it asks for or those that a chain gives it.
+//! `podloom plugin test`: runs a plugin on pods, with the rights that it asks for or with those that a chain grants.
 
 mod bench;
 mod cases;
@@ -16,40 +16,40 @@ use self::cases::Case;
 use self::golden::Golden;
 use self::trial::Trial;
 use crate::cli::TestArguments;
-use crate::manifest::{self, Depth, Document, Kind};
-use crate::refusal::{Failure, Refusal};
+use crate::error::{CommandError, Diagnostic};
+use crate::manifest::{self, Depth, Document, DocumentKind};
 use crate::render::Namespaces;
 use crate::render::pod::{Subject, subject};
 use crate::{load, output};
 
-/// What came of a file of pods.
+/// The result for a file of pods.
 struct Tried {
     pods: Vec<TriedPod>,
     golden: Option<(String, Golden)>,
-    refusals: Vec<Refusal>,
+    errors: Vec<Diagnostic>,
 }
 
-/// What came of one pod; one that was rejected is among the refusals.
+/// The result for one pod. If the plugin rejected it, the reason is among the errors.
 struct TriedPod {
     title: String,
-    outcome: Outcome,
+    outcome: TrialOutcome,
 }
 
-enum Outcome {
+enum TrialOutcome {
     Ran(Box<Trial>),
-    /// As the golden file may have it, or among the refusals.
+    /// The golden file may expect this; otherwise it is among the errors.
     Denied(String),
     Failed,
 }
 
-/// Runs the plugin on each pod and tells what it did.
-pub(crate) fn run(arguments: &TestArguments) -> Result<(), Failure> {
+/// Runs the plugin on each pod and prints what it did.
+pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
     if arguments.update && arguments.golden.is_none() && arguments.cases.is_none() {
-        let message = "--update writes golden files: name one with --golden, or a directory of cases with --cases";
-        return Err(Failure::Usage(message.to_owned()));
+        let message = "--update needs a golden file to write: name one with --golden, or a directory of cases with --cases";
+        return Err(CommandError::Usage(message.to_owned()));
     }
     let mut bench = Bench {
-        engine: load::engine_of_an_operator()?,
+        engine: load::engine_as_in_operator()?,
         name: arguments.file.display().to_string(),
         file: load::file(&arguments.file)?,
         rights: rights(arguments)?,
@@ -57,28 +57,28 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), Failure> {
         is_idempotent: !arguments.not_idempotent,
         last: None,
     };
-    let refusals = match (&arguments.cases, &arguments.pod) {
+    let errors = match (&arguments.cases, &arguments.pod) {
         (Some(directory), _) => try_cases(&mut bench, directory, arguments)?,
         (None, Some(pod)) => {
             let chain = bench.chain(None)?;
             let tried = try_file(chain, pod, arguments.golden.as_deref(), arguments)?;
             output::print(&report::file(chain, &tried))?;
-            tried.refusals
+            tried.errors
         }
         (None, None) => {
-            return Err(Failure::Usage(
-                "name pods with --pod, or --cases".to_owned(),
+            return Err(CommandError::Usage(
+                "no pods: name a file with --pod, or a directory of cases with --cases".to_owned(),
             ));
         }
     };
-    if refusals.is_empty() {
+    if errors.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Found(refusals))
+        Err(CommandError::CheckFailed(errors))
     }
 }
 
-fn rights(arguments: &TestArguments) -> Result<Rights, Failure> {
+fn rights(arguments: &TestArguments) -> Result<Rights, CommandError> {
     match &arguments.chain {
         Some(chain) => {
             let entry = entry::find(chain, &arguments.file, arguments.entry.as_deref())?;
@@ -89,70 +89,74 @@ fn rights(arguments: &TestArguments) -> Result<Rights, Failure> {
     }
 }
 
-/// Tries all cases, also after one that is refused.
+/// Runs all cases, even if one is invalid.
 fn try_cases(
     bench: &mut Bench,
     directory: &Path,
     arguments: &TestArguments,
-) -> Result<Vec<Refusal>, Failure> {
-    let mut refusals = Vec::new();
+) -> Result<Vec<Diagnostic>, CommandError> {
+    let mut errors = Vec::new();
     let cases = cases::of(directory)?;
     let width = cases.iter().map(|case| case.name.chars().count()).max();
     for case in cases {
         let tried = match try_case(bench, &case, arguments) {
-            Err(Failure::Refused(refusals)) => Tried {
+            Err(CommandError::Invalid(errors)) => Tried {
                 pods: Vec::new(),
                 golden: None,
-                refusals,
+                errors,
             },
             tried => tried?,
         };
         output::print(&report::case(&case.name, width.unwrap_or_default(), &tried))?;
-        refusals.extend(tried.refusals);
+        errors.extend(tried.errors);
     }
-    Ok(refusals)
+    Ok(errors)
 }
 
-fn try_case(bench: &mut Bench, case: &Case, arguments: &TestArguments) -> Result<Tried, Failure> {
+fn try_case(
+    bench: &mut Bench,
+    case: &Case,
+    arguments: &TestArguments,
+) -> Result<Tried, CommandError> {
     let config = case.config.as_deref().map(load::config).transpose()?;
     let chain = bench.chain(config.as_ref())?;
     let pod = case.pod.display().to_string();
     try_file(chain, &pod, Some(&case.golden), arguments)
 }
 
-/// Runs a chain of one plugin on each pod of a file, and compares what comes out.
+/// Runs a chain of one plugin on each pod of a file, and compares the results with the golden file.
 fn try_file(
     chain: &Chain,
     file: &str,
     golden: Option<&Path>,
     arguments: &TestArguments,
-) -> Result<Tried, Failure> {
+) -> Result<Tried, CommandError> {
     let documents = manifest::read(&[file.to_owned()], Depth::Flat)?;
     let mut tried = Tried {
         pods: Vec::new(),
         golden: None,
-        refusals: Vec::new(),
+        errors: Vec::new(),
     };
     let mut texts = Vec::new();
     for (document, subject) in subjects(&documents, &arguments.namespace)? {
         let outcome = match trial::of(chain, &subject) {
             Ok(trial) => {
                 let broken = chain.plugins().iter();
-                let broken = broken.flat_map(|plugin| trial.broken_promises(plugin, &subject));
+                let broken = broken.flat_map(|plugin| trial.violations(plugin, &subject));
                 tried
-                    .refusals
-                    .extend(broken.map(|message| document.refuse(&[], message)));
+                    .errors
+                    .extend(broken.map(|message| document.diagnostic(&[], message)));
                 texts.push(golden::text_of(&trial.pod, &subject.pod)?);
-                Outcome::Ran(Box::new(trial))
+                TrialOutcome::Ran(Box::new(trial))
             }
             Err(RejectionCause::Denied { reason, .. }) if golden.is_some() => {
                 texts.push(golden::text_of_denial(&reason));
-                Outcome::Denied(reason)
+                TrialOutcome::Denied(reason)
             }
             Err(cause) => {
-                let refusal = document.refuse(&[], cause.to_string());
-                tried.refusals.push(refusal);
-                Outcome::Failed
+                let diagnostic = document.diagnostic(&[], cause.to_string());
+                tried.errors.push(diagnostic);
+                TrialOutcome::Failed
             }
         };
         tried.pods.push(TriedPod {
@@ -160,32 +164,32 @@ fn try_file(
             outcome,
         });
     }
-    // Without all of its pods a file cannot be compared.
+    // The golden file is compared only if all pods have a result.
     if let Some(path) = golden.filter(|_| texts.len() == tried.pods.len()) {
         let found = golden::compare(path, &texts.join("---\n"), arguments.update)?;
         let shown = path.display().to_string();
-        tried.refusals.extend(found.refusal(&shown));
+        tried.errors.extend(found.diagnostic(&shown));
         tried.golden = Some((shown, found));
     }
     Ok(tried)
 }
 
-/// The pods among the documents, and those that workloads describe.
+/// The pods among the documents, and those in pod templates.
 fn subjects<'a>(
     documents: &'a [Document],
     namespace: &str,
-) -> Result<Vec<(&'a Document, Subject)>, Failure> {
+) -> Result<Vec<(&'a Document, Subject)>, CommandError> {
     let findings = manifest::check(documents)?;
-    if !findings.refusals.is_empty() {
-        return Err(Failure::Refused(findings.refusals));
+    if !findings.errors.is_empty() {
+        return Err(CommandError::Invalid(findings.errors));
     }
     let namespaces = Namespaces::of(documents);
     let subjects: Vec<_> = documents
         .iter()
         .filter_map(|document| {
             let template = match manifest::kind(document) {
-                Kind::Pod => None,
-                Kind::Workload(template) => Some(template),
+                DocumentKind::Pod => None,
+                DocumentKind::Workload(template) => Some(template),
                 _ => return None,
             };
             let subject = subject(document, template.as_ref(), &namespaces, namespace);
@@ -193,8 +197,8 @@ fn subjects<'a>(
         })
         .collect();
     if subjects.is_empty() {
-        return Err(Failure::refused(
-            "no pod to try the plugin on: it is tried on Pods and workloads; `podloom render` makes pods of Browsers",
+        return Err(CommandError::invalid(
+            "no pod to run the plugin on: give Pods or workloads; for Browsers, render their pods first with `podloom render`",
         ));
     }
     Ok(subjects)

@@ -1,11 +1,11 @@
-//! What programs may do that ask for objects of a duty, in a namespace.
+//! The rights of programs that create objects of a duty in a namespace.
 
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Row;
 
 use super::text::{self, Metadata, Role, RoleKind, Rule};
 
-/// A Role for each namespace, or one that is put into its namespace when it is applied.
+/// A Role for each namespace; without namespaces one Role, which `kubectl apply -n` puts into a namespace.
 pub(super) fn manifests(row: &Row, api: SelenosisApi, namespaces: &[&str]) -> String {
     let namespaces: Vec<Option<&str>> = match namespaces {
         [] => vec![None],
@@ -33,7 +33,7 @@ pub(super) fn manifests(row: &Row, api: SelenosisApi, namespaces: &[&str]) -> St
     });
     let header = [
         format!(
-            "What a program may do that asks for objects of the duty {}; podloom rbac --for clients prints it.",
+            "The rights of a program that creates objects of the duty {}, as printed by podloom rbac --for clients.",
             row.name
         ),
         "Bind it to the program's ServiceAccount, in the namespace of the objects.".to_owned(),

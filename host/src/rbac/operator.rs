@@ -1,46 +1,49 @@
-//! What the operator itself may do.
+//! The rights of the operator itself.
 
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Need, Right, RightScope, Row};
 
 use super::text::{self, Account, Metadata, Role, RoleKind, Rule};
 
-/// Where the operator works.
-pub(super) struct Scope<'a> {
+/// Where the operator is installed, and what it watches.
+pub(super) struct Installation<'a> {
     pub(super) api: SelenosisApi,
-    /// The namespaces that are watched; none means all.
+    /// The watched namespaces; none means all.
     pub(super) watched: &'a [&'a str],
-    /// The namespace that it runs in.
+    /// The operator's own namespace.
     pub(super) own: &'a str,
-    /// The namespace of its Lease.
+    /// The namespace of its Leases.
     pub(super) lease_namespace: &'a str,
-    /// The name of the first duty's Lease, which those of the others begin with.
+    /// The name of the first duty's Lease, and the prefix of the others'.
     pub(super) lease_name: &'a str,
 }
 
-/// A duty's account, its roles and their bindings.
-pub(super) fn manifests(row: &'static Row, scope: &Scope<'_>) -> String {
+/// The ServiceAccount of a duty, its roles and their bindings.
+pub(super) fn manifests(row: &'static Row, installation: &Installation<'_>) -> String {
     let name = row.object_name();
     let account = Account {
         name: &name,
-        namespace: scope.own,
+        namespace: installation.own,
     };
     let mut documents = vec![text::service_account(&account)];
-    for role in roles(row, scope) {
+    for role in roles(row, installation) {
         documents.push(text::role(&role));
         documents.push(text::binding(&role, &account));
     }
-    text::file(&header(row, scope), &documents)
+    text::file(&header(row, installation), &documents)
 }
 
-fn header(row: &Row, scope: &Scope<'_>) -> Vec<String> {
+fn header(row: &Row, installation: &Installation<'_>) -> Vec<String> {
     let mut header = vec![format!(
-        "What the operator may do for its duty {}, and nothing else; podloom rbac prints it.",
+        "All rights that the operator needs for its duty {}, as printed by podloom rbac.",
         row.name
     )];
-    for right in row.all_rights().filter(|right| is_left_out(right, scope)) {
+    for right in row
+        .all_rights()
+        .filter(|right| is_left_out(right, installation))
+    {
         header.push(format!(
-            "It may not {} {}, which only a ClusterRole can allow: {}.",
+            "Left out, because only a ClusterRole can grant it: to {} {}. Without this right {}.",
             right.verbs.join(" and "),
             right.resource,
             without(right).unwrap_or_default()
@@ -49,32 +52,37 @@ fn header(row: &Row, scope: &Scope<'_>) -> Vec<String> {
     header
 }
 
-fn roles<'a>(row: &'static Row, scope: &Scope<'a>) -> Vec<Role<'a>> {
+fn roles<'a>(row: &'static Row, installation: &Installation<'a>) -> Vec<Role<'a>> {
     let mut roles = Vec::new();
     let (everywhere, watched): (Vec<&Right>, Vec<&Right>) = row
         .all_rights()
-        .filter(|right| right.scope != RightScope::LeaseNamespace && !is_left_out(right, scope))
-        .partition(|right| right.scope == RightScope::Cluster || scope.watched.is_empty());
-    roles.extend(by_owner(row, scope.api, &everywhere, None));
-    for namespace in scope.watched {
-        roles.extend(by_owner(row, scope.api, &watched, Some(namespace)));
+        .filter(|right| {
+            right.scope != RightScope::LeaseNamespace && !is_left_out(right, installation)
+        })
+        .partition(|right| right.scope == RightScope::Cluster || installation.watched.is_empty());
+    roles.extend(by_owner(row, installation.api, &everywhere, None));
+    for namespace in installation.watched {
+        roles.extend(by_owner(row, installation.api, &watched, Some(namespace)));
     }
     let lease = |right: &&Right| right.scope == RightScope::LeaseNamespace;
     let lease: Vec<&Right> = row.all_rights().filter(lease).collect();
     if !lease.is_empty() {
         let name = format!("{}-leader", row.object_name());
-        let rules = lease.iter().map(|right| lease_rule(row, scope, right));
+        let rules = lease
+            .iter()
+            .map(|right| lease_rule(row, installation, right));
         roles.push(role(
             row,
             name,
-            Some(scope.lease_namespace),
+            Some(installation.lease_namespace),
             rules.collect(),
         ));
     }
     roles
 }
 
-/// Kubernetes' own kinds and the duty's are in roles of their own: the groups of the latter are an installation's choice.
+/// Splits the rights into two roles: those for Kubernetes' own kinds, and those for the duty's kinds, whose API groups depend on the
+/// installation.
 fn by_owner<'a>(
     row: &Row,
     api: SelenosisApi,
@@ -131,16 +139,18 @@ fn rule(api: SelenosisApi, right: &Right) -> Rule {
     }
 }
 
-/// A right to create cannot be held to a name: it is not known when the right is checked.
-fn lease_rule(row: &Row, scope: &Scope<'_>, right: &Right) -> Rule {
+/// A rule for the Lease. `create` cannot be limited to a name: the API server does not know the name when it checks the right.
+fn lease_rule(row: &Row, installation: &Installation<'_>, right: &Right) -> Rule {
     let is_nameless = right.verbs.contains(&"create");
     Rule {
-        name: row.lease_name(scope.lease_name).filter(|_| !is_nameless),
-        ..rule(scope.api, right)
+        name: row
+            .lease_name(installation.lease_name)
+            .filter(|_| !is_nameless),
+        ..rule(installation.api, right)
     }
 }
 
-/// What is missing without a right, if the operator can do without.
+/// What does not work without a right; none if the right is required.
 fn without(right: &Right) -> Option<&'static str> {
     match right.need {
         Need::Required => None,
@@ -148,10 +158,10 @@ fn without(right: &Right) -> Option<&'static str> {
     }
 }
 
-/// Who asks for namespaces wants no ClusterRole for what the operator can do without.
-fn is_left_out(right: &Right, scope: &Scope<'_>) -> bool {
+/// An installation that is limited to namespaces gets no ClusterRole for optional rights.
+fn is_left_out(right: &Right, installation: &Installation<'_>) -> bool {
     let is_optional = right.need != Need::Required;
-    is_optional && right.scope == RightScope::Cluster && !scope.watched.is_empty()
+    is_optional && right.scope == RightScope::Cluster && !installation.watched.is_empty()
 }
 
 #[cfg(test)]

@@ -1,22 +1,21 @@
-//! Objects of RBAC as YAML with a comment for each rule. Names that come from outside are quoted where YAML
-//! would take them for something else.
+//! RBAC objects as YAML, with a comment for each rule. Names from the user are quoted if YAML would read them as another type.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What an object is called, and what it says of itself.
+/// The metadata of an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Metadata<'a> {
     pub(super) name: String,
-    /// None for an object of the cluster, or for one that is put into a namespace when it is applied.
+    /// None for a cluster-scoped object, or for one that `kubectl apply -n` puts into a namespace.
     pub(super) namespace: Option<&'a str>,
     /// The value of `app.kubernetes.io/name`.
     pub(super) app: String,
-    /// The role of Kubernetes' own that this one is added to.
+    /// The built-in role that this one is aggregated to.
     pub(super) aggregate_to: Option<&'static str>,
 }
 
-/// A role.
+/// A Role or ClusterRole.
 pub(super) struct Role<'a> {
     pub(super) kind: RoleKind,
     pub(super) metadata: Metadata<'a>,
@@ -29,13 +28,13 @@ pub(super) enum RoleKind {
     Namespaced,
 }
 
-/// What may be done with some resources of a group.
+/// A rule of a role.
 pub(super) struct Rule {
-    /// A line of comment each.
+    /// The lines of the comment.
     pub(super) comment: Vec<String>,
     pub(super) group: &'static str,
     pub(super) resources: Vec<String>,
-    /// The one object that is meant, if it is one.
+    /// The one object that the rule is limited to, if any.
     pub(super) name: Option<String>,
     pub(super) verbs: Vec<&'static str>,
 }
@@ -55,7 +54,7 @@ impl RoleKind {
     }
 }
 
-/// Documents, with what is said before the first.
+/// A file: comment lines, then the documents.
 pub(super) fn file(header: &[String], documents: &[String]) -> String {
     let mut text = String::new();
     for line in header {
@@ -73,7 +72,7 @@ pub(super) fn service_account(account: &Account<'_>) -> String {
     };
     let mut text = begun("v1", "ServiceAccount", &metadata);
     text.push_str(
-        "# The Deployment asks for the token; a pod that is started beside it by hand gets none.\n\
+        "# The Deployment mounts the token itself, so a pod that is started by hand with this account gets none.\n\
          automountServiceAccountToken: false\n",
     );
     text
@@ -101,7 +100,7 @@ pub(super) fn role(role: &Role<'_>) -> String {
     text
 }
 
-/// The binding of a role to an account, of the role's own name and place.
+/// The binding of a role to an account, with the role's name and namespace.
 pub(super) fn binding(role: &Role<'_>, account: &Account<'_>) -> String {
     let kind = role.kind.name();
     let mut text = begun(RBAC, &format!("{kind}Binding"), &role.metadata);
@@ -140,7 +139,7 @@ fn begun(api_version: &str, kind: &str, metadata: &Metadata<'_>) -> String {
     text
 }
 
-/// Text as YAML has it: in quotes if it could be read as a number, a truth value or nothing, in YAML 1.1 as in 1.2.
+/// A string as YAML: quoted if YAML 1.1 or 1.2 could read it as a number, a boolean or null.
 fn scalar(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 9] = ["false", "n", "no", "null", "off", "on", "true", "y", "yes"];
     let is_word =
@@ -149,6 +148,6 @@ fn scalar(text: &str) -> Cow<'_, str> {
     if begins_as_text && text.bytes().all(is_word) && !WORDS.contains(&text) {
         return Cow::Borrowed(text);
     }
-    // A string of JSON is one of YAML, too.
+    // A JSON string is a valid YAML string.
     Cow::Owned(serde_json::Value::from(text).to_string())
 }

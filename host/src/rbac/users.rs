@@ -1,4 +1,4 @@
-//! What a cluster's users may do with the kinds of a duty, as parts of Kubernetes' own roles.
+//! The rights of a cluster's users on the kinds of a duty, aggregated to Kubernetes' built-in roles.
 
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{OwnKind, Row, Writers};
@@ -8,7 +8,7 @@ use super::text::{self, Metadata, Role, RoleKind, Rule};
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 5] = ["create", "delete", "deletecollection", "patch", "update"];
 
-/// A ClusterRole each for `view`, `edit` and `admin`; `edit` contains `view`, and `admin` contains `edit`.
+/// A ClusterRole each for `view`, `edit` and `admin`. Kubernetes adds `view` to `edit`, and `edit` to `admin`.
 pub(super) fn manifests(row: &Row, api: SelenosisApi) -> String {
     let view = row.kinds.iter().map(|kind| Rule {
         comment: Vec::new(),
@@ -36,7 +36,7 @@ pub(super) fn manifests(row: &Row, api: SelenosisApi) -> String {
         })
     });
     let header = format!(
-        "What people may do with the kinds of the duty {}; podloom rbac --for users prints it.",
+        "The rights of users on the kinds of the duty {}, as printed by podloom rbac --for users.",
         row.name
     );
     text::file(&[header], &documents.collect::<Vec<_>>())
@@ -47,8 +47,12 @@ fn writes(row: &Row, api: SelenosisApi, writers: Writers) -> Vec<Rule> {
     let rule = |kind: &OwnKind| Rule {
         comment: vec![
             match writers {
-                Writers::Edit => "These do no more than pods, which the role edit may create too.",
-                Writers::Admin => "These decide what is done with the operator's own rights.",
+                Writers::Edit => {
+                    "These objects can do no more than pods, which the role edit may create anyway."
+                }
+                Writers::Admin => {
+                    "These objects decide what the operator does with its own rights."
+                }
             }
             .to_owned(),
         ],

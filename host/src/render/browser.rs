@@ -1,4 +1,4 @@
-//! From a Browser to its final pod.
+//! Renders a Browser into its final pod.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::pod::mutate;
-use super::{Refused, Rendered, Setting};
-use crate::manifest::{self, Document, Kind, Step};
-use crate::refusal::{Failure, Refusal};
+use super::{ObjectError, Rendered, Setting};
+use crate::error::{CommandError, Diagnostic};
+use crate::manifest::{self, Document, DocumentKind, Step};
 
-/// The BrowserConfigs by namespace, each with the number of its document.
+/// The BrowserConfigs of each namespace, each with the index of its document.
 pub(super) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
 
 impl Configs {
-    /// Reads the BrowserConfigs among documents that were checked.
-    pub(super) fn of(documents: &[Document], namespace: &str) -> Result<Self, Failure> {
+    /// Reads the BrowserConfigs among the documents, which must have been checked before.
+    pub(super) fn of(documents: &[Document], namespace: &str) -> Result<Self, CommandError> {
         let mut configs: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        let mut refusals = Vec::new();
+        let mut errors = Vec::new();
         for (number, document) in documents.iter().enumerate() {
-            if manifest::kind(document) != Kind::BrowserConfig {
+            if manifest::kind(document) != DocumentKind::BrowserConfig {
                 continue;
             }
             match typed(document) {
@@ -33,18 +33,19 @@ impl Configs {
                     .entry(document.namespace(namespace).to_owned())
                     .or_default()
                     .push((number, config)),
-                Err(refusal) => refusals.push(refusal),
+                Err(diagnostic) => errors.push(diagnostic),
             }
         }
-        if refusals.is_empty() {
+        if errors.is_empty() {
             Ok(Self(configs))
         } else {
-            Err(Failure::Refused(refusals))
+            Err(CommandError::Invalid(errors))
         }
     }
 
-    /// What the operator would tell in the conditions of the BrowserConfigs: versions given twice, and those that make no pod.
-    pub(super) fn warnings(&self, documents: &[Document]) -> Vec<Refusal> {
+    /// Warnings for what the operator would report in the conditions of the BrowserConfigs: versions that two of them define, and
+    /// versions that cannot make a pod.
+    pub(super) fn warnings(&self, documents: &[Document]) -> Vec<Diagnostic> {
         let mut warnings = Vec::new();
         for configs in self.0.values() {
             for acceptance in accept(&refs(configs)) {
@@ -56,7 +57,7 @@ impl Configs {
                     .find(|(_, config)| config.metadata.name == acceptance.config.metadata.name)
                     .and_then(|(number, _)| documents.get(*number));
                 let message = format!("{}: {}", acceptance.reason(), acceptance.message());
-                warnings.extend(document.map(|document| document.refuse(&[], message)));
+                warnings.extend(document.map(|document| document.diagnostic(&[], message)));
             }
         }
         warnings
@@ -69,13 +70,16 @@ impl Configs {
             .unwrap_or_default()
     }
 
-    /// Where there are BrowserConfigs, for a Browser that found none.
+    /// Which namespaces have BrowserConfigs, for the error of a Browser that found none.
     fn elsewhere(&self) -> String {
         let namespaces: Vec<&str> = self.0.keys().map(String::as_str).collect();
         match namespaces.as_slice() {
-            [] => "give one with -f".to_owned(),
-            [one] => format!("those given are in namespace {one}"),
-            several => format!("those given are in namespaces {}", several.join(", ")),
+            [] => "add one with -f".to_owned(),
+            [one] => format!("the files have BrowserConfigs only in namespace {one}"),
+            several => format!(
+                "the files have BrowserConfigs only in namespaces {}",
+                several.join(", ")
+            ),
         }
     }
 }
@@ -90,12 +94,12 @@ fn refs(configs: &[(usize, BrowserConfigObject)]) -> Vec<ConfigRef<'_>> {
         .collect()
 }
 
-/// Resolves, renders, mutates.
+/// Resolves the configuration of a Browser, renders its pod and passes that through the chain.
 pub(super) fn render(
     document: &Document,
     configs: &Configs,
     setting: &Setting<'_>,
-) -> Result<Rendered, Refused> {
+) -> Result<Rendered, ObjectError> {
     let namespace = document.namespace(setting.default_namespace).to_owned();
     let mut browser: BrowserObject = typed(document)?;
     browser.metadata.namespace = Some(namespace.clone());
@@ -106,14 +110,15 @@ pub(super) fn render(
         .unwrap_or_default();
     let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved)
         .map_err(|error| unrendered(document, &error))?;
-    let pod = serde_json::to_value(pod)
-        .map_err(|error| document.refuse(&[], format!("the pod is no JSON: {error}")))?;
+    let pod = serde_json::to_value(pod).map_err(|error| {
+        document.diagnostic(&[], format!("the pod cannot be written as JSON: {error}"))
+    })?;
     let request = request(document, &browser, &namespace, setting);
     let (value, runs) = mutate(document, pod, request, setting)?;
     Ok(Rendered { value, runs })
 }
 
-/// What plugins are told: the Browser as the operator keeps it, with the three labels that name it.
+/// What plugins can read about the request: the Browser as the operator stores it, with the three labels that identify it.
 fn request(
     document: &Document,
     browser: &BrowserObject,
@@ -144,7 +149,7 @@ fn unresolved(
     error: &ResolveError,
     namespace: &str,
     configs: &Configs,
-) -> Refusal {
+) -> Diagnostic {
     let spec = Step::from("spec");
     let mut message = error.to_string();
     let path = match error {
@@ -156,10 +161,10 @@ fn unresolved(
         ResolveError::NotFound(Missing::Version { .. }) => vec![spec, "browserVersion".into()],
         ResolveError::Invalid { .. } => vec![],
     };
-    document.refuse(&path, message)
+    document.diagnostic(&path, message)
 }
 
-fn unrendered(document: &Document, error: &RenderError) -> Refusal {
+fn unrendered(document: &Document, error: &RenderError) -> Diagnostic {
     let path = match error {
         RenderError::Options(OptionsError::NotCopied { field, .. }) => {
             vec![Step::from("metadata"), (*field).into()]
@@ -171,15 +176,15 @@ fn unrendered(document: &Document, error: &RenderError) -> Refusal {
         ],
         RenderError::Unnamed => vec![],
     };
-    document.refuse(&path, error.to_string())
+    document.diagnostic(&path, error.to_string())
 }
 
-/// The document as its type. Its schema was checked, so what is left to fail is what a schema cannot say.
-fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Refusal> {
+/// Reads the document as its type. Its schema was checked, so this fails only for what a schema cannot express.
+fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Diagnostic> {
     let mut value = document.value.clone();
-    // A template's own status is nobody's input.
+    // The status is output of the operator, so it is ignored.
     if let Value::Object(fields) = &mut value {
         fields.remove("status");
     }
-    serde_json::from_value(value).map_err(|error| document.refuse(&[], error.to_string()))
+    serde_json::from_value(value).map_err(|error| document.diagnostic(&[], error.to_string()))
 }

@@ -1,20 +1,20 @@
-//! Objects that are given twice: the API server would take the second for a change of the first.
+//! Finds duplicate objects: the API server would take the second for an update of the first.
 //!
-//! A Browser's pod has the Browser's name, so a Pod of that name in the same namespace is the same object.
+//! A Browser's pod has the Browser's name, so a Pod of that name in the same namespace is a duplicate too.
 
 use std::collections::BTreeMap;
 
-use crate::manifest::{self, Document, Kind};
-use crate::refusal::Refusal;
+use crate::error::Diagnostic;
+use crate::manifest::{self, Document, DocumentKind};
 
-/// Finds what is given twice among the objects that decide about pods.
-pub(super) fn find(documents: &[Document], namespace: &str) -> Vec<Refusal> {
+/// Finds duplicates among the objects that matter for pods.
+pub(super) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
     let mut seen: BTreeMap<(&str, &str, &str), &Document> = BTreeMap::new();
-    let mut refusals = Vec::new();
+    let mut errors = Vec::new();
     for document in documents {
         let home = match manifest::kind(document) {
-            Kind::Browser | Kind::BrowserConfig => document.namespace(namespace),
-            Kind::Namespace => "",
+            DocumentKind::Browser | DocumentKind::BrowserConfig => document.namespace(namespace),
+            DocumentKind::Namespace => "",
             _ => continue,
         };
         if document.name().is_empty() {
@@ -22,36 +22,36 @@ pub(super) fn find(documents: &[Document], namespace: &str) -> Vec<Refusal> {
         }
         let key = (document.kind.as_str(), home, document.name());
         if let Some(first) = seen.insert(key, document) {
-            let first = first.place(&[]);
-            refusals.push(document.refuse(
+            let first = first.position(&[]);
+            errors.push(document.diagnostic(
                 &["metadata".into(), "name".into()],
                 format!(
-                    "given twice: first at {}:{}, document {}",
+                    "duplicate: also defined at {}:{}, document {}; remove or rename one",
                     first.file, first.line, first.document
                 ),
             ));
         }
     }
-    refusals.extend(pods_of_browsers(documents, namespace));
-    refusals
+    errors.extend(pods_of_browsers(documents, namespace));
+    errors
 }
 
-/// Pods that have the place of a Browser's pod.
-fn pods_of_browsers<'a>(documents: &'a [Document], namespace: &'a str) -> Vec<Refusal> {
-    let of_kind = |kind: Kind| {
+/// Finds Pods that have the name of a Browser's pod.
+fn pods_of_browsers<'a>(documents: &'a [Document], namespace: &'a str) -> Vec<Diagnostic> {
+    let of_kind = |kind: DocumentKind| {
         documents
             .iter()
             .filter(move |document| manifest::kind(document) == kind)
             .map(move |document| ((document.namespace(namespace), document.name()), document))
     };
-    let browsers: BTreeMap<(&str, &str), &Document> = of_kind(Kind::Browser).collect();
-    of_kind(Kind::Pod)
+    let browsers: BTreeMap<(&str, &str), &Document> = of_kind(DocumentKind::Browser).collect();
+    of_kind(DocumentKind::Pod)
         .filter_map(|(name, pod)| {
-            let browser = browsers.get(&name)?.place(&[]);
-            Some(pod.refuse(
+            let browser = browsers.get(&name)?.position(&[]);
+            Some(pod.diagnostic(
                 &["metadata".into(), "name".into()],
                 format!(
-                    "the Browser at {}:{}, document {}, makes a pod of this name: rename one",
+                    "the pod of the Browser at {}:{}, document {}, has the same name; rename one",
                     browser.file, browser.line, browser.document
                 ),
             ))

@@ -1,19 +1,19 @@
-//! What plugins are told about namespaces.
+//! The labels and annotations of namespaces, which plugins can read.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::manifest::{self, Document, Kind};
+use crate::manifest::{self, Document, DocumentKind};
 
-/// The label that the API server gives every namespace.
+/// The label that the API server sets on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Labels and annotations of the namespaces among the documents.
 #[derive(Default)]
 pub(crate) struct Namespaces(BTreeMap<String, Metadata>);
 
-/// What a namespace says of itself.
+/// The labels and annotations of one namespace.
 #[derive(Clone, Default)]
 pub(crate) struct Metadata {
     pub(crate) labels: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ impl Namespaces {
     pub(crate) fn of(documents: &[Document]) -> Self {
         let namespaces = documents
             .iter()
-            .filter(|document| manifest::kind(document) == Kind::Namespace)
+            .filter(|document| manifest::kind(document) == DocumentKind::Namespace)
             .map(|document| {
                 let metadata = Metadata {
                     labels: texts(document.value.pointer("/metadata/labels")),
@@ -35,7 +35,7 @@ impl Namespaces {
         Self(namespaces.collect())
     }
 
-    /// A namespace that no document describes has at least the label with its name, as every one in a cluster.
+    /// A namespace that is not among the documents still has the label with its name, as in a cluster.
     pub(crate) fn get(&self, name: &str) -> Metadata {
         let mut metadata = self.0.get(name).cloned().unwrap_or_default();
         metadata
@@ -45,7 +45,7 @@ impl Namespaces {
     }
 }
 
-/// A map of texts; that it is one was checked.
+/// The strings of a map. The documents were checked, so all its values are strings.
 pub(crate) fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
     map.and_then(Value::as_object)
         .into_iter()

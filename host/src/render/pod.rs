@@ -6,19 +6,19 @@ use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::namespaces::{Namespaces, texts};
-use super::{Cause, Refused, Rendered, Setting};
+use super::{ObjectError, Rendered, Setting};
 use crate::manifest::{Document, Template};
 
-/// A pod as the API server would be handed it, and what plugins are told about it.
+/// A pod as the API server would receive it, and what plugins can read about the request.
 pub(crate) struct Subject {
     pub(crate) pod: Value,
     pub(crate) request: PodRequest,
 }
 
-/// The fields of a template that make its pod.
+/// The fields of a pod template that become the pod's.
 const PARTS: [&str; 2] = ["metadata", "spec"];
 
-/// The pod that a document is, or that its template describes.
+/// The pod in a document, or in its pod template.
 pub(crate) fn subject(
     document: &Document,
     template: Option<&Template>,
@@ -34,7 +34,7 @@ pub(crate) fn subject(
     let about = namespaces.get(namespace);
     let request = PodRequest {
         kind: "Pod",
-        // Pods of a template get their names from the API server.
+        // The API server generates the names of pods that come from a template.
         name: if template.is_some() {
             String::new()
         } else {
@@ -55,12 +55,12 @@ pub(crate) fn subject(
     Subject { pod, request }
 }
 
-/// The document with its pod, or the pod in its template, as the chain leaves it.
+/// Passes the document's pod, or the pod in its template, through the chain and puts the result back.
 pub(super) fn render(
     document: &Document,
     template: Option<&Template>,
     setting: &Setting<'_>,
-) -> Result<Rendered, Refused> {
+) -> Result<Rendered, ObjectError> {
     let Subject { pod, request } = subject(
         document,
         template,
@@ -69,7 +69,7 @@ pub(super) fn render(
     );
     let (pod, runs) = mutate(document, pod, request, setting)?;
     let value = match template {
-        // Nothing was done to it, and not even a null in it is left out.
+        // Without a chain the document is printed unchanged, nulls included.
         _ if runs.is_none() => document.value.clone(),
         None => pod,
         Some(template) => with_pod(document.value.clone(), template, pod),
@@ -77,46 +77,46 @@ pub(super) fn render(
     Ok(Rendered { value, runs })
 }
 
-/// The pod after the chain, and what each plugin did; the pod itself without a chain.
+/// Returns the pod after the chain, and what each plugin did. Without a chain it returns the pod unchanged.
 pub(super) fn mutate(
     document: &Document,
     pod: Value,
     request: PodRequest,
     setting: &Setting<'_>,
-) -> Result<(Value, Option<Vec<PluginRun>>), Refused> {
+) -> Result<(Value, Option<Vec<PluginRun>>), ObjectError> {
     let mutated = setting.mutator.pass(pod, request);
     match setting.runtime.block_on(mutated)? {
         Ok(MutatedPod {
             pod, chain, runs, ..
         }) => Ok((pod, chain.map(|_| runs))),
-        Err(refused) => Err(Refused {
-            cause: Cause::Document(Box::new(document.refuse(&[], reason(&refused)))),
-            runs: Some(refused.runs).filter(|runs| !runs.is_empty()),
+        Err(rejected) => Err(ObjectError::Invalid {
+            diagnostic: Box::new(document.diagnostic(&[], reason(&rejected))),
+            runs: Some(rejected.runs).filter(|runs| !runs.is_empty()),
         }),
     }
 }
 
-/// Which plugin it was that refused the pod, and why.
-fn reason(refused: &podloom_controllers::RejectedPod) -> String {
-    match refused.runs.last().map(|run| (&run.plugin, &run.outcome)) {
+/// Which plugin rejected the pod, and why.
+fn reason(rejected: &podloom_controllers::RejectedPod) -> String {
+    match rejected.runs.last().map(|run| (&run.plugin, &run.outcome)) {
         Some((plugin, PluginOutcome::Denied(reason))) => {
             format!("plugin {plugin} denies the pod: {reason}")
         }
         Some((plugin, PluginOutcome::Failed(failure))) => {
             format!("plugin {plugin} failed: {failure}")
         }
-        _ => refused.rejection.message().to_owned(),
+        _ => rejected.rejection.message().to_owned(),
     }
 }
 
 fn pod_of(workload: &Value, template: &Template) -> Value {
-    let place = template
+    let source = template
         .path
         .iter()
         .try_fold(workload, |value, field| value.get(field));
     let mut pod = json!({ "apiVersion": "v1", "kind": "Pod" });
     for part in PARTS {
-        if let Some(value) = place.and_then(|place| place.get(part)) {
+        if let Some(value) = source.and_then(|source| source.get(part)) {
             pod[part] = value.clone();
         }
     }
@@ -124,21 +124,21 @@ fn pod_of(workload: &Value, template: &Template) -> Value {
 }
 
 fn with_pod(mut workload: Value, template: &Template, mut pod: Value) -> Value {
-    let place = template
+    let target = template
         .path
         .iter()
         .try_fold(&mut workload, |value, field| value.get_mut(field));
-    if let Some(Value::Object(place)) = place {
+    if let Some(Value::Object(target)) = target {
         for part in PARTS {
             if let Some(value) = pod.get_mut(part) {
-                place.insert(part.to_owned(), value.take());
+                target.insert(part.to_owned(), value.take());
             }
         }
     }
     workload
 }
 
-/// To the API server a field that is null is absent; `creationTimestamp: null` stands in many templates.
+/// The API server treats a null field as absent, and many templates contain `creationTimestamp: null`.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,18 +1,18 @@
-use super::{Refused, objects};
-use crate::mutator::Broke;
-use crate::refusal::Refusal;
+use super::{ObjectError, objects};
+use crate::error::Diagnostic;
+use crate::mutator::ChainPanicked;
 
-/// A bug of the host is not told as what is wrong with somebody's manifest.
+/// A bug of the host must not look like an error in the user's manifest.
 #[tokio::test]
-async fn a_chain_that_broke_is_our_own_fault() {
+async fn a_panic_of_the_chain_exits_with_code_3() {
     let panicked = tokio::spawn(async { panic!("a bug") }).await;
-    let broke = Broke::from(panicked.map(drop::<()>).unwrap_err());
-    let code = |refused: Refused| {
-        let Err(failure) = objects(vec![Err(refused)]) else {
+    let panicked = ChainPanicked::from(panicked.map(drop::<()>).unwrap_err());
+    let code = |error: ObjectError| {
+        let Err(error) = objects(vec![Err(error)]) else {
             panic!("something to print")
         };
-        failure.code()
+        error.code()
     };
-    assert_eq!(code(broke.into()), 3);
-    assert_eq!(code(Refusal::of_input("it has no name").into()), 1);
+    assert_eq!(code(panicked.into()), 3);
+    assert_eq!(code(Diagnostic::new("it has no name").into()), 1);
 }

@@ -1,39 +1,39 @@
-//! Whether the operator is ready, check by check.
+//! The checks behind /readyz and /healthz.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use podloom_controllers::duties::Chain;
 
-use super::state::{Access, DutyState, Role, State};
-use crate::mutator::WithoutChain;
+use super::state::{Access, DutyState, OperatorState, Role};
+use crate::mutator::NoChainPolicy;
 
-/// How much longer than its Lease a leader may be without a renewal. It drops its work before the Lease ends, so one that has not
-/// done it by then is stuck.
+/// How long after the end of its Lease a leader may still work before it counts as stuck. A healthy leader stops its work before the
+/// Lease ends.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// One thing that has to hold.
+/// One readiness check.
 pub(super) struct Check {
     name: String,
-    /// How it is, or what is missing.
-    told: Result<String, String>,
+    /// Details if it passed, the reason if it failed.
+    result: Result<String, String>,
 }
 
-/// Looks at everything that makes the operator ready: what all duties need, and then what each of them needs.
-pub(super) fn checks(state: &State) -> Vec<Check> {
+/// All checks: those of the process first, then those of each duty.
+pub(super) fn checks(state: &OperatorState) -> Vec<Check> {
     let mut checks = of_process(state, state.needs_chain());
     checks.extend(state.duties.iter().flat_map(|duty| of_duty(duty)));
     checks
 }
 
-/// Looks at what one duty needs.
-pub(super) fn checks_of(state: &State, duty: &DutyState) -> Vec<Check> {
+/// The checks that one duty needs.
+pub(super) fn checks_of(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
     let mut checks = of_process(state, duty.row.chain == Chain::Needed);
     checks.extend(of_duty(duty));
     checks
 }
 
-fn of_process(state: &State, needs_chain: bool) -> Vec<Check> {
+fn of_process(state: &OperatorState, needs_chain: bool) -> Vec<Check> {
     let mut checks = vec![check("running", running(state))];
     if needs_chain {
         checks.push(check("chain", chain(state)));
@@ -47,23 +47,23 @@ fn of_duty(duty: &DutyState) -> [Check; 3] {
         ("leader", leader(&duty.role.borrow())),
         ("caches", caches(&duty.caches.awaited())),
     ]
-    .map(|(name, told)| check(&format!("{}/{name}", duty.row.name), told))
+    .map(|(name, result)| check(&format!("{}/{name}", duty.row.name), result))
 }
 
-fn check(name: &str, told: Result<String, String>) -> Check {
+fn check(name: &str, result: Result<String, String>) -> Check {
     Check {
         name: name.to_owned(),
-        told,
+        result,
     }
 }
 
-/// A line for each check, as the API server's own /readyz?verbose has them.
+/// One line per check, in the format of the API server's own /readyz?verbose.
 pub(super) fn show(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
-        let _infallible = match &check.told {
-            Ok(how) => writeln!(text, "[+]{} ok: {how}", check.name),
-            Err(why) => writeln!(text, "[-]{} failed: {why}", check.name),
+        let _infallible = match &check.result {
+            Ok(details) => writeln!(text, "[+]{} ok: {details}", check.name),
+            Err(reason) => writeln!(text, "[-]{} failed: {reason}", check.name),
         };
     }
     let end = if is_ready(checks) { "passed" } else { "failed" };
@@ -72,13 +72,13 @@ pub(super) fn show(checks: &[Check]) -> String {
 }
 
 pub(super) fn is_ready(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.told.is_ok())
+    checks.iter().all(|check| check.result.is_ok())
 }
 
-/// Whether the process works, however the cluster is. If not, a restart is what helps.
+/// Whether the process itself works, whatever the state of the cluster. If it fails, only a restart helps.
 ///
-/// A follower, and a leader that could not renew its Lease and has dropped its work, are fine.
-pub(super) fn alive(state: &State) -> Result<(), String> {
+/// A follower is alive, and so is a leader that lost its Lease and stopped its work.
+pub(super) fn alive(state: &OperatorState) -> Result<(), String> {
     state.duties.iter().try_for_each(|duty| is_not_stuck(duty))
 }
 
@@ -91,44 +91,44 @@ fn is_not_stuck(duty: &DutyState) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "stuck: the Lease of the duty {} was last renewed {} s ago, and its controllers still run",
+        "stuck: the Lease of duty {} was last renewed {} s ago, and its controllers still run",
         duty.row.name,
         since.as_secs()
     ))
 }
 
-fn running(state: &State) -> Result<String, String> {
+fn running(state: &OperatorState) -> Result<String, String> {
     if state.stop.is_cancelled() {
         return Err("stopping".to_owned());
     }
     Ok("not stopping".to_owned())
 }
 
-fn chain(state: &State) -> Result<String, String> {
+fn chain(state: &OperatorState) -> Result<String, String> {
     let serving = state.slot.serving();
     let failed = serving.failed.as_ref();
     let error = failed.map(|failed| failed.error.to_string());
-    match (&serving.chain, error, state.without_chain) {
+    match (&serving.chain, error, state.no_chain_policy) {
         (Some(chain), None, _) => Ok(chain.digest().to_owned()),
         (Some(chain), Some(error), _) => Ok(format!(
-            "{}; what is in the directory now is refused: {error}",
+            "{}; the current content of the plugin directory is rejected: {error}",
             chain.digest()
         )),
-        (None, error, WithoutChain::Pass) => Ok(match error {
-            None => "none, pods are created as they are rendered".to_owned(),
-            Some(error) => format!("none, pods are created as they are rendered: {error}"),
+        (None, error, NoChainPolicy::PassThrough) => Ok(match error {
+            None => "none, so pods are created as rendered".to_owned(),
+            Some(error) => format!("none, so pods are created as rendered: {error}"),
         }),
-        (None, None, WithoutChain::Refuse) => Err("it is being compiled".to_owned()),
-        (None, Some(error), WithoutChain::Refuse) => Err(error),
+        (None, None, NoChainPolicy::Reject) => Err("it is still being compiled".to_owned()),
+        (None, Some(error), NoChainPolicy::Reject) => Err(error),
     }
 }
 
 fn cluster(access: &Access) -> Result<String, String> {
     match access {
-        Access::Unknown => Err("not looked at yet".to_owned()),
+        Access::Unknown => Err("not checked yet".to_owned()),
         Access::Unanswered(reason) => Err(reason.clone()),
         Access::Lacking(reasons) => Err(reasons.join("; ")),
-        Access::Granted => Ok("our kinds are served, and we have the rights we need".to_owned()),
+        Access::Granted => Ok("all kinds are served and all rights granted".to_owned()),
     }
 }
 
@@ -136,14 +136,14 @@ fn leader(role: &Role) -> Result<String, String> {
     match role {
         Role::Undecided => Err("no election yet".to_owned()),
         Role::Follower(leader) => Ok(format!("standing by for {leader}")),
-        Role::Leader => Ok("we lead".to_owned()),
-        Role::Alone => Ok("we work without an election".to_owned()),
+        Role::Leader => Ok("this replica is the leader".to_owned()),
+        Role::Alone => Ok("leader election is disabled".to_owned()),
     }
 }
 
 fn caches(awaited: &[String]) -> Result<String, String> {
     match awaited {
         [] => Ok("all caches synced".to_owned()),
-        awaited => Err(format!("not filled yet: {}", awaited.join(", "))),
+        awaited => Err(format!("not synced yet: {}", awaited.join(", "))),
     }
 }

@@ -1,14 +1,13 @@
-//! The client of the API server: it notices connections that died, and every request of it ends.
+//! The client of the API server. It detects dead connections, and every request ends by a deadline.
 //!
-//! kube's own client has no deadline for an answer and no keepalive: on a connection that went silent it waits for minutes, or
-//! for ever. This one is made of the same parts, with these between them:
+//! kube's own client has neither a deadline for answers nor keepalive, so on a dead connection it waits for minutes or for ever.
+//! This client is built from the same parts and adds:
 //!
-//! - A machine that went away is noticed by the kernel, by keepalive and a limit on what is not acknowledged.
-//! - A server that keeps the socket open and says nothing is noticed by the deadline. Retries of 429 and 503 count towards it,
-//!   and so does reading the answer. A watch has to answer within it too; then it may go on, and those who watch have a limit on
-//!   silence of their own.
-//! - A connection is kept for the next request for less time than the deadline. When a request has missed its deadline, all
-//!   others that were idle as long are closed too, and the next request opens a new one.
+//! - TCP keepalive and a limit on unacknowledged data: with them the kernel detects that the other machine is gone.
+//! - A deadline for each request, for a server that keeps the socket open but sends nothing. It includes retries after 429, 503 and
+//!   504, and reading the answer. A watch must start within it; after that the controllers limit its silence themselves.
+//! - An idle timeout shorter than the deadline. So when a request misses its deadline, all connections that were idle as long are
+//!   closed as well, and the next request opens a new one.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,45 +30,47 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use super::requests::Requests;
 
-/// How long a connection may take until it is ready, TLS included.
+/// How long opening a connection may take, TLS included.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a request may take, retries and the body of the answer included; half of what the API server itself allows.
+/// How long a request may take, including retries and reading the answer. The API server itself allows twice as much.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How often a request is repeated after 429, 503 or 504, and how long that waits unless the API server says how long. After that
-/// the last answer counts: a webhook may deny this way, and its reason has to reach the user. Controllers try again by themselves.
+/// How often a request is retried after 429, 503 or 504, and how long to wait before it if the API server names no time. Then the
+/// last answer is returned: a webhook may reject with these codes, and its reason must reach the user. Controllers retry by themselves.
 const RETRIES: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
-/// How long a connection waits for its next request; less than [`DEADLINE`].
+/// How long an idle connection is kept open; less than [`DEADLINE`].
 const IDLE: Duration = Duration::from_secs(10);
-/// After how long without a byte the kernel asks whether the other end is there, how often, and how many times.
+/// TCP keepalive: time without data until the first probe, time between probes, and number of probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// How long what was sent may stay unacknowledged.
+/// How long sent data may stay unacknowledged.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
-/// The longest silence on a connection that is in use. Watches end long before; this ends those that nobody limits.
+/// How long a connection in use may be silent. The watches of the controllers end earlier; this limits all others.
 const SILENCE: Duration = Duration::from_secs(330);
 
-/// Why no client can be made.
+/// Why the client could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    #[error("proxies are not supported, and the API server is to be reached through {0}")]
+    #[error(
+        "the kubeconfig names the proxy {0}, and podloom does not support proxies; connect without one"
+    )]
     Proxy(Uri),
-    #[error("the configuration of the cluster cannot be used")]
+    #[error("the cluster configuration is unusable")]
     Configure(#[from] kube::Error),
-    #[error("requests cannot be repeated")]
+    #[error("the retry policy is invalid")]
     Retry(#[from] InvalidBackoff),
 }
 
-/// Why a request has no answer.
+/// A request missed its deadline.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer from the API server within {} s, retries after 429 and 503 included", DEADLINE.as_secs())]
+#[error("no answer from the API server within {} s, including retries after 429, 503 and 504", DEADLINE.as_secs())]
 struct Unanswered;
 
-/// Makes a client with connections of its own. It belongs to the runtime in which it is made.
+/// Creates a client with connections of its own. It works only in the runtime that it was created in.
 ///
-/// Each answer sets the clock right.
+/// Each answer corrects the clock.
 pub(super) fn client(
     config: &Config,
     requests: &Requests,
@@ -90,10 +91,10 @@ pub(super) fn client(
         .build::<_, Body>(connector);
     let (requests, clock) = (requests.clone(), clock.clone());
     let send = service_fn(move |request: Request<Body>| {
-        let (begun, clock, sent) = (requests.begin(&request), clock.clone(), Instant::now());
+        let (pending, clock, sent) = (requests.begin(&request), clock.clone(), Instant::now());
         http.request(request)
             .inspect_ok(move |response| {
-                begun.answered(response.status());
+                pending.answered(response.status());
                 if let Some(date) = date(response.headers()) {
                     clock.heard(date, sent);
                 }
@@ -111,7 +112,7 @@ pub(super) fn client(
     Ok(Client::new(bounded, config.default_namespace.clone()))
 }
 
-/// Opens connections that the kernel watches over.
+/// Opens connections with keepalive and a limit on unacknowledged data.
 fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -124,7 +125,7 @@ fn connector() -> HttpConnector {
     connector
 }
 
-/// Sends a request and returns its whole answer, or of a watch its beginning, within the deadline.
+/// Sends a request and reads its whole answer before the deadline. For a watch, only the headers.
 async fn in_time<S, B>(
     service: S,
     request: Request<Body>,
@@ -150,7 +151,7 @@ where
     }
 }
 
-/// When an answer was made, by the clock of whoever made it.
+/// The date header of an answer: the server's time.
 fn date(headers: &HeaderMap) -> Option<SystemTime> {
     let date = headers.get(DATE)?.to_str().ok()?;
     httpdate::parse_http_date(date).ok()

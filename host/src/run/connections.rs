@@ -1,4 +1,4 @@
-//! Accepts connections, within limits that axum's own server does not have.
+//! An HTTP listener with connection limits, which axum's own server lacks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -20,81 +20,84 @@ use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// What a listener accepts.
+/// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// How many connections may be open.
+pub(super) struct ConnectionLimits {
+    /// The maximum number of open connections.
     pub(super) connections: usize,
-    /// How many of them one address may have, or one /64 network of IPv6: a single machine often has all addresses of such a
-    /// network. Where all calls come from few addresses, as those of webhooks do, it is `connections`.
+    /// The maximum per peer: an IPv4 address or an IPv6 /64 network, since one machine often owns a whole /64. If all calls come from
+    /// few addresses, as those of webhooks do, set it to `connections`.
     pub(super) of_one_peer: usize,
-    /// What happens to one connection more.
+    /// What happens to a connection above the maximum.
     pub(super) when_full: WhenFull,
-    /// What happens after an answer.
+    /// What happens to a connection after an answer.
     pub(super) reuse: Reuse,
-    /// How long a peer may take for the header of a request, and for the pause before it.
+    /// How long to wait for the header of a request, including the pause before it.
     pub(super) header: Duration,
     /// How long a peer may leave an answer unread.
     pub(super) write: Duration,
-    /// How long a connection may be open. A request that is being answered then may end.
+    /// How long a connection may stay open. The request that is being answered at that time may finish.
     pub(super) life: Duration,
 }
 
-/// Which connection is closed when there is one too many. None ever waits for room, as that could mean to wait for a bad peer.
+/// Which connection is closed when there are too many. A new connection never waits for a free slot: it could wait for a malicious
+/// peer for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WhenFull {
     /// The new one.
     RefuseNew,
-    /// The oldest that has not yet sent the header of a request, if there is one: of the same peer, where the peer has too many.
-    /// It suits peers that send their request as soon as they are connected, as probes do. Silent peers then cannot keep them
-    /// out, even from their own address, as behind a NAT.
+    /// The oldest one that has not sent a request header yet; if the peer's own maximum is reached, the oldest one of that peer.
+    /// If all have sent one, the new one.
+    ///
+    /// For peers that send their request at once, as probes do. So silent peers cannot lock them out, not even from the same address,
+    /// as behind a NAT.
     CloseOldestSilent,
 }
 
 /// What happens to a connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reuse {
-    /// It takes the next request.
+    /// It stays open for the next request.
     Reused,
     /// It is closed.
     Closed,
 }
 
 const HEADER_BYTES: usize = 16 << 10;
-/// What the kernel keeps for a connection, each way. It counts as memory of the container, and would grow to megabytes for
-/// each peer that sends and never reads.
+/// The kernel's buffer of a connection, in each direction. It counts as the container's memory, and without a limit it grows to
+/// megabytes for each peer that sends and never reads.
 const SOCKET_BYTES: u32 = 64 << 10;
-/// Connections that were not accepted yet; as many as tokio's own listener has.
+/// How many connections may wait to be accepted; the same as for tokio's own listener.
 const BACKLOG: u32 = 1024;
-/// How long requests that are being answered may take after the end of the server or of their connection.
+/// How long a request that is being answered may still take when the server stops or its connection's time is up.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
-/// Too many open files, for example: it passes.
+/// How long to wait after a failed accept. Its causes pass, such as too many open files.
 const AFTER_ERROR: Duration = Duration::from_millis(200);
-/// How often the log says that there are too many connections.
+/// The shortest time between two warnings about too many connections.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
-/// Listens on an address, with small buffers for each connection.
+/// Opens a listener whose connections have small kernel buffers.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     socket.set_reuseaddr(true)?;
-    // Accepted connections inherit them.
+    // Accepted connections inherit the buffer sizes.
     socket.set_send_buffer_size(SOCKET_BYTES)?;
     socket.set_recv_buffer_size(SOCKET_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves until the end is asked for, and finishes what is being answered.
+/// Serves until `end` is cancelled, then finishes the requests that are being answered.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: Limits,
+    limits: ConnectionLimits,
     end: CancellationToken,
 ) {
-    let room = Room::new(limits);
+    let acceptor = Acceptor::new(limits);
     let mut warned: Option<Instant> = None;
     let mut connections = JoinSet::new();
     loop {
@@ -105,17 +108,17 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let entered = room.enter(peer.ip());
-                if entered.full && warned.is_none_or(|at| at.elapsed() > BETWEEN_WARNINGS) {
+                let admission = acceptor.admit(peer.ip());
+                if admission.was_full && warned.is_none_or(|at| at.elapsed() > BETWEEN_WARNINGS) {
                     tracing::warn!(%peer, ?limits, "too many connections");
                     warned = Some(Instant::now());
                 }
-                let Some(place) = entered.place else {
+                let Some(guard) = admission.guard else {
                     continue;
                 };
-                let answering = answer((stream, peer), router.clone(), place, limits, end.clone());
+                let answering = answer((stream, peer), router.clone(), guard, limits, end.clone());
                 connections.spawn(answering);
-                // A request that has arrived already is read before the connection could be closed for a newer one.
+                // A request that has arrived already is read first, so that its connection is not closed for a newer one.
                 yield_now().await;
             }
             Err(error) => {
@@ -124,25 +127,26 @@ pub(super) async fn serve(
             }
         }
     }
-    // Each ends by itself, since `end` was asked for.
+    // Each ends by itself, since `end` was cancelled.
     let ended = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(LAST_REQUESTS, ended).await;
 }
 
-/// Answers the requests of one connection until the peer, its time, the server or a newer connection ends it.
+/// Answers the requests of one connection until the peer closes it, its time is up, the server stops, or a newer connection replaces
+/// it.
 async fn answer(
     (stream, peer): (TcpStream, SocketAddr),
     router: Router,
-    place: Place,
-    limits: Limits,
+    guard: ConnectionGuard,
+    limits: ConnectionLimits,
     end: CancellationToken,
 ) {
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(limits.write));
-    let closed = place.closed.clone();
-    let place = Arc::new(place);
+    let closed = guard.closed.clone();
+    let guard = Arc::new(guard);
     let service = router.map_request(move |mut request: Request<Incoming>| {
-        place.has_asked();
+        guard.note_request();
         request.extensions_mut().insert(ConnectInfo(peer));
         request
     });
@@ -158,7 +162,7 @@ async fn answer(
     let answered = async {
         let mut connection = pin!(connection);
         tokio::select! {
-            // What a peer does wrong is its own trouble.
+            // Errors of the peer are ignored.
             _ = connection.as_mut() => return,
             () = sleep(limits.life) => {}
             () = end.cancelled() => {}
@@ -172,15 +176,15 @@ async fn answer(
     }
 }
 
-/// Who is connected.
-struct Room {
-    limits: Limits,
-    open: Arc<Mutex<Open>>,
+/// Decides which connections are accepted.
+struct Acceptor {
+    limits: ConnectionLimits,
+    open: Arc<Mutex<OpenConnections>>,
 }
 
 #[derive(Default)]
-struct Open {
-    /// Their numbers grow: the first is the oldest.
+struct OpenConnections {
+    /// By increasing numbers, so the first is the oldest.
     all: BTreeMap<u64, Connection>,
     next: u64,
     by_peer: HashMap<IpAddr, usize>,
@@ -188,35 +192,35 @@ struct Open {
 
 struct Connection {
     peer: IpAddr,
-    has_asked: bool,
+    has_sent_request: bool,
     closed: CancellationToken,
 }
 
-/// What a new connection finds.
-struct Entered {
-    /// None if it is refused.
-    place: Option<Place>,
-    /// Whether it was refused, or another was closed for it.
-    full: bool,
+/// The decision about a new connection.
+struct Admission {
+    /// None if the connection is refused.
+    guard: Option<ConnectionGuard>,
+    /// Whether a limit was reached: the connection is refused, or another one was closed for it.
+    was_full: bool,
 }
 
-/// A connection that counts until this is dropped or `closed`.
-struct Place {
+/// Counts a connection as open until it is dropped, or until `closed` is cancelled.
+struct ConnectionGuard {
     number: u64,
     closed: CancellationToken,
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<OpenConnections>>,
 }
 
-impl Room {
-    fn new(limits: Limits) -> Self {
+impl Acceptor {
+    fn new(limits: ConnectionLimits) -> Self {
         Self {
             limits,
             open: Arc::default(),
         }
     }
 
-    /// Counts a connection, if there is room for it or room can be made.
-    fn enter(&self, address: IpAddr) -> Entered {
+    /// Accepts a connection if the limits allow it, or if another one can be closed for it.
+    fn admit(&self, address: IpAddr) -> Admission {
         let peer = network(address);
         let mut open = lock(&self.open);
         let of_peer = open.by_peer.get(&peer).copied().unwrap_or_default();
@@ -227,25 +231,28 @@ impl Room {
                 WhenFull::RefuseNew => false,
                 WhenFull::CloseOldestSilent => open.close_oldest(full_of_peer.then_some(peer)),
             };
-        let place = has_room.then(|| {
+        let guard = has_room.then(|| {
             let (number, closed) = open.add(peer);
-            Place {
+            ConnectionGuard {
                 number,
                 closed,
                 open: Arc::clone(&self.open),
             }
         });
-        Entered { place, full }
+        Admission {
+            guard,
+            was_full: full,
+        }
     }
 }
 
-impl Open {
+impl OpenConnections {
     fn add(&mut self, peer: IpAddr) -> (u64, CancellationToken) {
         let number = self.next;
         let closed = CancellationToken::new();
         let connection = Connection {
             peer,
-            has_asked: false,
+            has_sent_request: false,
             closed: closed.clone(),
         };
         self.next += 1;
@@ -254,10 +261,10 @@ impl Open {
         (number, closed)
     }
 
-    /// Closes the oldest that has sent no request, of this peer or of all; false if there is none.
+    /// Closes the oldest connection without a request, of this peer or of all. Returns false if there is none.
     fn close_oldest(&mut self, of: Option<IpAddr>) -> bool {
         let oldest = self.all.iter().find(|(_, connection)| {
-            !connection.has_asked && of.is_none_or(|peer| peer == connection.peer)
+            !connection.has_sent_request && of.is_none_or(|peer| peer == connection.peer)
         });
         let Some((&number, connection)) = oldest else {
             return false;
@@ -267,7 +274,7 @@ impl Open {
         true
     }
 
-    /// Does nothing for one that was removed before.
+    /// Does nothing if it was removed before.
     fn remove(&mut self, number: u64) {
         let Some(Connection { peer, .. }) = self.all.remove(&number) else {
             return;
@@ -279,22 +286,22 @@ impl Open {
     }
 }
 
-impl Place {
-    /// From now on it is not closed for a newer one.
-    fn has_asked(&self) {
+impl ConnectionGuard {
+    /// Notes that the peer has sent a request: from now on the connection is not closed for a newer one.
+    fn note_request(&self) {
         if let Some(connection) = lock(&self.open).all.get_mut(&self.number) {
-            connection.has_asked = true;
+            connection.has_sent_request = true;
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         lock(&self.open).remove(self.number);
     }
 }
 
-/// What counts as one peer: the address, or the /64 network of an address of version 6.
+/// The peer of an address: the address itself, or its /64 network for IPv6.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -305,7 +312,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+fn lock(open: &Mutex<OpenConnections>) -> MutexGuard<'_, OpenConnections> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,6 +1,6 @@
-//! One duty, from the look at the cluster to its work: it waits for its kinds and rights, stands for election, and works.
+//! Runs one duty: checks the cluster, takes part in the leader election, and runs the controllers.
 //!
-//! Nothing of this is shared: what one duty lacks or loses stops it alone.
+//! Duties share none of this. What one duty lacks or loses stops that duty alone.
 
 use std::sync::Arc;
 
@@ -14,23 +14,24 @@ use super::lease::Candidate;
 use super::preflight::Preflight;
 use super::state::{Access, DutyState, Role};
 
-/// Does a duty until it is stopped. Dropping it ends it at once.
-pub(super) type Work = Box<dyn Fn(&DutyState) -> BoxFuture<'static, Worked> + Send + Sync>;
+/// Starts the controllers of a duty. They run until they are stopped; dropping the future ends them at once.
+pub(super) type Work = Box<dyn Fn(&DutyState) -> BoxFuture<'static, WorkResult> + Send + Sync>;
 
-/// How that ended.
-pub(super) type Worked = Result<(), ControllerError>;
+/// How the controllers ended.
+pub(super) type WorkResult = Result<(), ControllerError>;
 
-/// A duty that is switched on.
-pub(super) struct Post {
+/// An enabled duty and what it needs to run.
+pub(super) struct DutyTask {
     pub(super) state: Arc<DutyState>,
     pub(super) preflight: Preflight,
-    /// None without an election.
+    /// None without leader election.
     pub(super) candidate: Option<Candidate>,
     pub(super) work: Work,
 }
 
-impl Post {
-    /// Looks at the cluster and works when it is our turn, until a stop is asked for. Work begins when `ready` is done, too.
+impl DutyTask {
+    /// Checks the cluster all the time, and runs the controllers while this replica leads, until it is stopped. The controllers wait
+    /// for `ready` too.
     pub(super) async fn run(&self, ready: impl Future<Output = ()>) -> Result<()> {
         let state = &self.state;
         let working = async {
@@ -40,20 +41,20 @@ impl Post {
                 () = state.stop.cancelled() => {}
             }
             if !state.stop.is_cancelled() {
-                bail!("its controllers ended though nobody stopped them");
+                bail!("its controllers ended without being stopped");
             }
             Ok(())
         };
-        let look = self.preflight.keep_looking(state).map(Ok);
-        // Both end at a stop, and work before that if it fails.
-        tokio::try_join!(working, look).map(|((), ())| ())
+        let checking = self.preflight.keep_checking(state).map(Ok);
+        // Both end when stopped; `working` ends earlier if it fails.
+        tokio::try_join!(working, checking).map(|((), ())| ())
     }
 
-    /// Waits until our kinds are served and we have the rights we need. If that changes later, readiness says so and
-    /// controllers that work go on: what they may still do, they do. Who stands by does not stand for election until then.
+    /// Waits until the duty's kinds are served and all its rights are granted. If one is lost later, readiness fails; controllers that
+    /// run continue with what they may still do, and a follower leaves the election.
     async fn first_access(&self) {
         let mut access = self.state.access.subscribe();
-        // An error would mean that the state is gone, and with it this.
+        // It fails only when the state is dropped, and then this is dropped too.
         let _ = access.wait_for(|access| *access == Access::Granted).await;
     }
 

@@ -1,4 +1,4 @@
-//! What tests of the operator's tasks share: API servers that know little, and a duty that no installation has.
+//! Shared by the tests of the operator's tasks: minimal API servers, and a duty that exists only in tests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tower::{BoxError, service_fn};
 
-/// A duty as it may come: its kind is cluster-scoped, and it needs no chain.
+/// A duty whose kind is cluster-scoped and that needs no chain.
 pub(super) const CLUSTERS: Row = Row {
     name: "clusters",
     names: Names::WithDuty,
@@ -42,7 +42,7 @@ pub(super) const CLUSTERS: Row = Row {
     chain: Chain::Unused,
 };
 
-/// An API server that knows one Lease.
+/// An API server that stores one Lease.
 #[derive(Clone, Default)]
 pub(super) struct Leases(Arc<Mutex<Stored>>);
 
@@ -51,9 +51,9 @@ pub(super) struct Stored {
     pub(super) lease: Option<Lease>,
     version: u64,
     pub(super) is_down: bool,
-    /// How many requests go into connections that say nothing any more.
+    /// How many of the next requests get no answer, as on a dead connection.
     pub(super) lost: u32,
-    /// How long an answer takes after what was asked for was done.
+    /// How long an answer takes after the request took effect.
     pub(super) delay: Duration,
 }
 
@@ -141,30 +141,31 @@ fn respond(status: StatusCode, body: &Value) -> Result<Response<Body>, BoxError>
     Ok(Response::builder().status(status).body(body)?)
 }
 
-/// What an API server lets nobody ask.
+/// What an API server forbids everybody to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closed {
-    /// Which kinds there are.
+pub(super) enum Forbidden {
+    /// Discovery: which kinds it serves.
     Kinds,
-    /// Who may do what.
+    /// Access reviews: which rights an account has.
     Rights,
 }
 
-/// An API server that knows discovery and reviews alone, and what it is like.
+/// An API server with discovery and access reviews only, and how it behaves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
     pub(super) has_no_browsers: bool,
-    /// It has our kinds in the other scope.
-    pub(super) is_turned: bool,
+    /// It serves our kinds with the other scope.
+    pub(super) has_wrong_scope: bool,
     /// The resource to which we have no right.
     pub(super) denied: Option<&'static str>,
     pub(super) is_silent: bool,
-    /// It takes nobody's credentials.
-    pub(super) knows_nobody: bool,
-    /// Nobody may ask: what is refused is discovery, or the questions for rights.
-    pub(super) is_closed: Option<Closed>,
-    pub(super) looks: usize,
-    /// How many questions for rights there were.
+    /// It rejects all credentials.
+    pub(super) rejects_credentials: bool,
+    /// It answers discovery or access reviews with 403.
+    pub(super) forbidden: Option<Forbidden>,
+    /// How many discovery requests it got.
+    pub(super) discoveries: usize,
+    /// How many access reviews it got.
     pub(super) reviews: usize,
 }
 
@@ -181,11 +182,11 @@ impl Cluster {
                     return Err("connection refused".into());
                 }
                 if parts.uri.path().starts_with("/apis/selenosis.io/") {
-                    cluster.lock().expect("no panic").looks += 1;
+                    cluster.lock().expect("no panic").discoveries += 1;
                 } else if parts.method == Method::POST {
                     cluster.lock().expect("no panic").reviews += 1;
                 }
-                if now.knows_nobody {
+                if now.rejects_credentials {
                     let answer = json!({ "kind": "Status", "status": "Failure", "code": 401, "reason": "Unauthorized", "message": "Unauthorized" });
                     let body = Body::from(serde_json::to_vec(&answer)?);
                     return Ok(Response::builder().status(401).body(body)?);
@@ -202,10 +203,10 @@ impl Cluster {
 
 fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
     let asked = match path.starts_with("/apis/authorization.k8s.io/") {
-        true => Closed::Rights,
-        false => Closed::Kinds,
+        true => Forbidden::Rights,
+        false => Forbidden::Kinds,
     };
-    if cluster.is_closed == Some(asked) {
+    if cluster.forbidden == Some(asked) {
         return (403, status(403, "Forbidden"));
     }
     if path.starts_with("/apis/selenosis.io/") {
@@ -216,7 +217,7 @@ fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
         };
         let resources: Vec<Value> = kinds
             .iter()
-            .map(|name| json!({ "name": name, "singularName": "", "namespaced": !cluster.is_turned, "kind": "A", "verbs": ["list"] }))
+            .map(|name| json!({ "name": name, "singularName": "", "namespaced": !cluster.has_wrong_scope, "kind": "A", "verbs": ["list"] }))
             .collect();
         return (
             200,
@@ -224,7 +225,7 @@ fn answer(cluster: &Cluster, path: &str, sent: Value) -> (u16, Value) {
         );
     }
     if path.starts_with("/apis/example.com/") {
-        let clusters = json!({ "name": "clusters", "singularName": "", "namespaced": cluster.is_turned, "kind": "Cluster", "verbs": ["list"] });
+        let clusters = json!({ "name": "clusters", "singularName": "", "namespaced": cluster.has_wrong_scope, "kind": "Cluster", "verbs": ["list"] });
         return (
             200,
             json!({ "kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [clusters] }),

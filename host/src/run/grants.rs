@@ -1,4 +1,4 @@
-//! Which grants changed with a chain: what a reload opens or closes belongs in the log.
+//! Compares the grants of two chains, so that a reload can log what plugins may do now and what they may no longer do.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use podloom_mutators::Chain;
 /// What each plugin of a chain may read and write.
 pub(super) type Grants = BTreeMap<String, Granted>;
 
-/// What one plugin may write, and read besides.
+/// The paths that one plugin may write, and those that it may read besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Granted {
     allow: Vec<String>,
     read: Vec<String>,
 }
 
-/// What one plugin may do that it could not, and the other way round.
+/// How the grants of one plugin changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change<'g> {
     pub(super) plugin: &'g str,
@@ -35,7 +35,7 @@ pub(super) fn of(chain: &Chain) -> Grants {
     granted.collect()
 }
 
-/// The plugins whose grants differ, of both chains.
+/// The plugins of both chains whose grants differ.
 pub(super) fn changes<'g>(before: &'g Grants, after: &'g Grants) -> Vec<Change<'g>> {
     const NOTHING: &Granted = &Granted {
         allow: Vec::new(),
@@ -69,12 +69,12 @@ impl Change<'_> {
     }
 }
 
-/// Paths as the log names them: one line of bounded length, though a plugin may ask for 256 paths of a kilobyte each.
+/// Paths for the log, in one line of bounded length: a plugin may ask for 256 paths of a kilobyte each.
 pub(super) fn listed(paths: &[&str]) -> String {
     const SHOWN: usize = 20;
     const SHOWN_BYTES: usize = 200;
     let shown = paths.iter().take(SHOWN).map(|path| {
-        // As a literal, so that no character in it is hidden or ends the line.
+        // Escaped, so that no character is invisible or ends the line.
         let path = format!("{path:?}");
         match path.get(..path.floor_char_boundary(SHOWN_BYTES)) {
             Some(start) if start.len() < path.len() => format!("{start}..."),

@@ -1,4 +1,4 @@
-//! Leader election: for each duty one of several replicas works, the others stand by.
+//! Leader election: for each duty one replica is the leader and works, the others stand by.
 
 use std::time::Duration;
 
@@ -6,44 +6,44 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::lease::{Candidate, Found, Won};
+use super::lease::{Candidate, HeldLease, Holder};
 use super::state::{DutyState, Renewed, Role};
 
-/// How often the Lease is looked at by those who do not have it.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often followers read the Lease.
+const FOLLOWER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Stands for election, works when elected, and stands again when the Lease was lost, until a stop is asked for.
+/// Takes part in the election until stopped: acquires the Lease, works, and starts again if the Lease was lost.
 ///
-/// Losing the Lease drops the work at once. On a stop the work ends itself, and the Lease is held until it has.
+/// When the Lease is lost, the work is dropped at once. When stopped, the work ends by itself, and the Lease is held until then.
 pub(super) async fn lead<W: Future>(
     candidate: &Candidate,
     state: &DutyState,
     work: impl Fn() -> W,
 ) -> Option<W::Output> {
-    while let Some(won) = acquire(candidate, state).await {
+    while let Some(held) = acquire(candidate, state).await {
         tracing::info!(
             duty = state.row.name,
             lease = candidate.name,
             identity = candidate.identity,
-            "leading"
+            "acquired the Lease, this replica is the leader"
         );
         state.take(Role::Leader);
-        // Ours first: after a pause of the whole process, the work must not go on with a Lease that has run out. A pass that another
-        // thread resumes first may still send one write; its preconditions protect what another leader did meanwhile.
+        // The Lease is polled first: after a pause of the whole process, the work must not continue with an expired Lease. A pass that
+        // another thread resumes first may still send one write; its preconditions protect what another leader did meanwhile.
         tokio::select! {
             biased;
-            why = lost(candidate, state, won) => {
-                state.take(Role::Follower("somebody else".to_owned()));
+            reason = lost(candidate, state, held) => {
+                state.take(Role::Follower("another replica".to_owned()));
                 tracing::warn!(
                     duty = state.row.name,
                     lease = candidate.name,
-                    why,
-                    "the Lease is lost, controllers dropped, standing again"
+                    reason,
+                    "lost the Lease, stopped the controllers, trying to acquire it again"
                 );
             }
             done = work() => {
                 if let Err(error) = candidate.release().await {
-                    tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not release the Lease, the others wait for its end");
+                    tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not release the Lease, other replicas have to wait until it expires");
                 }
                 state.renewed.send_replace(None);
                 return Some(done);
@@ -53,50 +53,50 @@ pub(super) async fn lead<W: Future>(
     None
 }
 
-/// Waits until the Lease is ours; none if a stop was asked for meanwhile.
+/// Waits until this replica holds the Lease. Returns none if it is stopped before.
 ///
-/// Who lacks a kind or a right does not stand: another may have what is missing here.
-async fn acquire(candidate: &Candidate, state: &DutyState) -> Option<Won> {
+/// A replica that lacks a kind or a right does not try: another one may have it.
+async fn acquire(candidate: &Candidate, state: &DutyState) -> Option<HeldLease> {
     let mut seen = None;
     loop {
         tokio::select! {
             biased;
             () = state.stop.cancelled() => return None,
-            found = async { state.may_work().await; candidate.take(&mut seen).await } => match found {
-                Ok(Found::Ours(won)) => return Some(won),
-                Ok(Found::Theirs(leader)) => {
+            holder = async { state.may_work().await; candidate.take(&mut seen).await } => match holder {
+                Ok(Holder::Ours(held)) => return Some(held),
+                Ok(Holder::Theirs(leader)) => {
                     let role = Role::Follower(leader);
                     if *state.role.borrow() != role {
                         tracing::info!(duty = state.row.name, lease = candidate.name, ?role, "standing by");
                         state.take(role);
                     }
                 }
-                Err(error) => tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not stand for election, trying again"),
+                Err(error) => tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not read or acquire the Lease, trying again"),
             },
         }
         tokio::select! {
             () = state.stop.cancelled() => return None,
-            () = sleep(LOOK.min(candidate.duration / 3)) => {}
+            () = sleep(FOLLOWER_INTERVAL.min(candidate.duration / 3)) => {}
         }
     }
 }
 
-/// Renews the Lease for as long as that goes; returns why it does not any more, before anybody else may take it.
-async fn lost(candidate: &Candidate, state: &DutyState, mut won: Won) -> String {
+/// Renews the Lease as long as possible. Returns why it was lost, before another replica may take it.
+async fn lost(candidate: &Candidate, state: &DutyState, mut held: HeldLease) -> String {
     let good_for = candidate.duration;
     loop {
-        let at = won.sent;
+        let at = held.sent;
         state.renewed.send_replace(Some(Renewed { at, good_for }));
-        match renew(candidate, &won).await {
-            Ok(renewed) => won = renewed,
-            Err(why) => return why,
+        match renew(candidate, &held).await {
+            Ok(renewed) => held = renewed,
+            Err(reason) => return reason,
         }
     }
 }
 
-/// Renews the Lease once more in its time, and returns it; or why it is lost.
-async fn renew(candidate: &Candidate, won: &Won) -> Result<Won, String> {
-    let Won { lease, sent } = won;
+/// Renews the Lease once, in time. The error is the reason why it was lost.
+async fn renew(candidate: &Candidate, held: &HeldLease) -> Result<HeldLease, String> {
+    let HeldLease { lease, sent } = held;
     let (sent, good_for) = (*sent, candidate.duration);
     let last = sent + good_for * 2 / 3;
     let mut next = sent + good_for / 3;
@@ -104,17 +104,17 @@ async fn renew(candidate: &Candidate, won: &Won) -> Result<Won, String> {
     loop {
         let tried = tokio::select! {
             Some(tried) = tries.next() => tried,
-            // One that has no answer yet goes on: it may be slow, or its connection dead, and the next one opens another.
+            // A request without an answer continues: it may only be slow. If its connection is dead, the next request opens another.
             () = sleep_until(next), if next < last => {
                 next += good_for / 6;
                 tries.push(candidate.renew(lease));
                 continue;
             }
-            () = sleep_until(last) => return Err("it could not be renewed in time".to_owned()),
+            () = sleep_until(last) => return Err("could not renew it in time".to_owned()),
         };
         match tried {
-            Ok(Found::Ours(won)) => return Ok(won),
-            Ok(Found::Theirs(other)) => return Err(format!("{other:?} has it")),
+            Ok(Holder::Ours(held)) => return Ok(held),
+            Ok(Holder::Theirs(other)) => return Err(format!("{other:?} holds it")),
             Err(error) => {
                 tracing::warn!(
                     lease = candidate.name,

@@ -1,7 +1,7 @@
-//! The Lease that names the leader.
+//! Reads and writes the Lease that names the leader.
 //!
-//! Every write names the resourceVersion that was seen, so of two candidates one alone gets it. Clocks are not trusted: a
-//! holder is given up when its Lease has not changed for the whole of its duration by our own clock.
+//! Every write carries the resourceVersion that was read, so only one of two candidates succeeds. Clocks of other machines are not
+//! trusted: a Lease is expired when it has not changed for its whole duration by our own clock.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout};
 
-/// Who stands for election, and for what.
+/// This replica as a candidate for one Lease.
 pub(super) struct Candidate {
     api: Api<Lease>,
     pub(super) namespace: String,
@@ -21,34 +21,34 @@ pub(super) struct Candidate {
     pub(super) duration: Duration,
 }
 
-/// What a look at the Lease found.
-pub(super) enum Found {
-    /// It is ours.
-    Ours(Won),
-    /// It is somebody's.
+/// Who holds the Lease.
+pub(super) enum Holder {
+    /// This replica.
+    Ours(HeldLease),
+    /// The replica with this identity.
     Theirs(String),
 }
 
-/// The Lease as we wrote it, and when the request for that was sent.
+/// The Lease as we wrote it, and when that request was sent.
 ///
-/// The others count its time from when they see the write, which may be before we have the answer. So ours counts from before
+/// The other replicas count its duration from when they see the write, which may be before we get the answer. So we count from before
 /// the request.
-pub(super) struct Won {
+pub(super) struct HeldLease {
     pub(super) lease: Box<Lease>,
     pub(super) sent: Instant,
 }
 
-/// Somebody's Lease, and since when it is as it is.
+/// The version of another replica's Lease, and when we first saw it.
 pub(super) struct Seen {
     resource_version: Option<String>,
     since: Instant,
 }
 
-/// Why nothing came of a look.
+/// Why a request for the Lease failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeaseError {
-    #[error("could not use the Lease")]
-    Use(#[from] kube::Error),
+    #[error("could not read or write the Lease")]
+    Request(#[from] kube::Error),
     #[error("no answer from the API server in time")]
     Unanswered,
 }
@@ -70,37 +70,37 @@ impl Candidate {
         }
     }
 
-    /// Takes the Lease if it is free, ours, or not heard of for its whole duration.
-    pub(super) async fn take(&self, seen: &mut Option<Seen>) -> Result<Found, LeaseError> {
+    /// Takes the Lease if nobody holds it, if it is ours already, or if it has expired.
+    pub(super) async fn take(&self, seen: &mut Option<Seen>) -> Result<Holder, LeaseError> {
         let Some(lease) = self.in_time(self.api.get_opt(&self.name)).await? else {
             let sent = Instant::now();
             let (post, lease) = (PostParams::default(), self.signed(Lease::default()));
             let created = self.in_time(self.api.create(&post, &lease)).await?;
             let lease = Box::new(created);
-            return Ok(Found::Ours(Won { lease, sent }));
+            return Ok(Holder::Ours(HeldLease { lease, sent }));
         };
         let holder = holder(&lease).to_owned();
-        if !holder.is_empty() && holder != self.identity && !given_up(seen, &lease) {
-            return Ok(Found::Theirs(holder));
+        if !holder.is_empty() && holder != self.identity && !is_expired(seen, &lease) {
+            return Ok(Holder::Theirs(holder));
         }
         self.write(self.signed(lease)).await
     }
 
-    /// Signs the Lease anew, provided that nobody else has it.
-    pub(super) async fn renew(&self, lease: &Lease) -> Result<Found, LeaseError> {
+    /// Renews the Lease, unless another replica holds it by now.
+    pub(super) async fn renew(&self, lease: &Lease) -> Result<Holder, LeaseError> {
         match self.write(self.signed(lease.clone())).await {
-            Err(LeaseError::Use(kube::Error::Api(status))) if status.is_conflict() => {}
+            Err(LeaseError::Request(kube::Error::Api(status))) if status.is_conflict() => {}
             answer => return answer,
         }
-        // Somebody wrote to it: who has it now?
+        // Somebody else wrote to it. Read who holds it now.
         let lease = self.in_time(self.api.get(&self.name)).await?;
         match holder(&lease) {
             holder if holder == self.identity => self.write(self.signed(lease)).await,
-            other => Ok(Found::Theirs(other.to_owned())),
+            other => Ok(Holder::Theirs(other.to_owned())),
         }
     }
 
-    /// Lets the others have it at once.
+    /// Gives the Lease up, so that another replica can take it at once.
     pub(super) async fn release(&self) -> Result<(), LeaseError> {
         let mut lease = self.in_time(self.api.get(&self.name)).await?;
         if holder(&lease) == self.identity {
@@ -112,15 +112,15 @@ impl Candidate {
         Ok(())
     }
 
-    async fn write(&self, lease: Lease) -> Result<Found, LeaseError> {
+    async fn write(&self, lease: Lease) -> Result<Holder, LeaseError> {
         let sent = Instant::now();
         let post = PostParams::default();
         let written = self.in_time(self.api.replace(&self.name, &post, &lease));
         let lease = Box::new(written.await?);
-        Ok(Found::Ours(Won { lease, sent }))
+        Ok(Holder::Ours(HeldLease { lease, sent }))
     }
 
-    /// The Lease as we hold it from now on.
+    /// The Lease with this replica as its holder, renewed now.
     fn signed(&self, lease: Lease) -> Lease {
         let now = MicroTime(Timestamp::now());
         let before = lease.spec.unwrap_or_default();
@@ -149,7 +149,7 @@ impl Candidate {
         }
     }
 
-    /// Each request has a time of its own: together, two slow ones would never come to an end.
+    /// Limits one request. With one limit for several of them, two slow requests would never finish.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, kube::Error>>,
@@ -169,17 +169,19 @@ fn holder(lease: &Lease) -> &str {
     holder.unwrap_or_default()
 }
 
-/// Whether a Lease has not changed for as long as its holder said that it would be good.
-fn given_up(seen: &mut Option<Seen>, lease: &Lease) -> bool {
+/// Whether a Lease has not changed for the duration that its holder gave it.
+fn is_expired(seen: &mut Option<Seen>, lease: &Lease) -> bool {
     let resource_version = lease.metadata.resource_version.clone();
     if let Some(seen) = seen
         && seen.resource_version == resource_version
     {
-        let said = lease
+        let duration = lease
             .spec
             .as_ref()
             .and_then(|spec| spec.lease_duration_seconds);
-        let seconds = said.and_then(|said| u64::try_from(said).ok()).unwrap_or(15);
+        let seconds = duration
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(15);
         return seen.since.elapsed() >= Duration::from_secs(seconds);
     }
     *seen = Some(Seen {

@@ -1,4 +1,4 @@
-//! Who leads, and what becomes of chains, as numbers.
+//! Metrics of leader election and of chain reloads.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Which duties this replica leads.
+/// For each duty, whether this replica is the leader.
 pub(super) struct LeaderMetrics(Family<ByDuty, Gauge>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -28,13 +28,13 @@ impl LeaderMetrics {
         Self(leader)
     }
 
-    /// The gauge of a duty that is switched on.
+    /// The gauge of an enabled duty.
     pub(super) fn of(&self, duty: &'static str) -> Gauge {
         self.0.get_or_create_owned(&ByDuty { duty })
     }
 }
 
-/// Metrics of the chain.
+/// Metrics of chain reloads.
 pub(super) struct ChainMetrics {
     reloads: Family<ByOutcome, Counter>,
     last_success: Gauge,
@@ -57,25 +57,25 @@ impl ChainMetrics {
         };
         registry.register(
             "chain_reloads",
-            "Attempts to load a chain",
+            "Attempts to load a chain, by outcome",
             metrics.reloads.clone(),
         );
         registry.register_with_unit(
             "chain_last_reload_success_timestamp",
-            "When the chain that serves was loaded",
+            "When the active chain was loaded",
             Unit::Seconds,
             metrics.last_success.clone(),
         );
         registry.register_with_unit(
             "compile_peak",
-            "The most memory that the process had in use when the chain that serves had been loaded",
+            "Peak memory of the process by the time the active chain was loaded",
             Unit::Bytes,
             metrics.compile_peak.clone(),
         );
         metrics
     }
 
-    /// Counts an attempt. The peak is the most memory that was in use so far, in bytes.
+    /// Counts an attempt. `peak` is the process's peak memory so far, in bytes.
     pub(super) fn reloaded(&self, reload: &Reload, peak: Option<i64>) {
         let outcome = reload.as_str();
         self.reloads.get_or_create(&ByOutcome { outcome }).inc();

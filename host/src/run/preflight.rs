@@ -1,4 +1,7 @@
-//! Before a duty starts, and whenever the API server refuses something: are its kinds served, and may we do what it will do?
+//! Preflight: does the API server serve a duty's kinds, and does the operator have every right that the duty needs?
+//!
+//! It is checked before the duty starts, again after each answer that may mean a missing kind or right, and now and then without a
+//! cause.
 
 mod answer;
 
@@ -16,36 +19,37 @@ use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use self::answer::{LookError, in_time};
-use super::requests::{Refusals, Requests};
+use self::answer::{CheckError, in_time};
+use super::requests::{AccessFailures, Requests};
 use super::state::{Access, DutyState, Role};
 
-/// When to look again for what is missing.
-const LOOK_FOR_KINDS: Duration = Duration::from_secs(3);
-const LOOK_FOR_RIGHTS: Duration = Duration::from_secs(30);
-/// How soon to look again when all was there and the API server refuses something since. An exceeded quota is such a refusal too,
-/// so as long as nothing is found the pause doubles.
-const LOOK_AFTER_REFUSAL: Duration = Duration::from_secs(5);
-const LOOK_AFTER_REFUSAL_AT_MOST: Duration = Duration::from_mins(2);
-/// How often a follower looks again: it asks for nothing else, so nothing is refused to it.
-const LOOK_AS_FOLLOWER: Duration = Duration::from_mins(2);
-/// How often anybody else does: what it needs seldom is missed as seldom.
-const LOOK_AT_WORK: Duration = Duration::from_mins(10);
-/// No look that nobody asked for comes sooner than this for each of its questions: with many namespaces there are hundreds.
-const FOR_EACH_QUESTION: Duration = Duration::from_millis(500);
-/// How many reviews are asked for at once.
-const AT_ONCE: usize = 16;
+/// How soon to check again while a kind is missing.
+const RECHECK_KINDS: Duration = Duration::from_secs(3);
+/// How soon to check again while a right is missing.
+const RECHECK_RIGHTS: Duration = Duration::from_secs(30);
+/// How soon to check again after the API server refused a request that it allowed before. An exceeded quota looks the same, so as long
+/// as nothing is missing the pause doubles, up to the second value.
+const RECHECK_AFTER_FAILURE: Duration = Duration::from_secs(5);
+const LONGEST_RECHECK_AFTER_FAILURE: Duration = Duration::from_mins(2);
+/// How often a follower checks without a cause. It sends few other requests, so the API server seldom refuses one.
+const FOLLOWER_INTERVAL: Duration = Duration::from_mins(2);
+/// How often everybody else does. A right that is seldom needed is seldom missed.
+const WORKING_INTERVAL: Duration = Duration::from_mins(10);
+/// The shortest time between two checks without a cause, for each right to check: with many namespaces there are hundreds.
+const INTERVAL_PER_RIGHT: Duration = Duration::from_millis(500);
+/// How many access reviews are sent at once.
+const CONCURRENT_REVIEWS: usize = 16;
 
-/// What to look at for one duty.
+/// What to check for one duty.
 pub(super) struct Preflight {
     pub(super) row: &'static Row,
     pub(super) client: Client,
     pub(super) api: SelenosisApi,
     /// None means all.
     pub(super) namespaces: Vec<String>,
-    /// None without an election.
+    /// None without leader election.
     pub(super) lease: Option<LeaseName>,
-    /// What all clients ask for.
+    /// The requests of all clients.
     pub(super) requests: Requests,
 }
 
@@ -55,82 +59,82 @@ pub(super) struct LeaseName {
     pub(super) name: String,
 }
 
-/// A right that we do not have.
+/// One verb of a right, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Missing {
+struct NeededVerb {
     right: &'static Right,
     verb: &'static str,
     namespace: Option<String>,
-    /// The one object that is meant, if it is known; a right may be held to it.
+    /// The name of the object, if it is known: a role may grant the right for that object only.
     name: Option<String>,
 }
 
-/// What a look found.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum Verdict {
     /// Nothing is missing.
-    All,
-    /// Something is, as these sentences say; look again after this time.
+    Passed,
+    /// These sentences say what is missing. Check again after this time.
     Missing(Vec<String>, Duration),
 }
 
 impl Preflight {
-    /// Looks until a stop is asked for: all the time while something is missing, and then whenever the API server has refused
-    /// something, and now and then.
-    pub(super) async fn keep_looking(&self, state: &DutyState) {
+    /// Checks until stopped: at short intervals while something is missing; later after each answer that may mean a missing kind or
+    /// right, and now and then without a cause.
+    pub(super) async fn keep_checking(&self, state: &DutyState) {
         tokio::select! {
             () = state.stop.cancelled() => {}
-            () = self.look_again_and_again(state) => {}
+            () = self.check_forever(state) => {}
         }
     }
 
-    async fn look_again_and_again(&self, state: &DutyState) {
+    async fn check_forever(&self, state: &DutyState) {
         let mut logged_without = BTreeSet::new();
-        let mut refusals = self.requests.refusals();
-        let mut pause = LOOK_AFTER_REFUSAL;
+        let mut failures = self.requests.access_failures();
+        let mut pause = RECHECK_AFTER_FAILURE;
         loop {
-            let looked_at = Instant::now();
-            match self.look(&mut logged_without).await {
-                Ok(Found::All) => {
+            let checked_at = Instant::now();
+            match self.check(&mut logged_without).await {
+                Ok(Verdict::Passed) => {
                     note(state, Access::Granted);
-                    if self.is_refused_next(state, &mut refusals).await {
-                        sleep_until(looked_at + pause).await;
-                        pause = (pause * 2).min(LOOK_AFTER_REFUSAL_AT_MOST);
+                    if self.fails_before_recheck(state, &mut failures).await {
+                        sleep_until(checked_at + pause).await;
+                        pause = (pause * 2).min(LONGEST_RECHECK_AFTER_FAILURE);
                     } else {
-                        pause = LOOK_AFTER_REFUSAL;
+                        pause = RECHECK_AFTER_FAILURE;
                     }
                 }
-                Ok(Found::Missing(reasons, again)) => {
+                Ok(Verdict::Missing(reasons, again)) => {
                     note(state, Access::Lacking(reasons));
-                    pause = LOOK_AFTER_REFUSAL;
+                    pause = RECHECK_AFTER_FAILURE;
                     sleep(again).await;
                 }
-                Err(error) if error.refusal().is_some() => {
-                    note(
-                        state,
-                        Access::Lacking(error.refusal().into_iter().collect()),
-                    );
-                    pause = LOOK_AFTER_REFUSAL;
-                    sleep(LOOK_FOR_KINDS).await;
+                Err(error) if error.denial().is_some() => {
+                    note(state, Access::Lacking(error.denial().into_iter().collect()));
+                    pause = RECHECK_AFTER_FAILURE;
+                    sleep(RECHECK_KINDS).await;
                 }
                 Err(error) => {
                     let reason = format!("{:#}", anyhow::Error::new(error));
-                    // Silence changes no verdict: an API server that is away has taken nothing from us.
+                    // Without an answer the last verdict stays: an API server that is down has taken nothing from us.
                     let has_verdict = state.access.borrow().is_verdict();
                     if !has_verdict {
                         note(state, Access::Unanswered(reason));
                     }
-                    sleep(LOOK_FOR_KINDS).await;
+                    sleep(RECHECK_KINDS).await;
                 }
             }
         }
     }
 
-    /// What is missing now.
-    async fn look(&self, logged_without: &mut BTreeSet<&'static str>) -> Result<Found, LookError> {
+    /// Checks once.
+    async fn check(
+        &self,
+        logged_without: &mut BTreeSet<&'static str>,
+    ) -> Result<Verdict, CheckError> {
         let kinds = self.unusable_kinds().await?;
         if !kinds.is_empty() {
-            return Ok(Found::Missing(kinds, LOOK_FOR_KINDS));
+            return Ok(Verdict::Missing(kinds, RECHECK_KINDS));
         }
         let missing = self.missing_rights().await?;
         let subject = if missing.is_empty() {
@@ -141,31 +145,31 @@ impl Preflight {
         let mut reasons = Vec::new();
         for missing in missing {
             match missing.right.need {
-                Need::Required => reasons.push(missing.told(self.api, &subject)),
+                Need::Required => reasons.push(missing.describe(self.api, &subject)),
                 Need::Optional(without) if logged_without.insert(without) => {
                     tracing::warn!(
                         duty = self.row.name,
-                        reason = missing.told(self.api, &subject),
+                        reason = missing.describe(self.api, &subject),
                         without,
-                        "a right is missing that we can do without"
+                        "an optional right is missing"
                     );
                 }
                 Need::Optional(_) => {}
             }
         }
         if reasons.is_empty() {
-            return Ok(Found::All);
+            return Ok(Verdict::Passed);
         }
-        Ok(Found::Missing(reasons, LOOK_FOR_RIGHTS))
+        Ok(Verdict::Missing(reasons, RECHECK_RIGHTS))
     }
 
-    /// The kinds that the API server does not serve, or serves in another scope, each with what to do.
-    async fn unusable_kinds(&self) -> Result<Vec<String>, LookError> {
+    /// The kinds that the API server does not serve, or serves with another scope, each with the remedy.
+    async fn unusable_kinds(&self) -> Result<Vec<String>, CheckError> {
         let mut unusable = Vec::new();
         for kind in self.row.kinds {
             match self.scope_of(kind).await? {
                 Some(scope) if scope == kind.scope => {}
-                Some(scope) => unusable.push(self.told_scope(kind, scope)),
+                Some(scope) => unusable.push(self.wrong_scope(kind, scope)),
                 None => unusable.push(format!(
                     "{} is not served: install it with `{}`",
                     kind.full_name(self.api),
@@ -176,13 +180,13 @@ impl Preflight {
         Ok(unusable)
     }
 
-    /// In which scope the API server serves a kind, if it does.
-    async fn scope_of(&self, kind: &OwnKind) -> Result<Option<ResourceScope>, LookError> {
+    /// The scope with which the API server serves a kind; none if it does not serve it.
+    async fn scope_of(&self, kind: &OwnKind) -> Result<Option<ResourceScope>, CheckError> {
         let version = format!("{}/{}", kind.group.name(self.api), kind.version);
         let listed = match in_time(self.client.list_api_group_resources(&version)).await {
             Ok(listed) => listed.resources,
-            // Of a group that it does not know the API server answers in plain text, so there is no reason to look at.
-            Err(LookError::Ask(kube::Error::Api(status))) if status.code == 404 => Vec::new(),
+            // For an unknown group the API server answers 404 in plain text, so there is only the status code to match.
+            Err(CheckError::Request(kube::Error::Api(status))) if status.code == 404 => Vec::new(),
             Err(error) => return Err(error),
         };
         let served = listed.iter().find(|served| served.name == kind.plural);
@@ -195,13 +199,13 @@ impl Preflight {
         }))
     }
 
-    fn told_scope(&self, kind: &OwnKind, found: ResourceScope) -> String {
+    fn wrong_scope(&self, kind: &OwnKind, found: ResourceScope) -> String {
         let name = kind.full_name(self.api);
         let install = self.install();
         format!(
-            "{name} is installed with scope {}, and the operator needs scope {}, which cannot be changed: take its finalizers off all \
-             objects of it, for nobody else does, and delete them with it by `kubectl delete crd {name}`; install it with \
-             `{install}`; and apply the manifests again that you made those objects from",
+            "{name} is installed with scope {}, but the operator needs scope {}, and the scope of a CustomResourceDefinition cannot be \
+             changed. Replace it: remove the finalizers from all its objects (nothing else removes them), delete it and its objects \
+             with `kubectl delete crd {name}`, install it with `{install}`, and create the objects again from your manifests",
             found.name(),
             kind.scope.name(),
         )
@@ -215,23 +219,24 @@ impl Preflight {
         )
     }
 
-    async fn missing_rights(&self) -> Result<Vec<Missing>, LookError> {
+    async fn missing_rights(&self) -> Result<Vec<NeededVerb>, CheckError> {
         let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
-        let reviewed = stream::iter(self.wanted()).map(|wanted| {
+        let reviewed = stream::iter(self.needed()).map(|needed| {
             let reviews = &reviews;
             async move {
-                let review = wanted.review(self.api);
+                let review = needed.review(self.api);
                 let answer = in_time(reviews.create(&PostParams::default(), &review)).await?;
                 let is_allowed = answer.status.is_some_and(|status| status.allowed);
-                Ok::<_, LookError>((!is_allowed).then_some(wanted))
+                Ok::<_, CheckError>((!is_allowed).then_some(needed))
             }
         });
-        let missing: Vec<Option<Missing>> = reviewed.buffered(AT_ONCE).try_collect().await?;
+        let missing: Vec<Option<NeededVerb>> =
+            reviewed.buffered(CONCURRENT_REVIEWS).try_collect().await?;
         Ok(missing.into_iter().flatten().collect())
     }
 
     /// Every verb of every right, in every namespace where it is needed.
-    fn wanted(&self) -> Vec<Missing> {
+    fn needed(&self) -> Vec<NeededVerb> {
         let watched: Vec<Option<String>> = match self.namespaces.as_slice() {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
@@ -244,10 +249,10 @@ impl Preflight {
                 namespace.collect()
             }
         };
-        let mut wanted = Vec::new();
+        let mut needed = Vec::new();
         for right in self.row.all_rights() {
             for namespace in namespaces(right.scope) {
-                wanted.extend(right.verbs.iter().map(|verb| Missing {
+                needed.extend(right.verbs.iter().map(|verb| NeededVerb {
                     right,
                     verb,
                     namespace: namespace.clone(),
@@ -255,38 +260,39 @@ impl Preflight {
                 }));
             }
         }
-        wanted
+        needed
     }
 
-    /// Waits until something may be missing of what was all there: whether the API server has refused something, or it is time.
-    async fn is_refused_next(&self, state: &DutyState, refusals: &mut Refusals) -> bool {
-        let questions = u32::try_from(self.wanted().len()).unwrap_or(u32::MAX);
-        let at_least = FOR_EACH_QUESTION.saturating_mul(questions);
-        let looked_at = Instant::now();
+    /// Waits until the next check is due. Returns true if an answer of the API server may mean a missing kind or right, false if the
+    /// interval is over.
+    async fn fails_before_recheck(&self, state: &DutyState, failures: &mut AccessFailures) -> bool {
+        let rights = u32::try_from(self.needed().len()).unwrap_or(u32::MAX);
+        let shortest = INTERVAL_PER_RIGHT.saturating_mul(rights);
+        let checked_at = Instant::now();
         loop {
             tokio::select! {
-                () = refusals.next() => return true,
-                () = sleep(LOOK_AS_FOLLOWER) => {}
+                () = failures.next() => return true,
+                () = sleep(FOLLOWER_INTERVAL) => {}
             }
             // The role may have changed meanwhile.
-            let often = match *state.role.borrow() {
-                Role::Follower(_) => LOOK_AS_FOLLOWER,
-                Role::Undecided | Role::Leader | Role::Alone => LOOK_AT_WORK,
+            let interval = match *state.role.borrow() {
+                Role::Follower(_) => FOLLOWER_INTERVAL,
+                Role::Undecided | Role::Leader | Role::Alone => WORKING_INTERVAL,
             };
-            if looked_at.elapsed() >= often.max(at_least) {
+            if checked_at.elapsed() >= interval.max(shortest) {
                 return false;
             }
         }
     }
 
-    /// What does not exist yet has no name that a right could be held to.
+    /// The object that the right is checked for. `create` cannot be limited to a name.
     fn name_of(&self, right: &Right, verb: &str) -> Option<String> {
         let lease = self.lease.as_ref()?;
         (right.scope == RightScope::LeaseNamespace && verb != "create").then(|| lease.name.clone())
     }
 }
 
-/// Notes a verdict, and logs it if it is news.
+/// Stores the result of a check, and logs it if it changed.
 fn note(state: &DutyState, access: Access) {
     if *state.access.borrow() == access {
         return;
@@ -303,7 +309,7 @@ fn note(state: &DutyState, access: Access) {
         Access::Granted => {
             tracing::info!(
                 duty = state.row.name,
-                "our kinds are served, and we have the rights we need"
+                "all kinds are served and all rights granted"
             );
         }
         Access::Unknown => {}
@@ -311,7 +317,7 @@ fn note(state: &DutyState, access: Access) {
     state.access.send_replace(access);
 }
 
-impl Missing {
+impl NeededVerb {
     fn review(&self, api: SelenosisApi) -> SelfSubjectAccessReview {
         SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
@@ -330,7 +336,8 @@ impl Missing {
         }
     }
 
-    fn told(&self, api: SelenosisApi, subject: &str) -> String {
+    /// The error if the right is missing.
+    fn describe(&self, api: SelenosisApi, subject: &str) -> String {
         let resource = match self.right.group.name(api) {
             "" => self.right.resource.to_owned(),
             group => format!("{}.{group}", self.right.resource),
@@ -357,7 +364,7 @@ impl Missing {
     }
 }
 
-/// Who we are to the API server.
+/// The name by which the API server knows this account.
 async fn subject(client: &Client) -> String {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let (parameters, review) = (PostParams::default(), SelfSubjectReview::default());

@@ -1,4 +1,4 @@
-//! What the process itself uses, as the kernel tells it.
+//! Metrics of the process itself, read from the kernel.
 
 use std::fmt;
 use std::fs;
@@ -9,10 +9,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Clock ticks of a second in /proc; Linux has the same on all processors that we run on.
+/// Clock ticks per second in /proc. Linux uses this value on all architectures that we support.
 const TICKS: f64 = 100.0;
 
-/// Metrics under the names that every exporter uses. Where there is no /proc, there are none.
+/// Metrics under the names that all Prometheus exporters use. Without /proc there are none.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;
 
@@ -66,12 +66,12 @@ impl Collector for ProcessMetrics {
     }
 }
 
-/// The most memory that was in use at any time, in bytes.
+/// The peak memory of the process, in bytes.
 pub(super) fn peak() -> Option<i64> {
     resident("VmHWM:")
 }
 
-/// The memory in use, in bytes.
+/// The current memory of the process, in bytes.
 pub(super) fn now() -> Option<i64> {
     resident("VmRSS:")
 }
@@ -86,7 +86,7 @@ fn resident(row: &str) -> Option<i64> {
 
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the process may hold anything, so counting begins behind it, at field 3.
+    // The process name may contain anything, so fields are counted from behind it, where field 3 starts.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3)?.parse::<u32>().ok().map(f64::from);
     Some((ticks(14)? + ticks(15)?) / TICKS)

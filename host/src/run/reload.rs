@@ -1,4 +1,4 @@
-//! What is told of each attempt to load a chain: in the log, the metrics, and an Event on our own pod.
+//! Reports each attempt to load a chain: in the log, the metrics, and an Event on the operator's own pod.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,18 +11,18 @@ use super::grants::{self, Grants};
 use super::metrics::ChainMetrics;
 use super::process as own;
 
-/// Whom an attempt is told.
-pub(super) struct Reloads {
+/// Where attempts are reported.
+pub(super) struct ReloadReporter {
     pub(super) metrics: ChainMetrics,
-    /// Our own pod, if we know it.
+    /// The queue of Events and the operator's own pod, if its name is known.
     pub(super) events: Option<(Events, ObjectReference)>,
-    /// What the chain that serves grants; none before the first.
+    /// The grants of the active chain; none before the first one.
     pub(super) granted: Mutex<Option<Grants>>,
 }
 
-impl Reloads {
-    /// Tells what came of an attempt.
-    pub(super) fn tell(&self, reload: &Reload) {
+impl ReloadReporter {
+    /// Reports one attempt.
+    pub(super) fn report(&self, reload: &Reload) {
         self.metrics.reloaded(reload, own::peak());
         match reload {
             Reload::Swapped { chain, took } => {
@@ -42,7 +42,7 @@ impl Reloads {
             Reload::Restored { chain } => {
                 tracing::info!(
                     chain = chain.digest(),
-                    "the directory holds again the chain that serves"
+                    "the plugin directory contains the active chain again"
                 );
                 self.publish(Notice::normal(event::CHAIN_RELOADED, loaded(chain)));
             }
@@ -52,12 +52,12 @@ impl Reloads {
             } => {
                 tracing::error!(
                     outcome = error.reason(), %error,
-                    "the plugin chain is refused, the last good one goes on if there was one"
+                    "rejected the new plugin chain, the last good one stays active if there is one"
                 );
                 self.publish(Notice::warning(event::CHAIN_REFUSED, refused(error)));
             }
             Reload::Refused { error, .. } => {
-                tracing::debug!(outcome = error.reason(), %error, "the plugin chain is refused again");
+                tracing::debug!(outcome = error.reason(), %error, "rejected the same plugin chain again");
             }
         }
     }
@@ -104,9 +104,9 @@ fn loaded(chain: &Chain) -> String {
     } else {
         plugins.join(", ")
     };
-    format!("chain {} serves: {plugins}", chain.digest())
+    format!("chain {} is active: {plugins}", chain.digest())
 }
 
 fn refused(error: &LoadError) -> String {
-    format!("what is in the plugin directory now does not serve: {error}")
+    format!("rejected the new content of the plugin directory: {error}")
 }

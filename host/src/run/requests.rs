@@ -1,4 +1,4 @@
-//! What is asked of the API server, counted, and whether it refused what we need.
+//! Counts the requests to the API server, and notices answers that may mean a missing kind or right.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use tokio::sync::watch;
 #[derive(Clone, Default)]
 pub(super) struct Requests {
     total: Family<Labels, Counter>,
-    /// How many refusals there were; those who wait for one follow it.
-    refused: watch::Sender<u64>,
+    /// How many answers may mean a missing kind or right. Preflight waits for it to grow.
+    access_failures: watch::Sender<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -24,15 +24,15 @@ struct Labels {
     code: Code,
 }
 
-/// The status of an answer, or none.
+/// The status code of an answer; none without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Code(Option<StatusCode>);
 
-/// What the API server refuses from some moment on.
-pub(super) struct Refusals(watch::Receiver<u64>);
+/// Answers, from some moment on, that may mean a missing kind or right.
+pub(super) struct AccessFailures(watch::Receiver<u64>);
 
-/// A request that counts when it is answered, or when this is dropped.
-pub(super) struct Begun {
+/// A request without an answer so far. It is counted when it is answered or dropped.
+pub(super) struct PendingRequest {
     requests: Requests,
     labels: Labels,
 }
@@ -42,15 +42,15 @@ impl Requests {
         let requests = Self::default();
         registry.register(
             "api_requests",
-            "Requests to the API server by verb and status code, retries counted one by one; the code is none if no answer came",
+            "Requests to the API server by verb and status code, each retry counted; code is none for a request without an answer",
             requests.total.clone(),
         );
         requests
     }
 
-    /// A request that is sent now.
-    pub(super) fn begin<B>(&self, request: &Request<B>) -> Begun {
-        Begun {
+    /// Starts to count a request that is sent now.
+    pub(super) fn begin<B>(&self, request: &Request<B>) -> PendingRequest {
+        PendingRequest {
             requests: self.clone(),
             labels: Labels {
                 verb: verb(request),
@@ -59,50 +59,49 @@ impl Requests {
         }
     }
 
-    /// What is refused from now on, for one who looks what is missing.
-    pub(super) fn refusals(&self) -> Refusals {
-        Refusals(self.refused.subscribe())
+    /// Follows answers from now on that may mean a missing kind or right.
+    pub(super) fn access_failures(&self) -> AccessFailures {
+        AccessFailures(self.access_failures.subscribe())
     }
 }
 
-impl Refusals {
-    /// Waits until the API server has refused something: a right or a kind may be missing.
-    ///
-    /// What was refused since the last call is known at once.
+impl AccessFailures {
+    /// Waits for an answer that may mean a missing kind or right. Returns at once if there was one since the last call.
     pub(super) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
-            // Nobody sends requests any more, so none is refused.
+            // No client is left, so there are no more answers.
             future::pending::<()>().await;
         }
     }
 }
 
-impl Begun {
+impl PendingRequest {
     pub(super) fn answered(mut self, code: StatusCode) {
         self.labels.code = Code(Some(code));
-        if is_refusal(self.labels.verb, code) {
-            self.requests.refused.send_modify(|refused| *refused += 1);
+        if is_access_failure(self.labels.verb, code) {
+            let failures = &self.requests.access_failures;
+            failures.send_modify(|failures| *failures += 1);
         }
     }
 }
 
-/// Whether an answer may come of a missing right or kind.
-fn is_refusal(verb: &str, code: StatusCode) -> bool {
+/// Whether an answer may mean a missing kind or right.
+fn is_access_failure(verb: &str, code: StatusCode) -> bool {
     match code {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
-        // Where a watch began is forgotten after a while, and a busy API server puts off: neither says anything of rights or kinds.
+        // The start of a watch expired, or the API server is overloaded: neither says anything about kinds or rights.
         StatusCode::GONE
         | StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT => false,
-        // An object that is not found is nothing unusual; a list or watch finds its kind, or the kind is not served. If one fails
-        // otherwise, something is wrong with the kind: its conversion breaks, or it is not what we take it for.
+        // A single object may be missing, that is normal. A list or watch fails only if something is wrong with its kind: it is not
+        // served, its conversion fails, or it has another scope.
         _ => matches!(verb, "list" | "watch") && (code.is_client_error() || code.is_server_error()),
     }
 }
 
-impl Drop for Begun {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.requests.total.get_or_create(&self.labels).inc();
     }
@@ -117,8 +116,8 @@ impl EncodeLabelValue for Code {
     }
 }
 
-/// The verb as Kubernetes has it. kube writes on each request which of its methods made it; what is made by hand has the verb of
-/// its HTTP method.
+/// The Kubernetes verb of a request. kube notes on each request which of its methods created it; other requests get the verb of their
+/// HTTP method.
 fn verb<B>(request: &Request<B>) -> &'static str {
     let name = request.extensions().get::<&'static str>();
     let method = name.and_then(|name| name.split('_').next());

@@ -1,4 +1,4 @@
-//! What the operator serves over HTTP: probes, metrics, and what it says of itself.
+//! The operator's HTTP endpoints: probes, metrics, the chain and the log filter.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use serde_json::json;
 use tokio::task::yield_now;
 
 use super::checks::{Check, alive, checks, checks_of, is_ready, show};
-use super::connections::{Limits, Reuse, WhenFull};
-use super::state::State;
+use super::connections::{ConnectionLimits, Reuse, WhenFull};
+use super::state::OperatorState;
 use crate::log::Filter;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A log filter is short, and nothing else has a body.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest request body. Only PUT /log has one, and a log filter is short.
 const BODY_BYTES: usize = 4096;
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const ENDPOINTS: &str = "\
-GET /healthz   whether the process works, or has to be restarted
-GET /readyz    whether it is ready, a line for each check; /readyz/DUTY for one duty
-GET /metrics   metrics, for Prometheus
-GET /plugins   the chain that serves, as JSON
-GET /log       what is logged (from this machine only)
-PUT /log       log by another filter, as in info,podloom=debug (from this machine only)
+GET /healthz   liveness: 200, or 503 if the process must be restarted
+GET /readyz    readiness: 200 or 503, and one line per check; /readyz/DUTY for one duty
+GET /metrics   metrics for Prometheus
+GET /plugins   the active plugin chain, as JSON
+GET /log       the log filter (only from localhost)
+PUT /log       change the log filter, for example to info,podloom=debug (only from localhost)
 ";
 
 const PROBES: &str = "\
-GET /healthz   whether the process works, or has to be restarted
-GET /readyz    whether it is ready, a line for each check; /readyz/DUTY for one duty
+GET /healthz   liveness: 200, or 503 if the process must be restarted
+GET /readyz    readiness: 200 or 503, and one line per check; /readyz/DUTY for one duty
 ";
 
-/// For scrapers, people and probes. An address that many peers share, such as that of a node, still has enough of them.
-pub(super) const HTTP_LIMITS: Limits = Limits {
+/// For scrapers, people and probes. The limit per peer is high enough for an address that many share, such as that of a node.
+pub(super) const HTTP_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 256,
     of_one_peer: 16,
     when_full: WhenFull::RefuseNew,
@@ -54,9 +54,9 @@ pub(super) const HTTP_LIMITS: Limits = Limits {
     life: Duration::from_secs(60),
 };
 
-/// For probes alone: one short answer for each connection, so that nobody can hold one for longer than the header's time,
-/// and a silent peer only until a newer one needs its place.
-pub(super) const PROBES_LIMITS: Limits = Limits {
+/// For probes only. Each connection gets one short answer, so nobody can hold it for longer than the header timeout, and a silent peer
+/// loses it as soon as a newer one needs it.
+pub(super) const PROBES_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 256,
     of_one_peer: 8,
     when_full: WhenFull::CloseOldestSilent,
@@ -66,15 +66,15 @@ pub(super) const PROBES_LIMITS: Limits = Limits {
     life: Duration::from_secs(5),
 };
 
-/// What the endpoints show and change.
+/// The state behind the endpoints.
 #[derive(Clone)]
 pub(crate) struct App {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<OperatorState>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: Filter,
 }
 
-/// All endpoints. Each request carries the address of its peer, as [`ConnectInfo`].
+/// All endpoints. Each request must carry the address of its peer, as [`ConnectInfo`].
 pub(crate) fn router(app: App) -> Router {
     let router = probes_and_fallbacks(ENDPOINTS)
         .route("/metrics", get(metrics))
@@ -83,12 +83,12 @@ pub(crate) fn router(app: App) -> Router {
     limited(router, app)
 }
 
-/// The endpoints for probes, and nothing that takes longer to answer.
+/// The endpoints for probes, which all answer quickly.
 pub(crate) fn probes(app: App) -> Router {
     limited(probes_and_fallbacks(PROBES), app)
 }
 
-/// What both listeners serve, with what there is on this one for those who ask for something else.
+/// The endpoints of both listeners. For any other request the answer lists the endpoints of this listener.
 fn probes_and_fallbacks(endpoints: &'static str) -> Router<App> {
     Router::new()
         .route("/", get(async move || endpoints))
@@ -125,10 +125,10 @@ async fn readyz_of(Shared(app): Shared<App>, Path(name): Path<String>) -> Respon
     }
     let duties = app.state.duties.iter().map(|duty| duty.row.name);
     let on = match duties.collect::<Vec<_>>().as_slice() {
-        [] => "no duty is".to_owned(),
-        names => format!("switched on: {}", names.join(", ")),
+        [] => "no duty is enabled".to_owned(),
+        names => format!("enabled: {}", names.join(", ")),
     };
-    let text = format!("the duty {name:?} is not switched on by --controllers; {on}\n");
+    let text = format!("duty {name:?} is not enabled by --controllers; {on}\n");
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
@@ -208,7 +208,7 @@ async fn change_log(
     }
 }
 
-/// Logs may tell more than everybody in the cluster should know, and cost time.
+/// Only localhost may change the log: verbose logs cost time, and may contain more than everybody in the cluster should know.
 #[expect(
     clippy::result_large_err,
     reason = "the error is the answer, and is passed on at once"
@@ -217,26 +217,28 @@ fn from_here(peer: &ConnectInfo<SocketAddr>) -> Result<(), Response> {
     if peer.0.ip().to_canonical().is_loopback() {
         return Ok(());
     }
-    let advice =
-        "the log is changed from this machine only: kubectl port-forward, then localhost\n";
+    let advice = "/log answers only requests from localhost: use kubectl port-forward\n";
     Err((StatusCode::FORBIDDEN, advice).into_response())
 }
 
 fn not_found(uri: &Uri, endpoints: &str) -> Response {
-    let text = format!("there is no {}; there is\n\n{endpoints}", uri.path());
+    let text = format!("{} not found; the endpoints are\n\n{endpoints}", uri.path());
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
 fn wrong_method(method: &Method, uri: &Uri, endpoints: &str) -> Response {
-    let text = format!("{} takes no {method}; there is\n\n{endpoints}", uri.path());
+    let text = format!(
+        "{} does not allow {method}; the endpoints are\n\n{endpoints}",
+        uri.path()
+    );
     (StatusCode::METHOD_NOT_ALLOWED, text).into_response()
 }
 
-/// Who sends a body slower than this is not served.
+/// Limits the time of a request, including a slow body.
 async fn in_time(request: Request, next: Next) -> Response {
-    // A peer that has sent many requests at once gets one answer, and then it is the turn of the others: probes among them.
+    // Other connections get their turn before the next request of a peer that pipelines many: one of them may be a probe.
     yield_now().await;
-    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+    match tokio::time::timeout(TIMEOUT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
     }

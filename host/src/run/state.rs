@@ -1,4 +1,4 @@
-//! What the operator's tasks tell each other, and whoever asks.
+//! The state that the operator's tasks share, and that the HTTP endpoints show.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,48 +11,48 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::mutator::WithoutChain;
+use crate::mutator::NoChainPolicy;
 
-/// The state of the process; one, shared by all tasks.
-pub(crate) struct State {
+/// The state of the process, shared by all tasks.
+pub(crate) struct OperatorState {
     /// The chain of plugins.
     pub(super) slot: Arc<Slot>,
-    /// What becomes of pods without it.
-    pub(super) without_chain: WithoutChain,
-    /// The duties that are switched on.
+    /// What happens to pods without a chain.
+    pub(super) no_chain_policy: NoChainPolicy,
+    /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
-    /// Cancelled when a stop was asked for.
+    /// Cancelled when the operator stops.
     pub(super) stop: CancellationToken,
 }
 
-/// How one duty is; no other is touched by what happens to it.
+/// The state of one duty; duties do not affect each other.
 pub(crate) struct DutyState {
-    /// What is particular to it.
+    /// Its row in the table of duties.
     pub(super) row: &'static Row,
-    /// Whether the cluster lets it work.
+    /// Whether its kinds are served and its rights granted.
     pub(super) access: watch::Sender<Access>,
-    /// Who works.
+    /// Whether this replica works.
     pub(super) role: watch::Sender<Role>,
-    /// How long its Lease is good for; none while we have none.
+    /// The last renewal of its Lease; none while another replica holds it.
     pub(super) renewed: watch::Sender<Option<Renewed>>,
-    /// 1 on its leader.
+    /// The metric: 1 if this replica is the leader.
     pub(super) leader: Gauge,
-    /// Its caches.
+    /// Which of its caches are synced.
     pub(super) caches: Readiness,
-    /// Cancelled when a stop was asked for.
+    /// Cancelled when the operator stops.
     pub(super) stop: CancellationToken,
 }
 
-/// Whether the cluster lets a duty work.
+/// Whether a duty's kinds are served and its rights granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nobody looked yet.
+    /// Not checked yet.
     Unknown,
-    /// The API server has answered no look yet, and this is how.
+    /// The API server has not answered a check yet, for this reason.
     Unanswered(String),
-    /// Something is missing, as these sentences say.
+    /// Kinds or rights are missing: one sentence for each.
     Lacking(Vec<String>),
-    /// All is there.
+    /// Nothing is missing.
     Granted,
 }
 
@@ -63,16 +63,16 @@ impl Access {
     }
 }
 
-/// Who works.
+/// The part that this replica plays for a duty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// There was no election yet.
     Undecided,
-    /// Somebody else; named, if it is known.
+    /// Stands by for this leader.
     Follower(String),
-    /// We do.
+    /// Works as the elected leader.
     Leader,
-    /// We do, without asking.
+    /// Works without leader election.
     Alone,
 }
 
@@ -81,33 +81,33 @@ pub(crate) enum Role {
 pub(crate) struct Renewed {
     /// When its request was sent.
     pub(super) at: Instant,
-    /// How long the others wait after it.
+    /// How long after it the other replicas wait.
     pub(super) good_for: Duration,
 }
 
-impl State {
-    /// Nothing is known and nothing was done yet.
+impl OperatorState {
+    /// The state at the start.
     pub(super) fn new(
-        without_chain: WithoutChain,
+        no_chain_policy: NoChainPolicy,
         duties: Vec<Arc<DutyState>>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             slot: Arc::default(),
-            without_chain,
+            no_chain_policy,
             duties,
             stop,
         }
     }
 
-    /// Whether anything here passes pods through the chain.
+    /// Whether any duty passes pods through the chain.
     pub(super) fn needs_chain(&self) -> bool {
         self.duties
             .iter()
             .any(|duty| duty.row.chain == Chain::Needed)
     }
 
-    /// The duty of that name, if it is switched on.
+    /// The duty of that name, if it is enabled.
     pub(super) fn duty(&self, name: &str) -> Option<&DutyState> {
         let mut duties = self.duties.iter();
         duties.find(|duty| duty.row.name == name).map(Arc::as_ref)
@@ -115,7 +115,7 @@ impl State {
 }
 
 impl DutyState {
-    /// Nothing is known and nothing was done yet.
+    /// The state at the start.
     pub(super) fn new(row: &'static Row, leader: Gauge, stop: CancellationToken) -> Self {
         Self {
             row,
@@ -128,16 +128,16 @@ impl DutyState {
         }
     }
 
-    /// Waits until nothing is missing, as far as we know.
+    /// Waits until no kind or right is known to be missing.
     pub(super) async fn may_work(&self) {
         let mut access = self.access.subscribe();
-        // An error would mean that the state is gone.
+        // It fails only when the state is dropped.
         let _ = access
             .wait_for(|access| !matches!(access, Access::Lacking(_)))
             .await;
     }
 
-    /// Takes a role. A leader's Lease is renewed after this, and anybody else has none.
+    /// Changes the role. Only a leader has a Lease; its first renewal is noted after this.
     pub(super) fn take(&self, role: Role) {
         if role != Role::Leader {
             self.renewed.send_replace(None);

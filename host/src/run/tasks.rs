@@ -15,7 +15,7 @@ use super::{connections, server};
 use crate::cli::RunArguments;
 use crate::log::Filter;
 
-/// Runs all tasks until a signal ends them, or one ends that should not.
+/// Runs all tasks until a signal stops them, or until one ends unexpectedly.
 pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     let stop = CancellationToken::new();
     let mut signals = Signals::new()?;
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         "starting"
     );
     let (operator, loading) = wiring::operator(arguments, stop.clone()).await?;
-    // Probes are answered until all else has ended.
+    // Probes are answered until everything else has ended.
     let served = CancellationToken::new();
     let app = server::App {
         state: Arc::clone(&operator.state),
@@ -54,7 +54,7 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     tokio::select! {
         ended = tasks.join_next() => return Err(unexpected(ended)),
         name = signals.next() => {
-            tracing::info!(signal = name, within = ?arguments.shutdown_timeout, "stopping; a second signal ends at once");
+            tracing::info!(signal = name, within = ?arguments.shutdown_timeout, "stopping; a second signal exits at once");
             stop.cancel();
         }
     }
@@ -68,9 +68,9 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     tokio::select! {
         drained = timeout(arguments.shutdown_timeout, drained) => match drained {
             Ok(result) => result?,
-            Err(_) => bail!("did not come to an end within {:?}, what was being done is cut off", arguments.shutdown_timeout),
+            Err(_) => bail!("could not stop within {:?}, so running work was aborted", arguments.shutdown_timeout),
         },
-        name = signals.next() => bail!("ended at once by a second signal, {name}"),
+        name = signals.next() => bail!("exited at once after a second signal, {name}"),
     }
     served.cancel();
     while tasks.join_next().await.is_some() {}
@@ -82,15 +82,15 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
     connections::listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
-/// Loads the chain whenever it changes, and does the duties that are switched on.
+/// Runs the loader of the chain, and the enabled duties.
 async fn operate(operator: Operator, loading: Loading) -> Result<()> {
     let stopped = operator.state.stop.clone();
-    // A task each: one that is busy for a while keeps no other from renewing its Lease.
+    // Each duty in a task of its own, so that a busy one does not keep another from renewing its Lease.
     let mut duties = JoinSet::new();
-    let posts = operator.posts.iter();
-    let ready: Vec<_> = posts.map(|post| operator.first_chain(post)).collect();
-    for (post, ready) in operator.posts.into_iter().zip(ready) {
-        duties.spawn(async move { (post.state.row.name, post.run(ready).await) });
+    let duty_tasks = operator.duty_tasks.iter();
+    let ready: Vec<_> = duty_tasks.map(|duty| operator.first_chain(duty)).collect();
+    for (duty, ready) in operator.duty_tasks.into_iter().zip(ready) {
+        duties.spawn(async move { (duty.state.row.name, duty.run(ready).await) });
     }
     let working = until_stopped(duties, &stopped);
     tokio::pin!(working);
@@ -98,14 +98,14 @@ async fn operate(operator: Operator, loading: Loading) -> Result<()> {
         worked = &mut working => worked,
         () = loading => {
             if !stopped.is_cancelled() {
-                bail!("nobody loads the chain any more");
+                bail!("the loader of the plugin chain ended without being stopped");
             }
             working.await
         }
     }
 }
 
-/// Waits for a stop and until all duties have ended. Without any the process serves over HTTP alone.
+/// Waits until the operator is stopped and all duties have ended. Without duties the process only answers over HTTP.
 async fn until_stopped(
     mut duties: JoinSet<(&'static str, Result<()>)>,
     stopped: &CancellationToken,
@@ -120,19 +120,19 @@ async fn until_stopped(
     Ok(())
 }
 
-/// No task ends before it is told to.
+/// The error for a task that ended without being stopped.
 fn unexpected(
     ended: Option<Result<(&'static str, Result<()>), tokio::task::JoinError>>,
 ) -> anyhow::Error {
     match ended {
-        Some(Ok((name, Ok(())))) => anyhow!("{name} ended though nobody stopped it"),
+        Some(Ok((name, Ok(())))) => anyhow!("{name} ended without being stopped"),
         Some(Ok((name, Err(error)))) => error.context(format!("{name} ended")),
-        Some(Err(error)) => anyhow::Error::new(error).context("a task broke"),
-        None => anyhow!("all tasks ended though nobody stopped them"),
+        Some(Err(error)) => anyhow::Error::new(error).context("a task panicked"),
+        None => anyhow!("all tasks ended without being stopped"),
     }
 }
 
-/// What asks us to stop.
+/// The signals that stop the operator.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

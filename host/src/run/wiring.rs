@@ -1,4 +1,4 @@
-//! Makes the operator of its parts.
+//! Builds the operator from the arguments.
 
 use std::env::consts::ARCH;
 use std::fs;
@@ -24,53 +24,53 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::client;
-use super::duty::{Post, Work};
+use super::duty::{DutyTask, Work};
 use super::lease::Candidate;
 use super::metrics::{ChainMetrics, LeaderMetrics};
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
-use super::reload::Reloads;
+use super::reload::ReloadReporter;
 use super::requests::Requests;
-use super::state::{DutyState, State};
+use super::state::{DutyState, OperatorState};
 use crate::cli::{ElectionArguments, OwnPodArguments, RunArguments};
-use crate::mutator::{ChainMutator, Values, WithoutChain};
+use crate::mutator::{ChainMutator, NoChainPolicy, Values};
 
-/// How many plugins run at once, at most. A call takes a fraction of a millisecond, and each slot keeps memory.
+/// The most plugins that run at once. A call takes a fraction of a millisecond, and each slot reserves memory.
 const MAX_PERMITS: usize = 4;
-/// A plugin that is proved before it serves takes one, perhaps for seconds. Pods must not wait for it, on one processor neither.
+/// The fewest. Proving a new plugin takes one permit, perhaps for seconds, and pods must not wait for that even on one processor.
 const MIN_PERMITS: usize = 2;
 
-/// Twenty plugins compile in seconds, and are proved in a fraction of one.
+/// How long loading a chain may take. Twenty plugins compile in seconds and are proved in less than one.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
 
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// All parts of the operator.
 pub(super) struct Operator {
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<OperatorState>,
     pub(super) registry: Arc<Registry>,
-    /// The duties that are switched on.
-    pub(super) posts: Vec<Post>,
+    /// The enabled duties.
+    pub(super) duty_tasks: Vec<DutyTask>,
     has_plugins: bool,
 }
 
-/// Loads the chain, now and whenever its directory changes, until a stop is asked for.
+/// Loads the chain, at the start and whenever its directory changes, until the operator is stopped.
 pub(super) type Loading = BoxFuture<'static, ()>;
 
-/// What the work of each duty is made of.
+/// What all duties share.
 struct Parts<'a> {
     arguments: &'a RunArguments,
     client: Client,
-    /// The process has one, whatever duties there are and however often they begin.
+    /// One for the whole process, however many duties there are and however often they start.
     blocking: BlockingThreads,
     clock: Clock,
     metrics: ControllerMetrics,
     plugins: PluginMetrics,
-    /// The name of our own pod.
+    /// The name of the operator's own pod.
     instance: Option<String>,
 }
 
-/// Makes the operator and what loads its chain; neither does anything yet.
+/// Builds the operator and the loader of its chain. Neither is started yet.
 pub(super) async fn operator(
     arguments: &RunArguments,
     stop: CancellationToken,
@@ -98,35 +98,35 @@ pub(super) async fn operator(
         let row = duty.row();
         Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
     });
-    let without_chain = without_chain(arguments);
-    let state = Arc::new(State::new(without_chain, states.collect(), stop));
-    let electorate = Electorate::of(arguments);
-    let posts = duties.iter().zip(&state.duties).map(|(duty, post)| {
-        // With connections of its own: a renewal that had no answer is sent again over a new one, whatever else waits.
-        let candidate = electorate.candidate(duty.row(), client)?;
-        Ok(Post {
+    let no_chain_policy = no_chain_policy(arguments);
+    let state = Arc::new(OperatorState::new(no_chain_policy, states.collect(), stop));
+    let election = Election::of(arguments);
+    let duty_tasks = duties.iter().zip(&state.duties).map(|(duty, duty_state)| {
+        // With connections of its own, so that a renewal never waits behind other requests.
+        let candidate = election.candidate(duty.row(), client)?;
+        Ok(DutyTask {
             preflight: preflight(duty.row(), &parts, candidate.as_ref(), &requests),
-            state: Arc::clone(post),
+            state: Arc::clone(duty_state),
             work: work(*duty, &parts, &state),
             candidate,
         })
     });
-    let posts = posts.collect::<Result<Vec<_>>>()?;
+    let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading(&parts, &state, ours)?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
-        posts,
+        duty_tasks,
         has_plugins: arguments.plugins.is_some(),
     };
     Ok((operator, loading))
 }
 
 impl Operator {
-    /// Waits until it is known whether the directory holds a good chain, if the duty needs one. It works without one, too:
-    /// sessions end and are told why their pods wait.
-    pub(super) fn first_chain(&self, post: &Post) -> impl Future<Output = ()> + use<> {
-        let is_loaded = self.has_plugins && post.state.row.chain == Chain::Needed;
+    /// Waits for the first attempt to load the chain, if the duty needs one. The duty also runs if that failed: sessions still end, and
+    /// the status of waiting ones gives the reason.
+    pub(super) fn first_chain(&self, duty: &DutyTask) -> impl Future<Output = ()> + use<> {
+        let is_loaded = self.has_plugins && duty.state.row.chain == Chain::Needed;
         let slot = Arc::clone(&self.state.slot);
         async move {
             if is_loaded {
@@ -136,8 +136,8 @@ impl Operator {
     }
 }
 
-/// What does a duty; a further one is an arm here.
-fn work(duty: Duty, parts: &Parts<'_>, state: &State) -> Work {
+/// Starts the controllers of a duty. A new duty needs an arm here.
+fn work(duty: Duty, parts: &Parts<'_>, state: &OperatorState) -> Work {
     let setup = setup(parts);
     let own = match duty {
         Duty::Browser => DutySetup::Browser(browser(parts, state)),
@@ -162,12 +162,12 @@ fn setup(parts: &Parts<'_>) -> Setup {
     }
 }
 
-fn browser(parts: &Parts<'_>, state: &State) -> BrowserSetup {
+fn browser(parts: &Parts<'_>, state: &OperatorState) -> BrowserSetup {
     let mutator = ChainMutator {
         slot: Arc::clone(&state.slot),
         metrics: parts.plugins.clone(),
-        without_chain: state.without_chain,
-        values: Values::Withheld,
+        no_chain_policy: state.no_chain_policy,
+        values: Values::Hidden,
     };
     BrowserSetup {
         api: parts.arguments.api(),
@@ -195,11 +195,11 @@ fn preflight(
     }
 }
 
-fn without_chain(arguments: &RunArguments) -> WithoutChain {
+fn no_chain_policy(arguments: &RunArguments) -> NoChainPolicy {
     if arguments.allow_empty_chain {
-        WithoutChain::Pass
+        NoChainPolicy::PassThrough
     } else {
-        WithoutChain::Refuse
+        NoChainPolicy::Reject
     }
 }
 
@@ -208,20 +208,20 @@ fn register_build(registry: &mut Registry) {
         ("version", env!("CARGO_PKG_VERSION")),
         ("architecture", ARCH),
     ]);
-    registry.register("build", "What runs here", build);
+    registry.register("build", "Version and architecture of this binary", build);
 }
 
-/// Where no duty needs a chain nothing of it exists: no engine, no pool of instances, nobody who reads the directory.
-fn loading(parts: &Parts<'_>, state: &State, registry: &mut Registry) -> Result<Loading> {
+/// Builds the loader of the chain. If no duty needs a chain, there is no engine, no instance pool and no loader.
+fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) -> Result<Loading> {
     let (arguments, stop) = (parts.arguments, state.stop.clone());
     if !state.needs_chain() {
-        tracing::info!("no duty that is switched on needs the plugin chain, so none is loaded");
+        tracing::info!("no enabled duty needs the plugin chain, so none is loaded");
         return Ok(stop.cancelled_owned().boxed());
     }
     let metrics = ChainMetrics::register(registry, parts.plugins.clone());
     let recorder = Arc::new(LoopMetrics::register(registry));
     let Some(directory) = arguments.plugins.clone() else {
-        tracing::warn!("there is no plugin chain, pods are created as they are rendered");
+        tracing::warn!("there is no plugin chain, so pods are created as rendered");
         return Ok(stop.cancelled_owned().boxed());
     };
     let (queue, events) = Events::new(
@@ -230,7 +230,7 @@ fn loading(parts: &Parts<'_>, state: &State, registry: &mut Registry) -> Result<
         "ReloadChain",
         parts.metrics.events.clone(),
     );
-    let reloads = Reloads {
+    let reporter = ReloadReporter {
         metrics,
         events: own_pod(&arguments.own_pod).map(|pod| (queue, pod)),
         granted: Mutex::default(),
@@ -242,7 +242,7 @@ fn loading(parts: &Parts<'_>, state: &State, registry: &mut Registry) -> Result<
         watch: Watch::Notified,
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
-        tell: Arc::new(move |reload| reloads.tell(reload)),
+        tell: Arc::new(move |reload| reporter.report(reload)),
         recorder,
     };
     let loading = async move {
@@ -253,7 +253,7 @@ fn loading(parts: &Parts<'_>, state: &State, registry: &mut Registry) -> Result<
 
 async fn cluster() -> Result<Config> {
     let config = Config::infer().await.context(
-        "no cluster to work for: KUBECONFIG names none that can be read, and this is no pod of a cluster",
+        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
     )?;
     tracing::info!(server = %config.cluster_url, "cluster");
     Ok(config)
@@ -262,7 +262,7 @@ async fn cluster() -> Result<Config> {
 fn connect(config: &Config, requests: &Requests, clock: &Clock) -> Result<Client> {
     client::client(config, requests, clock).with_context(|| {
         format!(
-            "cannot make a client for the cluster at {}",
+            "cannot create a client for the cluster at {}",
             config.cluster_url
         )
     })
@@ -284,14 +284,14 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// What the elections of all duties have in common.
-struct Electorate<'a> {
+/// What the leader elections of all duties share.
+struct Election<'a> {
     election: &'a ElectionArguments,
     namespace: String,
     identity: String,
 }
 
-impl<'a> Electorate<'a> {
+impl<'a> Election<'a> {
     fn of(arguments: &'a RunArguments) -> Self {
         let election = &arguments.election;
         Self {
@@ -304,7 +304,7 @@ impl<'a> Electorate<'a> {
         }
     }
 
-    /// Us as a candidate for a duty, if there is an election for it.
+    /// This replica as a candidate for a duty; none without leader election.
     fn candidate(
         &self,
         row: &Row,
@@ -334,7 +334,7 @@ fn timeouts(arguments: &RunArguments) -> Timeouts {
     }
 }
 
-/// Our own pod, for Events about it; none if we were not told its name.
+/// The operator's own pod, for Events about it; none if its name is not configured.
 fn own_pod(arguments: &OwnPodArguments) -> Option<ObjectReference> {
     Some(ObjectReference {
         api_version: Some("v1".to_owned()),
@@ -359,7 +359,7 @@ fn own_namespace() -> String {
     }
 }
 
-/// Unlike that of any other process: a name that comes back would take the Lease of one that still runs.
+/// A unique identity. If two processes had the same one, a new process could take the Lease of one that still runs.
 fn identity() -> String {
     let host = host_name().unwrap_or_else(|| "podloom".to_owned());
     let random = RandomState::new().hash_one(process::id());

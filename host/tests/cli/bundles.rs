@@ -1,7 +1,7 @@
 //! Plugin directories as ConfigMaps.
 #![expect(
     clippy::unwrap_used,
-    reason = "what the tests share fails as the tests themselves do"
+    reason = "shared helpers may panic, like the tests themselves"
 )]
 
 use std::fs;
@@ -26,7 +26,7 @@ fn name(map: &ConfigMap) -> &str {
     map.metadata.name.as_deref().expect("a name")
 }
 
-/// Mounts ConfigMaps as a projected volume does.
+/// Writes the files of ConfigMaps into one directory, as a projected volume does.
 fn mount(maps: &[ConfigMap]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for map in maps {
@@ -56,7 +56,7 @@ fn wasm(bundle: &Path, name: &str) -> Vec<u8> {
     wasm
 }
 
-/// The same plugin with a section that nobody reads and nobody can compress, gzipped.
+/// The same plugin with an unused section of random bytes, gzipped.
 fn heavy(mut wasm: Vec<u8>, weight: u32) -> Vec<u8> {
     let mut length = weight + 1;
     wasm.push(0);
@@ -64,7 +64,7 @@ fn heavy(mut wasm: Vec<u8>, weight: u32) -> Vec<u8> {
         wasm.push(0x80 | u8::try_from(length & 0x7f).unwrap());
         length >>= 7;
     }
-    // The section's length, and a name of no letters.
+    // The section's length, and its empty name.
     wasm.extend([u8::try_from(length).unwrap(), 0]);
     let mut state = 1_u32;
     wasm.extend((0..weight).map(|_| {
@@ -76,7 +76,7 @@ fn heavy(mut wasm: Vec<u8>, weight: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A directory of heavy plugins that do what hardening does.
+/// A directory of large plugins with the code of hardening.
 fn heavy_bundle(bundle: &Path, weights: &[u32]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let wasm = wasm(bundle, "hardening");
@@ -100,7 +100,7 @@ fn text(directory: &TempDir) -> &str {
 }
 
 #[test]
-fn a_packed_bundle_goes_in_as_it_is() {
+fn compressed_plugins_are_packed_unchanged() {
     let Some(bundle) = bundle() else { return };
     let directory = bundle.to_str().unwrap();
     let (ran, maps) = run(&[directory]);
@@ -124,7 +124,7 @@ fn a_packed_bundle_goes_in_as_it_is() {
 }
 
 #[test]
-fn plugins_are_compressed_and_the_manifest_follows() {
+fn plugins_are_compressed_and_the_manifest_is_updated() {
     let Some(bundle) = bundle() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (wasm, shipped) = (
@@ -155,11 +155,11 @@ fn plugins_are_compressed_and_the_manifest_follows() {
     let named = ["--name", "x.y-z", "--namespace", "team", "-o", output_name];
     let (ran, _) = run(&[&[text(&directory)], named.as_slice()].concat());
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.text());
-    let told = format!(
-        "plain.wasm.gz  from plain.wasm, {} bytes; its sha256 in the manifest is now that of the compressed file\n",
+    let expected = format!(
+        "plain.wasm.gz  from plain.wasm, {} bytes; its sha256 in chain.yaml is updated to that of the compressed file\n",
         wasm.len()
     );
-    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
 
     let map: ConfigMap = serde_saphyr::from_str(&fs::read_to_string(output).unwrap()).unwrap();
     assert_eq!(
@@ -171,7 +171,7 @@ fn plugins_are_compressed_and_the_manifest_follows() {
         names(mounted.path()),
         ["chain.yaml", "packed.wasm.gz", "plain.wasm.gz"]
     );
-    // The standard plugins are packed in the same way.
+    // The standard plugins are compressed in the same way.
     let written = fs::read(mounted.path().join("plain.wasm.gz")).unwrap();
     assert_eq!(written, shipped);
     let followed = fs::read_to_string(mounted.path().join("chain.yaml")).unwrap();
@@ -183,7 +183,7 @@ fn plugins_are_compressed_and_the_manifest_follows() {
 }
 
 #[test]
-fn names_that_would_meet_are_refused() {
+fn two_files_of_the_same_compressed_name_are_an_error() {
     let Some(bundle) = bundle() else { return };
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.wasm"), wasm(&bundle, "labels")).unwrap();
@@ -196,20 +196,20 @@ fn names_that_would_meet_are_refused() {
     fs::write(directory.path().join("chain.yaml"), manifest).unwrap();
     let (ran, _) = run(&[text(&directory)]);
     let expected = format!(
-        "error: {}/chain.yaml: a.wasm would become a.wasm.gz, which is another plugin's file; give one of them another name\n",
+        "error: {}/chain.yaml: a.wasm would be compressed to a.wasm.gz, but another plugin has a file of that name; rename one of them\n",
         text(&directory)
     );
     assert_eq!((ran.code, ran.stderr), (1, expected));
 }
 
 #[test]
-fn what_a_config_map_cannot_hold_is_refused_or_split() {
+fn a_bundle_that_is_too_large_is_an_error_or_split() {
     let Some(bundle) = bundle() else { return };
     let directory = heavy_bundle(&bundle, &[500_000, 500_000, 100_000]);
     let (ran, _) = run(&[text(&directory)]);
     assert_eq!(ran.code, 1, "{}", ran.text());
     assert!(
-        ran.stderr.contains("and a ConfigMap holds 1048576; make 2 ConfigMaps of it with --split, or carry the directory in an image volume or a persistent volume\n"),
+        ran.stderr.contains("and a ConfigMap holds 1048576; split it into 2 ConfigMaps with --split, or put the directory into an image volume or a persistent volume\n"),
         "{}",
         ran.text()
     );
@@ -233,26 +233,26 @@ fn what_a_config_map_cannot_hold_is_refused_or_split() {
         ("podloom-plugins-2", vec!["p1.wasm.gz"]),
     ];
     assert_eq!(format!("{held:?}"), format!("{expected:?}"));
-    for told in [
+    for expected in [
         "2 ConfigMaps for one projected volume: podloom-plugins with ",
-        "it is refused if each of these plugins has its sha256 in chain.yaml: p0.wasm.gz, p1.wasm.gz, p2.wasm.gz\n",
+        "only if each of these plugins has its sha256 in chain.yaml: p0.wasm.gz, p1.wasm.gz, p2.wasm.gz\n",
         "  kubectl apply --server-side -f -\n",
     ] {
-        assert!(ran.stderr.contains(told), "{}", ran.text());
+        assert!(ran.stderr.contains(expected), "{}", ran.text());
     }
     let checked = podloom(&["chain", "check", text(&mount(&maps))]);
     assert_eq!(checked.code, 0, "{}", checked.text());
 }
 
 #[test]
-fn a_plugin_that_no_config_map_can_hold_is_refused() {
+fn a_plugin_that_is_too_large_for_a_config_map_is_an_error() {
     let Some(bundle) = bundle() else { return };
     let directory = heavy_bundle(&bundle, &[1_100_000]);
     for split in [&[][..], &["--split"]] {
         let (ran, _) = run(&[&[text(&directory)], split].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{}", ran.text());
-        let told = "and a ConfigMap holds 1048576; carry the directory in an image volume or a persistent volume\n";
-        assert!(ran.stderr.contains(told), "{}", ran.text());
+        let expected = "and a ConfigMap holds 1048576; put the directory into an image volume or a persistent volume\n";
+        assert!(ran.stderr.contains(expected), "{}", ran.text());
     }
 }
 
@@ -268,7 +268,7 @@ fn names_of_config_maps_are_checked() {
         let ran = podloom(&["bundle", "bundles/empty", "--name", bad]);
         assert_eq!(ran.code, 2, "{}", ran.text());
         assert!(
-            ran.stderr.contains("a ConfigMap's name is "),
+            ran.stderr.contains("use at most 249 lower-case letters"),
             "{}",
             ran.text()
         );

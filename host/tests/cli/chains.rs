@@ -1,4 +1,4 @@
-//! Chains and plugins on the command line.
+//! The commands for chains and plugins.
 
 use super::{bundle, fixtures, podloom, podloom_in};
 
@@ -29,7 +29,7 @@ fn each_broken_bundle_is_explained() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told() {
+fn a_missing_directory_is_an_error() {
     let ran = podloom(&["chain", "check", "bundles/gone"]);
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
@@ -38,7 +38,7 @@ fn a_directory_that_is_not_there_is_told() {
 }
 
 #[test]
-fn an_empty_chain_stamps_and_says_so() {
+fn an_empty_chain_stamps_the_pod() {
     let ran = podloom_in(
         &fixtures(),
         &[
@@ -76,7 +76,7 @@ fn the_standard_chain_passes_its_check() {
 }
 
 #[test]
-fn plugins_are_inspected_and_tried() {
+fn plugins_are_inspected_and_tested() {
     let Some(bundle) = bundle() else { return };
     let file = bundle.join("hardening.wasm.gz");
     let file = file.to_str().unwrap();
@@ -114,11 +114,11 @@ fn a_plugin_may_try_a_label_of_the_selector() {
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n    spec: {containers: [{name: a, image: b}]}\n";
     let ran = podloom_in(&fixtures(), &arguments, deployment);
     assert_eq!(ran.code, 0, "{}", ran.text());
-    assert!(ran.stdout.contains("1 write refused"), "{}", ran.text());
+    assert!(ran.stdout.contains("1 write denied"), "{}", ran.text());
 }
 
 #[test]
-fn what_is_no_plugin_is_told() {
+fn a_file_that_is_not_a_plugin_is_an_error() {
     let ran = podloom(&["plugin", "inspect", "bundles/not-wasm/broken.wasm"]);
     assert_eq!(ran.code, 1);
     insta::assert_snapshot!(ran.text());
@@ -130,7 +130,7 @@ fn what_is_no_plugin_is_told() {
 }
 
 #[test]
-fn a_plugin_file_without_end_is_told() {
+fn an_endless_plugin_file_is_an_error() {
     let ran = podloom(&["plugin", "inspect", "/dev/zero"]);
     let expected = "error: /dev/zero: the plugin is larger than 4 MiB\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (1, expected));
@@ -155,7 +155,7 @@ fn templates_go_through_the_chain_in_place() {
     assert_eq!(template["futureField"], "kept");
     assert!(template["metadata"]["annotations"]["podloom.dev/chain"].is_string());
     assert_eq!(template["spec"]["securityContext"]["runAsNonRoot"], true);
-    // A template is no Pod, so it is not made one; and a field that is null is absent.
+    // A template has no kind, so it gets none; and a null field is dropped.
     assert!(template.get("kind").is_none());
     assert!(template["spec"]["containers"][0].get("env").is_none());
     assert!(object["metadata"].get("annotations").is_none());

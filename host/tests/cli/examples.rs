@@ -1,4 +1,4 @@
-//! The example manifests go through the standard plugins to pods that pass the restricted profile.
+//! With the standard plugins, the pods of the example manifests pass the restricted profile.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn every_example_passes_the_restricted_profile() {
     );
 }
 
-/// The checks of the restricted profile that a mutator fills in; the rest is in the plugin's own tests.
+/// Checks the fields of the restricted profile that the plugin fills in; the plugin's own tests check the rest.
 #[track_caller]
 fn assert_restricted(spec: &Value) {
     let pod = &spec["securityContext"];
@@ -76,7 +76,7 @@ fn assert_restricted(spec: &Value) {
 }
 
 #[test]
-fn what_the_profile_forbids_is_refused_with_the_reason() {
+fn a_pod_that_violates_the_profile_is_rejected_with_the_reason() {
     let Some(bundle) = bundle() else { return };
     let ran = render("deploy/examples/denied", &bundle, &["--explain"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
@@ -96,7 +96,7 @@ fn what_the_profile_forbids_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_example_chain_says_everything_and_loads() {
+fn the_example_chain_loads() {
     let Some(bundle) = bundle() else { return };
     let directory = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(&bundle).unwrap() {

@@ -1,4 +1,4 @@
-//! Help teaches by examples.
+//! The help text of every command, as snapshots.
 
 use super::podloom;
 

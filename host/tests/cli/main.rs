@@ -1,4 +1,4 @@
-//! The command line as a user meets it: what it prints, where, and with which exit code.
+//! The command line as a user sees it: what it prints, where, and with which exit code.
 
 mod bundles;
 mod chains;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a command did.
+/// The result of a command.
 struct Ran {
     code: i32,
     stdout: String,
@@ -62,7 +62,7 @@ fn podloom_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .expect("podloom starts");
-    // A command that does not read its input closes it early.
+    // A command may close its input without reading it.
     let _unread = child
         .stdin
         .take()
@@ -76,20 +76,20 @@ fn podloom_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
     }
 }
 
-/// The bundle of the standard plugins; none on a machine that has not built it.
+/// The bundle of the standard plugins; none if it is not built.
 ///
-/// `cargo xtask test` names it: then it has to be there.
+/// `cargo xtask test` sets PODLOOM_BUNDLE; then the bundle must exist.
 fn bundle() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("PODLOOM_BUNDLE") {
         let bundle = PathBuf::from(named);
         assert!(
             bundle.join("chain.yaml").is_file(),
-            "PODLOOM_BUNDLE names {}, which is no bundle",
+            "PODLOOM_BUNDLE names {}, which is not a bundle",
             bundle.display()
         );
         return Some(bundle);
     }
-    // host/tests run from target/<profile>/deps.
+    // The binary is in target/<profile>.
     let target = Path::new(env!("CARGO_BIN_EXE_podloom"))
         .ancestors()
         .nth(2)?

@@ -1,11 +1,11 @@
-//! What goes to programs, and how.
+//! Output that other programs read.
 
 use std::process::{Command, Stdio};
 
 use super::{podloom, root};
 
 #[test]
-fn crds_are_those_that_are_committed() {
+fn crds_equal_the_committed_files() {
     for (api, directory) in [("seed", "crds"), ("split", "crds/split")] {
         let ran = podloom(&["crds", "--selenosis-api", api]);
         assert_eq!(ran.code, 0, "{}", ran.text());
@@ -22,7 +22,7 @@ fn crds_are_those_that_are_committed() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_reader_that_closes_the_pipe_early_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_podloom"))
         .arg("crds")
         .stdout(Stdio::piped())

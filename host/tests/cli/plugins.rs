@@ -1,9 +1,9 @@
-//! The loop of a plugin's author: a new crate, what is built of it, what it is tried on.
+//! The workflow of a plugin's author: create a crate, build it, test the plugin.
 //!
-//! That the new crate builds and its plugin runs is a black-box test: it takes a minute, and a control plane.
+//! A black-box test checks that the new crate builds and that its plugin runs: that takes a minute and needs a control plane.
 #![expect(
     clippy::unwrap_used,
-    reason = "what the tests share fails as the tests themselves do"
+    reason = "shared helpers may panic, like the tests themselves"
 )]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn podloom(directory: &TempDir, arguments: &[&str]) -> Ran {
     podloom_in(directory.path(), arguments, "")
 }
 
-/// All files below a directory with what they say.
+/// All files below a directory, with their content.
 fn files(directory: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut open = vec![directory.to_owned()];
@@ -52,7 +52,7 @@ fn a_new_plugin_is_the_template_with_another_name() {
     let mut expected = BTreeMap::new();
     for (name, text) in files(&root().join("plugin-sdk/template")) {
         let name = match name.as_str() {
-            // The template's own, as a member of our workspace.
+            // The manifest of the template itself, as a member of our workspace.
             "Cargo.toml" => continue,
             "crate.toml" => "Cargo.toml",
             "cargo-config.toml" => ".cargo/config.toml",
@@ -85,7 +85,7 @@ fn a_new_plugin_can_have_the_sdk_of_a_checkout() {
 }
 
 #[track_caller]
-fn refused(directory: &TempDir, arguments: &[&str], code: i32, expected: &str) {
+fn fails(directory: &TempDir, arguments: &[&str], code: i32, expected: &str) {
     let before = files(directory.path());
     let ran = podloom(directory, arguments);
     assert_eq!(ran.code, code, "{}", ran.text());
@@ -94,7 +94,7 @@ fn refused(directory: &TempDir, arguments: &[&str], code: i32, expected: &str) {
 }
 
 #[test]
-fn names_that_cannot_be_are_refused() {
+fn invalid_names_are_an_error() {
     let directory = TempDir::new().unwrap();
     for name in [
         "Tides",
@@ -106,16 +106,17 @@ fn names_that_cannot_be_are_refused() {
         "a.b",
         &"a".repeat(64),
     ] {
-        refused(
+        fails(
             &directory,
             &["plugin", "new", "--", name],
             2,
-            "a plugin's name is",
+            "use 1 to 63 lower-case letters, digits and dashes",
         );
     }
     for name in ["test", "match", "std", "serde", "podloom-plugin-sdk"] {
-        let expected = format!("{name} means something else to Rust; `{name}-plugin` would do");
-        refused(&directory, &["plugin", "new", name], 2, &expected);
+        let expected =
+            format!("{name} is reserved in Rust; use another name, for example {name}-plugin");
+        fails(&directory, &["plugin", "new", name], 2, &expected);
     }
 }
 
@@ -124,21 +125,26 @@ fn nothing_is_overwritten() {
     let directory = TempDir::new().unwrap();
     write(&directory, &[("tides/notes.txt", ""), ("file", "")]);
     let new = ["plugin", "new", "tides"];
-    refused(&directory, &new, 1, "tides: the directory is not empty");
+    fails(&directory, &new, 1, "tides: the directory is not empty");
     let new = ["plugin", "new", "tides", "file"];
-    refused(&directory, &new, 1, "file: this is a file");
+    fails(
+        &directory,
+        &new,
+        1,
+        "file: it is a file; name another directory",
+    );
     write(&directory, &[("fresh/.git/HEAD", "")]);
     let ran = podloom(&directory, &["plugin", "new", "tides", "fresh"]);
     assert_eq!(
         ran.code,
         0,
-        "a repository without files is empty: {}",
+        "a directory with only .git counts as empty: {}",
         ran.text()
     );
 }
 
 #[test]
-fn an_sdk_that_is_none_is_refused() {
+fn a_directory_without_the_sdk_is_an_error() {
     let directory = TempDir::new().unwrap();
     write(
         &directory,
@@ -146,22 +152,22 @@ fn an_sdk_that_is_none_is_refused() {
     );
     let new = ["plugin", "new", "tides", "--sdk"];
     for (sdk, expected) in [
-        ("gone", "--sdk gone: no Cargo.toml is there"),
+        ("gone", "--sdk gone: it has no Cargo.toml"),
         (
             "other",
-            "--sdk other: another crate is there; name the directory plugin-sdk",
+            "--sdk other: it is another crate; name the directory plugin-sdk",
         ),
     ] {
-        refused(&directory, &[&new[..], &[sdk]].concat(), 1, expected);
+        fails(&directory, &[&new[..], &[sdk]].concat(), 1, expected);
     }
 }
 
 #[test]
-fn what_cannot_be_built_is_told() {
+fn a_failed_build_is_explained() {
     let directory = TempDir::new().unwrap();
     let expected = "gone/Cargo.toml: no such file; name the directory of a plugin's crate";
-    refused(&directory, &["plugin", "build", "gone"], 1, expected);
-    // From here on Rust has to know the target, and it does where the standard plugins are built.
+    fails(&directory, &["plugin", "build", "gone"], 1, expected);
+    // From here on Rust needs the target; it is installed where the standard plugins are built.
     if bundle().is_none() {
         return;
     }
@@ -182,21 +188,21 @@ fn what_cannot_be_built_is_told() {
         "broken",
         dynamic,
         "fn",
-        ".: cargo could not build it (exit status: 101)",
+        ".: cargo build failed (exit status: 101)",
     );
     check(
         "plain",
         "",
         "",
-        "Cargo.toml: this crate makes no plugin; its Cargo.toml needs\n    [lib]",
+        "Cargo.toml: cargo built no WebAssembly module; add these lines:\n    [lib]",
     );
-    check("empty", dynamic, "", ".: what was built ");
+    check("empty", dynamic, "", ".: the built module ");
 }
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {containers: [{name: a, image: example.com/a:1}]}\n";
 
 /// The standard plugin `labels` in a bundle of its own, a pod, and a case.
-fn tried() -> Option<TempDir> {
+fn bundle_to_test() -> Option<TempDir> {
     let standard = bundle()?;
     let directory = TempDir::new().unwrap();
     let chain = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n\
@@ -229,7 +235,7 @@ fn tried() -> Option<TempDir> {
 
 const TEST: [&str; 3] = ["plugin", "test", "bundle/labels.wasm.gz"];
 
-/// Without what differs from run to run.
+/// Removes the numbers that differ from run to run.
 fn steady(text: &str) -> String {
     text.lines()
         .map(|line| {
@@ -253,18 +259,22 @@ fn check_test(directory: &TempDir, arguments: &[&str], code: i32, expected: &[&s
 }
 
 #[test]
-fn a_plugin_is_tried_with_the_rights_of_its_chain() {
-    let Some(directory) = tried() else { return };
+fn a_plugin_is_tested_with_the_rights_of_its_chain() {
+    let Some(directory) = bundle_to_test() else {
+        return;
+    };
     let arguments = [&TEST[..], &["--chain", "bundle", "--pod", "pod.yaml"]].concat();
     let ran = podloom(&directory, &arguments);
     insta::assert_snapshot!("rights_of_a_chain", steady(&ran.text()));
-    // The pin of another file, and a `match` that leaves Pods out, do not keep it from being tried.
+    // A `sha256` of another file and a `match` that excludes Pods are ignored.
     assert_eq!(ran.code, 0, "{}", ran.text());
 }
 
 #[test]
-fn a_plugin_is_tried_with_other_rights() {
-    let Some(directory) = tried() else { return };
+fn a_plugin_is_tested_with_other_rights() {
+    let Some(directory) = bundle_to_test() else {
+        return;
+    };
     write(
         &directory,
         &[("config.yaml", "labels: [{key: a, value: b}]\n")],
@@ -294,13 +304,15 @@ fn a_plugin_is_tried_with_other_rights() {
         &["the plugin has a wrong path in `allow`"],
     );
     let loose = [&with("/metadata/labels")[..], &["--not-idempotent"]].concat();
-    let expected = "idempotent     here, yes; it need not be\n";
+    let expected = "idempotent     yes, on this pod; not required\n";
     check_test(&directory, &loose, 0, &[expected]);
 }
 
 #[test]
 fn the_entry_of_a_chain_is_found() {
-    let Some(directory) = tried() else { return };
+    let Some(directory) = bundle_to_test() else {
+        return;
+    };
     let pod = ["--pod", "pod.yaml", "--chain"];
     let check = |arguments: &[&str], code: i32, expected: &str| {
         check_test(
@@ -318,7 +330,7 @@ fn the_entry_of_a_chain_is_found() {
     check(
         &["bundle", "--entry", "sea"],
         1,
-        "bundle/chain.yaml: no plugin sea; it lists team, other, twice",
+        "bundle/chain.yaml has no plugin sea; choose one of its plugins with --entry NAME: team, other, twice",
     );
     check(&["gone.yaml"], 1, "gone.yaml: no such file");
     write(
@@ -341,17 +353,20 @@ fn the_entry_of_a_chain_is_found() {
         "bundle",
     ];
     let ran = podloom(&directory, &arguments);
-    let expected = "lists several: plugin with the file other.wasm; say which with --entry NAME";
+    let expected =
+        "has several entries for plugin with the file other.wasm; choose one with --entry NAME";
     assert_eq!(ran.code, 2, "{}", ran.text());
     assert!(ran.stderr.contains(expected), "{}", ran.text());
 }
 
 #[test]
-fn golden_files_hold_what_has_to_come_out() {
-    let Some(directory) = tried() else { return };
+fn golden_files_contain_the_expected_results() {
+    let Some(directory) = bundle_to_test() else {
+        return;
+    };
     let cases = ["--chain", "bundle", "--cases", "cases"];
     let missing =
-        "error: cases/plain.golden.yaml: no such file; --update writes what comes out into it\n";
+        "error: cases/plain.golden.yaml: no such file; create it from the result with --update\n";
     check_test(&directory, &cases, 1, &["FAIL plain  1 write", missing]);
     let update = [&cases[..], &["--update"]].concat();
     check_test(
@@ -364,7 +379,7 @@ fn golden_files_hold_what_has_to_come_out() {
         &directory,
         &cases,
         0,
-        &["ok   own    0 writes", "golden file holds"],
+        &["ok   own    0 writes", "matches the golden file"],
     );
     let golden = files(&directory.path().join("cases"));
     let all = ["none", "own", "plain"].map(|name| {
@@ -375,8 +390,8 @@ fn golden_files_hold_what_has_to_come_out() {
     let other = golden["plain.golden.yaml"].replace("team: web", "team: sea");
     write(&directory, &[("cases/plain.golden.yaml", &other)]);
     let differs = "    -     team: sea\n    +     team: web\n";
-    let is_not = "error: cases/plain.golden.yaml: this is not what comes out; if it ought to be, --update writes it anew\n";
-    check_test(&directory, &cases, 1, &[differs, is_not, "ok   own"]);
+    let error = "error: cases/plain.golden.yaml: differs from the result; if the result is right, write it with --update\n";
+    check_test(&directory, &cases, 1, &[differs, error, "ok   own"]);
     let golden = [
         "--golden",
         "cases/own.golden.yaml",
@@ -389,7 +404,7 @@ fn golden_files_hold_what_has_to_come_out() {
         &directory,
         &one("cases/own.pod.yaml"),
         0,
-        &["cases/own.golden.yaml: golden file holds"],
+        &["cases/own.golden.yaml: matches the golden file"],
     );
     check_test(
         &directory,
@@ -400,8 +415,10 @@ fn golden_files_hold_what_has_to_come_out() {
 }
 
 #[test]
-fn cases_that_make_no_sense_are_told() {
-    let Some(directory) = tried() else { return };
+fn invalid_cases_are_explained() {
+    let Some(directory) = bundle_to_test() else {
+        return;
+    };
     let cases = |directory: &'static str| ["--chain", "bundle", "--cases", directory];
     write(
         &directory,
@@ -411,15 +428,15 @@ fn cases_that_make_no_sense_are_told() {
             ("bad/b.pod.yaml", POD),
         ],
     );
-    let lost = "error: lost/a.golden.yaml belongs to no case: a.pod.yaml is not there\n";
-    check_test(&directory, &cases("lost"), 1, &[lost, "lost holds no case"]);
+    let lost = "error: lost/a.golden.yaml belongs to no case: add a.pod.yaml, or rename the file\n";
+    check_test(&directory, &cases("lost"), 1, &[lost, "lost has no cases"]);
     check_test(
         &directory,
         &cases("gone"),
         1,
         &["error: gone: no such directory\n"],
     );
-    // One that cannot be read does not keep the others from being tried.
+    // If one is invalid, the others still run.
     check_test(
         &directory,
         &cases("bad"),
@@ -432,7 +449,7 @@ fn cases_that_make_no_sense_are_told() {
     };
     check(
         &["--update"],
-        "--update writes golden files: name one with --golden",
+        "--update needs a golden file to write: name one with --golden",
     );
     check(&["--cases", "cases"], "cannot be used with");
     check(

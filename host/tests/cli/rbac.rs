@@ -1,10 +1,10 @@
-//! The roles that an installation has are those that the operator's table of duties asks for.
+//! The roles in deploy/ are the ones that podloom rbac prints from the table of duties.
 
 use std::fs;
 
 use super::{podloom, root};
 
-/// A file of deploy/, and what prints it.
+/// The files of deploy/, and the commands that print them.
 const FILES: [(&str, &[&str]); 7] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
@@ -45,12 +45,12 @@ fn files_are_fresh() {
     }
     assert!(
         stale.is_empty(),
-        "these files were not what podloom rbac prints; run this test again and commit them: {stale:#?}",
+        "these files differed from the output of podloom rbac; run this test again and commit them: {stale:#?}",
     );
 }
 
 #[test]
-fn each_controller_is_named_or_none_is() {
+fn controllers_are_named_or_none() {
     for command in ["crds", "rbac"] {
         let all = podloom(&[command]);
         assert_eq!(all.code, 0);
@@ -60,13 +60,13 @@ fn each_controller_is_named_or_none_is() {
         assert_eq!((none.code, none.stdout.as_str()), (0, ""));
         let unknown = podloom(&[command, "--controllers", "browser,portals"]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
-        let told = "there is no controller \"portals\"; there is: browser, and none";
-        assert!(unknown.stderr.contains(told), "{}", unknown.stderr);
+        let expected = "unknown controller \"portals\"; known: browser, or none";
+        assert!(unknown.stderr.contains(expected), "{}", unknown.stderr);
     }
 }
 
 #[test]
-fn only_a_controller_that_needs_the_chain_asks_for_plugins() {
+fn only_a_controller_that_needs_the_chain_requires_plugins() {
     let browser = podloom(&["run", "--controllers", "browser"]);
     assert_eq!(browser.code, 2);
     assert!(
@@ -76,33 +76,38 @@ fn only_a_controller_that_needs_the_chain_asks_for_plugins() {
     );
     let both = podloom(&["run", "--controllers", "browser,none"]);
     assert_eq!(both.code, 2);
-    assert!(both.stderr.contains("none stands alone"), "{}", both.stderr);
+    assert!(
+        both.stderr.contains("none cannot be combined"),
+        "{}",
+        both.stderr
+    );
 }
 
 #[test]
-fn roles_of_users_are_in_no_namespace() {
+fn roles_of_users_have_no_namespace() {
     let ran = podloom(&["rbac", "--for", "users", "--namespace", "team-a"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
     assert!(
-        ran.stderr.contains("leave out --namespace"),
+        ran.stderr
+            .contains("--namespace does not go with --for users"),
         "{}",
         ran.stderr
     );
 }
 
-/// What YAML takes for a number or a truth value is no name to the API server.
+/// The API server rejects a name that YAML reads as a number or a boolean.
 #[test]
 fn namespaces_are_strings() {
     for name in ["123", "1e3", "0x1f", "true", "no", "null"] {
         let printed = podloom(&["rbac", "--namespace", name, "--operator-namespace", name]);
         assert_eq!(printed.code, 0, "{}", printed.stderr);
-        let places = printed.stdout.lines().map(str::trim);
-        let places: Vec<&str> = places
+        let lines = printed.stdout.lines().map(str::trim);
+        let namespaces: Vec<&str> = lines
             .filter_map(|line| line.strip_prefix("namespace: "))
             .collect();
-        assert!(places.len() > 5, "{places:?}");
-        for place in places {
-            assert_eq!(place, format!("\"{name}\""));
+        assert!(namespaces.len() > 5, "{namespaces:?}");
+        for namespace in namespaces {
+            assert_eq!(namespace, format!("\"{name}\""));
         }
     }
     let printed = podloom(&["rbac", "--namespace", "team-1"]).stdout;
@@ -110,7 +115,7 @@ fn namespaces_are_strings() {
 }
 
 #[test]
-fn the_lease_is_where_the_operator_is_told_to_have_it() {
+fn the_rights_are_for_the_named_lease() {
     let default = podloom(&["rbac"]).stdout;
     let named = podloom(&[
         "rbac",
@@ -122,12 +127,12 @@ fn the_lease_is_where_the_operator_is_told_to_have_it() {
     .stdout;
     assert_eq!(named.matches("  namespace: leases\n").count(), 2, "{named}");
     assert!(named.contains("resourceNames: [second]\n"), "{named}");
-    let there = [
+    let defaults = [
         "rbac",
         "--lease-name",
         "podloom",
         "--lease-namespace",
         "podloom-system",
     ];
-    assert_eq!(podloom(&there).stdout, default);
+    assert_eq!(podloom(&defaults).stdout, default);
 }

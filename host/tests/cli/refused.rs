@@ -1,4 +1,4 @@
-//! Everything that is wrong with an input is named where it is written, and nothing is printed.
+//! Invalid input: every error names its position, and nothing is printed.
 
 use super::{fixtures, podloom, podloom_in};
 
@@ -22,7 +22,7 @@ fn check(arguments: &[&str], input: &str, code: i32, expected: &str) {
 }
 
 #[test]
-fn files_that_are_not_there_are_named() {
+fn missing_files_are_named() {
     check(
         &["render", "-f", "gone.yaml", "-f", "gone-too.yaml"],
         "",
@@ -33,12 +33,12 @@ fn files_that_are_not_there_are_named() {
         &["render", "-f", "."],
         "",
         1,
-        "the directory has no .yaml, .yml or .json file of its own; -R looks into its directories too",
+        "the directory has no .yaml, .yml or .json file; -R reads subdirectories too",
     );
 }
 
 #[test]
-fn wrong_usage_is_told_apart() {
+fn wrong_usage_has_an_exit_code_of_its_own() {
     check(&["render"], "", 2, "--filename <FILE>");
     check(&["rendre"], "", 2, "a similar subcommand exists: 'render'");
     check(&["render", "-f", "-", "-f", "-"], "", 2, "only once");
@@ -51,7 +51,7 @@ fn wrong_usage_is_told_apart() {
 }
 
 #[test]
-fn empty_input_is_told() {
+fn empty_input_is_an_error() {
     for input in ["", "\n\n", "---\n---\n", "# nothing\n"] {
         check(&["render", "-f", "-"], input, 1, "no objects in -");
     }
@@ -68,20 +68,20 @@ fn hostile_input_ends_quickly() {
     let deep = (0..200).fold(String::new(), |text, depth| {
         text + &" ".repeat(depth) + "a:\n"
     });
-    let expected = "nested more than 128 levels deep";
+    let expected = "more than 128 levels of nesting";
     check(&["render", "-f", "-"], &deep, 1, expected);
     let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for (name, before) in "bcdefghij".chars().zip("abcdefghi".chars()) {
         let row = vec![format!("*{before}"); 9].join(", ");
         bomb.push_str(&format!("{name}: &{name} [{row}]\n"));
     }
-    let expected = "the aliases stand for too much text";
+    let expected = "the aliases expand to too much text";
     check(&["render", "-f", "-"], &bomb, 1, expected);
     check(&["render", "-f", "-"], "a: \u{0}\n", 1, "error: -:");
 }
 
 #[test]
-fn text_that_is_no_utf_8_is_told() {
+fn text_that_is_not_utf_8_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.yaml"), b"kind: Pod\nname: \xff\n").unwrap();
     let ran = podloom_in(directory.path(), &["render", "-f", "a.yaml"], "");

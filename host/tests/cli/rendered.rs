@@ -1,4 +1,4 @@
-//! What becomes of good input, without a chain.
+//! Valid input rendered without a chain.
 
 use super::{fixtures, podloom, podloom_in};
 
@@ -13,7 +13,7 @@ fn each_good_input_is_rendered() {
 }
 
 #[test]
-fn what_was_rendered_renders_to_itself() {
+fn rendered_objects_render_to_themselves() {
     for entry in std::fs::read_dir(fixtures().join("rendered")).unwrap() {
         let path = entry.unwrap().path();
         let once = podloom(&["render", "-f", path.to_str().unwrap()]);

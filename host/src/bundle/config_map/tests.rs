@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{MAX_BYTES, annotation_bytes, distribute, object, yaml};
-use crate::bundle::{File, Shipment};
+use crate::bundle::{File, PackedBundle};
 
 fn file(name: &str, bytes: usize) -> File {
     File {
@@ -9,7 +9,7 @@ fn file(name: &str, bytes: usize) -> File {
         // Begins no text.
         bytes: vec![0xff; bytes],
         is_pinned: false,
-        packed: None,
+        original: None,
     }
 }
 
@@ -20,12 +20,12 @@ fn check(sizes: &[usize], expected: Result<&[&[usize]], usize>) {
     let mut files: Vec<File> = files
         .map(|(bytes, number)| file(&number.to_string(), *bytes))
         .collect();
-    let shipment = Shipment {
+    let packed = PackedBundle {
         manifest: files.remove(0),
         plugins: files,
     };
     let number = |file: &File| file.name.parse::<usize>().unwrap();
-    let got = distribute(&shipment)
+    let got = distribute(&packed)
         .map(|maps| -> Vec<Vec<usize>> {
             let numbers = maps.iter().map(|held| held.iter().map(|file| number(file)));
             numbers.map(Iterator::collect).collect()
@@ -62,7 +62,7 @@ fn the_yaml_says_what_the_object_says() {
             name: "chain.yaml".to_owned(),
             bytes: text.as_bytes().to_owned(),
             is_pinned: false,
-            packed: None,
+            original: None,
         };
         let plugin = file("a.wasm.gz", 100_000);
         let object = object("name", "ns", &[&manifest, &plugin]).unwrap();
@@ -79,7 +79,7 @@ fn the_copy_of_kubectl_is_counted_as_it_is_written() {
         name: "chain.yaml".to_owned(),
         bytes: "a: <&>\u{2028}ö\"\n".into(),
         is_pinned: false,
-        packed: None,
+        original: None,
     };
     let object = object("n", "s", &[&manifest, &file("a.wasm.gz", 3)]).unwrap();
     // As kubectl 1.36 has written it.

@@ -17,7 +17,7 @@ fn changes() -> Changes {
     ])
 }
 
-/// Both may say OLD and NEW.
+/// Both texts may contain OLD and NEW, which stand for the digests.
 #[track_caller]
 fn check(plugins: &str, expected: &str) {
     let full = |plugins: &str| {
@@ -28,12 +28,12 @@ fn check(plugins: &str, expected: &str) {
 }
 
 #[track_caller]
-fn check_refused(plugins: &str) {
+fn check_error(plugins: &str) {
     assert_eq!(change(plugins, &changes()), Err(NotInPlace));
 }
 
 #[test]
-fn names_and_pins_follow_and_all_else_stays() {
+fn only_names_and_digests_change() {
     check("plugins: []\n", "plugins: []\n");
     check(
         "# Größe, and a.wasm in a comment\nplugins:\n- name: a   # first\n  file:   a.wasm # not packed\n  config: {file: a.wasm, sha256: OLD}\n- {name: b, file: b.wasm, sha256: OLD}\n\n# the end",
@@ -54,7 +54,7 @@ fn names_and_pins_follow_and_all_else_stays() {
 }
 
 #[test]
-fn whatever_stands_before_is_counted_in_bytes() {
+fn the_text_before_is_counted_in_bytes() {
     for before in [
         "\u{feff}",
         "---\n",
@@ -70,7 +70,7 @@ fn whatever_stands_before_is_counted_in_bytes() {
 }
 
 #[test]
-fn anchors_follow_where_they_can() {
+fn anchors_and_aliases_are_changed_where_possible() {
     check(
         "plugins:\n- {name: a, file: &file a.wasm}\n- {name: b, file: *file, config: {note: x}}\n",
         "plugins:\n- {name: a, file: &file a.wasm.gz}\n- {name: b, file: a.wasm.gz, config: {note: x}}\n",
@@ -82,9 +82,9 @@ fn anchors_follow_where_they_can() {
 }
 
 #[test]
-fn what_would_change_something_else_is_refused() {
-    check_refused(
+fn a_change_that_would_affect_something_else_is_an_error() {
+    check_error(
         "plugins:\n- {name: a, file: &file a.wasm}\n- {name: b, file: b.wasm, config: {path: *file}}\n",
     );
-    check_refused("plugins:\n- name: a\n  file: >-\n    a.wasm\n  config: {}\n");
+    check_error("plugins:\n- name: a\n  file: >-\n    a.wasm\n  config: {}\n");
 }

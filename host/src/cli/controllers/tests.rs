@@ -17,18 +17,19 @@ fn duties_are_named_once_each() {
 }
 
 #[test]
-fn what_is_unknown_is_answered_with_what_there_is() {
+fn an_unknown_name_is_answered_with_the_known_ones() {
     check(
         "browser,portals",
-        Err(
-            "there is no controller \"portals\"; there is: browser, and none for no controller at all",
-        ),
+        Err("unknown controller \"portals\"; known: browser, or none for no controller"),
     );
     check(
         "",
-        Err("there is no controller \"\"; there is: browser, and none for no controller at all"),
+        Err("unknown controller \"\"; known: browser, or none for no controller"),
     );
-    check("browser,none", Err("none stands alone, or is left out"));
+    check(
+        "browser,none",
+        Err("none cannot be combined with other controllers"),
+    );
 }
 
 #[test]

@@ -30,32 +30,35 @@ fn durations_are_numbers_with_units() {
 
 #[test]
 fn a_wrong_duration_says_what_to_write() {
-    let advice = "write a number and a unit, as in 500ms, 90s, 5m or 1h30m";
+    let advice = "write a number and a unit, for example 500ms, 90s, 5m or 1h30m";
     for text in [
         "", "s", "-5s", "5 m", "five", "5d", "1.5h", "5m ", "5µs", "5mss",
     ] {
         check(text, Err(advice));
     }
-    check("0", Err("a duration has a unit: write 0s"));
+    check("0", Err("the unit is missing: write 0s"));
     check(
         "5",
-        Err("a duration has a unit: write 5s for seconds or 5m for minutes"),
+        Err("the unit is missing: write 5s for seconds or 5m for minutes"),
     );
     for text in ["30m1h", "1m1m", "1ms1s"] {
         check(
             text,
-            Err("write the larger unit first, and each once, as in 1h30m"),
+            Err("write each unit once, the largest first, for example 1h30m"),
         );
     }
-    check("18446744073709551615h", Err("that is longer than a year"));
-    check("9000h", Err("that is longer than a year"));
+    check(
+        "18446744073709551615h",
+        Err("the duration is longer than a year"),
+    );
+    check("9000h", Err("the duration is longer than a year"));
 }
 
 #[test]
-fn some_waits_have_to_be_longer_than_none() {
+fn some_durations_must_not_be_zero() {
     assert_eq!(parse_positive("1ms"), Ok(Duration::from_millis(1)));
     assert_eq!(
         parse_positive("0m").unwrap_err(),
-        "it has to be longer than 0"
+        "it must be longer than 0"
     );
 }

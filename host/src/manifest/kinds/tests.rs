@@ -1,8 +1,8 @@
-use super::{Kind, kind};
+use super::{DocumentKind, kind};
 use crate::manifest::parse::parse;
 use crate::manifest::source::Source;
 
-/// What a kind is, where its template is and which labels are not to be touched, as text.
+/// The kind of a document, the path of its template and the keys of its selector, as text.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let source = Source {
@@ -11,7 +11,7 @@ fn check(text: &str, expected: &str) {
     };
     let documents = parse(&source).unwrap();
     let found = match kind(documents.first().unwrap()) {
-        Kind::Workload(template) => {
+        DocumentKind::Workload(template) => {
             format!("{} {:?}", template.path.join("."), template.selector)
         }
         other => format!("{other:?}"),
@@ -20,7 +20,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn objects_are_told_apart() {
+fn documents_have_the_right_kind() {
     check("{apiVersion: selenosis.io/v1, kind: Browser}", "Browser");
     check(
         "{apiVersion: browser.selenosis.io/v1, kind: Browser}",

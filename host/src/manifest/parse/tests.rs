@@ -9,7 +9,7 @@ fn source(text: &str) -> Source {
 }
 
 #[test]
-fn fields_know_their_places() {
+fn fields_have_positions() {
     let text = "\u{feff}# a comment\napiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    env: [{name: B, value: 'ä'}, {name: C}]\n";
     let documents = parse(&source(text)).unwrap();
     let document = documents.first().unwrap();
@@ -19,11 +19,15 @@ fn fields_know_their_places() {
         ("/spec/containers/0/name", 6, 11),
         ("/spec/containers/0/env/0/value", 7, 28),
         ("/spec/containers/0/env/1/name", 7, 41),
-        // What is not there is where it would be.
+        // A missing field has the position of the map that it would be in.
         ("/spec/containers/0/image", 6, 5),
     ] {
-        let place = document.place(&document.steps(pointer));
-        assert_eq!((place.line, place.column), (line, column), "{pointer}");
+        let position = document.position(&document.steps(pointer));
+        assert_eq!(
+            (position.line, position.column),
+            (line, column),
+            "{pointer}"
+        );
     }
     let value = document.steps("/spec/containers/0/env/0/value");
     assert_eq!(document.written(&value), Some("'ä'"));
@@ -35,7 +39,7 @@ fn an_alias_is_where_its_anchor_is() {
     let documents = parse(&source(text)).unwrap();
     let document = documents.first().unwrap();
     let path = [Step::from("c"), Step::from("b")];
-    assert_eq!(document.place(&path).line, 4);
+    assert_eq!(document.position(&path).line, 4);
     assert_eq!(document.value["c"]["b"], 1);
 }
 
@@ -44,19 +48,19 @@ fn a_file_of_many_objects_is_read() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n";
     let documents = parse(&source(&pod.repeat(3000))).unwrap();
     assert_eq!(documents.len(), 3000);
-    assert_eq!(documents.last().unwrap().place(&[]).document, 3000);
+    assert_eq!(documents.last().unwrap().position(&[]).document, 3000);
 }
 
 #[test]
-fn what_is_too_large_is_told_with_its_limit() {
+fn a_text_that_is_too_large_is_an_error_with_the_limit() {
     let text = "---\na: 1\n".repeat(60_000);
-    let refusals = parse(&source(&text)).unwrap_err();
+    let errors = parse(&source(&text)).unwrap_err();
     let expected = "more than 50000 documents: split the file";
-    assert_eq!(refusals.first().unwrap().message, expected);
+    assert_eq!(errors.first().unwrap().message, expected);
 }
 
 #[test]
-fn lists_are_taken_apart() {
+fn lists_are_split_into_their_items() {
     let text = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- {apiVersion: apps/v1, kind: DeploymentList, items: [{metadata: {name: b}}]}\n---\napiVersion: example.com/v1\nkind: AllowList\nspec: {}\n---\napiVersion: v1\nkind: List\n";
     let documents = parse(&source(text)).unwrap();
     let found: Vec<_> = documents

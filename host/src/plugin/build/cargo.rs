@@ -1,4 +1,4 @@
-//! Has cargo build the crate.
+//! Runs cargo.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,51 +8,51 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::TARGET;
-use crate::output::tell;
-use crate::refusal::Failure;
+use crate::error::CommandError;
+use crate::output::print_note;
 
-/// They would replace the flags in .cargo/config.toml, and with them the small stack that calls are quick by.
+/// These variables would replace the flags in .cargo/config.toml. One of those sets a small stack, which keeps calls fast.
 const RUSTFLAGS: [&str; 2] = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"];
 
-/// Refuses a directory in which there is no crate.
-pub(super) fn check(directory: &Path) -> Result<(), Failure> {
+/// Checks that the directory contains a crate.
+pub(super) fn check(directory: &Path) -> Result<(), CommandError> {
     let manifest = directory.join("Cargo.toml");
     if manifest.is_file() {
         return Ok(());
     }
-    Err(Failure::refused(format!(
-        "{}: no such file; name the directory of a plugin's crate, or begin one with `podloom plugin new`",
+    Err(CommandError::invalid(format!(
+        "{}: no such file; name the directory of a plugin's crate, or create one with `podloom plugin new`",
         manifest.display()
     )))
 }
 
-/// Makes a release of the crate in a directory; returns the WebAssembly of it.
-pub(super) fn build(directory: &Path) -> Result<Vec<u8>, Failure> {
+/// Builds the crate in release mode, and returns the WebAssembly module.
+pub(super) fn build(directory: &Path) -> Result<Vec<u8>, CommandError> {
     let manifest = directory.join("Cargo.toml");
     let manifest = manifest
         .canonicalize()
         .with_context(|| manifest.display().to_string())?;
     let output = command(directory, &manifest)
         .output()
-        .context("could not start cargo; a plugin is built with Rust, see https://rustup.rs")?;
+        .context("could not start cargo; install Rust, see https://rustup.rs")?;
     if !output.status.success() {
-        return Err(Failure::refused(format!(
-            "{}: cargo could not build it ({})",
+        return Err(CommandError::invalid(format!(
+            "{}: cargo build failed ({}); see the messages above",
             directory.display(),
             output.status
         )));
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let file = module(&messages, &manifest).ok_or_else(|| {
-        Failure::refused(format!(
-            "{}: this crate makes no plugin; its Cargo.toml needs\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
+        CommandError::invalid(format!(
+            "{}: cargo built no WebAssembly module; add these lines:\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
             directory.join("Cargo.toml").display()
         ))
     })?;
     Ok(fs::read(&file).with_context(|| file.display().to_string())?)
 }
 
-/// Cargo tells people on standard error, and us on standard output what it has made.
+/// Cargo prints diagnostics on standard error, and JSON about the files that it built on standard output.
 fn command(directory: &Path, manifest: &Path) -> Command {
     let mut cargo = Command::new("cargo");
     cargo
@@ -68,8 +68,8 @@ fn command(directory: &Path, manifest: &Path) -> Command {
         .stderr(Stdio::inherit());
     for name in RUSTFLAGS {
         if std::env::var_os(name).is_some_and(|flags| !flags.is_empty()) {
-            tell(&format!(
-                "{name} of the environment is left out; the flags of a plugin stand in its .cargo/config.toml\n"
+            print_note(&format!(
+                "ignoring the environment variable {name}: set the flags of a plugin in its .cargo/config.toml\n"
             ));
         }
         cargo.env_remove(name);
@@ -77,7 +77,7 @@ fn command(directory: &Path, manifest: &Path) -> Command {
     cargo
 }
 
-/// The WebAssembly file among what cargo says it has made of a manifest.
+/// The WebAssembly file that cargo reports for a manifest.
 fn module(messages: &str, manifest: &Path) -> Option<PathBuf> {
     let is_ours = |message: &Value| {
         let path = message.get("manifest_path").and_then(Value::as_str);

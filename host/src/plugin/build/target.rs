@@ -1,4 +1,4 @@
-//! Makes sure that Rust can compile for WebAssembly.
+//! Installs Rust's WebAssembly target if it is missing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, anyhow};
 
 use super::TARGET;
-use crate::output::tell;
+use crate::output::print_note;
 
-/// Uses the installed target, else installs it. What is installed depends on the directory: it may name a toolchain.
+/// Installs the target if it is missing. It runs in the crate's directory, which may select a toolchain of its own.
 pub(super) fn ensure(directory: &Path) -> anyhow::Result<()> {
     if is_installed(directory)? {
         return Ok(());
     }
-    tell(&format!("Rust lacks the target {TARGET}; rustup adds it\n"));
+    print_note(&format!("installing Rust's target {TARGET} with rustup\n"));
     let added = Command::new("rustup")
         .args(["target", "add", TARGET])
         .current_dir(directory)
@@ -23,8 +23,8 @@ pub(super) fn ensure(directory: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(anyhow!(
-        "Rust cannot compile for {TARGET}, and `rustup target add {TARGET}` did not change that: \
-         install Rust with rustup (https://rustup.rs), or the package of your system that holds the target"
+        "Rust's target {TARGET} is missing, and `rustup target add {TARGET}` did not install it: \
+         install Rust with rustup (https://rustup.rs), or install your system's package for the target"
     ))
 }
 
@@ -36,7 +36,7 @@ fn is_installed(directory: &Path) -> anyhow::Result<bool> {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .context("could not start rustc; a plugin is built with Rust, see https://rustup.rs")?;
+        .context("could not start rustc; install Rust, see https://rustup.rs")?;
     let libraries = String::from_utf8_lossy(&output.stdout);
     Ok(output.status.success() && Path::new(libraries.trim()).is_dir())
 }

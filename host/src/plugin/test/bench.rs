@@ -1,52 +1,55 @@
-//! Sets a plugin up alone, in a chain of one.
+//! Puts a plugin into a chain of its own.
 
 use std::sync::Arc;
 
 use podloom_mutators::{Bundle, Chain, Engine, inspect};
 use serde_json::{Map, Value, json};
 
-use crate::refusal::Failure;
+use crate::error::CommandError;
 
-/// The plugin's file in its bundle of one.
+/// The name of the plugin's file in that chain.
 const FILE: &str = "plugin.wasm";
 
-/// What the plugin may do.
+/// Which rights the plugin gets.
 pub(super) enum Rights {
-    /// What it asks for and nothing more.
+    /// Exactly those that it asks for.
     Asked,
     /// To write these paths, whatever it asks for.
     Allowed(Vec<String>),
-    /// What this entry of a chain says.
+    /// Those of this entry of a chain.
     Entry(Map<String, Value>),
 }
 
-/// A plugin that is tried, and how.
+/// The plugin under test, and how it is set up.
 pub(super) struct Bench {
     pub(super) engine: Arc<Engine>,
-    /// The plugin's file as it was named.
+    /// The plugin's file as the user named it.
     pub(super) name: String,
     pub(super) file: Vec<u8>,
     pub(super) rights: Rights,
-    /// Its configuration where a case has none of its own.
+    /// The configuration for cases that have none of their own.
     pub(super) config: Option<Map<String, Value>>,
     pub(super) is_idempotent: bool,
-    /// The last chain that was made: the next one need not compile the plugin again.
+    /// The last chain, so that the next one can reuse the compiled plugin.
     pub(super) last: Option<Chain>,
 }
 
 impl Bench {
-    /// A chain of the plugin alone, with a case's own configuration if it has one.
-    pub(super) fn chain(&mut self, config: Option<&Map<String, Value>>) -> Result<&Chain, Failure> {
+    /// A chain with only this plugin, and with the configuration of the case if it has one.
+    pub(super) fn chain(
+        &mut self,
+        config: Option<&Map<String, Value>>,
+    ) -> Result<&Chain, CommandError> {
         let bundle = self.bundle(config.or(self.config.as_ref()))?;
         let loaded = match &self.last {
             Some(earlier) => Chain::load_after(earlier, &bundle),
             None => Chain::load(&self.engine, &bundle),
         };
-        let chain = loaded.map_err(|error| self.refused(&error.problem.to_string()))?;
+        let chain = loaded.map_err(|error| self.invalid(&error.problem.to_string()))?;
         Ok(self.last.insert(chain))
     }
 
-    fn bundle(&self, config: Option<&Map<String, Value>>) -> Result<Bundle, Failure> {
+    fn bundle(&self, config: Option<&Map<String, Value>>) -> Result<Bundle, CommandError> {
         let mut entry = match &self.rights {
             Rights::Entry(entry) => entry.clone(),
             Rights::Asked => self.entry(config, None)?,
@@ -68,18 +71,18 @@ impl Bench {
             &manifest.to_string(),
             [(FILE.to_owned(), self.file.clone())],
         )
-        .map_err(|error| Failure::Broken(anyhow::Error::new(error)))
+        .map_err(|error| CommandError::Other(anyhow::Error::new(error)))
     }
 
-    /// An entry that grants what the plugin asks for with a configuration, or other paths to write.
+    /// An entry that grants what the plugin asks for, or these paths instead of the writes that it asks for.
     fn entry(
         &self,
         config: Option<&Map<String, Value>>,
         allow: Option<&[String]>,
-    ) -> Result<Map<String, Value>, Failure> {
+    ) -> Result<Map<String, Value>, CommandError> {
         let config = config.cloned().unwrap_or_default();
         let found = inspect(&self.engine, &self.file, Some(&config))
-            .map_err(|error| self.refused(&error.to_string()))?;
+            .map_err(|error| self.invalid(&error.to_string()))?;
         let about = found.description;
         let fields = [
             ("name", Value::from(about.name)),
@@ -95,7 +98,7 @@ impl Bench {
             .collect())
     }
 
-    fn refused(&self, problem: &str) -> Failure {
-        Failure::refused(format!("{}: the plugin {problem}", self.name))
+    fn invalid(&self, problem: &str) -> CommandError {
+        CommandError::invalid(format!("{}: the plugin {problem}", self.name))
     }
 }

@@ -1,4 +1,4 @@
-//! Cases in a directory: NAME.pod.yaml, NAME.golden.yaml, and NAME.config.yaml if the case has a configuration of its own.
+//! Cases in a directory: NAME.pod.yaml, NAME.golden.yaml, and optionally NAME.config.yaml.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::refusal::{Failure, Refusal};
+use crate::error::{CommandError, Diagnostic};
 
 const POD: &str = ".pod.yaml";
 const CONFIG: &str = ".config.yaml";
@@ -20,21 +20,21 @@ pub(super) struct Case {
     pub(super) golden: PathBuf,
 }
 
-/// The cases of a directory by their names. A file of a case that has no pod is a slip of the pen.
-pub(super) fn of(directory: &Path) -> Result<Vec<Case>, Failure> {
+/// The cases of a directory, by name. A configuration or golden file without a pod file is an error: its name must be misspelt.
+pub(super) fn of(directory: &Path) -> Result<Vec<Case>, CommandError> {
     let shown = directory.display();
     if !directory.is_dir() {
-        return Err(Failure::refused(format!("{shown}: no such directory")));
+        return Err(CommandError::invalid(format!("{shown}: no such directory")));
     }
     let files = files(directory).with_context(|| shown.to_string())?;
-    let mut refusals = Vec::new();
+    let mut errors = Vec::new();
     for file in &files {
         let name = [CONFIG, GOLDEN]
             .iter()
             .find_map(|end| file.strip_suffix(end));
         if let Some(name) = name.filter(|name| !files.contains(&format!("{name}{POD}"))) {
-            refusals.push(Refusal::of_input(format!(
-                "{shown}/{file} belongs to no case: {name}{POD} is not there"
+            errors.push(Diagnostic::new(format!(
+                "{shown}/{file} belongs to no case: add {name}{POD}, or rename the file"
             )));
         }
     }
@@ -51,14 +51,14 @@ pub(super) fn of(directory: &Path) -> Result<Vec<Case>, Failure> {
         })
         .collect();
     if cases.is_empty() {
-        refusals.push(Refusal::of_input(format!(
-            "{shown} holds no case: a case is a file NAME{POD}"
+        errors.push(Diagnostic::new(format!(
+            "{shown} has no cases: name the file of a pod NAME{POD}"
         )));
     }
-    if refusals.is_empty() {
+    if errors.is_empty() {
         Ok(cases)
     } else {
-        Err(Failure::Refused(refusals))
+        Err(CommandError::Invalid(errors))
     }
 }
 
@@ -66,7 +66,7 @@ fn files(directory: &Path) -> std::io::Result<BTreeSet<String>> {
     let entries = fs::read_dir(directory)?;
     entries
         .filter_map(|entry| match entry {
-            // What is not UTF-8 ends in none of our ways.
+            // A name that is not UTF-8 is not a case's file.
             Ok(entry) => entry.file_name().into_string().ok().map(Ok),
             Err(error) => Some(Err(error)),
         })

@@ -1,24 +1,23 @@
-//! A plugin's entry in a chain that somebody has written.
+//! Finds a plugin's entry in an existing chain.yaml.
 
 use std::path::Path;
 
 use podloom_mutators::{Bundle, BundleError, MANIFEST};
 use serde_json::{Map, Value};
 
+use crate::error::CommandError;
 use crate::load;
 use crate::manifest::{self, Depth};
-use crate::refusal::Failure;
 
-/// What says when and whether a plugin runs, and what a failure does: here it runs, and a failure is one. A pin is of the file
-/// that is shipped, which another one may be tried for.
-const NOT_TRIED: [&str; 3] = ["match", "failurePolicy", "sha256"];
+/// Fields that are ignored here: the plugin always runs, a failure is an error, and the tested file may be newer than the pinned one.
+const IGNORED: [&str; 3] = ["match", "failurePolicy", "sha256"];
 
 /// Finds the entry of this name, or else the only one with this plugin's file.
 pub(super) fn find(
     chain: &Path,
     file: &Path,
     name: Option<&str>,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<Map<String, Value>, CommandError> {
     let path = if chain.is_dir() {
         chain.join(MANIFEST)
     } else {
@@ -41,31 +40,31 @@ pub(super) fn find(
     match (found.pop(), found.is_empty()) {
         (Some(entry), true) => {
             let mut entry = entry.clone();
-            entry.retain(|key, _| !NOT_TRIED.contains(&key.as_str()));
+            entry.retain(|key, _| !IGNORED.contains(&key.as_str()));
             Ok(entry)
         }
-        (Some(_), false) => Err(Failure::Usage(format!(
-            "{shown} lists several: {wanted}; say which with --entry NAME"
+        (Some(_), false) => Err(CommandError::Usage(format!(
+            "{shown} has several entries for {wanted}; choose one with --entry NAME"
         ))),
         (None, _) => {
             let names: Vec<&str> = entries(&documents)
                 .map(|entry| text(entry, "name"))
                 .collect();
-            Err(Failure::refused(format!(
-                "{shown}: no {wanted}; it lists {}, and --entry NAME chooses one",
+            Err(CommandError::invalid(format!(
+                "{shown} has no {wanted}; choose one of its plugins with --entry NAME: {}",
                 names.join(", ")
             )))
         }
     }
 }
 
-/// A manifest that a chain would not be loaded from is no manifest here either, whatever files lie beside it.
-fn check(path: &Path, shown: &str) -> Result<(), Failure> {
+/// Checks the manifest as the loader does, but without the plugin files.
+fn check(path: &Path, shown: &str) -> Result<(), CommandError> {
     let text = String::from_utf8(load::file(path)?)
-        .map_err(|_| Failure::refused(format!("{shown}: not UTF-8 text")))?;
+        .map_err(|_| CommandError::invalid(format!("{shown}: not UTF-8 text")))?;
     match Bundle::from_parts(&text, []) {
         Err(BundleError::Manifest { problem, .. }) => {
-            Err(Failure::refused(format!("{shown}: {problem}")))
+            Err(CommandError::invalid(format!("{shown}: {problem}")))
         }
         _ => Ok(()),
     }

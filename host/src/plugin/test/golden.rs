@@ -1,4 +1,4 @@
-//! Golden files: what has to come out.
+//! Golden files: the expected results.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,38 +10,38 @@ use podloom_mutators::{CHAIN, MUTATIONS};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
+use crate::error::{CommandError, Diagnostic, escape_controls};
 use crate::output::{ADDED, REMOVED, paint, yaml};
-use crate::refusal::{Failure, Refusal, plain};
 
-/// What a comparison with a golden file found.
+/// The result of a comparison with a golden file.
 pub(super) enum Golden {
-    /// It says what came out.
+    /// It equals the result.
     Same,
-    /// It says so now.
+    /// It was written.
     Written,
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It says something else: here are the lines.
+    /// It differs in these lines.
     Differs(String),
 }
 
 impl Golden {
-    /// What is wrong, and what to do about it.
-    pub(super) fn refusal(&self, path: &str) -> Option<Refusal> {
+    /// The error, with the remedy.
+    pub(super) fn diagnostic(&self, path: &str) -> Option<Diagnostic> {
         match self {
             Self::Same | Self::Written => None,
-            Self::Missing => Some(Refusal::of_input(format!(
-                "{path}: no such file; --update writes what comes out into it"
+            Self::Missing => Some(Diagnostic::new(format!(
+                "{path}: no such file; create it from the result with --update"
             ))),
-            Self::Differs(_) => Some(Refusal::of_input(format!(
-                "{path}: this is not what comes out; if it ought to be, --update writes it anew"
+            Self::Differs(_) => Some(Diagnostic::new(format!(
+                "{path}: differs from the result; if the result is right, write it with --update"
             ))),
         }
     }
 }
 
-/// Compares what came out with a file, or writes it there.
-pub(super) fn compare(path: &Path, found: &str, update: bool) -> Result<Golden, Failure> {
+/// Compares the result with a golden file, or writes it there.
+pub(super) fn compare(path: &Path, found: &str, update: bool) -> Result<Golden, CommandError> {
     let shown = || path.display().to_string();
     let expected = match fs::read_to_string(path) {
         Ok(expected) => Some(expected),
@@ -59,7 +59,7 @@ pub(super) fn compare(path: &Path, found: &str, update: bool) -> Result<Golden, 
     })
 }
 
-/// The lines in which two texts differ, with some around them.
+/// The lines in which two texts differ, with some context.
 fn differences(expected: &str, found: &str) -> String {
     let mut text = String::new();
     let diff = TextDiff::from_lines(expected, found);
@@ -68,7 +68,7 @@ fn differences(expected: &str, found: &str) -> String {
             text.push_str("    ...\n");
         }
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let row = plain(change.value().trim_end_matches('\n'));
+            let row = escape_controls(change.value().trim_end_matches('\n'));
             let row = match change.tag() {
                 ChangeTag::Insert => paint(ADDED, &format!("+ {row}")),
                 ChangeTag::Delete => paint(REMOVED, &format!("- {row}")),
@@ -80,7 +80,7 @@ fn differences(expected: &str, found: &str) -> String {
     text
 }
 
-/// A pod as a golden file holds it. The annotations that the host adds change with every build of the plugin.
+/// A pod as in a golden file: without the annotations that the host adds, since they change with every build of the plugin.
 pub(super) fn text_of(pod: &Value, before: &Value) -> anyhow::Result<String> {
     const ANNOTATIONS: &str = "/metadata/annotations";
     let mut pod = pod.clone();
@@ -95,7 +95,7 @@ pub(super) fn text_of(pod: &Value, before: &Value) -> anyhow::Result<String> {
     yaml(&pod)
 }
 
-/// What a golden file holds in place of a pod that is denied.
+/// The text of a golden file for a denied pod.
 pub(super) fn text_of_denial(reason: &str) -> String {
-    format!("# denied: {}\n", plain(reason))
+    format!("# denied: {}\n", escape_controls(reason))
 }

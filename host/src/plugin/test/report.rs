@@ -1,4 +1,4 @@
-//! What people read of a plugin that was tried.
+//! The output of `podloom plugin test`.
 
 use std::fmt::Write;
 
@@ -6,27 +6,27 @@ use podloom_mutators::{Chain, Plugin};
 
 use super::golden::Golden;
 use super::trial::{CALLS, Trial, covers};
-use super::{Outcome, Tried};
+use super::{TrialOutcome, Tried};
 use crate::chain::size;
 use crate::explain;
 use crate::output::{ERROR, QUIET, TITLE, WARNING, paint};
 
-/// All about every pod of a file.
+/// The details of every pod of a file.
 pub(super) fn file(chain: &Chain, tried: &Tried) -> String {
     let mut text = String::new();
     for pod in &tried.pods {
         match &pod.outcome {
-            Outcome::Ran(trial) => {
+            TrialOutcome::Ran(trial) => {
                 let _infallible = writeln!(text, "{}", paint(TITLE, &pod.title));
                 for plugin in chain.plugins() {
                     text.push_str(&about(plugin, trial));
                 }
             }
-            Outcome::Denied(reason) => {
+            TrialOutcome::Denied(reason) => {
                 let denied = paint(WARNING, &format!("denied: {reason}"));
                 let _infallible = writeln!(text, "{}\n  {denied}", paint(TITLE, &pod.title));
             }
-            Outcome::Failed => {}
+            TrialOutcome::Failed => {}
         }
     }
     if let Some((path, golden)) = &tried.golden {
@@ -36,9 +36,9 @@ pub(super) fn file(chain: &Chain, tried: &Tried) -> String {
     text
 }
 
-/// A line about a case, and what differs.
+/// One line about a case, and the lines that differ.
 pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
-    let outcome = if tried.refusals.is_empty() {
+    let outcome = if tried.errors.is_empty() {
         "ok  ".to_owned()
     } else {
         paint(ERROR, "FAIL")
@@ -48,14 +48,14 @@ pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
     let mut separator = "  ";
     for pod in &tried.pods {
         let did = match &pod.outcome {
-            Outcome::Ran(trial) => format!(
+            TrialOutcome::Ran(trial) => format!(
                 "{}, {} us, {}",
                 explain::count(trial.run.writes.len(), "write"),
                 trial.median.as_micros(),
                 size(trial.memory)
             ),
-            Outcome::Denied(_) => "denied".to_owned(),
-            Outcome::Failed => "rejected".to_owned(),
+            TrialOutcome::Denied(_) => "denied".to_owned(),
+            TrialOutcome::Failed => "rejected".to_owned(),
         };
         let _infallible = write!(text, "{separator}{did}");
         separator = "; ";
@@ -72,10 +72,10 @@ pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
 
 fn verdict(golden: &Golden) -> &'static str {
     match golden {
-        Golden::Same => "golden file holds",
+        Golden::Same => "matches the golden file",
         Golden::Written => "golden file written",
         Golden::Missing => "no golden file",
-        Golden::Differs(_) => "differs from its golden file (- golden, + now)",
+        Golden::Differs(_) => "differs from the golden file (- golden, + result)",
     }
 }
 
@@ -86,7 +86,7 @@ fn lines(golden: &Golden) -> &str {
     }
 }
 
-/// What the plugin did with one pod, and what it promises.
+/// What the plugin did with one pod, and whether it is deterministic and idempotent.
 fn about(plugin: &Plugin, trial: &Trial) -> String {
     let mut text = explain::plugin(&trial.run);
     let mut row = |name: &str, value: &str| {
@@ -104,11 +104,11 @@ fn about(plugin: &Plugin, trial: &Trial) -> String {
         row("idempotent", &yes_or_no(trial.is_idempotent()));
     } else {
         let is = if trial.is_idempotent() {
-            "here, yes"
+            "yes, on this pod"
         } else {
             "no"
         };
-        row("idempotent", &format!("{is}; it need not be"));
+        row("idempotent", &format!("{is}; not required"));
     }
     row(
         "time per call",
@@ -129,7 +129,7 @@ fn about(plugin: &Plugin, trial: &Trial) -> String {
     text
 }
 
-/// Paths that the plugin asks for, beside those that it is granted, and how often each was used.
+/// A table of paths: what the plugin asks for, what is granted, and how many writes used it.
 fn rights(plugin: &Plugin, trial: &Trial) -> Vec<String> {
     let asked = &plugin.description.writes;
     let granting = |path: &str| plugin.allow.iter().find(|grant| covers(grant, path));
@@ -146,7 +146,7 @@ fn rights(plugin: &Plugin, trial: &Trial) -> Vec<String> {
         .collect();
     for grant in &plugin.allow {
         if !asked.iter().any(|path| covers(grant, path)) {
-            let unused = format!("{}, and not asked for", used(grant));
+            let unused = format!("{}, not asked for", used(grant));
             rows.push(["-".to_owned(), grant.clone(), unused]);
         }
     }

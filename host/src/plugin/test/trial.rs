@@ -1,4 +1,4 @@
-//! One pod, run through the plugin as often as it takes to know it.
+//! Runs a plugin on one pod, several times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use podloom_pod_path::Grants;
 use serde_json::Value;
 
 use crate::explain;
-use crate::mutator::{Values, run_told, to_chain};
+use crate::mutator::{Values, convert_run, to_chain};
 use crate::render::pod::Subject;
 
-/// How often a call is timed; odd, so that one of them is the median.
+/// How many calls are timed. Odd, so that one of them is the median.
 pub(super) const CALLS: usize = 21;
 
-/// What was seen of a plugin on one pod.
+/// The results of a plugin on one pod.
 pub(super) struct Trial {
     pub(super) pod: Value,
     pub(super) run: PluginRun,
-    /// How much memory the plugin had at the end, in bytes.
+    /// The plugin's memory at the end of a call, in bytes.
     pub(super) memory: usize,
     pub(super) is_deterministic: bool,
-    /// What a second run over its own result wrote, or why that was rejected.
+    /// The paths that a second run over the result wrote, or why it was rejected.
     pub(super) again: Result<Vec<String>, String>,
     pub(super) median: Duration,
 }
@@ -58,7 +58,7 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCau
     Ok(Trial {
         pod,
         memory: run.memory,
-        run: run_told(run, Values::Told),
+        run: convert_run(run, Values::Shown),
         is_deterministic,
         again,
         median: times.get(times.len() / 2).copied().unwrap_or_default(),
@@ -70,26 +70,27 @@ impl Trial {
         self.again.as_ref().is_ok_and(Vec::is_empty)
     }
 
-    /// What every plugin promises, unless its chain says otherwise.
-    pub(super) fn broken_promises(&self, plugin: &Plugin, subject: &Subject) -> Vec<String> {
+    /// The errors of a plugin that violates its contract: it must be deterministic, idempotent unless its chain says otherwise, and
+    /// ask for every write.
+    pub(super) fn violations(&self, plugin: &Plugin, subject: &Subject) -> Vec<String> {
         let mut broken = Vec::new();
         if !self.is_deterministic {
             broken.push(
-                "the plugin is not deterministic: equal pods became different pods".to_owned(),
+                "the plugin is not deterministic: equal pods gave different results".to_owned(),
             );
         }
         match &self.again {
             Ok(paths) if paths.is_empty() || !plugin.idempotent => {}
             Ok(paths) => broken.push(format!(
-                "the plugin is not idempotent: over its own result it writes {}",
+                "the plugin is not idempotent: run again over its own result it writes {}",
                 paths.join(", ")
             )),
-            Err(reason) => broken.push(format!("over its own result: {reason}")),
+            Err(reason) => broken.push(format!("run again over its own result: {reason}")),
         }
-        // A label that the workload's selector matches is refused to a plugin that did ask for it.
+        // With a selector, a write may be denied even if it was asked for: plugins may not change labels that the selector matches.
         if self.run.refused_writes > 0 && subject.request.selector.is_empty() {
             broken.push(format!(
-                "the plugin tried {} that it is not granted, nor asks for in its `writes`",
+                "the plugin tried {} that it does not ask for; add the paths to its `writes`",
                 explain::count(self.run.refused_writes, "write")
             ));
         }
@@ -103,7 +104,7 @@ impl Trial {
             .collect();
         if !beyond.is_empty() {
             broken.push(format!(
-                "the plugin writes what it does not ask for in its `writes`: {}",
+                "the plugin writes paths that it does not ask for; add them to its `writes`: {}",
                 beyond.join(", ")
             ));
         }
@@ -111,7 +112,7 @@ impl Trial {
     }
 }
 
-/// Whether a grant lets something pass: a write, or what another grant would.
+/// Whether a grant covers a path: that of a write, or that of another grant.
 pub(super) fn covers(grant: &str, path: &str) -> bool {
     match (Grants::parse(&[grant]), granted(path)) {
         (Ok(grant), Some(path)) => grant.covers(&path).is_ok(),
@@ -119,7 +120,7 @@ pub(super) fn covers(grant: &str, path: &str) -> bool {
     }
 }
 
-/// A path as grants have it: they name no position in a list.
+/// A path as a grant: list indices become `*`, since grants have none.
 fn granted(path: &str) -> Option<Grants> {
     let is_position = |segment: &str| segment.parse::<usize>().is_ok();
     let any = path

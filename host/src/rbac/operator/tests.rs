@@ -3,9 +3,9 @@ use podloom_controllers::duties::{
     Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Writers,
 };
 
-use super::{Scope, manifests};
+use super::{Installation, manifests};
 
-/// A duty as it may come, with a kind of the whole cluster.
+/// A duty with a cluster-scoped kind.
 const CLUSTERS: Row = Row {
     name: "clusters",
     names: Names::WithDuty,
@@ -43,29 +43,29 @@ const CLUSTERS: Row = Row {
 };
 
 #[test]
-fn a_duty_of_the_whole_cluster_has_a_cluster_role_in_any_case() {
+fn a_cluster_scoped_kind_always_needs_a_cluster_role() {
     for (name, watched) in [("everywhere", &[][..]), ("in_namespaces", &["a", "b"])] {
-        let scope = Scope {
+        let installation = Installation {
             api: SelenosisApi::Seed,
             watched,
             own: "home",
             lease_namespace: "home",
             lease_name: "podloom",
         };
-        insta::assert_snapshot!(name, manifests(&CLUSTERS, &scope));
+        insta::assert_snapshot!(name, manifests(&CLUSTERS, &installation));
     }
 }
 
 #[test]
-fn the_role_of_the_lease_is_where_the_lease_is() {
-    let scope = Scope {
+fn the_role_for_the_lease_is_in_the_namespace_of_the_lease() {
+    let installation = Installation {
         api: SelenosisApi::Seed,
         watched: &[],
         own: "home",
         lease_namespace: "leases",
         lease_name: "second",
     };
-    let printed = manifests(&CLUSTERS, &scope);
+    let printed = manifests(&CLUSTERS, &installation);
     let (_, role) = printed.split_once("kind: Role\n").expect("a Role");
     let (role, binding) = role.split_once("---\n").expect("its binding");
     assert!(role.contains("\n  namespace: leases\n"), "{role}");

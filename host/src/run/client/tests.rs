@@ -1,4 +1,4 @@
-//! Time is paused where it matters: it goes on when all tasks wait.
+//! Time is paused where it matters: it advances when all tasks wait.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ fn request(uri: &str) -> Request<Body> {
 type Stalling =
     Response<StreamBody<futures::stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
 
-/// The beginning of an answer, and no end.
+/// An answer that starts and never ends.
 async fn stalling(status: StatusCode) -> Result<Stalling, BoxError> {
     let begins = stream::iter([Ok(Frame::data(Bytes::from_static(b"{")))]);
     let body = StreamBody::new(begins.chain(stream::pending()).boxed());
     Ok(Response::builder().status(status).body(body)?)
 }
 
-/// How long it takes until a request comes to nothing.
+/// How long it takes until a request fails.
 async fn fails_after<S>(service: S, uri: &str) -> Duration
 where
     S: Service<Request<Body>, Response = Stalling, Error = BoxError>,
@@ -65,7 +65,7 @@ async fn no_answer_is_awaited_for_longer_than_the_deadline() {
 async fn a_body_that_stalls_ends_with_the_deadline() {
     let half = service_fn(async |_| stalling(StatusCode::OK).await);
     assert_eq!(fails_after(half, LIST).await, DEADLINE);
-    // A watch that is refused is an answer like any other.
+    // A watch that is denied is an answer like any other.
     let refused = service_fn(async |_| stalling(StatusCode::FORBIDDEN).await);
     assert_eq!(fails_after(refused, WATCH).await, DEADLINE);
 }
@@ -81,7 +81,7 @@ async fn a_watch_that_has_begun_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_until_the_server_wants_to_be_asked_again_ends_with_the_deadline() {
+async fn waiting_as_long_as_retry_after_says_ends_with_the_deadline() {
     let busy = service_fn(async |_| {
         let mut response = stalling(StatusCode::TOO_MANY_REQUESTS).await?;
         let headers = response.headers_mut();
@@ -113,10 +113,10 @@ async fn a_proxy_is_refused_by_name() {
     assert!(matches!(refused, Err(ClientError::Proxy(_))), "{refused:?}");
 }
 
-/// The kernel lists each connection with the timer that runs for it: 02 is keepalive.
+/// The kernel lists the active timer of each connection: 02 is keepalive.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_kernel_asks_whether_the_other_end_is_there() {
+async fn connections_have_keepalive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let server = listener.local_addr().expect("an address");
     let uri = format!("http://{server}").parse().expect("a URI");
@@ -136,7 +136,7 @@ async fn the_kernel_asks_whether_the_other_end_is_there() {
     assert!(timer.starts_with("02:"), "{row}");
 }
 
-/// An API server that gives one answer to each request, each on a connection of its own, and how often it was asked.
+/// An API server that gives the same answer to each request, on one connection each, and the number of requests.
 async fn answering(answer: &'static str) -> (Config, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let server = listener.local_addr().expect("an address");
@@ -167,9 +167,9 @@ async fn the_clock_is_the_api_servers() {
     assert!(now.starts_with("1994-11-06T08:49:"), "{now}");
 }
 
-/// A webhook may deny with a status that asks to try again; its sentence must arrive before the request's time is over.
+/// A webhook may reject with a status that asks for a retry. Its message must arrive before the deadline of the request.
 #[tokio::test]
-async fn the_last_of_many_refusals_is_the_answer() {
+async fn after_the_last_retry_the_answer_is_returned() {
     let answer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{\"a\": \"b\"}";
     let (config, asked) = answering(answer).await;
     let client = client(&config, &Requests::default(), &Clock::new()).expect("a client");

@@ -1,4 +1,4 @@
-//! Peers on loopback that do what they should not. 127.0.0.1 is a well-behaved one, 127.1.x.x are others.
+//! Misbehaving peers on loopback. 127.0.0.1 is a well-behaved one, 127.1.x.x are others.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, Reuse, Room, WhenFull, listen, serve};
+use super::{Acceptor, ConnectionLimits, Reuse, WhenFull, listen, serve};
 use crate::run::server::{HTTP_LIMITS, PROBES_LIMITS};
 
-/// What a probe waits at most.
+/// The longest that a probe waits.
 const PROBE: Duration = Duration::from_secs(1);
-/// What a test waits for on a slow machine.
+/// The longest that a test waits, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Server {
@@ -27,7 +27,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(limits: Limits) -> Self {
+    fn start(limits: ConnectionLimits) -> Self {
         let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
         let address = listener.local_addr().expect("it is bound");
         let router = Router::new()
@@ -49,16 +49,16 @@ impl Server {
         socket.connect(self.address).await.expect("connected")
     }
 
-    /// A connection on which as many requests are sent as the kernel takes, and no answer is ever read.
+    /// A connection that sends as many requests as the kernel accepts, and never reads an answer.
     async fn flood(&self, peer: IpAddr) -> TcpStream {
         let stream = self.connect(peer).await;
         let requests = "GET /large HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1000);
-        // Of a connection that is refused the end may be known already.
+        // A refused connection may be closed already.
         let _ = stream.try_write(requests.as_bytes());
         stream
     }
 
-    /// What a well-behaved peer gets in the time of a probe; nothing if it is refused.
+    /// The answer that a well-behaved peer gets within the time of a probe; empty if it is refused.
     async fn probe(&self) -> String {
         let asked = async {
             let mut stream = self.connect(HERE).await;
@@ -119,7 +119,7 @@ async fn peers_that_send_no_request_leave_room_for_probes() {
     let share = PROBES_LIMITS.of_one_peer;
     let everybody = (1..=64).map(other).cycle();
     let neighbours: Vec<_> = everybody.take(PROBES_LIMITS.connections + 8).collect();
-    // Where addresses are translated, others have the address of the prober.
+    // Behind a NAT, others have the address of the prober.
     for peers in [vec![HERE; share * 2], neighbours] {
         for sent in ["", "GET /healthz HTTP/1.1\r\nhost: "] {
             let server = Server::start(PROBES_LIMITS);
@@ -141,7 +141,7 @@ async fn peers_that_send_no_request_leave_room_for_probes() {
 #[tokio::test]
 async fn a_probe_is_answered_among_many_new_connections() {
     let server = Server::start(PROBES_LIMITS);
-    // The server runs only when this task waits, and then finds all of them at once.
+    // The server runs only when this task waits, and then accepts all of them at once.
     let mut probe = std::net::TcpStream::connect(server.address).expect("connected");
     io::Write::write_all(&mut probe, b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").expect("sent");
     let silent: Vec<_> = (0..PROBES_LIMITS.of_one_peer * 2)
@@ -157,60 +157,60 @@ async fn a_probe_is_answered_among_many_new_connections() {
 }
 
 #[test]
-fn addresses_of_one_network_of_version_6_share_their_places() {
-    let room = Room::new(HTTP_LIMITS);
+fn addresses_of_one_ipv6_network_share_a_limit() {
+    let acceptor = Acceptor::new(HTTP_LIMITS);
     let of = |network: u16, host: usize| -> IpAddr {
         format!("2001:db8:0:{network:x}::{host:x}")
             .parse()
             .expect("an address")
     };
     let open: Vec<_> = (1..=HTTP_LIMITS.of_one_peer)
-        .map(|host| room.enter(of(1, host)).place.expect("a place"))
+        .map(|host| acceptor.admit(of(1, host)).guard.expect("a guard"))
         .collect();
-    assert!(room.enter(of(1, 0xffff)).place.is_none());
-    assert!(room.enter(of(2, 1)).place.is_some());
+    assert!(acceptor.admit(of(1, 0xffff)).guard.is_none());
+    assert!(acceptor.admit(of(2, 1)).guard.is_some());
     drop(open);
-    assert!(room.enter(of(1, 0xffff)).place.is_some());
+    assert!(acceptor.admit(of(1, 0xffff)).guard.is_some());
 }
 
 #[test]
-fn what_is_being_answered_is_not_closed_for_a_newer_one() {
-    let room = Room::new(Limits {
+fn a_connection_with_a_request_is_not_closed_for_a_newer_one() {
+    let acceptor = Acceptor::new(ConnectionLimits {
         connections: 3,
         of_one_peer: 2,
         when_full: WhenFull::CloseOldestSilent,
         ..PROBES_LIMITS
     });
-    let enter = |peer| room.enter(peer).place;
-    let first = enter(other(1)).expect("a place");
-    let second = enter(HERE).expect("a place");
-    let third = enter(HERE).expect("a place");
-    second.has_asked();
+    let enter = |peer| acceptor.admit(peer).guard;
+    let first = enter(other(1)).expect("a guard");
+    let second = enter(HERE).expect("a guard");
+    let third = enter(HERE).expect("a guard");
+    second.note_request();
     let fourth = enter(HERE).expect("that of the third");
     assert!(third.closed.is_cancelled(), "the oldest silent of its peer");
-    // What was closed gives no place back a second time.
+    // A closed connection is not subtracted a second time.
     drop(third);
     let fifth = enter(other(2)).expect("that of the first");
     assert!(first.closed.is_cancelled(), "the oldest silent of all");
     for answered in [&fourth, &fifth] {
-        answered.has_asked();
+        answered.note_request();
     }
     assert!(enter(HERE).is_none() && enter(other(3)).is_none());
     let asked = [&second, &fourth, &fifth];
-    assert!(asked.iter().all(|place| !place.closed.is_cancelled()));
+    assert!(asked.iter().all(|guard| !guard.closed.is_cancelled()));
     drop(second);
     assert!(enter(HERE).is_some());
 }
 
 #[tokio::test]
 async fn a_peer_that_never_reads_is_cut() {
-    let server = Server::start(Limits {
+    let server = Server::start(ConnectionLimits {
         connections: 1,
         write: Duration::from_millis(200),
         ..HTTP_LIMITS
     });
     let flood = server.flood(other(1)).await;
-    until("its place is free", async || {
+    until("there is room again", async || {
         !server.probe().await.is_empty()
     })
     .await;
@@ -220,13 +220,13 @@ async fn a_peer_that_never_reads_is_cut() {
 
 #[tokio::test]
 async fn a_peer_that_sends_no_request_is_cut() {
-    let server = Server::start(Limits {
+    let server = Server::start(ConnectionLimits {
         connections: 1,
         header: Duration::from_millis(200),
         ..HTTP_LIMITS
     });
     let silent = server.connect(other(1)).await;
-    until("its place is free", async || {
+    until("there is room again", async || {
         !server.probe().await.is_empty()
     })
     .await;
@@ -234,8 +234,8 @@ async fn a_peer_that_sends_no_request_is_cut() {
 }
 
 #[tokio::test]
-async fn a_connection_has_its_time_however_busy_it_is() {
-    let server = Server::start(Limits {
+async fn a_connection_is_closed_after_its_time_even_if_busy() {
+    let server = Server::start(ConnectionLimits {
         life: Duration::from_millis(200),
         ..HTTP_LIMITS
     });
@@ -256,8 +256,8 @@ async fn a_connection_has_its_time_however_busy_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_at_once() {
-    let limits = Limits {
+async fn a_connection_above_a_limit_is_refused_at_once() {
+    let limits = ConnectionLimits {
         connections: 3,
         of_one_peer: 2,
         ..HTTP_LIMITS
@@ -278,8 +278,8 @@ async fn what_is_too_much_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_peer_may_have_them_all_where_all_calls_come_from_few() {
-    let server = Server::start(Limits {
+async fn the_limit_per_peer_may_equal_the_total() {
+    let server = Server::start(ConnectionLimits {
         connections: 40,
         of_one_peer: 40,
         ..HTTP_LIMITS
@@ -299,7 +299,7 @@ async fn probes_are_answered_once_for_each_connection() {
     let twice = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2);
     stream.write_all(twice.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
-    // The second request was not read, so the end may be a reset.
+    // The second request is never read, so the connection may end with a reset.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
         .await
         .expect("closed");
@@ -309,7 +309,7 @@ async fn probes_are_answered_once_for_each_connection() {
 }
 
 #[tokio::test]
-async fn the_end_closes_what_is_idle() {
+async fn stopping_closes_idle_connections() {
     let mut server = Server::start(HTTP_LIMITS);
     let idle = server.connect(HERE).await;
     is_well(&server.probe().await);

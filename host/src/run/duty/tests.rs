@@ -1,4 +1,4 @@
-//! Two duties beside each other. Time is paused: it goes on when all tasks wait.
+//! Two duties side by side. Time is paused: it advances when all tasks wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Post, Work};
+use super::{DutyTask, Work};
 use crate::run::fixtures::{CLUSTERS, Cluster, Leases};
 use crate::run::lease::Candidate;
 use crate::run::preflight::Preflight;
@@ -21,7 +21,7 @@ use crate::run::state::{Access, DutyState, Role};
 
 const LEASE: Duration = Duration::from_secs(15);
 
-/// A duty of a process, and whether it works.
+/// A running duty, and whether its controllers work.
 struct Running {
     state: Arc<DutyState>,
     leases: Leases,
@@ -29,7 +29,7 @@ struct Running {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-/// Says that it works until it is dropped.
+/// Clears the flag when it is dropped.
 struct Working(Arc<AtomicBool>);
 
 impl Drop for Working {
@@ -55,7 +55,7 @@ impl Running {
         let leases = Leases::default();
         let name = row.lease_name("podloom").expect("it has a Lease");
         let client = Cluster::client(cluster);
-        let post = Post {
+        let duty_task = DutyTask {
             state: Arc::clone(&state),
             preflight: Preflight {
                 row,
@@ -74,7 +74,7 @@ impl Running {
             )),
             work,
         };
-        let task = tokio::spawn(async move { post.run(future::ready(())).await });
+        let task = tokio::spawn(async move { duty_task.run(future::ready(())).await });
         Self {
             state,
             leases,
@@ -126,7 +126,7 @@ async fn a_duty_that_lacks_its_kind_or_a_right_waits_alone() {
         sleep(LEASE * 4).await;
         assert!(!browser.works.load(Ordering::Relaxed));
         assert!(matches!(*browser.state.access.borrow(), Access::Lacking(_)));
-        // It does not stand for election either: another replica may have what this one lacks.
+        // It does not try to get the Lease either: another replica may have what this one lacks.
         assert_eq!(browser.leases.holder(), None);
         assert_eq!(*clusters.state.access.borrow(), Access::Granted);
         *cluster.lock().expect("no panic") = Cluster::default();
@@ -158,7 +158,7 @@ async fn a_duty_that_loses_its_lease_stops_alone() {
     assert_eq!(browser.state.leader.get(), 0);
     assert!(clusters.works.load(Ordering::Relaxed));
     assert_eq!(clusters.state.leader.get(), 1);
-    // The usurper is never heard of again.
+    // The usurper does not renew the Lease.
     browser.becomes(true).await;
     assert!(!clusters.task.is_finished() && !browser.task.is_finished());
 }
@@ -188,7 +188,7 @@ async fn a_follower_that_loses_a_right_does_not_take_over() {
         sleep(LEASE / 3).await;
         assert!(begun.elapsed() < Duration::from_secs(150));
     }
-    // The other is never heard of again.
+    // The other one does not renew the Lease any more.
     sleep(LEASE * 10).await;
     assert!(!browser.works.load(Ordering::Relaxed));
     assert_eq!(browser.leases.holder().as_deref(), Some("another"));
@@ -199,12 +199,13 @@ async fn a_follower_that_loses_a_right_does_not_take_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duty_that_ends_though_nobody_stopped_it_is_told() {
+async fn a_duty_that_ends_without_being_stopped_is_an_error() {
     let cluster = Arc::new(Mutex::new(Cluster::default()));
     let stop = CancellationToken::new();
     let ends: Work = Box::new(|_| future::ready(Ok(())).boxed());
     let browser = Running::start_with(Duty::Browser.row(), &cluster, &stop, ends);
     let ended = timeout(LEASE, browser.task).await.expect("it ends");
     let error = ended.expect("no panic").expect_err("nobody stopped it");
-    assert!(error.to_string().contains("nobody stopped"), "{error:#}");
+    let message = error.to_string();
+    assert!(message.contains("without being stopped"), "{error:#}");
 }

@@ -1,4 +1,4 @@
-//! Elections against an API server that knows Leases alone. Time is paused: it goes on when all tasks wait.
+//! Elections against an API server that serves only Leases. Time is paused: it advances when all tasks wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::run::state::{DutyState, Role};
 
 const DURATION: Duration = Duration::from_secs(15);
 
-/// A replica whose work ends when it is asked to stop.
+/// A replica whose work ends when it is stopped.
 struct Replica {
     state: Arc<DutyState>,
     task: JoinHandle<Option<&'static str>>,
@@ -84,7 +84,7 @@ async fn one_leads_and_hands_over_when_it_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_died_is_waited_for_as_long_as_its_lease_says() {
+async fn the_lease_of_a_dead_leader_is_taken_when_it_has_expired() {
     let server = Leases::default();
     let first = Replica::start(&server, "first");
     first.becomes(true).await;
@@ -98,7 +98,7 @@ async fn a_leader_that_died_is_waited_for_as_long_as_its_lease_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_pod_goes_on_at_once() {
+async fn a_restarted_container_of_the_same_pod_leads_at_once() {
     let server = Leases::default();
     let first = Replica::start(&server, "podloom-0");
     first.becomes(true).await;
@@ -108,7 +108,7 @@ async fn the_same_pod_goes_on_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_renew_drops_its_work_before_others_may_begin() {
+async fn a_leader_that_cannot_renew_drops_its_work_before_others_may_start() {
     let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
@@ -137,7 +137,7 @@ async fn a_short_outage_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_deposed_drops_its_work_and_stands_by() {
+async fn a_leader_whose_lease_was_taken_drops_its_work_and_stands_by() {
     let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
@@ -155,7 +155,7 @@ async fn who_is_deposed_drops_its_work_and_stands_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_note_on_the_lease_is_no_loss() {
+async fn an_annotation_on_the_lease_loses_nothing() {
     let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
@@ -171,7 +171,7 @@ async fn a_note_on_the_lease_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stands_by_stops_at_once() {
+async fn a_follower_stops_at_once() {
     let server = Leases::default();
     let first = Replica::start(&server, "first");
     first.becomes(true).await;
@@ -185,18 +185,18 @@ async fn who_stands_by_stops_at_once() {
 #[tokio::test(start_paused = true)]
 async fn the_lease_counts_from_before_the_request() {
     let server = Leases::default();
-    // An answer that takes almost as long as is waited for, and the last one for now.
+    // The answer takes almost as long as the limit of a request, and it is the last one for now.
     server.with(|stored| stored.delay = Duration::from_secs(2));
     let begun = Instant::now();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
     assert!(
         begun.elapsed() >= Duration::from_secs(4),
-        "it asked and wrote"
+        "it read and wrote"
     );
     server.with(|stored| stored.is_down = true);
     replica.becomes(false).await;
-    // It wrote when it had read.
+    // It wrote after it had read.
     let led = begun.elapsed() - Duration::from_secs(2);
     assert!(
         led <= DURATION * 2 / 3 + Duration::from_millis(200),
@@ -219,9 +219,9 @@ async fn slow_answers_lose_no_lease() {
     }
 }
 
-/// The leader's connection died and nobody said so; a new one works.
+/// The leader's connection is dead, but a new one works.
 #[tokio::test(start_paused = true)]
-async fn a_silent_connection_loses_no_lease() {
+async fn a_dead_connection_loses_no_lease() {
     let server = Leases::default();
     let replica = Replica::start(&server, "first");
     replica.becomes(true).await;
@@ -236,7 +236,7 @@ async fn a_silent_connection_loses_no_lease() {
     assert_eq!(transitions, Some(0));
 }
 
-/// Together, a read and a write take longer than either may.
+/// A read and a write together take longer than the limit of one request.
 #[tokio::test(start_paused = true)]
 async fn a_slow_api_server_has_a_leader_too() {
     let server = Leases::default();

@@ -1,32 +1,32 @@
-//! What a question to the API server comes to.
+//! One request of a preflight check.
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 /// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a look came to nothing.
+/// Why a check has no result.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LookError {
-    #[error("could not ask the API server")]
-    Ask(#[from] kube::Error),
-    #[error("no answer from the API server after {} s", PATIENCE.as_secs())]
+pub(super) enum CheckError {
+    #[error("the request to the API server failed")]
+    Request(#[from] kube::Error),
+    #[error("no answer from the API server after {} s", TIMEOUT.as_secs())]
     Unanswered,
 }
 
-impl LookError {
-    /// What to tell if the API server has answered, and let us know nothing; none for its silence.
-    pub(super) fn refusal(&self) -> Option<String> {
-        let Self::Ask(kube::Error::Api(status)) = self else {
+impl CheckError {
+    /// What to report if the API server answered but denied the request; none if it did not answer.
+    pub(super) fn denial(&self) -> Option<String> {
+        let Self::Request(kube::Error::Api(status)) = self else {
             return None;
         };
         match status.code {
             401 => Some("the API server does not accept our credentials".to_owned()),
             403 => Some(format!(
-                "the API server does not let us ask what it serves and what we may do, which the ClusterRoles system:discovery and \
-                 system:basic-user allow to all accounts: {}",
+                "the API server does not let this account list served kinds or check its own rights; bind the ClusterRoles \
+                 system:discovery and system:basic-user to it, which all accounts have by default: {}",
                 status.message
             )),
             _ => None,
@@ -34,12 +34,12 @@ impl LookError {
     }
 }
 
-/// Asks, and waits no longer than we have patience.
+/// Limits the time of a request.
 pub(super) async fn in_time<T>(
     work: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, LookError> {
-    match timeout(PATIENCE, work).await {
+) -> Result<T, CheckError> {
+    match timeout(TIMEOUT, work).await {
         Ok(done) => Ok(done?),
-        Err(_) => Err(LookError::Unanswered),
+        Err(_) => Err(CheckError::Unanswered),
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at an API server that knows discovery and reviews alone. Time is paused: it goes on when all tasks wait.
+//! Preflight against an API server that serves only discovery and access reviews. Time is paused: it advances when all tasks wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Preflight;
-use crate::run::fixtures::{CLUSTERS, Closed, Cluster};
+use crate::run::fixtures::{CLUSTERS, Cluster, Forbidden};
 use crate::run::requests::Requests;
 use crate::run::state::{Access, DutyState, Role};
 
@@ -28,7 +28,7 @@ impl Watched {
         Self::start_for(Duty::Browser.row(), cluster)
     }
 
-    /// With so many namespaces.
+    /// Watches this many namespaces.
     fn start_in(cluster: Cluster, namespaces: usize) -> Self {
         let namespaces = (0..namespaces).map(|number| format!("n{number}"));
         Self::begin(Duty::Browser.row(), cluster, namespaces.collect())
@@ -52,7 +52,7 @@ impl Watched {
             requests: requests.clone(),
         };
         let shared = Arc::clone(&state);
-        let task = tokio::spawn(async move { preflight.keep_looking(&shared).await });
+        let task = tokio::spawn(async move { preflight.keep_checking(&shared).await });
         Self {
             cluster,
             requests,
@@ -65,8 +65,8 @@ impl Watched {
         change(&mut self.cluster.lock().expect("no panic"))
     }
 
-    /// A request of the controllers is refused.
-    fn is_refused(&self) {
+    /// A request of the controllers fails in a way that may mean a missing kind.
+    fn fail_a_request(&self) {
         let list = Request::builder()
             .extension("list")
             .body(())
@@ -98,13 +98,13 @@ async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     watched.becomes(is_granted).await;
     sleep(Duration::from_secs(3590)).await;
     assert_eq!(
-        watched.change(|cluster| cluster.looks),
+        watched.change(|cluster| cluster.discoveries),
         2 * 6,
         "one for each kind, at the start and every ten minutes"
     );
 
     watched.change(|cluster| cluster.has_no_browsers = true);
-    watched.is_refused();
+    watched.fail_a_request();
     let took = watched
         .becomes(lacks("browsers.selenosis.io is not served"))
         .await;
@@ -117,7 +117,7 @@ async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     watched.task.await.expect("it ends");
 }
 
-/// Who stands by asks for nothing that could be refused, and may have to take over at any time.
+/// A follower sends few requests that could fail, and may have to take over at any time.
 #[tokio::test(start_paused = true)]
 async fn a_follower_notices_what_goes_and_comes_back_too() {
     let watched = Watched::start(Cluster::default());
@@ -135,34 +135,34 @@ async fn a_follower_notices_what_goes_and_comes_back_too() {
     watched.becomes(lacks("may not create pods")).await;
 }
 
-/// A scope cannot be changed, so whoever installed the wrong one has to save the objects.
+/// A scope cannot be changed, so the error says how to replace the CustomResourceDefinition.
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_the_wrong_scope_is_named_with_what_to_do() {
-    for (row, told) in [
+async fn a_kind_of_the_wrong_scope_is_named_with_the_remedy() {
+    for (row, messages) in [
         (
             Duty::Browser.row(),
             [
-                "browsers.selenosis.io is installed with scope Cluster, and the operator needs scope Namespaced",
+                "browsers.selenosis.io is installed with scope Cluster, but the operator needs scope Namespaced",
                 "podloom crds --controllers browser --selenosis-api seed",
             ],
         ),
         (
             &CLUSTERS,
             [
-                "clusters.example.com is installed with scope Namespaced, and the operator needs scope Cluster",
-                "take its finalizers off all objects of it, for nobody else does, and delete them with it by `kubectl delete crd clusters.example.com`",
+                "clusters.example.com is installed with scope Namespaced, but the operator needs scope Cluster",
+                "remove the finalizers from all its objects (nothing else removes them), delete it and its objects with `kubectl delete crd clusters.example.com`",
             ],
         ),
     ] {
-        let turned = Cluster {
-            is_turned: true,
+        let cluster = Cluster {
+            has_wrong_scope: true,
             ..Cluster::default()
         };
-        let watched = Watched::start_for(row, turned);
-        for words in told {
+        let watched = Watched::start_for(row, cluster);
+        for words in messages {
             watched.becomes(lacks(words)).await;
         }
-        watched.change(|cluster| cluster.is_turned = false);
+        watched.change(|cluster| cluster.has_wrong_scope = false);
         let took = watched.becomes(is_granted).await;
         assert!(took <= Duration::from_secs(5), "{took:?}");
         watched.state.stop.cancel();
@@ -174,7 +174,7 @@ async fn a_right_that_is_taken_away_is_noticed() {
     let watched = Watched::start(Cluster::default());
     watched.becomes(is_granted).await;
     watched.change(|cluster| cluster.denied = Some("pods"));
-    watched.is_refused();
+    watched.fail_a_request();
     watched
         .becomes(lacks("somebody may not create pods in all namespaces"))
         .await;
@@ -183,7 +183,7 @@ async fn a_right_that_is_taken_away_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_changes_no_verdict() {
+async fn an_api_server_that_does_not_answer_changes_no_verdict() {
     let watched = Watched::start(Cluster {
         is_silent: true,
         ..Cluster::default()
@@ -195,7 +195,7 @@ async fn silence_changes_no_verdict() {
     watched.becomes(is_granted).await;
 
     watched.change(|cluster| cluster.is_silent = true);
-    watched.is_refused();
+    watched.fail_a_request();
     sleep(Duration::from_secs(600)).await;
     assert_eq!(*watched.state.access.borrow(), Access::Granted);
 
@@ -210,45 +210,45 @@ async fn silence_changes_no_verdict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_behind_which_nothing_is_missing_cost_few_looks() {
+async fn failed_requests_without_a_missing_right_cause_few_checks() {
     let watched = Watched::start(Cluster::default());
     watched.becomes(is_granted).await;
     for _ in 0..3600 {
-        watched.is_refused();
+        watched.fail_a_request();
         sleep(Duration::from_secs(1)).await;
     }
-    let looks = watched.change(|cluster| cluster.looks) / 2;
-    assert!((30..=40).contains(&looks), "{looks} looks in an hour");
+    let checks = watched.change(|cluster| cluster.discoveries) / 2;
+    assert!((30..=40).contains(&checks), "{checks} checks in an hour");
 }
 
-/// A revoked account, or a token that ran out.
+/// A revoked account, or an expired token.
 #[tokio::test(start_paused = true)]
 async fn credentials_that_are_not_accepted_are_noticed() {
     let watched = Watched::start(Cluster::default());
     watched.becomes(is_granted).await;
-    watched.change(|cluster| cluster.knows_nobody = true);
-    watched.is_refused();
+    watched.change(|cluster| cluster.rejects_credentials = true);
+    watched.fail_a_request();
     let took = watched
         .becomes(lacks("does not accept our credentials"))
         .await;
     assert!(took <= Duration::from_secs(5), "{took:?}");
-    watched.change(|cluster| cluster.knows_nobody = false);
+    watched.change(|cluster| cluster.rejects_credentials = false);
     watched.becomes(is_granted).await;
-    // An answer to a question is none of silence, whatever it is.
-    for closed in [Closed::Kinds, Closed::Rights] {
-        watched.change(|cluster| cluster.is_closed = Some(closed));
-        watched.is_refused();
-        let took = watched.becomes(lacks("does not let us ask")).await;
-        assert!(took <= Duration::from_secs(20), "{closed:?}: {took:?}");
-        watched.change(|cluster| cluster.is_closed = None);
+    // A denial is an answer, so it changes the verdict.
+    for forbidden in [Forbidden::Kinds, Forbidden::Rights] {
+        watched.change(|cluster| cluster.forbidden = Some(forbidden));
+        watched.fail_a_request();
+        let took = watched.becomes(lacks("does not let this account")).await;
+        assert!(took <= Duration::from_secs(20), "{forbidden:?}: {took:?}");
+        watched.change(|cluster| cluster.forbidden = None);
         let took = watched.becomes(is_granted).await;
-        assert!(took <= Duration::from_secs(5), "{closed:?}: {took:?}");
+        assert!(took <= Duration::from_secs(5), "{forbidden:?}: {took:?}");
     }
 }
 
-/// A right that is seldom used is not missed for long: whoever works looks, too, and nobody asks hundreds of questions a minute.
+/// The loss of a seldom used right is noticed too, and no replica sends hundreds of reviews a minute.
 #[tokio::test(start_paused = true)]
-async fn everybody_looks_now_and_then() {
+async fn every_replica_checks_now_and_then() {
     for role in [Role::Undecided, Role::Leader, Role::Alone] {
         let watched = Watched::start(Cluster::default());
         watched.becomes(is_granted).await;
@@ -262,10 +262,10 @@ async fn everybody_looks_now_and_then() {
         watched.becomes(is_granted).await;
         watched.state.take(Role::Follower("another".to_owned()));
         sleep(Duration::from_secs(3590)).await;
-        watched.change(|cluster| (cluster.looks / 2, cluster.reviews))
+        watched.change(|cluster| (cluster.discoveries / 2, cluster.reviews))
     };
     assert_eq!(follower(1).await.0, 30);
-    let (looks, reviews) = follower(100).await;
-    assert!((2..10).contains(&looks), "{looks} looks");
-    assert!(reviews < 3 * 3600, "{reviews} questions in an hour");
+    let (checks, reviews) = follower(100).await;
+    assert!((2..10).contains(&checks), "{checks} checks");
+    assert!(reviews < 3 * 3600, "{reviews} reviews in an hour");
 }

@@ -13,14 +13,14 @@ use tower::{BoxError, service_fn};
 
 use super::Requests;
 
-/// A client of an API server that answers everything with this status, or not at all.
+/// A client of an API server that answers every request with this status, or not at all.
 fn answering(requests: &Requests, code: Option<StatusCode>) -> Client {
     let requests = requests.clone();
     let service = service_fn(move |request: Request<Body>| {
-        let begun = requests.begin(&request);
+        let pending = requests.begin(&request);
         async move {
             let code = code.ok_or("connection refused")?;
-            begun.answered(code);
+            pending.answered(code);
             let answer = Response::builder().status(code).body(Body::empty())?;
             Ok::<_, BoxError>(answer)
         }
@@ -70,7 +70,7 @@ async fn requests_are_counted_by_verb_and_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_missing_is_known_from_what_is_refused() {
+async fn some_answers_may_mean_a_missing_kind_or_right() {
     for (code, verb, expected) in [
         (StatusCode::UNAUTHORIZED, "get", true),
         (StatusCode::FORBIDDEN, "create", true),
@@ -89,7 +89,7 @@ async fn what_may_be_missing_is_known_from_what_is_refused() {
         (StatusCode::OK, "watch", false),
     ] {
         let requests = Requests::default();
-        let (mut first, mut second) = (requests.refusals(), requests.refusals());
+        let (mut first, mut second) = (requests.access_failures(), requests.access_failures());
         let request = Request::builder()
             .method(match verb {
                 "create" => "POST",
@@ -101,14 +101,14 @@ async fn what_may_be_missing_is_known_from_what_is_refused() {
             .body(())
             .expect("a request");
         requests.begin(&request).answered(code);
-        // Everybody who waits hears of it.
-        for refusals in [&mut first, &mut second] {
-            let refused = timeout(Duration::from_secs(1), refusals.next());
-            assert_eq!(refused.await.is_ok(), expected, "{verb} {code}");
+        // Every waiter is woken.
+        for failures in [&mut first, &mut second] {
+            let failed = timeout(Duration::from_secs(1), failures.next());
+            assert_eq!(failed.await.is_ok(), expected, "{verb} {code}");
         }
     }
     let unanswered = Requests::default();
-    let mut refusals = unanswered.refusals();
+    let mut failures = unanswered.access_failures();
     drop(unanswered.begin(&Request::new(())));
-    assert!(refusals.next().now_or_never().is_none());
+    assert!(failures.next().now_or_never().is_none());
 }

@@ -16,10 +16,10 @@ use tower::ServiceExt;
 
 use super::{App, probes, router};
 use crate::log::Filter;
-use crate::mutator::WithoutChain;
+use crate::mutator::NoChainPolicy;
 use crate::run::fixtures::CLUSTERS;
 use crate::run::process::ProcessMetrics;
-use crate::run::state::{Access, DutyState, Renewed, Role, State};
+use crate::run::state::{Access, DutyState, OperatorState, Renewed, Role};
 
 const HERE: &str = "127.0.0.1:40000";
 
@@ -56,28 +56,32 @@ async fn get(router: &Router, path: &str) -> Answer {
     ask(router, HERE, "GET", path, "").await
 }
 
-fn state(without_chain: WithoutChain) -> Arc<State> {
-    state_of(&[Duty::Browser.row()], without_chain)
+fn state(no_chain_policy: NoChainPolicy) -> Arc<OperatorState> {
+    state_of(&[Duty::Browser.row()], no_chain_policy)
 }
 
-fn state_of(rows: &[&'static Row], without_chain: WithoutChain) -> Arc<State> {
+fn state_of(rows: &[&'static Row], no_chain_policy: NoChainPolicy) -> Arc<OperatorState> {
     let stop = CancellationToken::new();
     let duties = rows.iter().map(|row| {
         let duty = DutyState::new(row, Gauge::default(), stop.clone());
         Arc::new(duty)
     });
-    Arc::new(State::new(without_chain, duties.collect(), stop.clone()))
+    Arc::new(OperatorState::new(
+        no_chain_policy,
+        duties.collect(),
+        stop.clone(),
+    ))
 }
 
-fn browser(state: &State) -> &DutyState {
-    state.duty("browser").expect("it is switched on")
+fn browser(state: &OperatorState) -> &DutyState {
+    state.duty("browser").expect("it is enabled")
 }
 
-fn serve(state: &Arc<State>) -> Router {
+fn serve(state: &Arc<OperatorState>) -> Router {
     router(app(state))
 }
 
-fn app(state: &Arc<State>) -> App {
+fn app(state: &Arc<OperatorState>) -> App {
     let (log, layer) = Filter::detached("info");
     // The filter works for as long as its layer lives, here to the end of the process.
     std::mem::forget(layer);
@@ -106,7 +110,7 @@ fn empty_chain() -> Arc<Chain> {
 
 #[tokio::test]
 async fn alive_from_the_start_and_ready_when_all_checks_pass() {
-    let state = state(WithoutChain::Refuse);
+    let state = state(NoChainPolicy::Reject);
     let router = serve(&state);
     assert_eq!(get(&router, "/healthz").await.body, "ok\n");
     insta::assert_snapshot!("at_start", readyz(&router, 503).await);
@@ -149,21 +153,21 @@ async fn readyz(router: &Router, status: u16) -> String {
 }
 
 #[tokio::test]
-async fn without_plugins_it_is_ready_where_that_is_allowed() {
-    let state = state(WithoutChain::Pass);
+async fn without_plugins_it_is_ready_if_that_is_allowed() {
+    let state = state(NoChainPolicy::PassThrough);
     browser(&state).access.send_replace(Access::Granted);
     browser(&state).take(Role::Alone);
     insta::assert_snapshot!("without_plugins", readyz(&serve(&state), 200).await);
 }
 
 #[tokio::test]
-async fn each_duty_is_asked_for_by_its_name() {
-    let state = state_of(&[Duty::Browser.row(), &CLUSTERS], WithoutChain::Refuse);
+async fn readyz_answers_for_one_duty_by_name() {
+    let state = state_of(&[Duty::Browser.row(), &CLUSTERS], NoChainPolicy::Reject);
     let router = serve(&state);
-    let clusters = state.duty("clusters").expect("it is switched on");
+    let clusters = state.duty("clusters").expect("it is enabled");
     clusters.access.send_replace(Access::Granted);
     clusters.take(Role::Leader);
-    // It waits neither for the chain, which it does not need, nor for the other duty.
+    // It does not wait for the chain, which it does not need, nor for the other duty.
     let own = get(&router, "/readyz/clusters").await;
     assert_eq!(own.status, StatusCode::OK, "{}", own.body);
     insta::assert_snapshot!("a_duty_alone", own.body);
@@ -185,27 +189,27 @@ async fn each_duty_is_asked_for_by_its_name() {
         assert_eq!(off.status, StatusCode::NOT_FOUND);
         assert_eq!(
             off.body,
-            "the duty \"portal\" is not switched on by --controllers; switched on: browser, clusters\n"
+            "duty \"portal\" is not enabled by --controllers; enabled: browser, clusters\n"
         );
     }
 }
 
 #[tokio::test]
 async fn without_duties_it_is_ready_and_needs_no_chain() {
-    let router = serve(&state_of(&[], WithoutChain::Refuse));
+    let router = serve(&state_of(&[], NoChainPolicy::Reject));
     assert_eq!(
         readyz(&router, 200).await,
         "[+]running ok: not stopping\nreadyz check passed\n"
     );
     let off = get(&router, "/readyz/browser").await;
     assert_eq!(off.status, StatusCode::NOT_FOUND);
-    assert!(off.body.ends_with("no duty is\n"), "{}", off.body);
+    assert!(off.body.ends_with("no duty is enabled\n"), "{}", off.body);
     assert_eq!(get(&router, "/healthz").await.status, StatusCode::OK);
 }
 
 #[tokio::test]
-async fn plugins_tell_what_serves_and_why_nothing_newer_does() {
-    let state = state(WithoutChain::Refuse);
+async fn plugins_shows_the_active_chain_and_the_last_error() {
+    let state = state(NoChainPolicy::Reject);
     let router = serve(&state);
     let plugins = async || {
         let answer = get(&router, "/plugins").await;
@@ -234,7 +238,7 @@ async fn plugins_tell_what_serves_and_why_nothing_newer_does() {
 
 #[tokio::test]
 async fn metrics_are_open_metrics() {
-    let answer = get(&serve(&state(WithoutChain::Refuse)), "/metrics").await;
+    let answer = get(&serve(&state(NoChainPolicy::Reject)), "/metrics").await;
     assert_eq!(answer.status, StatusCode::OK);
     assert!(
         answer
@@ -251,8 +255,8 @@ async fn metrics_are_open_metrics() {
 }
 
 #[tokio::test]
-async fn the_log_filter_is_changed_from_this_machine_only() {
-    let router = serve(&state(WithoutChain::Refuse));
+async fn the_log_filter_is_changed_only_from_localhost() {
+    let router = serve(&state(NoChainPolicy::Reject));
     for peer in [
         "10.1.2.3:5000",
         "[2001:db8::1]:5000",
@@ -284,13 +288,13 @@ async fn the_log_filter_is_changed_from_this_machine_only() {
 }
 
 #[tokio::test]
-async fn who_is_lost_is_shown_the_way() {
-    let router = serve(&state(WithoutChain::Refuse));
+async fn an_unknown_path_is_answered_with_the_endpoints() {
+    let router = serve(&state(NoChainPolicy::Reject));
     let lost = get(&router, "/metricz").await;
     assert_eq!(lost.status, StatusCode::NOT_FOUND);
     assert!(
         lost.body
-            .starts_with("there is no /metricz; there is\n\nGET /healthz"),
+            .starts_with("/metricz not found; the endpoints are\n\nGET /healthz"),
         "{}",
         lost.body
     );
@@ -300,8 +304,8 @@ async fn who_is_lost_is_shown_the_way() {
 }
 
 #[tokio::test]
-async fn the_probes_listener_serves_probes_alone() {
-    let state = state(WithoutChain::Refuse);
+async fn the_probes_listener_serves_only_probes() {
+    let state = state(NoChainPolicy::Reject);
     let probes = probes(app(&state));
     assert_eq!(get(&probes, "/healthz").await.body, "ok\n");
     let ready = get(&probes, "/readyz").await;
@@ -315,8 +319,8 @@ async fn the_probes_listener_serves_probes_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_neither_renews_nor_steps_down_is_to_be_restarted() {
-    let state = state(WithoutChain::Refuse);
+async fn a_leader_that_neither_renews_nor_stops_fails_its_liveness_probe() {
+    let state = state(NoChainPolicy::Reject);
     let router = serve(&state);
     let status = async || get(&router, "/healthz").await.status;
     let good_for = Duration::from_secs(15);
@@ -343,5 +347,5 @@ async fn a_leader_that_neither_renews_nor_steps_down_is_to_be_restarted() {
 
     browser(&state).take(Role::Follower("podloom-1".to_owned()));
     advance(Duration::from_secs(600)).await;
-    assert_eq!(status().await, StatusCode::OK, "who stands by is alive");
+    assert_eq!(status().await, StatusCode::OK, "a follower is alive");
 }

@@ -8,10 +8,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::until_stopped;
-use crate::refusal::Failure;
+use crate::error::CommandError;
 
-/// A duty that goes on until it is stopped, and one that ends as it is told.
-async fn beside_one_that_goes_on(
+/// Runs a duty that works until it is stopped, and one that ends like this future.
+async fn beside_one_that_continues(
     ends: impl Future<Output = Result<()>> + Send + 'static,
 ) -> Result<()> {
     let stopped = CancellationToken::new();
@@ -19,7 +19,7 @@ async fn beside_one_that_goes_on(
     let stop = stopped.clone();
     duties.spawn(async move {
         stop.cancelled().await;
-        ("goes-on", Ok(()))
+        ("continues", Ok(()))
     });
     duties.spawn(async move { ("ends", ends.await) });
     let done = timeout(Duration::from_secs(60), until_stopped(duties, &stopped));
@@ -27,26 +27,27 @@ async fn beside_one_that_goes_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duty_that_ends_or_breaks_ends_the_process_with_code_3() {
-    let ended = beside_one_that_goes_on(async { Ok(()) }).await;
-    let failed = beside_one_that_goes_on(async { Err(anyhow!("no idea")) }).await;
-    let broke = beside_one_that_goes_on(async { panic!("a bug") }).await;
-    for (result, told) in [
-        (ended, "ends ended though nobody stopped it"),
+async fn a_duty_that_ends_or_panics_ends_the_process_with_code_3() {
+    let ended = beside_one_that_continues(async { Ok(()) }).await;
+    let failed = beside_one_that_continues(async { Err(anyhow!("no idea")) }).await;
+    let panicked = beside_one_that_continues(async { panic!("a bug") }).await;
+    for (result, expected) in [
+        (ended, "ends ended without being stopped"),
         (failed, "ends ended: no idea"),
-        (broke, "a task broke"),
+        (panicked, "a task panicked"),
     ] {
-        let failure = Failure::from(result.expect_err(told));
-        assert_eq!(failure.code(), 3);
-        let Failure::Broken(error) = failure else {
-            panic!("{failure}");
+        let error = CommandError::from(result.expect_err(expected));
+        assert_eq!(error.code(), 3);
+        let message = match error {
+            CommandError::Other(error) => format!("{error:#}"),
+            other => panic!("{other}"),
         };
-        assert!(format!("{error:#}").contains(told), "{error:#}");
+        assert!(message.contains(expected), "{message}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_duties_may_end_once_a_stop_was_asked_for() {
+async fn all_duties_may_end_once_the_operator_is_stopped() {
     let stopped = CancellationToken::new();
     let mut duties = JoinSet::new();
     for pause in [1, 2] {

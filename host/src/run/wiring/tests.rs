@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use clap::Parser;
 use podloom_controllers::duties::{Duty, Replicas, Row};
 
-use super::{Electorate, permits};
+use super::{Election, permits};
 use crate::cli::{Arguments, Command, RunArguments};
 use crate::run::fixtures::{CLUSTERS, Cluster};
 
@@ -14,7 +14,7 @@ fn check(processors: usize, expected: usize) {
 }
 
 #[test]
-fn one_plugin_that_is_proved_leaves_room_for_pods() {
+fn proving_one_plugin_leaves_permits_for_pods() {
     check(1, 2);
     check(2, 2);
     check(3, 3);
@@ -30,14 +30,14 @@ fn arguments(words: &[&str]) -> RunArguments {
     }
 }
 
-/// During an upgrade the old leader holds the Lease that the first duty asks for.
+/// The first duty's Lease keeps its name, because during an upgrade the old leader holds it.
 #[tokio::test]
 async fn each_duty_has_a_lease_of_its_own() {
     let cluster = Arc::new(Mutex::new(Cluster::default()));
     let leases = |words: &[&str], row: &Row| {
         let arguments = arguments(words);
         let client = || Ok(Cluster::client(&cluster));
-        let candidate = Electorate::of(&arguments).candidate(row, client);
+        let candidate = Election::of(&arguments).candidate(row, client);
         candidate
             .expect("a client")
             .map(|candidate| (candidate.namespace, candidate.name))
