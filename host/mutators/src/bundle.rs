@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::open::NOT_A_FILE;
 use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
-use crate::manifest::{Entry, FileName, MANIFEST, Manifest, ManifestError};
+use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
 use crate::text;
 
 /// The symbolic link that the kubelet swaps to update a volume in one step.
@@ -269,7 +269,7 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
     })
 }
 
-fn read_plugin(root: &Path, entry: &Entry) -> Result<Arc<[u8]>, BundleError> {
+fn read_plugin(root: &Path, entry: &PluginEntry) -> Result<Arc<[u8]>, BundleError> {
     let (plugin, file, line) = (
         entry.name.value.0.clone(),
         entry.file.0.clone(),

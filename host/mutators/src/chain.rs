@@ -15,8 +15,8 @@ use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::plugin::{Plugin, PluginError};
 use crate::request::{PodFields, Request, RunMode, pod_event};
-use crate::run::{Outcome, PluginRun};
-use crate::sandbox::{End, Failure, Mutated};
+use crate::run::{PluginOutcome, PluginRun};
+use crate::sandbox::{CallFailure, CallResult, Mutated};
 use crate::stamp::{self, Stamped};
 
 /// Why a bundle did not become a chain.
@@ -115,7 +115,7 @@ pub enum RejectionCause {
         /// The plugin.
         plugin: String,
         /// Why.
-        failure: Failure,
+        failure: CallFailure,
     },
     /// What was handed to the chain is no pod.
     #[error("not a pod: {0}")]
@@ -213,7 +213,7 @@ impl Chain {
         let fields = PodFields::of(request, mode);
         let excluded = match mode {
             RunMode::Prove { until, .. } if until.is_over() => {
-                return failed(plugin, Failure::NoTimeLeft);
+                return failed(plugin, CallFailure::NoTimeLeft);
             }
             RunMode::Prove { .. } => None,
             RunMode::Serve => plugin
@@ -229,7 +229,7 @@ impl Chain {
                 dimension = dimension.as_str(),
                 "plugin run"
             );
-            let run = PluginRun::new(plugin, Outcome::Skipped(dimension));
+            let run = PluginRun::new(plugin, PluginOutcome::Skipped(dimension));
             return (Ok(passing), run);
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
@@ -251,12 +251,15 @@ impl Chain {
 }
 
 /// A plugin that failed, and the pod with it.
-fn failed(plugin: &Plugin, failure: Failure) -> (Result<Passing, RejectionCause>, PluginRun) {
+fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<Passing, RejectionCause>, PluginRun) {
     let cause = RejectionCause::Failed {
         plugin: plugin.name.clone(),
         failure: failure.clone(),
     };
-    (Err(cause), PluginRun::new(plugin, Outcome::Failed(failure)))
+    (
+        Err(cause),
+        PluginRun::new(plugin, PluginOutcome::Failed(failure)),
+    )
 }
 
 /// Commits or rolls back to what was held before. A denial denies whatever the policy is.
@@ -274,14 +277,14 @@ fn end(
     let refused_writes = transaction.refused_writes();
     let (reads, refused_reads) = (transaction.reads(), transaction.refused_reads());
     let (passed, run) = match (end, plugin.failure_policy) {
-        (End::Done, _) => {
+        (CallResult::Done, _) => {
             let held = transaction.held();
             let (pod, writes, own) = transaction.commit_traced();
             traces.extend(own);
             let outcome = if writes.is_empty() {
-                Outcome::Unchanged
+                PluginOutcome::Unchanged
             } else {
-                Outcome::Mutated
+                PluginOutcome::Mutated
             };
             let run = PluginRun {
                 writes,
@@ -289,22 +292,22 @@ fn end(
             };
             (Ok(Passing { pod, held, traces }), run)
         }
-        (End::Denied(reason), _) => {
-            let run = PluginRun::new(plugin, Outcome::Denied(reason.clone()));
+        (CallResult::Denied(reason), _) => {
+            let run = PluginRun::new(plugin, PluginOutcome::Denied(reason.clone()));
             let cause = RejectionCause::Denied {
                 plugin: plugin.name.clone(),
                 reason,
             };
             (Err(cause), run)
         }
-        (End::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
-        (End::Failed(failure), FailurePolicy::Ignore) => (
+        (CallResult::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
+        (CallResult::Failed(failure), FailurePolicy::Ignore) => (
             Ok(Passing {
                 pod: transaction.rollback(),
                 held: held_before,
                 traces,
             }),
-            PluginRun::new(plugin, Outcome::Ignored(failure)),
+            PluginRun::new(plugin, PluginOutcome::Ignored(failure)),
         ),
     };
     let run = PluginRun {

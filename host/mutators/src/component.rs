@@ -18,7 +18,7 @@ pub use self::bounds::TooMuch;
 use self::names::Names;
 use crate::contract::{PACKAGE, SERVED};
 use crate::engine::{CompileThreadError, Engine};
-use crate::sandbox::{Code, Component, LinkError, Module};
+use crate::sandbox::{Component, LinkError, LinkedCode, Module};
 use crate::text::one_line;
 use crate::until::Until;
 
@@ -100,7 +100,7 @@ pub(crate) struct Compiled {
     pub(crate) imports: Vec<String>,
     pub(crate) wasm_bytes: usize,
     pub(crate) compile_time: Duration,
-    pub(crate) code: Code,
+    pub(crate) code: LinkedCode,
 }
 
 /// Looks at what a file would cost the compiler, checks names and version, then encodes, compiles and links.
@@ -134,22 +134,26 @@ pub(crate) fn compile(
     })
 }
 
-fn encode_and_compile(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Code, ComponentError> {
+fn encode_and_compile(
+    engine: &Engine,
+    wasm: &[u8],
+    names: &Names,
+) -> Result<LinkedCode, ComponentError> {
     if names.form == Form::Component {
         return component(engine, wasm, names);
     }
     let encoded = encode(wasm)?;
     match module(engine, wasm, &encoded, names)? {
-        Some(module) => Ok(Code::Module(module)),
+        Some(module) => Ok(LinkedCode::Module(module)),
         None => component(engine, &encoded, names),
     }
 }
 
-fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<Code, ComponentError> {
+fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<LinkedCode, ComponentError> {
     let component = wasmtime::component::Component::new(&engine.wasm, wasm)
         .map_err(|error| ComponentError::Compile(show(&error)))?;
     match Component::link(&component, &names.plugin) {
-        Ok(component) => Ok(Code::Component(component)),
+        Ok(component) => Ok(LinkedCode::Component(component)),
         Err(LinkError::NoPlugin) => Err(ComponentError::NoPlugin),
         Err(LinkError::Unfit(reason)) => Err(ComponentError::Link(one_line(&reason, 500))),
     }

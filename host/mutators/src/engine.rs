@@ -17,7 +17,7 @@ use crate::limits::MAX_MEMORY;
 use crate::until::Until;
 
 pub(crate) use self::compiler::CompileThreadError;
-pub(crate) use self::permits::Purpose;
+pub(crate) use self::permits::CallPurpose;
 pub(crate) use self::ticker::ticks;
 
 /// How many core instances one component may bring; a finished component of another language brings more than the three
@@ -102,7 +102,7 @@ impl Engine {
 
     /// Waits until fewer calls run than there are permits, and holds one until the answer is dropped; none if it is too late by
     /// then.
-    pub(crate) fn permit(&self, purpose: Purpose, until: Until) -> Option<permits::Permit<'_>> {
+    pub(crate) fn permit(&self, purpose: CallPurpose, until: Until) -> Option<permits::Permit<'_>> {
         let permit = self.permits.acquire(purpose, until);
         // Dropped, it wakes the next one that waits.
         permit.filter(|_| !until.is_over())

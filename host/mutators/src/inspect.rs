@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::component::Form;
 use crate::engine::Engine;
-use crate::plugin::{Code, Description, PluginError, describe_alone};
+use crate::plugin::{Description, PluginCode, PluginError, describe_alone};
 use crate::until::Until;
 
 /// All there is to know of a plugin file.
@@ -40,7 +40,7 @@ pub fn inspect(
     shipped: &[u8],
     config: Option<&Map<String, Value>>,
 ) -> Result<Inspection, PluginError> {
-    let code = Code::of(engine, shipped, Until::DONE)?;
+    let code = PluginCode::of(engine, shipped, Until::DONE)?;
     let description = describe_alone(engine, &code, config)?;
     Ok(Inspection {
         description,

@@ -6,6 +6,7 @@
 //! Every call of a plugin has a fresh sandbox; every write of a plugin is checked against the paths it was granted.
 
 mod bindings;
+mod budget;
 mod bundle;
 mod chain;
 mod component;
@@ -21,7 +22,7 @@ mod metrics;
 mod plugin;
 mod proof;
 mod request;
-mod room;
+
 mod run;
 mod sandbox;
 mod stamp;
@@ -36,7 +37,7 @@ pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256};
 pub use inspect::{Inspection, inspect};
 pub use limits::CallLimits;
-pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, Watch};
+pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
 pub use matching::Dimension;
 pub use metrics::PluginMetrics;
@@ -44,6 +45,6 @@ pub use plugin::{ConfigError, Description, DescriptionError, Plugin, PluginError
 pub use podloom_pod_path::Write;
 pub use proof::{ProofFailure, ProofProblem};
 pub use request::Request;
-pub use run::{Outcome, PluginRun};
-pub use sandbox::Failure;
+pub use run::{PluginOutcome, PluginRun};
+pub use sandbox::CallFailure;
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};

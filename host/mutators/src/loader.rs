@@ -48,7 +48,7 @@ pub struct Loader {
     /// Where the chain serves.
     pub slot: Arc<Slot>,
     /// How changes are noticed.
-    pub watch: Watch,
+    pub watch: WatchMode,
     /// How often the directory is read though no change was noticed.
     pub scan_interval: Duration,
     /// How long building and proving a chain may take.
@@ -61,7 +61,7 @@ pub struct Loader {
 
 /// How changes of a directory are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
+pub enum WatchMode {
     /// The file system tells, and a scan finds what it did not tell.
     #[default]
     Notified,

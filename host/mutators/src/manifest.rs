@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter};
 
-pub(crate) use self::scalars::{FileName, Memory, PluginName, Sha256, Timeout, is_dns_label};
+pub(crate) use self::scalars::{
+    FileName, MemoryLimit, PluginName, Sha256, TimeLimit, is_dns_label,
+};
 use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, show_bytes};
 use crate::matching::Match;
 use crate::text::one_line;
@@ -74,10 +76,10 @@ pub(crate) struct Manifest {
     _api_version: ApiVersion,
     /// Kind of this document.
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: ManifestKind,
     /// The plugins in the order in which they run, at most 256. Write `[]` for a chain without plugins.
     #[schemars(length(max = PLUGINS))]
-    pub(crate) plugins: Vec<Entry>,
+    pub(crate) plugins: Vec<PluginEntry>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -87,14 +89,16 @@ enum ApiVersion {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-enum Kind {
+#[schemars(rename = "Kind")]
+enum ManifestKind {
     MutatorChain,
 }
 
 /// One plugin of the chain.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Entry {
+#[schemars(rename = "Entry")]
+pub(crate) struct PluginEntry {
     /// Name the plugin within this chain: a DNS label, unique. One file may be listed several times under different names.
     #[schemars(with = "PluginName")]
     pub(crate) name: Spanned<PluginName>,
@@ -123,7 +127,7 @@ pub(crate) struct Entry {
     pub(crate) idempotent: bool,
     /// Limit what one call may use.
     #[serde(default)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: ManifestLimits,
 }
 
 /// What becomes of a pod when a plugin fails. A denial always denies.
@@ -149,16 +153,17 @@ impl FailurePolicy {
 /// What one call may use.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Limits {
+#[schemars(rename = "Limits")]
+pub(crate) struct ManifestLimits {
     /// Limit the plugin's memory, as a quantity of bytes from 1Mi to 256Mi. By default 16Mi.
     #[serde(default)]
-    memory: Memory,
+    memory: MemoryLimit,
     /// Limit the time of one call, from 10ms to 10s. By default 1s.
     #[serde(default)]
-    timeout: Timeout,
+    timeout: TimeLimit,
 }
 
-impl Limits {
+impl ManifestLimits {
     pub(crate) fn per_call(self) -> CallLimits {
         CallLimits {
             memory: self.memory.0,
@@ -171,7 +176,7 @@ fn yes() -> bool {
     true
 }
 
-impl Entry {
+impl PluginEntry {
     /// The line of the manifest on which the plugin's name stands.
     pub(crate) fn line(&self) -> u64 {
         self.name.referenced.line()

@@ -14,8 +14,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::chain::{Chain, Mutation, Rejected};
 use crate::loader::Reload;
 use crate::plugin::Plugin;
-use crate::run::{Outcome, PluginRun};
-use crate::sandbox::Failure;
+use crate::run::{PluginOutcome, PluginRun};
+use crate::sandbox::CallFailure;
 
 /// From 10 µs to a tenth of a second, doubling.
 const CALL_BUCKETS: (f64, f64, u16) = (0.000_01, 2.0, 14);
@@ -207,7 +207,7 @@ impl PluginMetrics {
 
     fn ran(&self, run: &PluginRun) {
         self.called(&run.plugin, run.outcome.as_str());
-        if let Outcome::Ignored(failure) | Outcome::Failed(failure) = &run.outcome {
+        if let PluginOutcome::Ignored(failure) | PluginOutcome::Failed(failure) = &run.outcome {
             self.trapped(&run.plugin, failure);
         }
         let plugin = || ByPlugin {
@@ -237,7 +237,7 @@ impl PluginMetrics {
         self.calls.get_or_create(&labels).inc();
     }
 
-    fn trapped(&self, plugin: &str, failure: &Failure) {
+    fn trapped(&self, plugin: &str, failure: &CallFailure) {
         let labels = ByReason {
             plugin: plugin.to_owned(),
             reason: failure.reason(),

@@ -14,14 +14,14 @@ use serde_json::{Map, Value};
 
 pub use self::config::ConfigError;
 pub use self::description::{Description, DescriptionError};
+use crate::budget::MemoryBudget;
 use crate::component::{self, Compiled, ComponentError};
 use crate::engine::Engine;
 use crate::file::{self, FileError};
 use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, show_bytes};
-use crate::manifest::{Entry, FailurePolicy};
+use crate::manifest::{FailurePolicy, PluginEntry};
 use crate::matching::Match;
-use crate::room::Room;
-use crate::sandbox::{Failure, Sandbox, Setting};
+use crate::sandbox::{CallFailure, CallSettings, Sandbox};
 use crate::text;
 use crate::until::Until;
 
@@ -50,13 +50,13 @@ pub struct Plugin {
     pub compiled_in: Option<Duration>,
     pub(crate) matches: Match,
     pub(crate) config: Value,
-    pub(crate) code: Arc<Code>,
-    pub(crate) setting: Arc<Setting>,
+    pub(crate) code: Arc<PluginCode>,
+    pub(crate) settings: Arc<CallSettings>,
     pub(crate) access: Arc<Access>,
 }
 
 /// The compiled code of one file; plugins with the same file share it, and so does the next chain.
-pub(crate) struct Code {
+pub(crate) struct PluginCode {
     pub(crate) sha256: String,
     pub(crate) shipped_bytes: usize,
     pub(crate) compiled: Compiled,
@@ -83,7 +83,7 @@ pub enum PluginError {
     Component(#[from] ComponentError),
     /// It could not even say what it is.
     #[error("could not describe itself: {0}")]
-    Describe(Failure),
+    Describe(CallFailure),
     /// What it says of itself is not usable.
     #[error("describes itself wrongly: {0}")]
     Description(#[from] DescriptionError),
@@ -131,10 +131,10 @@ pub enum PluginError {
     Config(#[from] ConfigError),
     /// It could not make itself ready for pods.
     #[error("could not prepare itself: {0}")]
-    Prepare(Failure),
+    Prepare(CallFailure),
 }
 
-impl Code {
+impl PluginCode {
     /// Unpacks, checks and compiles a file.
     pub(crate) fn of(
         engine: &Arc<Engine>,
@@ -168,31 +168,34 @@ impl Plugin {
     /// Asks the plugin what it is and needs, holds that against the manifest, and checks its configuration.
     pub(crate) fn set_up(
         engine: &Engine,
-        entry: &Entry,
-        code: Arc<Code>,
-        room: &Arc<Room>,
+        entry: &PluginEntry,
+        code: Arc<PluginCode>,
+        budget: &Arc<MemoryBudget>,
     ) -> Result<Self, PluginError> {
         let granted = entry.read.iter().chain([&entry.allow]);
-        if !granted.into_iter().all(|paths| room.has_for_paths(paths)) {
+        if !granted
+            .into_iter()
+            .all(|paths| budget.take_for_paths(paths))
+        {
             return Err(PluginError::ChainPaths);
         }
         let config = Value::Object(entry.config.clone().unwrap_or_default());
         let limits = entry.limits.per_call();
         let name = entry.name.value.0.clone();
-        let setting = Arc::new(Setting::new(
+        let settings = Arc::new(CallSettings::new(
             name.clone(),
             config.to_string(),
             limits,
-            Arc::clone(room),
+            Arc::clone(budget),
         ));
         let sandbox = Sandbox {
             engine,
             code: &code.compiled.code,
-            setting: &setting,
+            settings: &settings,
         };
         let description = describe(sandbox, &code)?;
         let needed = [&description.reads, &description.writes];
-        if !needed.into_iter().all(|paths| room.has_for_paths(paths)) {
+        if !needed.into_iter().all(|paths| budget.take_for_paths(paths)) {
             return Err(PluginError::ChainPaths);
         }
         let read = readable(entry, &description)?;
@@ -213,7 +216,7 @@ impl Plugin {
             matches: entry.matches.clone(),
             config,
             code,
-            setting,
+            settings,
             access: Arc::new(access),
         })
     }
@@ -232,7 +235,7 @@ impl Plugin {
         Sandbox {
             engine,
             code: &self.code.compiled.code,
-            setting: &self.setting,
+            settings: &self.settings,
         }
     }
 }
@@ -240,11 +243,11 @@ impl Plugin {
 /// Sets up a plugin outside of any chain: to see what it says with a configuration.
 pub(crate) fn describe_alone(
     engine: &Engine,
-    code: &Code,
+    code: &PluginCode,
     config: Option<&Map<String, Value>>,
 ) -> Result<Description, PluginError> {
     let value = Value::Object(config.cloned().unwrap_or_default());
-    let setting = Arc::new(Setting::new(
+    let settings = Arc::new(CallSettings::new(
         "inspected".to_owned(),
         value.to_string(),
         CallLimits::default(),
@@ -253,7 +256,7 @@ pub(crate) fn describe_alone(
     let sandbox = Sandbox {
         engine,
         code: &code.compiled.code,
-        setting: &setting,
+        settings: &settings,
     };
     let description = describe(sandbox, code)?;
     if config.is_some() {
@@ -263,7 +266,7 @@ pub(crate) fn describe_alone(
     Ok(description)
 }
 
-fn describe(sandbox: Sandbox<'_>, code: &Code) -> Result<Description, PluginError> {
+fn describe(sandbox: Sandbox<'_>, code: &PluginCode) -> Result<Description, PluginError> {
     let said = sandbox.describe().map_err(PluginError::Describe)?;
     let mut description = Description::check(said)?;
     code.share_schema(&mut description)?;
@@ -316,7 +319,7 @@ fn grant(
 
 /// What it may read besides what it may write: without a word in the manifest, what it says that it reads. Only the manifest
 /// opens the whole pod.
-fn readable(entry: &Entry, description: &Description) -> Result<Vec<String>, PluginError> {
+fn readable(entry: &PluginEntry, description: &Description) -> Result<Vec<String>, PluginError> {
     match &entry.read {
         Some(read) => Ok(read.clone()),
         None if description.reads.iter().any(String::is_empty) => Err(PluginError::ReadsAll),

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::chain::{Chain, Passing, RejectionCause};
 use crate::plugin::Plugin;
 use crate::request::{Request, RunMode};
-use crate::run::{Outcome, PluginRun};
-use crate::sandbox::Failure;
+use crate::run::{PluginOutcome, PluginRun};
+use crate::sandbox::CallFailure;
 use crate::text::{self, one_line};
 use crate::until::Until;
 
@@ -73,7 +73,7 @@ pub enum ProofProblem {
 }
 
 /// What came of a run: the pod and what was written where, by whom.
-type Run = Result<(Value, Vec<String>), RejectionCause>;
+type SampleResult = Result<(Value, Vec<String>), RejectionCause>;
 
 impl Chain {
     /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well; what shows on several
@@ -116,7 +116,7 @@ impl Chain {
         failures
     }
 
-    fn run_alone(&self, mode: RunMode, plugin: &Plugin, pod: Value) -> Run {
+    fn run_alone(&self, mode: RunMode, plugin: &Plugin, pod: Value) -> SampleResult {
         let passing = Passing::new(pod);
         let (passed, run) = self.run(mode, plugin, passing, &request());
         let pod = passed?.pod;
@@ -127,7 +127,7 @@ impl Chain {
         ))
     }
 
-    fn run_all(&self, mode: RunMode, pod: Value) -> Run {
+    fn run_all(&self, mode: RunMode, pod: Value) -> SampleResult {
         let mutation = self
             .mutate_in(mode, pod, &request())
             .map_err(|rejected| rejected.cause)?;
@@ -165,7 +165,7 @@ fn request() -> Arc<Request> {
 /// To a proof a failure is one, even if pods would not be refused for it.
 fn stop_at_failure(run: &PluginRun) -> Result<(), RejectionCause> {
     match &run.outcome {
-        Outcome::Ignored(failure) => Err(RejectionCause::Failed {
+        PluginOutcome::Ignored(failure) => Err(RejectionCause::Failed {
             plugin: run.plugin.clone(),
             failure: failure.clone(),
         }),
@@ -175,7 +175,7 @@ fn stop_at_failure(run: &PluginRun) -> Result<(), RejectionCause> {
 
 fn try_pod(
     pod: &Value,
-    run: impl Fn(Value) -> Run,
+    run: impl Fn(Value) -> SampleResult,
     idempotent: bool,
     not_idempotent: impl Fn(Vec<String>) -> ProofProblem,
 ) -> Option<ProofProblem> {
@@ -196,9 +196,9 @@ fn try_pod(
         Ok((_, paths)) if paths.is_empty() => None,
         Ok((_, paths)) => Some(not_idempotent(paths)),
         Err(RejectionCause::Failed {
-            failure: Failure::NoTimeLeft,
+            failure: CallFailure::NoTimeLeft,
             ..
-        }) => Some(ProofProblem::Failed(Failure::NoTimeLeft.to_string())),
+        }) => Some(ProofProblem::Failed(CallFailure::NoTimeLeft.to_string())),
         Err(rejected) => Some(ProofProblem::RejectsOwnResult(one_line(
             &rejected.to_string(),
             WORDS,

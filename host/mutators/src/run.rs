@@ -8,7 +8,7 @@ use podloom_pod_path::Write;
 use crate::matching::Dimension;
 use crate::plugin::Plugin;
 use crate::request::{PodFields, pod_event};
-use crate::sandbox::Failure;
+use crate::sandbox::CallFailure;
 
 /// What one plugin did with one pod.
 pub struct PluginRun {
@@ -19,7 +19,7 @@ pub struct PluginRun {
     /// The digest of its file.
     pub sha256: String,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: PluginOutcome,
     /// What it wrote, in order. Values may be secret: they belong in a diff or a trace log, nowhere else.
     pub writes: Vec<Write>,
     /// How many writes it tried that it was not granted.
@@ -38,7 +38,7 @@ pub struct PluginRun {
 
 /// What came of a plugin's run on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PluginOutcome {
     /// It wrote.
     Mutated,
     /// It ran and wrote nothing.
@@ -46,11 +46,11 @@ pub enum Outcome {
     /// Its `match` left this pod out; here is the first dimension that did.
     Skipped(Dimension),
     /// It failed under the policy Ignore, and left no trace.
-    Ignored(Failure),
+    Ignored(CallFailure),
     /// It denied the pod, whatever its policy is; here are its words.
     Denied(String),
     /// It failed, and the pod with it.
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 impl fmt::Debug for PluginRun {
@@ -70,7 +70,7 @@ impl fmt::Debug for PluginRun {
     }
 }
 
-impl Outcome {
+impl PluginOutcome {
     /// One word for a metric.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Outcome {
 }
 
 impl PluginRun {
-    pub(crate) fn new(plugin: &Plugin, outcome: Outcome) -> Self {
+    pub(crate) fn new(plugin: &Plugin, outcome: PluginOutcome) -> Self {
         Self {
             plugin: plugin.name.clone(),
             version: plugin.description.version.clone(),
@@ -104,7 +104,7 @@ impl PluginRun {
     /// Paths and counts at debug; values, which may be secret, at trace alone.
     pub(crate) fn log(&self, pod: PodFields<'_>) {
         let (plugin, outcome) = (self.plugin.as_str(), self.outcome.as_str());
-        if let Outcome::Ignored(failure) = &self.outcome {
+        if let PluginOutcome::Ignored(failure) = &self.outcome {
             pod_event!(warn, pod, plugin, outcome, error = %failure, "plugin failed and was ignored");
         }
         pod_event!(

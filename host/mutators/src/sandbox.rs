@@ -17,24 +17,24 @@ use podloom_pod_path::Transaction;
 use wasmtime::Store;
 
 pub(crate) use self::component::{Component, LinkError};
-pub use self::failure::Failure;
+pub use self::failure::CallFailure;
 pub(crate) use self::module::Module;
 use self::module::Prepared;
-use self::usage::{Speech, Usage};
+use self::usage::{GuestLimiter, GuestOutput};
 use self::views::Views;
 use crate::bindings::{Description, Rejection};
-use crate::engine::{Engine, Purpose, ticks};
+use crate::budget::MemoryBudget;
+use crate::engine::{CallPurpose, Engine, ticks};
 use crate::limits::{
     CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
 };
 use crate::request::{PodFields, Request, RunMode, pod_event};
-use crate::room::Room;
 use crate::text::one_line;
 use crate::until::Until;
 
 /// What is the same in every call of a plugin.
 #[derive(Debug)]
-pub(crate) struct Setting {
+pub(crate) struct CallSettings {
     /// Its name in the chain.
     pub(crate) name: String,
     /// Its configuration as JSON text.
@@ -44,34 +44,39 @@ pub(crate) struct Setting {
     prepared: OnceLock<Prepared>,
     views: Views,
     /// Of its chain.
-    room: Arc<Room>,
+    budget: Arc<MemoryBudget>,
 }
 
-impl Setting {
-    pub(crate) fn new(name: String, config: String, limits: CallLimits, room: Arc<Room>) -> Self {
+impl CallSettings {
+    pub(crate) fn new(
+        name: String,
+        config: String,
+        limits: CallLimits,
+        budget: Arc<MemoryBudget>,
+    ) -> Self {
         Self {
             name,
             config,
             limits,
             prepared: OnceLock::new(),
             views: Views::default(),
-            room,
+            budget,
         }
     }
 }
 
 /// The host's state of one call.
 pub(crate) struct Guest {
-    setting: Arc<Setting>,
+    settings: Arc<CallSettings>,
     /// None while the plugin prepares, so that nothing of it is taken for what every pod has.
     request: Option<Arc<Request>>,
     pod: Option<Transaction>,
     /// Why it was handed a pod; none if it was not.
     mode: Option<RunMode>,
-    usage: Usage,
-    speech: Speech,
+    limiter: GuestLimiter,
+    output: GuestOutput,
     /// What only core modules need; none until the module has started.
-    module: Option<module::State>,
+    module: Option<module::ModuleState>,
 }
 
 impl Guest {
@@ -85,7 +90,7 @@ impl Guest {
 }
 
 /// A plugin's code, linked to the host's functions in the way that suits its form.
-pub(crate) enum Code {
+pub(crate) enum LinkedCode {
     Module(Module),
     Component(Component),
 }
@@ -94,8 +99,8 @@ pub(crate) enum Code {
 #[derive(Clone, Copy)]
 pub(crate) struct Sandbox<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) code: &'a Code,
-    pub(crate) setting: &'a Arc<Setting>,
+    pub(crate) code: &'a LinkedCode,
+    pub(crate) settings: &'a Arc<CallSettings>,
 }
 
 /// What came of a call of `mutate`; the transaction is still open.
@@ -104,35 +109,35 @@ pub(crate) struct Mutated {
     pub(crate) notes: Vec<String>,
     /// How much memory the plugin had at the end, in bytes.
     pub(crate) memory: usize,
-    pub(crate) end: End,
+    pub(crate) end: CallResult,
 }
 
 /// How a call of `mutate` ended.
-pub(crate) enum End {
+pub(crate) enum CallResult {
     Done,
     Denied(String),
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 impl Sandbox<'_> {
     /// Asks the plugin who it is and what it needs.
-    pub(crate) fn describe(self) -> Result<Description, Failure> {
-        let _permit = self.engine.permit(Purpose::Trial, Until::DONE);
+    pub(crate) fn describe(self) -> Result<Description, CallFailure> {
+        let _permit = self.engine.permit(CallPurpose::Trial, Until::DONE);
         let mut store = self.store(Some(Arc::default()), None, self.limit());
         match self.code {
-            Code::Module(module) => module.describe(&mut store),
-            Code::Component(component) => component.describe(&mut store),
+            LinkedCode::Module(module) => module.describe(&mut store),
+            LinkedCode::Component(component) => component.describe(&mut store),
         }
         .map_err(|error| self.failure(&error, store.data()))
     }
 
     /// Asks the plugin what is wrong with its configuration.
-    pub(crate) fn validate_config(self) -> Result<Vec<String>, Failure> {
-        let _permit = self.engine.permit(Purpose::Trial, Until::DONE);
+    pub(crate) fn validate_config(self) -> Result<Vec<String>, CallFailure> {
+        let _permit = self.engine.permit(CallPurpose::Trial, Until::DONE);
         let mut store = self.store(Some(Arc::default()), None, self.limit());
         match self.code {
-            Code::Module(module) => module.validate_config(&mut store),
-            Code::Component(component) => component.validate_config(&mut store),
+            LinkedCode::Module(module) => module.validate_config(&mut store),
+            LinkedCode::Component(component) => component.validate_config(&mut store),
         }
         .map(|verdict| verdict.err().unwrap_or_default())
         .map_err(|error| self.failure(&error, store.data()))
@@ -141,14 +146,14 @@ impl Sandbox<'_> {
     /// Lets the plugin make ready what every later call begins with, if it can. Its configuration must be valid.
     ///
     /// A component is left to do it in each call: its memories are its own.
-    pub(crate) fn prepare(self) -> Result<(), Failure> {
-        let Code::Module(module) = self.code else {
+    pub(crate) fn prepare(self) -> Result<(), CallFailure> {
+        let LinkedCode::Module(module) = self.code else {
             return Ok(());
         };
         let Some(preparation) = module.preparation() else {
             return Ok(());
         };
-        let _permit = self.engine.permit(Purpose::Trial, Until::DONE);
+        let _permit = self.engine.permit(CallPurpose::Trial, Until::DONE);
         let mut fresh = self.store(None, None, self.limit());
         let before = module
             .fresh_memory(&mut fresh)
@@ -158,12 +163,12 @@ impl Sandbox<'_> {
             .prepare(&mut store, preparation)
             .map_err(|error| self.failure(&error, store.data()))?;
         let prepared = Prepared::of(before.data(&fresh), after.data(&store));
-        match prepared.filter(|prepared| self.setting.room.has_to_keep(prepared.bytes())) {
+        match prepared.filter(|prepared| self.settings.budget.take_to_keep(prepared.bytes())) {
             // Set up once, the plugin has nothing kept yet.
-            Some(prepared) => drop(self.setting.prepared.set(prepared)),
+            Some(prepared) => drop(self.settings.prepared.set(prepared)),
             None => {
                 tracing::warn!(
-                    plugin = self.setting.name,
+                    plugin = self.settings.name,
                     limit = show_bytes(PREPARED_BYTES),
                     limit_of_chain = show_bytes(CHAIN_KEPT_BYTES),
                     "the plugin prepares more than is kept, and so does it in each call"
@@ -182,15 +187,15 @@ impl Sandbox<'_> {
     ) -> Mutated {
         let until = request.until();
         let purpose = match mode {
-            RunMode::Serve => Purpose::Pod,
-            RunMode::Prove { .. } => Purpose::Trial,
+            RunMode::Serve => CallPurpose::Pod,
+            RunMode::Prove { .. } => CallPurpose::Trial,
         };
         let Some(_permit) = self.engine.permit(purpose, until) else {
             return Mutated {
                 transaction,
                 notes: Vec::new(),
                 memory: 0,
-                end: End::Failed(Failure::Overdue),
+                end: CallResult::Failed(CallFailure::Overdue),
             };
         };
         let limit = until
@@ -198,18 +203,20 @@ impl Sandbox<'_> {
             .map_or(self.limit(), |left| left.min(self.limit()));
         let mut store = self.store(Some(request), Some((transaction, mode)), limit);
         let result = match self.code {
-            Code::Module(module) => module.mutate(&mut store),
-            Code::Component(component) => component.mutate(&mut store),
+            LinkedCode::Module(module) => module.mutate(&mut store),
+            LinkedCode::Component(component) => component.mutate(&mut store),
         };
         let end = match result {
-            Ok(Ok(())) => End::Done,
-            Ok(Err(Rejection::Denied(reason))) => End::Denied(reason_line(&reason)),
+            Ok(Ok(())) => CallResult::Done,
+            Ok(Err(Rejection::Denied(reason))) => CallResult::Denied(reason_line(&reason)),
             Ok(Err(Rejection::Failed(reason))) => {
-                End::Failed(Failure::Reported(reason_line(&reason)))
+                CallResult::Failed(CallFailure::Reported(reason_line(&reason)))
             }
             Err(error) => match self.failure(&error, store.data()) {
-                Failure::TimedOut { .. } if limit < self.limit() => End::Failed(Failure::Overdue),
-                failure => End::Failed(failure),
+                CallFailure::TimedOut { .. } if limit < self.limit() => {
+                    CallResult::Failed(CallFailure::Overdue)
+                }
+                failure => CallResult::Failed(failure),
             },
         };
         let guest = store.into_data();
@@ -218,8 +225,8 @@ impl Sandbox<'_> {
             .expect("the store was made with a transaction above, and no import takes it out");
         Mutated {
             transaction,
-            notes: guest.speech.notes,
-            memory: guest.usage.memory(),
+            notes: guest.output.notes,
+            memory: guest.limiter.memory(),
             end,
         }
     }
@@ -234,16 +241,16 @@ impl Sandbox<'_> {
     ) -> Store<Guest> {
         let (pod, mode) = pod.unzip();
         let guest = Guest {
-            setting: Arc::clone(self.setting),
+            settings: Arc::clone(self.settings),
             request,
             pod,
             mode,
-            usage: Usage::new(self.setting.limits.memory),
-            speech: Speech::default(),
+            limiter: GuestLimiter::new(self.settings.limits.memory),
+            output: GuestOutput::default(),
             module: None,
         };
         let mut store = Store::new(&self.engine.wasm, guest);
-        store.limiter(|guest| &mut guest.usage);
+        store.limiter(|guest| &mut guest.limiter);
         store.set_epoch_deadline(ticks(limit));
         store.set_hostcall_fuel(PAYLOAD_BYTES);
         store.set_max_component_handles(HANDLES);
@@ -252,21 +259,23 @@ impl Sandbox<'_> {
 
     /// The wall time of a call.
     fn limit(self) -> Duration {
-        self.setting.limits.timeout
+        self.settings.limits.timeout
     }
 
-    fn failure(self, error: &wasmtime::Error, guest: &Guest) -> Failure {
+    fn failure(self, error: &wasmtime::Error, guest: &Guest) -> CallFailure {
         pod_event!(
             debug,
             guest.pod_fields(),
-            plugin = self.setting.name,
+            plugin = self.settings.name,
             error = %one_line(&format!("{error:#}"), 1000),
             "plugin call failed"
         );
-        let failure = Failure::of(error, self.limit());
-        match (failure, &guest.speech.last_error) {
+        let failure = CallFailure::of(error, self.limit());
+        match (failure, &guest.output.last_error) {
             // A panic is a trap without words; the SDK logs them first.
-            (Failure::Trapped(trap), Some(words)) => Failure::Trapped(format!("{words} ({trap})")),
+            (CallFailure::Trapped(trap), Some(words)) => {
+                CallFailure::Trapped(format!("{words} ({trap})"))
+            }
             (failure, _) => failure,
         }
     }

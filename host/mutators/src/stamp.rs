@@ -10,7 +10,7 @@ use podloom_pod_path::Patch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::run::{Outcome, PluginRun};
+use crate::run::{PluginOutcome, PluginRun};
 
 /// The annotation that lists the plugins which ran, as JSON.
 pub const MUTATIONS: &str = "podloom.dev/mutations";
@@ -32,7 +32,7 @@ pub struct MutationEntry {
 
 /// A [`MutationEntry`] that is about to be written.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct StampEntry<'a> {
     name: &'a str,
     version: &'a str,
     sha256: &'a str,
@@ -109,7 +109,7 @@ pub(crate) fn close(
     before: &[MutationEntry],
     runs: &[PluginRun],
 ) -> Result<Stamped, &'static str> {
-    let entries: Vec<Entry<'_>> = runs.iter().filter_map(|run| entry(run, before)).collect();
+    let entries: Vec<StampEntry<'_>> = runs.iter().filter_map(|run| entry(run, before)).collect();
     let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
     let (metadata, makes_metadata) =
@@ -134,21 +134,21 @@ fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
 
 /// A plugin that failed and was ignored is listed only if an earlier pass of it left something. That is read from the pod's
 /// own stamp, which whoever creates pods may write: the counts tell people something, and nothing is decided by them.
-fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<Entry<'a>> {
+fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<StampEntry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
     };
     let earlier = before.iter().find(is_it).map(|entry| entry.writes);
     let writes = match run.outcome {
-        Outcome::Mutated | Outcome::Unchanged => {
+        PluginOutcome::Mutated | PluginOutcome::Unchanged => {
             run.writes.len().saturating_add(earlier.unwrap_or_default())
         }
-        Outcome::Ignored(_) => earlier?,
-        Outcome::Skipped(_) => return None,
+        PluginOutcome::Ignored(_) => earlier?,
+        PluginOutcome::Skipped(_) => return None,
         // Such a pod is not stamped.
-        Outcome::Denied(_) | Outcome::Failed(_) => return None,
+        PluginOutcome::Denied(_) | PluginOutcome::Failed(_) => return None,
     };
-    Some(Entry {
+    Some(StampEntry {
         name: &run.plugin,
         version: &run.version,
         sha256: &run.sha256,

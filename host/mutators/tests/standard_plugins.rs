@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use podloom_mutators::{
-    Bundle, Chain, Engine, EngineOptions, Mutation, Outcome, RejectionCause, Request,
+    Bundle, Chain, Engine, EngineOptions, Mutation, PluginOutcome, RejectionCause, Request,
 };
 use serde_json::{Value, json};
 use wit_component::ComponentEncoder;
@@ -244,7 +244,7 @@ fn a_chain_of_three_has_the_effects_of_all_and_the_injected_containers_are_harde
         mutation
             .runs
             .iter()
-            .all(|run| run.outcome == Outcome::Mutated && run.refused_writes == 0)
+            .all(|run| run.outcome == PluginOutcome::Mutated && run.refused_writes == 0)
     );
 
     let pod = mutation.pod;

@@ -1,6 +1,6 @@
 //! Checks pods and pod templates against the Pod's schema.
 
-use podloom_pod_path::Problem;
+use podloom_pod_path::ViolationKind;
 use serde_json::{Value, json};
 
 use super::document::Document;
@@ -56,11 +56,11 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
     for finding in podloom_pod_path::examine(pod) {
         let path = document.steps(&format!("{above}{}", finding.path));
         match finding.problem {
-            Problem::Type { expected, found } => {
+            ViolationKind::Type { expected, found } => {
                 let message = wrong_type(document, &path, &found, &expected);
                 findings.errors.push(document.diagnostic(&path, message));
             }
-            Problem::Unknown { known } => {
+            ViolationKind::Unknown { known } => {
                 let field = match path.last() {
                     Some(Step::Key(field)) => field.as_str(),
                     _ => "",

@@ -7,7 +7,7 @@ use podloom_controllers::{
     Change, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, Write,
 };
 use podloom_mutators::{
-    FailedReload, Failure, LoadError, Rejected, RejectionCause, Request, Serving,
+    CallFailure, FailedReload, LoadError, Rejected, RejectionCause, Request, Serving,
 };
 use podloom_pod_path::{Access, Transaction};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn what_the_chain_rejects_is_denied_or_broken() {
     check(
         RejectionCause::Failed {
             plugin: plugin(),
-            failure: Failure::StackExhausted,
+            failure: CallFailure::StackExhausted,
         },
         &PodRejection::Broken("hardening: it exhausted its call stack".to_owned()),
     );
@@ -133,7 +133,7 @@ async fn a_pod_that_passed_is_stamped_and_the_patch_contains_the_stamp() {
     assert_eq!(chain, Some(digest));
 }
 
-fn run(plugin: &str, outcome: podloom_mutators::Outcome) -> podloom_mutators::PluginRun {
+fn run(plugin: &str, outcome: podloom_mutators::PluginOutcome) -> podloom_mutators::PluginRun {
     podloom_mutators::PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
@@ -151,7 +151,7 @@ fn run(plugin: &str, outcome: podloom_mutators::Outcome) -> podloom_mutators::Pl
 
 #[test]
 fn a_rejected_pod_has_the_runs_too() {
-    use podloom_mutators::Outcome as Of;
+    use podloom_mutators::PluginOutcome as Of;
     let reason = || "runs as root".to_owned();
     let rejected = Rejected {
         cause: RejectionCause::Denied {
@@ -159,7 +159,7 @@ fn a_rejected_pod_has_the_runs_too() {
             reason: reason(),
         },
         runs: vec![
-            run("labels", Of::Ignored(Failure::Overdue)),
+            run("labels", Of::Ignored(CallFailure::Overdue)),
             run("hardening", Of::Denied(reason())),
         ],
     };
@@ -177,7 +177,7 @@ fn a_rejected_pod_has_the_runs_too() {
         rejected.rejection,
         PodRejection::Denied("hardening: runs as root".to_owned())
     );
-    let overdue = Failure::Overdue.to_string();
+    let overdue = CallFailure::Overdue.to_string();
     assert_eq!(
         rejected.runs,
         [
@@ -196,7 +196,7 @@ fn values_are_shown_only_for_a_diff() {
         pod.set("/metadata/labels/a", "\"b\"".to_owned()).unwrap();
         podloom_mutators::PluginRun {
             writes: pod.commit().1,
-            ..run("labels", podloom_mutators::Outcome::Mutated)
+            ..run("labels", podloom_mutators::PluginOutcome::Mutated)
         }
     };
     let path = || "/metadata/labels/a".to_owned();

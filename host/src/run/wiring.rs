@@ -18,7 +18,9 @@ use podloom_controllers::duties::{Chain, Duty, Row};
 use podloom_controllers::{
     BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Events, Setup, Timeouts,
 };
-use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, Watch};
+use podloom_mutators::{
+    Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, WatchMode,
+};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -239,7 +241,7 @@ fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) ->
         directory,
         engine: engine()?,
         slot: Arc::clone(&state.slot),
-        watch: Watch::Notified,
+        watch: WatchMode::Notified,
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
         tell: Arc::new(move |reload| reporter.report(reload)),

@@ -24,7 +24,7 @@ pub struct Access {
     /// Both.
     tree: Tree,
     /// How much it may do.
-    pub limits: Limits,
+    pub limits: AccessLimits,
 }
 
 impl Access {
@@ -35,7 +35,7 @@ impl Access {
             tree: Tree::new(&reads, &writes),
             reads,
             writes,
-            limits: Limits::default(),
+            limits: AccessLimits::default(),
         }
     }
 
@@ -65,13 +65,13 @@ impl Access {
 /// How much one run of a plugin may do. What exceeds a limit ends the run.
 ///
 /// ```
-/// use podloom_pod_path::Limits;
+/// use podloom_pod_path::AccessLimits;
 ///
-/// let limits = Limits { writes: 100, ..Limits::default() };
+/// let limits = AccessLimits { writes: 100, ..AccessLimits::default() };
 /// assert_eq!(limits.pod_bytes, 1024 * 1024);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct AccessLimits {
     /// Calls of `get`, `view` and `keys`. Default: 100,000.
     pub reads: usize,
     /// Bytes of what those calls answered, besides 32 for each key and 512 for each segment of the fields of a view, which is what
@@ -92,7 +92,7 @@ pub struct Limits {
     pub memory: usize,
 }
 
-impl Default for Limits {
+impl Default for AccessLimits {
     fn default() -> Self {
         Self {
             reads: 100_000,

@@ -99,7 +99,7 @@ impl From<LimitExceeded> for EditError {
     }
 }
 
-/// Which of the [`Limits`](crate::Limits) a plugin exceeded; each holds the limit.
+/// Which of the [`AccessLimits`](crate::AccessLimits) a plugin exceeded; each holds the limit.
 ///
 /// ```
 /// use podloom_pod_path::LimitExceeded;

@@ -13,16 +13,16 @@ use crate::schema::{ROOT, Schema};
 
 /// One thing about a pod that is not as a Pod is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct SchemaViolation {
     /// Where, as an RFC 6901 pointer.
     pub path: String,
     /// What.
-    pub problem: Problem,
+    pub problem: ViolationKind,
 }
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Problem {
+pub enum ViolationKind {
     /// It is of another type.
     Type {
         /// What a Pod has there.
@@ -40,24 +40,24 @@ pub enum Problem {
 /// Holds every field of a pod against the Pod's types, and names all that do not fit.
 ///
 /// ```
-/// use podloom_pod_path::{Problem, examine};
+/// use podloom_pod_path::{ViolationKind, examine};
 /// use serde_json::json;
 ///
 /// let pod = json!({ "spec": { "hostname": 7, "containers": [{ "name": "a", "imgae": "b" }] } });
 /// let findings = examine(&pod);
 /// assert_eq!(findings[0].path, "/spec/containers/0/imgae");
-/// assert!(matches!(findings[0].problem, Problem::Unknown { .. }));
+/// assert!(matches!(findings[0].problem, ViolationKind::Unknown { .. }));
 /// assert_eq!(findings[1].path, "/spec/hostname");
-/// assert!(matches!(&findings[1].problem, Problem::Type { expected, .. } if expected == "a string"));
+/// assert!(matches!(&findings[1].problem, ViolationKind::Type { expected, .. } if expected == "a string"));
 /// ```
 #[must_use]
-pub fn examine(pod: &Value) -> Vec<Finding> {
+pub fn examine(pod: &Value) -> Vec<SchemaViolation> {
     let mut findings = Vec::new();
     look(pod, ROOT, &mut String::new(), &mut findings);
     findings
 }
 
-fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<Finding>) {
+fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<SchemaViolation>) {
     let length = path.len();
     match (schema, value) {
         (Schema::Anything, _) => {}
@@ -67,9 +67,9 @@ fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<Fin
                 push_escaped(path, key);
                 if of.fields.iter().all(|(known, _)| known != key) {
                     let known = of.fields.iter().map(|(known, _)| *known).collect();
-                    findings.push(Finding {
+                    findings.push(SchemaViolation {
                         path: path.clone(),
-                        problem: Problem::Unknown { known },
+                        problem: ViolationKind::Unknown { known },
                     });
                 } else if !value.is_null() {
                     // To the API server a field that is null is absent.
@@ -95,11 +95,11 @@ fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<Fin
         }
         _ if check_member("", value, schema).is_ok() => {}
         _ => {
-            let problem = Problem::Type {
+            let problem = ViolationKind::Type {
                 expected: schema.noun(),
                 found: value.clone(),
             };
-            findings.push(Finding {
+            findings.push(SchemaViolation {
                 path: path.clone(),
                 problem,
             });

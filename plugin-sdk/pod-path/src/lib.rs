@@ -67,9 +67,9 @@ mod schema;
 mod transaction;
 mod walk;
 
-pub use access::{Access, Limits};
+pub use access::{Access, AccessLimits};
 pub use error::{AccessError, EditError, LimitExceeded, shown};
-pub use examine::{Finding, Problem, examine};
+pub use examine::{SchemaViolation, ViolationKind, examine};
 pub use grant::{GrantError, Grants};
 pub use protected::LAST_APPLIED;
 pub use transaction::{Fields, Patch, Trace, Transaction, Write};

@@ -46,7 +46,7 @@ pub(crate) fn never_written_at<'k>(mut keys: impl Iterator<Item = &'k str>) -> O
 }
 
 /// A write that is about to happen: what is at a path, and what will be.
-pub(crate) struct Change<'c> {
+pub(crate) struct PendingWrite<'c> {
     /// Where, in canonical form.
     pub(crate) path: &'c str,
     pub(crate) old: Option<&'c Value>,
@@ -55,7 +55,7 @@ pub(crate) struct Change<'c> {
     pub(crate) labels: &'c [String],
 }
 
-impl Change<'_> {
+impl PendingWrite<'_> {
     /// Refuses the write if it would change what is never written.
     pub(crate) fn check(&self) -> Result<(), AccessError> {
         // The names that matter need no escapes, so they stand in the path as they are.

@@ -18,10 +18,10 @@ use crate::access::Access;
 use crate::check::size;
 use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::path::Path;
-use log::Entry;
+use log::LogEntry;
 pub use log::Trace;
 pub use patch::Patch;
-use plan::Plan;
+use plan::PlannedWrite;
 use read::Reads;
 pub use view::Fields;
 
@@ -48,7 +48,7 @@ pub struct Transaction {
     access: Arc<Access>,
     /// Labels that this pod is selected by.
     labels: Arc<[String]>,
-    log: Vec<Entry>,
+    log: Vec<LogEntry>,
     /// Calls that write.
     calls: usize,
     /// Bytes in the paths and values of those calls.
@@ -275,7 +275,10 @@ impl Transaction {
     }
 
     /// Does what was planned, and says whether anything was.
-    fn carry_out(&mut self, plan: Result<Option<Plan>, EditError>) -> Result<bool, EditError> {
+    fn carry_out(
+        &mut self,
+        plan: Result<Option<PlannedWrite>, EditError>,
+    ) -> Result<bool, EditError> {
         if matches!(plan, Err(EditError::Access(AccessError::Forbidden(_)))) {
             self.refused += 1;
         }

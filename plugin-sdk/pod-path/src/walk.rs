@@ -23,7 +23,7 @@ pub(crate) struct Walk<'p, 'v> {
 
 /// What one segment led to.
 #[derive(Debug)]
-pub(crate) enum Step<'p, 'v> {
+pub(crate) enum WalkStep<'p, 'v> {
     /// A field of an object, or of what would be an object.
     Key {
         /// As the path has it.
@@ -31,7 +31,7 @@ pub(crate) enum Step<'p, 'v> {
         key: Cow<'p, str>,
     },
     /// An element of a list.
-    Element(Element<'p, 'v>),
+    Element(ListElement<'p, 'v>),
     /// An element that is not there.
     Missing {
         /// As the path has it.
@@ -57,7 +57,7 @@ pub(crate) enum Hidden {
 
 /// An element of a list.
 #[derive(Debug)]
-pub(crate) struct Element<'p, 'v> {
+pub(crate) struct ListElement<'p, 'v> {
     /// As the path has it.
     pub(crate) raw: &'p str,
     pub(crate) list: &'v [Value],
@@ -90,7 +90,7 @@ impl<'p, 'v> Walk<'p, 'v> {
     pub(crate) fn step(
         &mut self,
         coverage: &Coverage<'_>,
-    ) -> Result<Option<Step<'p, 'v>>, AccessError> {
+    ) -> Result<Option<WalkStep<'p, 'v>>, AccessError> {
         let Some(raw) = self.rest.next() else {
             return Ok(None);
         };
@@ -99,7 +99,7 @@ impl<'p, 'v> Walk<'p, 'v> {
                 let key = self.path.key(raw);
                 self.here = fields.get(&*key).filter(|value| !value.is_null());
                 self.schema = self.schema.field(&key);
-                Step::Key { raw, key }
+                WalkStep::Key { raw, key }
             }
             Some(Value::Array(list)) => self.step_in_list(raw, list, coverage)?,
             None | Some(Value::Null) => self.step_in_nothing(raw, coverage)?,
@@ -119,11 +119,11 @@ impl<'p, 'v> Walk<'p, 'v> {
         raw: &'p str,
         list: &'v [Value],
         coverage: &Coverage<'_>,
-    ) -> Result<Step<'p, 'v>, AccessError> {
+    ) -> Result<WalkStep<'p, 'v>, AccessError> {
         let segment = self.list_segment(raw)?;
         let sight = match self.look(raw, &segment, coverage) {
             Ok(sight) => sight,
-            Err(hidden) => return Ok(Step::Hidden(hidden)),
+            Err(hidden) => return Ok(WalkStep::Hidden(hidden)),
         };
         let index = match &segment {
             ListSegment::Index(index) => Some(*index),
@@ -138,7 +138,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         self.schema = schema.element();
         let Some((index, value)) = index.and_then(|index| Some((index, list.get(index)?))) else {
             self.here = None;
-            return Ok(Step::Missing {
+            return Ok(WalkStep::Missing {
                 raw,
                 segment,
                 list: Some(list),
@@ -150,7 +150,7 @@ impl<'p, 'v> Walk<'p, 'v> {
             ListSegment::Selector(selector) => Some(selector),
             ListSegment::Index(_) | ListSegment::End => None,
         };
-        Ok(Step::Element(Element {
+        Ok(WalkStep::Element(ListElement {
             raw,
             list,
             index,
@@ -165,7 +165,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         &mut self,
         raw: &'p str,
         coverage: &Coverage<'_>,
-    ) -> Result<Step<'p, 'v>, AccessError> {
+    ) -> Result<WalkStep<'p, 'v>, AccessError> {
         self.here = None;
         let schema = self.schema;
         match schema.shape() {
@@ -181,10 +181,10 @@ impl<'p, 'v> Walk<'p, 'v> {
             Shape::List | Shape::Unknown => {
                 let segment = self.list_segment(raw)?;
                 if let Err(hidden) = self.look(raw, &segment, coverage) {
-                    return Ok(Step::Hidden(hidden));
+                    return Ok(WalkStep::Hidden(hidden));
                 }
                 self.schema = schema.element();
-                Ok(Step::Missing {
+                Ok(WalkStep::Missing {
                     raw,
                     segment,
                     list: None,
@@ -194,10 +194,10 @@ impl<'p, 'v> Walk<'p, 'v> {
         }
     }
 
-    fn step_to_key(&mut self, raw: &'p str) -> Step<'p, 'v> {
+    fn step_to_key(&mut self, raw: &'p str) -> WalkStep<'p, 'v> {
         let key = self.path.key(raw);
         self.schema = self.schema.field(&key);
-        Step::Key { raw, key }
+        WalkStep::Key { raw, key }
     }
 
     fn list_segment(&self, raw: &'p str) -> Result<ListSegment<'p>, AccessError> {

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use podloom_control_loop::NoRecorder;
-use podloom_mutators::{Engine, EngineOptions, Loader, Request, Slot, Watch};
+use podloom_mutators::{Engine, EngineOptions, Loader, Request, Slot, WatchMode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -80,7 +80,7 @@ impl Stand {
             directory: volume.path().to_owned(),
             engine: Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly"),
             slot: Arc::clone(&slot),
-            watch: Watch::Notified,
+            watch: WatchMode::Notified,
             scan_interval: Duration::from_secs(15),
             build_timeout: PATIENCE,
             tell: Arc::new(|_| {}),

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::{Chain, ChainError, digest};
 use crate::bundle::Bundle;
 use crate::engine::Engine;
-use crate::manifest::Entry;
-use crate::plugin::{Code, Plugin, PluginError};
-use crate::sandbox::Failure;
+use crate::manifest::PluginEntry;
+use crate::plugin::{Plugin, PluginCode, PluginError};
+use crate::sandbox::CallFailure;
 use crate::until::Until;
 
 impl Chain {
@@ -41,7 +41,7 @@ impl Chain {
     }
 
     /// What it has compiled, by the digests of the files.
-    fn codes(&self) -> BTreeMap<String, Arc<Code>> {
+    fn codes(&self) -> BTreeMap<String, Arc<PluginCode>> {
         let codes = self
             .plugins
             .iter()
@@ -52,18 +52,18 @@ impl Chain {
     fn load_with(
         engine: &Arc<Engine>,
         bundle: &Bundle,
-        mut known: BTreeMap<String, Arc<Code>>,
+        mut known: BTreeMap<String, Arc<PluginCode>>,
         until: Until,
     ) -> Result<Self, ChainError> {
         let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
-        let room = Arc::default();
+        let budget = Arc::default();
         for entry in &bundle.manifest.plugins {
             let loaded = if until.is_over() {
-                Err(PluginError::Describe(Failure::NoTimeLeft))
+                Err(PluginError::Describe(CallFailure::NoTimeLeft))
             } else {
                 load_code(engine, bundle, entry, &mut known, until).and_then(
                     |(code, compiled_in)| {
-                        let plugin = Plugin::set_up(engine, entry, code, &room)?;
+                        let plugin = Plugin::set_up(engine, entry, code, &budget)?;
                         Ok(Plugin {
                             compiled_in,
                             ..plugin
@@ -92,10 +92,10 @@ impl Chain {
 fn load_code(
     engine: &Arc<Engine>,
     bundle: &Bundle,
-    entry: &Entry,
-    known: &mut BTreeMap<String, Arc<Code>>,
+    entry: &PluginEntry,
+    known: &mut BTreeMap<String, Arc<PluginCode>>,
     until: Until,
-) -> Result<(Arc<Code>, Option<Duration>), PluginError> {
+) -> Result<(Arc<PluginCode>, Option<Duration>), PluginError> {
     let shipped = bundle
         .files
         .get(&entry.file)
@@ -112,7 +112,7 @@ fn load_code(
         Some(code) => (Arc::clone(code), None),
         None => {
             let started = Instant::now();
-            let code = Arc::new(Code::of(engine, shipped, until)?);
+            let code = Arc::new(PluginCode::of(engine, shipped, until)?);
             (code, Some(started.elapsed()))
         }
     };

@@ -31,7 +31,7 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
     // What the host's own engine leaves out it refuses itself.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut allocations = FuncValidatorAllocations::default();
-    let mut file = File::default();
+    let mut file = FileCounts::default();
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(damaged)?;
         file.section(&payload, wasm)?;
@@ -44,7 +44,7 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
 
 /// What was found so far.
 #[derive(Default)]
-struct File {
+struct FileCounts {
     code: u64,
     functions: u64,
     modules: u64,
@@ -71,7 +71,7 @@ fn add(found: &mut u64, more: impl Into<u64>, bound: Bound) -> Result<(), TooMuc
     bound.check(*found)
 }
 
-impl File {
+impl FileCounts {
     /// Counts what a section announces, before anybody reads the section.
     fn section(&mut self, payload: &Payload<'_>, wasm: &[u8]) -> Result<(), ComponentError> {
         self.component_types.section(payload, wasm)?;
@@ -187,7 +187,7 @@ impl File {
     ) -> Result<FuncValidatorAllocations, ComponentError> {
         let index = function.index;
         let range = body.range();
-        let mut body_so_far = Body {
+        let mut body_so_far = BodyCounts {
             file: self,
             validator: function.into_validator(allocations),
             loops: 0,
@@ -210,8 +210,8 @@ impl File {
 }
 
 /// A function on the way.
-struct Body<'a> {
-    file: &'a mut File,
+struct BodyCounts<'a> {
+    file: &'a mut FileCounts,
     validator: FuncValidator<ValidatorResources>,
     loops: u64,
     branches: u64,
@@ -271,7 +271,7 @@ fn cost(operator: &Operator<'_>) -> Cost {
     }
 }
 
-impl Body<'_> {
+impl BodyCounts<'_> {
     fn look(&mut self, body: &FunctionBody<'_>) -> Result<(), ComponentError> {
         for local in body.get_locals_reader().map_err(damaged)? {
             let (count, kind) = local.map_err(damaged)?;

@@ -30,7 +30,7 @@ pub(super) struct Names {
 
 /// Everything at the top level of a file.
 #[derive(Default)]
-struct Found {
+struct TopLevelNames {
     component: bool,
     metadata: bool,
     imports: Vec<String>,
@@ -88,8 +88,8 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
     })
 }
 
-fn find(wasm: &[u8]) -> Result<Found, ComponentError> {
-    let mut found = Found::default();
+fn find(wasm: &[u8]) -> Result<TopLevelNames, ComponentError> {
+    let mut found = TopLevelNames::default();
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(wasm) {
         match payload.map_err(damaged)? {
@@ -139,7 +139,7 @@ pub(super) fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
     ComponentError::Parse(one_line(&error.to_string(), 200))
 }
 
-impl Found {
+impl TopLevelNames {
     fn import(&mut self, name: &str) {
         add(
             &mut self.imports,

@@ -6,7 +6,7 @@ use crate::until::Until;
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum CallPurpose {
     /// Somebody waits for a pod.
     Pod,
     /// A plugin is asked what it is, or tried, before its chain serves. It may take its time: one such call runs at once,
@@ -16,18 +16,18 @@ pub(crate) enum Purpose {
 
 /// Counts free permits of each purpose; waiting callers are woken one by one.
 pub(super) struct Permits {
-    count: Mutex<Count>,
+    count: Mutex<PermitCounts>,
     pod_ended: Condvar,
     trial_ended: Condvar,
     /// The clock stands still while no call runs.
     began: Condvar,
 }
 
-struct Count {
+struct PermitCounts {
     pods: Lane,
     trials: Lane,
     running: usize,
-    clock: Clock,
+    clock: ClockState,
 }
 
 struct Lane {
@@ -37,18 +37,18 @@ struct Lane {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Clock {
+enum ClockState {
     Ticks,
     /// Whoever begins a call wakes it.
     Rests,
     Ends,
 }
 
-impl Count {
-    fn lane(&mut self, purpose: Purpose) -> &mut Lane {
+impl PermitCounts {
+    fn lane(&mut self, purpose: CallPurpose) -> &mut Lane {
         match purpose {
-            Purpose::Pod => &mut self.pods,
-            Purpose::Trial => &mut self.trials,
+            CallPurpose::Pod => &mut self.pods,
+            CallPurpose::Trial => &mut self.trials,
         }
     }
 }
@@ -57,11 +57,11 @@ impl Permits {
     pub(super) fn new(pods: usize) -> Self {
         let lane = |free| Lane { free, waiting: 0 };
         Self {
-            count: Mutex::new(Count {
+            count: Mutex::new(PermitCounts {
                 pods: lane(pods),
                 trials: lane(1),
                 running: 0,
-                clock: Clock::Ticks,
+                clock: ClockState::Ticks,
             }),
             pod_ended: Condvar::new(),
             trial_ended: Condvar::new(),
@@ -70,7 +70,7 @@ impl Permits {
     }
 
     /// None if no permit was free in time.
-    pub(super) fn acquire(&self, purpose: Purpose, until: Until) -> Option<Permit<'_>> {
+    pub(super) fn acquire(&self, purpose: CallPurpose, until: Until) -> Option<Permit<'_>> {
         let mut count = self.count();
         if count.lane(purpose).free == 0 {
             count.lane(purpose).waiting += 1;
@@ -82,9 +82,9 @@ impl Permits {
         }
         count.lane(purpose).free -= 1;
         count.running += 1;
-        let clock_rests = count.clock == Clock::Rests;
+        let clock_rests = count.clock == ClockState::Rests;
         if clock_rests {
-            count.clock = Clock::Ticks;
+            count.clock = ClockState::Ticks;
         }
         drop(count);
         if clock_rests {
@@ -99,11 +99,11 @@ impl Permits {
     /// Waits until a permit is free, or it is too late.
     fn wait<'c>(
         &'c self,
-        count: MutexGuard<'c, Count>,
-        purpose: Purpose,
+        count: MutexGuard<'c, PermitCounts>,
+        purpose: CallPurpose,
         until: Until,
-    ) -> MutexGuard<'c, Count> {
-        let (ended, is_taken) = (self.ended(purpose), |count: &mut Count| {
+    ) -> MutexGuard<'c, PermitCounts> {
+        let (ended, is_taken) = (self.ended(purpose), |count: &mut PermitCounts| {
             count.lane(purpose).free == 0
         });
         match until.left() {
@@ -120,35 +120,35 @@ impl Permits {
     /// Waits until a call runs; false once [`Self::close`] was called.
     pub(super) fn await_call(&self) -> bool {
         let mut count = self.count();
-        while count.running == 0 && count.clock != Clock::Ends {
-            count.clock = Clock::Rests;
+        while count.running == 0 && count.clock != ClockState::Ends {
+            count.clock = ClockState::Rests;
             count = self
                 .began
                 .wait(count)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        count.clock != Clock::Ends
+        count.clock != ClockState::Ends
     }
 
     /// Lets the clock end.
     pub(super) fn close(&self) {
-        self.count().clock = Clock::Ends;
+        self.count().clock = ClockState::Ends;
         self.began.notify_one();
     }
 
     #[cfg(test)]
     pub(super) fn clock_rests(&self) -> bool {
-        self.count().clock == Clock::Rests
+        self.count().clock == ClockState::Rests
     }
 
-    fn ended(&self, purpose: Purpose) -> &Condvar {
+    fn ended(&self, purpose: CallPurpose) -> &Condvar {
         match purpose {
-            Purpose::Pod => &self.pod_ended,
-            Purpose::Trial => &self.trial_ended,
+            CallPurpose::Pod => &self.pod_ended,
+            CallPurpose::Trial => &self.trial_ended,
         }
     }
 
-    fn count(&self) -> MutexGuard<'_, Count> {
+    fn count(&self) -> MutexGuard<'_, PermitCounts> {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -156,7 +156,7 @@ impl Permits {
 /// The right to run one call; given back when dropped.
 pub(crate) struct Permit<'a> {
     permits: &'a Permits,
-    purpose: Purpose,
+    purpose: CallPurpose,
 }
 
 impl Drop for Permit<'_> {

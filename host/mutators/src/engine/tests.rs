@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::permits::{Permits, Purpose};
+use super::permits::{CallPurpose, Permits};
 use super::{Engine, EngineOptions, InstanceAllocation, ticker, ticks};
 use crate::until::Until;
 
@@ -38,7 +38,7 @@ fn no_more_calls_run_than_there_are_permits() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    let _permit = permits.acquire(Purpose::Pod, Until::DONE);
+                    let _permit = permits.acquire(CallPurpose::Pod, Until::DONE);
                     most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     thread::yield_now();
                     running.fetch_sub(1, Ordering::SeqCst);
@@ -52,20 +52,20 @@ fn no_more_calls_run_than_there_are_permits() {
 #[test]
 fn no_pod_waits_for_a_plugin_that_is_tried() {
     let permits = Permits::new(1);
-    let _tried = permits.acquire(Purpose::Trial, Until::DONE);
+    let _tried = permits.acquire(CallPurpose::Trial, Until::DONE);
     // It would never return.
-    let _pod = permits.acquire(Purpose::Pod, Until::DONE);
+    let _pod = permits.acquire(CallPurpose::Pod, Until::DONE);
 }
 
 #[test]
 fn whoever_comes_too_late_waits_no_longer_and_holds_up_nobody() {
     let permits = Permits::new(1);
-    let running = permits.acquire(Purpose::Pod, Until::DONE);
+    let running = permits.acquire(CallPurpose::Pod, Until::DONE);
     thread::scope(|scope| {
-        let patient = scope.spawn(|| permits.acquire(Purpose::Pod, Until::DONE).is_some());
+        let patient = scope.spawn(|| permits.acquire(CallPurpose::Pod, Until::DONE).is_some());
         for millis in 0..20 {
             let until = Until::after(Duration::from_millis(millis));
-            assert!(permits.acquire(Purpose::Pod, until).is_none());
+            assert!(permits.acquire(CallPurpose::Pod, until).is_none());
         }
         drop(running);
         assert!(patient.join().expect("it returns"));
@@ -92,13 +92,13 @@ fn the_clock_ticks_only_while_a_call_runs() {
         ticks.fetch_add(1, Ordering::SeqCst);
     };
     ticker::start(Arc::clone(&permits), tick).expect("a thread");
-    for purpose in [Purpose::Pod, Purpose::Trial, Purpose::Pod] {
+    for purpose in [CallPurpose::Pod, CallPurpose::Trial, CallPurpose::Pod] {
         wait_until(|| permits.clock_rests());
         let before = ticked();
         let call = permits.acquire(purpose, Until::DONE);
         wait_until(|| ticked() > before + 2);
         assert!(!permits.clock_rests());
-        let another = permits.acquire(Purpose::Pod, Until::DONE);
+        let another = permits.acquire(CallPurpose::Pod, Until::DONE);
         drop(call);
         let before = ticked();
         wait_until(|| ticked() > before + 2);

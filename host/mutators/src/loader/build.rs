@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::identity::{Content, Directory};
-use super::snapshot::Found;
+use super::snapshot::Snapshot;
 use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError};
 use crate::chain::Chain;
@@ -30,19 +30,19 @@ pub(super) struct Builder {
     attempts: Attempts,
     first_pause: Duration,
     timeout: Duration,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenContent>,
 }
 
 /// What was made of the directory so far.
 #[derive(Default)]
-struct Seen {
+struct SeenContent {
     /// The content whose chain serves.
     serving: Option<Content>,
     /// The content that was refused last, if nothing was good since.
-    refused: Option<Refused>,
+    refused: Option<RejectedContent>,
 }
 
-struct Refused {
+struct RejectedContent {
     content: Content,
     pause: Duration,
     again: Instant,
@@ -91,7 +91,7 @@ impl Builder {
     }
 
     fn swap(&self, content: Content, chain: Chain, took: Duration) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenContent {
             serving: Some(content),
             refused: None,
         };
@@ -107,7 +107,7 @@ impl Builder {
         let pause = before.map_or(self.first_pause, |before| {
             (before.pause * 2).min(LONGEST_PAUSE)
         });
-        seen.refused = Some(Refused {
+        seen.refused = Some(RejectedContent {
             content,
             pause,
             again: Instant::now() + pause,
@@ -117,15 +117,15 @@ impl Builder {
     }
 }
 
-impl Handler<Directory, Found> for Builder {
+impl Handler<Directory, Snapshot> for Builder {
     async fn handle(
         &self,
         ctx: &Ctx,
         id: &Directory,
-        object: Option<Found>,
+        object: Option<Snapshot>,
     ) -> Result<Next, BoxError> {
         // The storage never calls the directory absent.
-        let Some(Found { content, bundle }) = object else {
+        let Some(Snapshot { content, bundle }) = object else {
             return Ok(Next::Settled);
         };
         let bundle = match bundle {

@@ -28,13 +28,13 @@ pub(super) struct Snapshots {
 }
 
 /// What is in the directory.
-pub(super) struct Found {
+pub(super) struct Snapshot {
     pub(super) content: Content,
     /// A bundle, or why it is none.
     pub(super) bundle: Result<Bundle, BundleError>,
 }
 
-impl From<Result<Bundle, BundleError>> for Found {
+impl From<Result<Bundle, BundleError>> for Snapshot {
     fn from(bundle: Result<Bundle, BundleError>) -> Self {
         Self {
             content: Content::of(&bundle),
@@ -43,7 +43,7 @@ impl From<Result<Bundle, BundleError>> for Found {
     }
 }
 
-impl Found {
+impl Snapshot {
     /// Reads, and digests what was read; both take their time if it is much.
     fn at(directory: &Path) -> Self {
         Bundle::read(directory).into()
@@ -51,7 +51,7 @@ impl Found {
 }
 
 impl Storage<Directory> for Snapshots {
-    type Object = Found;
+    type Object = Snapshot;
 
     /// The directory is never absent, for the last good chain stays. That it cannot be read is something found, too: the
     /// handler tells it once, where the loop would warn at each attempt.
@@ -74,16 +74,16 @@ fn silent(directory: &Path) -> BundleError {
 }
 
 /// Reads a volume that is swapped as a whole at once, and any other directory once it is quiet.
-async fn read(disk: &Disk, directory: &Path) -> Result<Found, BoxError> {
+async fn read(disk: &Disk, directory: &Path) -> Result<Snapshot, BoxError> {
     for _ in 0..ATTEMPTS {
         let path = directory.to_owned();
-        let before = disk.look(move || Files::of(&path)).await?;
+        let before = disk.look(move || DirectoryState::of(&path)).await?;
         let path = directory.to_owned();
-        if let Ok(Files::Swapped) = before {
-            return disk.look(move || Found::at(&path)).await;
+        if let Ok(DirectoryState::Swapped) = before {
+            return disk.look(move || Snapshot::at(&path)).await;
         }
         tokio::time::sleep(QUIET).await;
-        let look = move || (Found::at(&path), Files::of(&path));
+        let look = move || (Snapshot::at(&path), DirectoryState::of(&path));
         let (found, after) = disk.look(look).await?;
         if is_quiet(&before, &after) {
             return Ok(found);
@@ -96,7 +96,7 @@ async fn read(disk: &Disk, directory: &Path) -> Result<Found, BoxError> {
 }
 
 /// Whether nobody wrote between two looks. A directory that came meanwhile may hold the half of what is to be in it.
-fn is_quiet(before: &io::Result<Files>, after: &io::Result<Files>) -> bool {
+fn is_quiet(before: &io::Result<DirectoryState>, after: &io::Result<DirectoryState>) -> bool {
     match (before, after) {
         (Ok(before), Ok(after)) => before == after,
         (Err(_), Err(_)) => true,
@@ -106,14 +106,14 @@ fn is_quiet(before: &io::Result<Files>, after: &io::Result<Files>) -> bool {
 
 /// What can be seen of a directory without reading its files.
 #[derive(PartialEq, Eq)]
-enum Files {
+enum DirectoryState {
     /// It is swapped as a whole, so what is read is of one moment.
     Swapped,
     /// Each file that can be of the bundle, with its number, size and time of change in nanoseconds.
     Plain(BTreeMap<OsString, (u64, u64, i128)>),
 }
 
-impl Files {
+impl DirectoryState {
     fn of(directory: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         // One that leads nowhere is passed over when the bundle is read, too.

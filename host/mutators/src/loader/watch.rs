@@ -13,7 +13,7 @@ use podloom_control_loop::{BoxError, Ctx, Source};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Watch;
+use super::WatchMode;
 use super::disk::Disk;
 use super::identity::Directory;
 
@@ -21,7 +21,7 @@ use super::identity::Directory;
 /// on a file with it.
 pub(super) struct Directories {
     directory: Directory,
-    watch: Watch,
+    watch: WatchMode,
     disk: Disk,
     current: Mutex<Option<Current>>,
 }
@@ -38,7 +38,7 @@ struct Current {
 type Inode = (u64, u64);
 
 impl Directories {
-    pub(super) fn new(directory: Directory, watch: Watch, disk: Disk) -> Self {
+    pub(super) fn new(directory: Directory, watch: WatchMode, disk: Disk) -> Self {
         Self {
             directory,
             watch,
@@ -80,9 +80,9 @@ impl Directories {
 }
 
 /// What is heard of a directory from now on.
-type Heard = (Current, BoxStream<'static, Result<Directory, BoxError>>);
+type OpenWatch = (Current, BoxStream<'static, Result<Directory, BoxError>>);
 
-fn open(directory: &Directory) -> notify::Result<Heard> {
+fn open(directory: &Directory) -> notify::Result<OpenWatch> {
     // What is told names absolute paths, and is compared with this one.
     let path = &std::path::absolute(directory.path())?;
     let (hints, heard) = mpsc::channel(1);
@@ -122,7 +122,7 @@ impl Source<Directory> for Directories {
         &self,
         _: &Ctx,
     ) -> Result<BoxStream<'static, Result<Directory, BoxError>>, BoxError> {
-        if self.watch == Watch::Scanned {
+        if self.watch == WatchMode::Scanned {
             return Ok(stream::pending().boxed());
         }
         let directory = self.directory.clone();

@@ -92,15 +92,16 @@ impl TryFrom<String> for Sha256 {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(extend("type" = ["string", "integer"], "pattern" = "^[0-9]+(k|M|G|Ki|Mi|Gi)?$"))]
-pub(crate) struct Memory(pub(crate) usize);
+#[schemars(rename = "Memory")]
+pub(crate) struct MemoryLimit(pub(crate) usize);
 
-impl Default for Memory {
+impl Default for MemoryLimit {
     fn default() -> Self {
         Self(DEFAULT_MEMORY)
     }
 }
 
-impl TryFrom<String> for Memory {
+impl TryFrom<String> for MemoryLimit {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -145,15 +146,16 @@ fn unsigned(digits: &str) -> Option<usize> {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(extend("pattern" = "^[0-9]+(ms|s)$"))]
-pub(crate) struct Timeout(pub(crate) Duration);
+#[schemars(rename = "Timeout")]
+pub(crate) struct TimeLimit(pub(crate) Duration);
 
-impl Default for Timeout {
+impl Default for TimeLimit {
     fn default() -> Self {
         Self(DEFAULT_TIMEOUT)
     }
 }
 
-impl TryFrom<String> for Timeout {
+impl TryFrom<String> for TimeLimit {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::expansion::{self, Expanded};
 use super::steps::{self, Errors};
 use crate::limits::{CONFIG_COMPLAINTS, PATTERN_MEMORY};
-use crate::sandbox::{Failure, Sandbox};
+use crate::sandbox::{CallFailure, Sandbox};
 use crate::text::{list, one_line};
 
 /// What is wrong with a configuration. Each reads as the rest of a sentence that begins with the plugin.
@@ -29,7 +29,7 @@ pub enum ConfigError {
     Rejected(Vec<String>),
     /// The plugin could not even check it.
     #[error("could not check its configuration: {0}")]
-    Check(Failure),
+    Check(CallFailure),
 }
 
 /// Both checks; the plugin is only asked about what fits its schema.

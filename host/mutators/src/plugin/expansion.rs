@@ -76,7 +76,7 @@ pub(super) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
         pattern_properties: 0,
         open: vec![schema],
     };
-    let schema = expansion.schema(schema, At::default())?;
+    let schema = expansion.schema(schema, TreePosition::default())?;
     Ok(Expanded { schema, draft })
 }
 
@@ -131,7 +131,7 @@ fn holds(keyword: &str) -> Option<Holds> {
     })
 }
 
-fn refused(keyword: &str, at: At) -> Option<ExpansionError> {
+fn refused(keyword: &str, at: TreePosition) -> Option<ExpansionError> {
     use ExpansionError::{Keyword, Unevaluated};
     Some(match keyword {
         "$dynamicRef" => Keyword("$dynamicRef"),
@@ -146,7 +146,7 @@ fn refused(keyword: &str, at: At) -> Option<ExpansionError> {
 
 /// Where in the tree something is written.
 #[derive(Clone, Copy)]
-struct At {
+struct TreePosition {
     /// Schemas around it.
     depth: usize,
     /// The length of its pointer.
@@ -155,7 +155,7 @@ struct At {
     copies: usize,
 }
 
-impl Default for At {
+impl Default for TreePosition {
     fn default() -> Self {
         Self {
             depth: 0,
@@ -165,7 +165,7 @@ impl Default for At {
     }
 }
 
-impl At {
+impl TreePosition {
     fn key(self, key: &str) -> Self {
         Self {
             location: self.location + 1 + key.len(),
@@ -191,7 +191,7 @@ struct Expansion<'a> {
 }
 
 impl<'a> Expansion<'a> {
-    fn schema(&mut self, schema: &'a Value, at: At) -> Result<Value> {
+    fn schema(&mut self, schema: &'a Value, at: TreePosition) -> Result<Value> {
         self.count(at, at.location)?;
         let keywords = match schema {
             Value::Object(keywords) => keywords,
@@ -202,7 +202,7 @@ impl<'a> Expansion<'a> {
         if at.depth == DEPTH {
             return Err(ExpansionError::TooDeep);
         }
-        let inner = At {
+        let inner = TreePosition {
             depth: at.depth + 1,
             ..at
         };
@@ -237,7 +237,7 @@ impl<'a> Expansion<'a> {
         Ok(Value::Object(expanded))
     }
 
-    fn follow(&mut self, reference: &'a Value, at: At) -> Result<Value> {
+    fn follow(&mut self, reference: &'a Value, at: TreePosition) -> Result<Value> {
         let unknown = || ExpansionError::Reference(one_line(&written(reference), 200));
         let target = self.target(reference).ok_or_else(unknown)?;
         if self.open.iter().any(|open| std::ptr::eq(*open, target)) {
@@ -258,7 +258,13 @@ impl<'a> Expansion<'a> {
         self.root.pointer(pointer)
     }
 
-    fn keyword(&mut self, keyword: &str, value: &'a Value, holds: &Holds, at: At) -> Result<Value> {
+    fn keyword(
+        &mut self,
+        keyword: &str,
+        value: &'a Value,
+        holds: &Holds,
+        at: TreePosition,
+    ) -> Result<Value> {
         self.note_patterns(keyword, value)?;
         match (holds, value) {
             (Holds::Schemas, Value::Array(schemas)) => {
@@ -304,7 +310,7 @@ impl<'a> Expansion<'a> {
     }
 
     /// Copies a value that is no schema, or no valid one.
-    fn plain(&mut self, value: &'a Value, at: At) -> Result<Value> {
+    fn plain(&mut self, value: &'a Value, at: TreePosition) -> Result<Value> {
         match value {
             Value::Array(items) => {
                 self.count(at, 0)?;
@@ -328,7 +334,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    fn count(&mut self, at: At, text: usize) -> Result<()> {
+    fn count(&mut self, at: TreePosition, text: usize) -> Result<()> {
         self.places += at.copies;
         self.text += at.copies.saturating_mul(text);
         if self.places > PLACES || self.text > TEXT {

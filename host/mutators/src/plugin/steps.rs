@@ -33,11 +33,11 @@ pub(super) enum Errors {
 
 /// Whether a configuration can be validated in reasonable time. The schema is one without references.
 pub(super) fn check(schema: &Value, config: &Value) -> Result<Errors> {
-    let mut walk = Walk {
+    let mut walk = StepBudget {
         steps: STEPS,
         errors: Some(ERRORS),
     };
-    let at = At {
+    let at = Application {
         // A look whether it is valid, and one for what is wrong.
         times: 2,
         path: 0,
@@ -47,7 +47,7 @@ pub(super) fn check(schema: &Value, config: &Value) -> Result<Errors> {
     Ok(walk.errors.map_or(Errors::TooMany, |_| Errors::Few))
 }
 
-struct Walk {
+struct StepBudget {
     steps: usize,
     /// What is left for errors; nothing once there may be too many.
     errors: Option<usize>,
@@ -55,7 +55,7 @@ struct Walk {
 
 /// How a schema is applied.
 #[derive(Clone, Copy)]
-struct At {
+struct Application {
     /// Each choice looks at its branches once more for what is wrong with them.
     times: usize,
     /// The length of the pointer to the value.
@@ -73,7 +73,7 @@ enum Kept {
     Owned,
 }
 
-impl At {
+impl Application {
     fn key(self, bytes: usize) -> Self {
         Self {
             path: self.path + 1 + bytes,
@@ -108,8 +108,8 @@ impl At {
 
 type Result<T, E = TooManySteps> = std::result::Result<T, E>;
 
-impl Walk {
-    fn take(&mut self, at: At, steps: usize) -> Result<()> {
+impl StepBudget {
+    fn take(&mut self, at: Application, steps: usize) -> Result<()> {
         self.steps = self
             .steps
             .checked_sub(at.times.saturating_mul(steps))
@@ -117,7 +117,7 @@ impl Walk {
         Ok(())
     }
 
-    fn apply(&mut self, schema: &Value, place: &Value, at: At) -> Result<()> {
+    fn apply(&mut self, schema: &Value, place: &Value, at: Application) -> Result<()> {
         self.take(at, 1)?;
         let Value::Object(keywords) = schema else {
             self.fail("", schema, place, at);
@@ -137,7 +137,7 @@ impl Walk {
     }
 
     /// Sets aside what the errors of a keyword take.
-    fn fail(&mut self, keyword: &str, value: &Value, place: &Value, at: At) {
+    fn fail(&mut self, keyword: &str, value: &Value, place: &Value, at: Application) {
         if at.kept == Kept::Not {
             return;
         }
@@ -161,7 +161,13 @@ impl Walk {
     }
 
     /// What applies to the place itself.
-    fn keyword(&mut self, keyword: &str, value: &Value, place: &Value, at: At) -> Result<()> {
+    fn keyword(
+        &mut self,
+        keyword: &str,
+        value: &Value,
+        place: &Value,
+        at: Application,
+    ) -> Result<()> {
         match (keyword, value) {
             ("allOf", Value::Array(schemas)) => self.each(schemas, place, at),
             ("anyOf" | "oneOf", Value::Array(schemas)) => self.each(schemas, place, at.choice()),
@@ -185,7 +191,7 @@ impl Walk {
         keyword: &str,
         value: &Value,
         fields: &Map<String, Value>,
-        at: At,
+        at: Application,
     ) -> Result<()> {
         match (keyword, value) {
             ("properties", Value::Object(properties)) => {
@@ -218,7 +224,13 @@ impl Walk {
         }
     }
 
-    fn of_list(&mut self, keyword: &str, value: &Value, items: &[Value], at: At) -> Result<()> {
+    fn of_list(
+        &mut self,
+        keyword: &str,
+        value: &Value,
+        items: &[Value],
+        at: Application,
+    ) -> Result<()> {
         let item_at = at.key(4);
         match (keyword, value) {
             ("items" | "prefixItems", Value::Array(schemas)) => items
@@ -240,7 +252,7 @@ impl Walk {
         &mut self,
         schemas: impl IntoIterator<Item = &'v Value>,
         place: &Value,
-        at: At,
+        at: Application,
     ) -> Result<()> {
         schemas
             .into_iter()

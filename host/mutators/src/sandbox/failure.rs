@@ -9,7 +9,7 @@ use crate::text::one_line;
 
 /// Why a call failed. Each reads as the rest of a sentence that begins with the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum CallFailure {
     /// The plugin itself says that it could not do its work.
     #[error("{0}")]
     Reported(String),
@@ -47,7 +47,7 @@ pub enum Failure {
     Overdue,
 }
 
-impl Failure {
+impl CallFailure {
     /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap`, `contract`,
     /// `no_time` or `overdue`.
     pub fn reason(&self) -> &'static str {
@@ -72,7 +72,7 @@ impl Failure {
         ))
     }
 
-    /// Names what stopped the guest. The host's own limits travel through the engine as a `Failure`; for the rest the
+    /// Names what stopped the guest. The host's own limits travel through the engine as a `CallFailure`; for the rest the
     /// innermost error tells the cause, and everything around it is a backtrace. The engine's own limits have no types.
     pub(super) fn of(error: &wasmtime::Error, timeout: Duration) -> Self {
         if let Some(failure) = error.downcast_ref::<Self>() {

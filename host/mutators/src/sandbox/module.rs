@@ -14,9 +14,9 @@ use wasmtime::{
     Extern, Instance, InstancePre, Linker, Memory, ModuleExport, Store, WasmParams, WasmResults,
 };
 
-use self::abi::{Reader, Realloc, broken, unexpected_case};
+use self::abi::{GuestReader, Realloc, broken, unexpected_case};
 pub(super) use self::prepared::Prepared;
-use super::{Failure, Guest};
+use super::{CallFailure, Guest};
 use crate::bindings::{Description, Rejection};
 use crate::contract;
 
@@ -44,7 +44,7 @@ pub(crate) struct Module {
 }
 
 /// The host's state of one call that only core modules need.
-pub(crate) struct State {
+pub(crate) struct ModuleState {
     memory: Memory,
     /// None while it runs: the guest may call no import then.
     realloc: Option<Realloc>,
@@ -154,10 +154,10 @@ impl Module {
         store: &mut Store<Guest>,
         export: &ModuleExport,
         params: P,
-        lift: impl FnOnce(&mut Reader<'_>, u32) -> Result<R, Failure>,
+        lift: impl FnOnce(&mut GuestReader<'_>, u32) -> Result<R, CallFailure>,
     ) -> wasmtime::Result<R> {
         let (memory, address) = self.start(store, export, params)?;
-        Ok(lift(&mut Reader::new(memory.data(&*store)), address)?)
+        Ok(lift(&mut GuestReader::new(memory.data(&*store)), address)?)
     }
 
     /// A fresh instance, made ready if that was kept, and one call.
@@ -172,13 +172,13 @@ impl Module {
         let realloc = get(&instance, store, &self.realloc, Extern::into_func)?;
         let function = get(&instance, store, export, Extern::into_func)?;
         let (realloc, function) = (realloc.typed(&*store)?, function.typed(&*store)?);
-        store.data_mut().module = Some(State {
+        store.data_mut().module = Some(ModuleState {
             memory,
             realloc: Some(realloc),
             lends_pod: store.data().pod.is_some(),
         });
-        let setting = Arc::clone(&store.data().setting);
-        if let Some(prepared) = setting.prepared.get() {
+        let settings = Arc::clone(&store.data().settings);
+        if let Some(prepared) = settings.prepared.get() {
             prepared.restore(memory, store)?;
         }
         let result = function.call(&mut *store, params)?;
@@ -195,14 +195,14 @@ fn get<T>(
     store: &mut Store<Guest>,
     export: &ModuleExport,
     kind: fn(Extern) -> Option<T>,
-) -> Result<T, Failure> {
+) -> Result<T, CallFailure> {
     instance
         .get_module_export(store, export)
         .and_then(kind)
         .ok_or_else(|| broken("an export of another kind"))
 }
 
-fn texts(reader: &mut Reader<'_>, list: (u32, u32)) -> Result<Vec<String>, Failure> {
+fn texts(reader: &mut GuestReader<'_>, list: (u32, u32)) -> Result<Vec<String>, CallFailure> {
     let list = reader.list(list)?;
     let texts = reader.strings(list)?;
     Ok(texts.into_iter().map(str::to_owned).collect())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use podloom_pod_path::{AccessError, EditError, Transaction};
 
-use super::usage::Line;
-use super::{Failure, Guest};
+use super::usage::LogLine;
+use super::{CallFailure, Guest};
 use crate::request::{Request, pod_event};
 
 /// The target of log lines that plugins write.
@@ -13,7 +13,7 @@ const LOG_TARGET: &str = "podloom::plugin";
 
 /// How much a log line matters, as the contract orders it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum LogLevel {
     Trace,
     Debug,
     Info,
@@ -22,35 +22,35 @@ pub(super) enum Level {
 }
 
 /// An answer that the guest gets, or a failure that ends its call.
-pub(super) type Answer<T> = Result<Result<T, AccessError>, Failure>;
+pub(super) type AccessResult<T> = Result<Result<T, AccessError>, CallFailure>;
 
 impl Guest {
-    pub(super) fn log(&mut self, level: Level, message: &str) {
-        let line = self.speech.line(message);
-        let (plugin, pod) = (self.setting.name.as_str(), self.pod_fields());
+    pub(super) fn log(&mut self, level: LogLevel, message: &str) {
+        let line = self.output.line(message);
+        let (plugin, pod) = (self.settings.name.as_str(), self.pod_fields());
         match line {
-            Line::Keep(line) => match level {
-                Level::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
-                Level::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
-                Level::Info => pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}"),
-                Level::Warn => pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}"),
-                Level::Error => {
+            LogLine::Keep(line) => match level {
+                LogLevel::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
+                LogLevel::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
+                LogLevel::Info => pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}"),
+                LogLevel::Warn => pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}"),
+                LogLevel::Error => {
                     pod_event!(error, target: LOG_TARGET, pod, plugin, "{line}");
-                    self.speech.last_error = Some(line);
+                    self.output.last_error = Some(line);
                 }
             },
-            Line::FirstDropped => {
+            LogLine::FirstDropped => {
                 pod_event!(warn, target: LOG_TARGET, pod, plugin, "further log lines of this call are dropped");
             }
-            Line::Dropped => {}
+            LogLine::Dropped => {}
         }
     }
 
     pub(super) fn note(&mut self, message: &str) {
-        self.speech.note(message);
+        self.output.note(message);
     }
 
-    pub(super) fn get(&mut self, path: &str) -> Answer<Option<String>> {
+    pub(super) fn get(&mut self, path: &str) -> AccessResult<Option<String>> {
         answer(self.pod()?.get(path))
     }
 
@@ -59,11 +59,11 @@ impl Guest {
         &mut self,
         path: &str,
         are_fields: impl Fn(&[String]) -> bool,
-        lift_fields: impl FnOnce() -> Result<Vec<F>, Failure>,
-    ) -> Answer<Option<String>> {
-        let setting = Arc::clone(&self.setting);
+        lift_fields: impl FnOnce() -> Result<Vec<F>, CallFailure>,
+    ) -> AccessResult<Option<String>> {
+        let settings = Arc::clone(&self.settings);
         let pod = self.pod()?;
-        if let Some(fields) = setting.views.find(are_fields) {
+        if let Some(fields) = settings.views.find(are_fields) {
             return answer(pod.view_of(path, fields));
         }
         let fields = match answer(pod.fields(path, &lift_fields()?))? {
@@ -71,46 +71,48 @@ impl Guest {
             Err(error) => return Ok(Err(error)),
         };
         let view = pod.view_of(path, &fields);
-        setting.views.keep(fields, &setting.room);
+        settings.views.keep(fields, &settings.budget);
         answer(view)
     }
 
-    pub(super) fn keys(&mut self, path: &str) -> Answer<Vec<String>> {
+    pub(super) fn keys(&mut self, path: &str) -> AccessResult<Vec<String>> {
         answer(self.pod()?.keys(path))
     }
 
-    pub(super) fn set(&mut self, path: &str, value: String) -> Answer<()> {
+    pub(super) fn set(&mut self, path: &str, value: String) -> AccessResult<()> {
         answer(self.pod()?.set(path, value))
     }
 
-    pub(super) fn insert(&mut self, path: &str, value: String) -> Answer<()> {
+    pub(super) fn insert(&mut self, path: &str, value: String) -> AccessResult<()> {
         answer(self.pod()?.insert(path, value))
     }
 
-    pub(super) fn remove(&mut self, path: &str) -> Answer<bool> {
+    pub(super) fn remove(&mut self, path: &str) -> AccessResult<bool> {
         answer(self.pod()?.remove(path))
     }
 
     /// A plugin that prepares itself is asked for no pod yet.
-    pub(super) fn request(&self) -> Result<&Arc<Request>, Failure> {
+    pub(super) fn request(&self) -> Result<&Arc<Request>, CallFailure> {
         self.request
             .as_ref()
-            .ok_or_else(|| Failure::BrokeContract("a request that it was not given".to_owned()))
+            .ok_or_else(|| CallFailure::BrokeContract("a request that it was not given".to_owned()))
     }
 
     /// Only `mutate` is handed a pod, and no other function can name one.
-    fn pod(&mut self) -> Result<&mut Transaction, Failure> {
+    fn pod(&mut self) -> Result<&mut Transaction, CallFailure> {
         self.pod
             .as_mut()
-            .ok_or_else(|| Failure::BrokeContract("a pod that it was not given".to_owned()))
+            .ok_or_else(|| CallFailure::BrokeContract("a pod that it was not given".to_owned()))
     }
 }
 
 /// A refusal is the guest's to handle; a limit ends the call.
-fn answer<T>(result: Result<T, EditError>) -> Answer<T> {
+fn answer<T>(result: Result<T, EditError>) -> AccessResult<T> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(EditError::Access(error)) => Ok(Err(error)),
-        Err(EditError::Limit(limit)) => Err(Failure::OverLimit(format!("it asked for {limit}"))),
+        Err(EditError::Limit(limit)) => {
+            Err(CallFailure::OverLimit(format!("it asked for {limit}")))
+        }
     }
 }

@@ -2,18 +2,18 @@
 
 use wasmtime::ResourceLimiter;
 
-use super::Failure;
+use super::CallFailure;
 use crate::engine::{CORE_INSTANCES, TABLE_ELEMENTS};
 use crate::limits::{LOG_LINE_BYTES, LOG_LINES, NOTE_BYTES, NOTES};
 use crate::text::one_line;
 
 /// Memory of one call, over all memories of the plugin.
-pub(super) struct Usage {
+pub(super) struct GuestLimiter {
     limit: usize,
     memory: usize,
 }
 
-impl Usage {
+impl GuestLimiter {
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, memory: 0 }
     }
@@ -25,7 +25,7 @@ impl Usage {
 }
 
 /// A refused growth ends the call: a guest that went on after it would only fail in a less telling way.
-impl ResourceLimiter for Usage {
+impl ResourceLimiter for GuestLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -34,7 +34,7 @@ impl ResourceLimiter for Usage {
     ) -> wasmtime::Result<bool> {
         self.memory = self.memory.saturating_add(desired.saturating_sub(current));
         if self.memory > self.limit {
-            return Err(Failure::OutOfMemory { limit: self.limit }.into());
+            return Err(CallFailure::OutOfMemory { limit: self.limit }.into());
         }
         Ok(true)
     }
@@ -46,7 +46,7 @@ impl ResourceLimiter for Usage {
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if desired > TABLE_ELEMENTS {
-            return Err(Failure::OverLimit(format!(
+            return Err(CallFailure::OverLimit(format!(
                 "it wants a table of more than {TABLE_ELEMENTS} entries"
             ))
             .into());
@@ -55,7 +55,7 @@ impl ResourceLimiter for Usage {
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        Err(Failure::OverLimit(format!(
+        Err(CallFailure::OverLimit(format!(
             "its memory cannot grow: {}",
             one_line(&error.to_string(), 200)
         ))
@@ -63,7 +63,7 @@ impl ResourceLimiter for Usage {
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        Err(Failure::OverLimit(format!(
+        Err(CallFailure::OverLimit(format!(
             "its table cannot grow: {}",
             one_line(&error.to_string(), 200)
         ))
@@ -85,7 +85,7 @@ impl ResourceLimiter for Usage {
 
 /// What a guest said during one call.
 #[derive(Default)]
-pub(super) struct Speech {
+pub(super) struct GuestOutput {
     lines: usize,
     pub(super) notes: Vec<String>,
     /// The last line that it logged as an error.
@@ -93,20 +93,20 @@ pub(super) struct Speech {
 }
 
 /// What becomes of a log line.
-pub(super) enum Line {
+pub(super) enum LogLine {
     Keep(String),
     /// The first of those that are dropped; the host says so once.
     FirstDropped,
     Dropped,
 }
 
-impl Speech {
-    pub(super) fn line(&mut self, message: &str) -> Line {
+impl GuestOutput {
+    pub(super) fn line(&mut self, message: &str) -> LogLine {
         self.lines = self.lines.saturating_add(1);
         match self.lines {
-            0..=LOG_LINES => Line::Keep(one_line(message, LOG_LINE_BYTES)),
-            line if line == LOG_LINES + 1 => Line::FirstDropped,
-            _ => Line::Dropped,
+            0..=LOG_LINES => LogLine::Keep(one_line(message, LOG_LINE_BYTES)),
+            line if line == LOG_LINES + 1 => LogLine::FirstDropped,
+            _ => LogLine::Dropped,
         }
     }
 

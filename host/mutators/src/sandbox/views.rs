@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use podloom_pod_path::Fields;
 
-use crate::room::{self, Room};
+use crate::budget::{self, MemoryBudget};
 
 /// A plugin that needs more lists than this has the others read each time.
 const LISTS: usize = 4;
@@ -26,14 +26,14 @@ impl Views {
     }
 
     /// Keeps a list that was not found. Two calls at the same time may both bring it, which does no harm.
-    pub(super) fn keep(&self, fields: Fields, room: &Room) {
+    pub(super) fn keep(&self, fields: Fields, budget: &MemoryBudget) {
         let bytes: usize = fields.names().iter().map(String::len).sum();
         let segments = fields.segments();
         let is_full = self.0.iter().all(|slot| slot.get().is_some());
         if bytes <= LIST_BYTES
             && segments <= LIST_SEGMENTS
             && !is_full
-            && room.has_to_keep(room::cost(bytes, segments))
+            && budget.take_to_keep(budget::cost(bytes, segments))
         {
             // One that finds no place is dropped.
             let _ = self

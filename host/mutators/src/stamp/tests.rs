@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{close, open};
 use crate::matching::Dimension;
-use crate::run::{Outcome, PluginRun};
+use crate::run::{PluginOutcome, PluginRun};
 
 fn write() -> Write {
     let access = Access::unrestricted().into();
@@ -16,7 +16,7 @@ fn write() -> Write {
     writes.into_iter().next().expect("a write")
 }
 
-fn run(plugin: &str, outcome: Outcome, writes: usize) -> PluginRun {
+fn run(plugin: &str, outcome: PluginOutcome, writes: usize) -> PluginRun {
     PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
@@ -49,11 +49,11 @@ fn entry(name: &str, writes: usize) -> String {
 #[test]
 fn plugins_that_ran_are_listed() {
     let mut pod = json!({});
-    let ignored = Outcome::Ignored(crate::sandbox::Failure::StackExhausted);
+    let ignored = PluginOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
     let runs = [
-        run("a", Outcome::Mutated, 2),
-        run("b", Outcome::Unchanged, 0),
-        run("c", Outcome::Skipped(Dimension::Kinds), 0),
+        run("a", PluginOutcome::Mutated, 2),
+        run("b", PluginOutcome::Unchanged, 0),
+        run("c", PluginOutcome::Skipped(Dimension::Kinds), 0),
         run("d", ignored, 0),
     ];
     assert_eq!(
@@ -69,14 +69,17 @@ fn a_second_pass_that_writes_nothing_changes_no_byte() {
     stamp(
         &mut pod,
         "one",
-        &[run("a", Outcome::Mutated, 2), run("b", Outcome::Mutated, 1)],
+        &[
+            run("a", PluginOutcome::Mutated, 2),
+            run("b", PluginOutcome::Mutated, 1),
+        ],
     );
     let first = pod.to_string();
-    let ignored = Outcome::Ignored(crate::sandbox::Failure::StackExhausted);
+    let ignored = PluginOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
     stamp(
         &mut pod,
         "one",
-        &[run("a", Outcome::Unchanged, 0), run("b", ignored, 0)],
+        &[run("a", PluginOutcome::Unchanged, 0), run("b", ignored, 0)],
     );
     assert_eq!(pod.to_string(), first);
 }
@@ -87,8 +90,8 @@ fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
     let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
     let mut pod = json!({ "metadata": { "annotations": annotations } });
     let runs = [
-        run("a", Outcome::Unchanged, 0),
-        run("b", Outcome::Skipped(Dimension::Selector), 0),
+        run("a", PluginOutcome::Unchanged, 0),
+        run("b", PluginOutcome::Skipped(Dimension::Selector), 0),
     ];
     assert_eq!(
         stamp(&mut pod, "one", &runs),
@@ -99,13 +102,13 @@ fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
 #[test]
 fn writes_of_passes_through_the_same_chain_add_up() {
     let mut pod = json!({});
-    stamp(&mut pod, "one", &[run("a", Outcome::Mutated, 2)]);
+    stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 2)]);
     assert_eq!(
-        stamp(&mut pod, "one", &[run("a", Outcome::Mutated, 3)]),
+        stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 3)]),
         format!("[{}]", entry("a", 5))
     );
     assert_eq!(
-        stamp(&mut pod, "other", &[run("a", Outcome::Mutated, 1)]),
+        stamp(&mut pod, "other", &[run("a", PluginOutcome::Mutated, 1)]),
         format!("[{}]", entry("a", 1))
     );
 }
@@ -122,7 +125,7 @@ fn a_stamp_that_someone_else_wrote_does_no_harm() {
         let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
         let mut pod = json!({ "metadata": { "annotations": annotations } });
         assert_eq!(
-            stamp(&mut pod, "one", &[run("a", Outcome::Mutated, 1)]),
+            stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 1)]),
             format!("[{}]", entry("a", 1))
         );
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use podloom_mutators::{Bundle, Chain, Dimension, Form, Outcome, PluginMetrics, inspect};
+use podloom_mutators::{Bundle, Chain, Dimension, Form, PluginMetrics, PluginOutcome, inspect};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::support::{chain_of, directory, engine, load, mutate, plugin, pod, request};
 
-fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&Outcome> {
+fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&PluginOutcome> {
     runs.iter().map(|run| &run.outcome).collect()
 }
 
@@ -33,7 +33,11 @@ fn each_plugin_works_on_the_result_of_those_before_it() {
     assert_eq!(mutation.pod["metadata"]["labels"]["fixture"], "other");
     assert_eq!(
         outcomes(&mutation.runs),
-        [&Outcome::Mutated, &Outcome::Mutated, &Outcome::Unchanged]
+        [
+            &PluginOutcome::Mutated,
+            &PluginOutcome::Mutated,
+            &PluginOutcome::Unchanged
+        ]
     );
     let second = &mutation.runs[1].writes[0];
     assert_eq!(second.path, "/metadata/labels/fixture");
@@ -78,9 +82,9 @@ fn a_rejection_tells_what_was_done_until_then() {
     assert_eq!(
         outcomes(&rejected.runs),
         [
-            &Outcome::Mutated,
-            &Outcome::Unchanged,
-            &Outcome::Denied("this pod must not be".to_owned())
+            &PluginOutcome::Mutated,
+            &PluginOutcome::Unchanged,
+            &PluginOutcome::Denied("this pod must not be".to_owned())
         ]
     );
     assert_eq!(good.writes[0].path, "/metadata/labels/fixture");
@@ -90,7 +94,7 @@ fn a_rejection_tells_what_was_done_until_then() {
     let chain = chain_of(&[("good", ""), ("write-then-trap", "")]);
     let rejected = mutate(&chain).expect_err("a refusal");
     let trap = rejected.runs.last().expect("the plugin that failed");
-    assert!(matches!(trap.outcome, Outcome::Failed(_)) && trap.writes.is_empty());
+    assert!(matches!(trap.outcome, PluginOutcome::Failed(_)) && trap.writes.is_empty());
 }
 
 #[test]
@@ -134,10 +138,10 @@ fn labels_of_the_pod_are_matched_when_the_plugins_turn_comes() {
         ("persists", after),
     ]))
     .expect("a pod");
-    let skipped = Outcome::Skipped(Dimension::Selector);
+    let skipped = PluginOutcome::Skipped(Dimension::Selector);
     assert_eq!(
         outcomes(&mutation.runs),
-        [&skipped, &Outcome::Mutated, &Outcome::Mutated]
+        [&skipped, &PluginOutcome::Mutated, &PluginOutcome::Mutated]
     );
 }
 

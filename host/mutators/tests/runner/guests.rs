@@ -16,7 +16,7 @@ use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::{Value, json};
 
 use self::assembly::{interpreter, module};
-use self::script::{Action, Allocator, DROP, DRY_RUN, action, allocator, encode};
+use self::script::{Allocator, DROP, DRY_RUN, GuestAction, action, allocator, encode};
 use crate::support::{check_host_is_unharmed, componentized, load, request};
 
 /// What each guest may do; enough time for a machine that is busy, as time is no part of what is compared.
@@ -94,7 +94,7 @@ fn scripts() -> &'static Ways {
     WAYS.get_or_init(|| Ways::load(&interpreter()).expect("the interpreter loads"))
 }
 
-fn actions() -> impl Strategy<Value = Vec<Action>> {
+fn actions() -> impl Strategy<Value = Vec<GuestAction>> {
     vec(action(), 0..10)
 }
 
@@ -136,8 +136,8 @@ proptest! {
 /// The comparison itself must be able to fail: a guest that notes something else is found out.
 #[test]
 fn guests_that_differ_are_told_apart() {
-    let note = |text| vec![Action::note(text)];
-    let run = |actions: &[Action]| {
+    let note = |text| vec![GuestAction::note(text)];
+    let run = |actions: &[GuestAction]| {
         told(
             scripts()
                 .module
@@ -154,14 +154,14 @@ fn guests_that_differ_are_told_apart() {
 
 #[test]
 fn the_host_outlives_them() {
-    scripts().check(&pod(&encode(Allocator::Plain, &[Action::trap()])));
+    scripts().check(&pod(&encode(Allocator::Plain, &[GuestAction::trap()])));
     check_host_is_unharmed();
 }
 
 /// While a module starts, the host does not know its memory: what needs none can be called, and nothing else.
 #[test]
 fn few_imports_can_be_called_from_a_start_function() {
-    for action in Action::one_of_each_import() {
+    for action in GuestAction::one_of_each_import() {
         let wasm = module(Allocator::Plain, Some(&[action]), &[]);
         let load = |wasm: &[u8]| load(ENTRY, &[("guest.wasm", wasm)]).err();
         let refused = load(&wasm);
@@ -194,7 +194,7 @@ fn a_view_shows_the_same_whether_or_not_its_fields_are_kept() {
         (3, 1),
     ];
     let views = lists
-        .map(|(first, count)| Action::view_and_tell(first, count))
+        .map(|(first, count)| GuestAction::view_and_tell(first, count))
         .concat();
     let pod = pod(&encode(Allocator::Plain, &views));
     let ways = Ways::load(&interpreter()).expect("the interpreter loads");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use podloom_mutators::{Chain, Failure, Outcome, RejectionCause, Request};
+use podloom_mutators::{CallFailure, Chain, PluginOutcome, RejectionCause, Request};
 
 use crate::support::{
     assemble, chain_of, chain_of_components, check_host_is_unharmed, check_patch, componentized,
@@ -36,7 +36,7 @@ fn check_one(
     let ignoring = chain_of(&[(fixture, &format!("{manifest}\n  failurePolicy: Ignore"))]);
     let mutation = mutate(&ignoring).expect("the failure is ignored");
     assert!(
-        matches!(mutation.runs[0].outcome, Outcome::Ignored(_)),
+        matches!(mutation.runs[0].outcome, PluginOutcome::Ignored(_)),
         "{:?}",
         mutation.runs[0].outcome
     );
@@ -60,7 +60,7 @@ fn check_denied(fixture: &str, expected: &str) {
             reason: expected.to_owned(),
         };
         assert_eq!(rejected.cause, denied);
-        let denied = Outcome::Denied(expected.to_owned());
+        let denied = PluginOutcome::Denied(expected.to_owned());
         assert_eq!(rejected.runs[0].outcome, denied);
     }
     check_host_is_unharmed();
@@ -84,12 +84,15 @@ fn no_plugin_runs_longer_than_the_pod_is_waited_for() {
         };
         assert!(started.elapsed() < Duration::from_secs(5));
         let outcomes = runs.into_iter().map(|run| run.outcome);
-        outcomes.collect::<Vec<Outcome>>()
+        outcomes.collect::<Vec<PluginOutcome>>()
     };
-    let ignored = || Outcome::Ignored(Failure::Overdue);
+    let ignored = || PluginOutcome::Ignored(CallFailure::Overdue);
     for left in [Duration::ZERO, Duration::from_millis(50)] {
         assert_eq!(overdue(left, "Ignore"), [ignored(), ignored()]);
-        assert_eq!(overdue(left, "Fail"), [Outcome::Failed(Failure::Overdue)]);
+        assert_eq!(
+            overdue(left, "Fail"),
+            [PluginOutcome::Failed(CallFailure::Overdue)]
+        );
     }
     check_host_is_unharmed();
 }
@@ -262,7 +265,7 @@ fn a_component_that_crashes_cleaning_up_has_failed_and_a_module_never_does() {
     for (fixture, expected) in cases {
         check_one(chain_of_components, fixture, "", expected);
         let mutation = mutate(&chain_of(&[(fixture, "")])).expect("a success");
-        assert_eq!(mutation.runs[0].outcome, Outcome::Unchanged);
+        assert_eq!(mutation.runs[0].outcome, PluginOutcome::Unchanged);
         assert!(mutation.runs[0].notes.is_empty());
     }
 }

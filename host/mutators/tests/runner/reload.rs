@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use podloom_control_loop::NoRecorder;
-use podloom_mutators::{Bundle, Loader, Reload, Slot, Watch};
+use podloom_mutators::{Bundle, Loader, Reload, Slot, WatchMode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -30,11 +30,16 @@ struct Loading {
 }
 
 impl Loading {
-    fn of(path: &Path, watch: Watch, scan_interval: Duration) -> Self {
+    fn of(path: &Path, watch: WatchMode, scan_interval: Duration) -> Self {
         Self::within(PATIENCE, path, watch, scan_interval)
     }
 
-    fn within(build_timeout: Duration, path: &Path, watch: Watch, scan_interval: Duration) -> Self {
+    fn within(
+        build_timeout: Duration,
+        path: &Path,
+        watch: WatchMode,
+        scan_interval: Duration,
+    ) -> Self {
         let (slot, told, stop) = (
             Arc::<Slot>::default(),
             Arc::default(),
@@ -71,7 +76,7 @@ impl Loading {
 
     /// Waits until the file system tells of changes in the directory.
     fn watching(path: &Path) -> Self {
-        let loading = Self::of(path, Watch::Notified, SELDOM);
+        let loading = Self::of(path, WatchMode::Notified, SELDOM);
         loading.runtime.block_on(loading.slot.attempted());
         loading
     }
@@ -306,7 +311,7 @@ fn a_directory_that_is_removed_and_made_again_is_followed() {
         write(&directory, &bundle(word));
     };
     make("one");
-    let loading = Loading::of(&directory, Watch::Notified, OFTEN);
+    let loading = Loading::of(&directory, WatchMode::Notified, OFTEN);
     loading.waits_until_it_serves("one");
     fs::remove_dir_all(&directory).expect("the directory");
     loading.waits_until_it_refuses("cannot open the plugin directory");
@@ -359,7 +364,7 @@ fn a_link_that_leads_to_another_directory_is_followed() {
     );
     let link = above.path().join("current");
     std::os::unix::fs::symlink(one.path(), &link).expect("a link");
-    let loading = Loading::of(&link, Watch::Notified, OFTEN);
+    let loading = Loading::of(&link, WatchMode::Notified, OFTEN);
     loading.waits_until_it_serves("one");
     let new = above.path().join("new");
     std::os::unix::fs::symlink(two.path(), &new).expect("a link");
@@ -372,7 +377,7 @@ fn a_link_that_leads_to_another_directory_is_followed() {
 #[test]
 fn a_file_system_that_tells_nothing_is_scanned() {
     let (volume, directory) = (Volume::new(&bundle("one")), plain(&bundle("one")));
-    let of = |path| Loading::of(path, Watch::Scanned, OFTEN);
+    let of = |path| Loading::of(path, WatchMode::Scanned, OFTEN);
     let (swapped, written) = (of(volume.path()), of(directory.path()));
     swapped.waits_until_it_serves("one");
     written.waits_until_it_serves("one");
@@ -386,7 +391,7 @@ fn a_file_system_that_tells_nothing_is_scanned() {
 fn a_directory_that_is_not_there_yet_is_waited_for() {
     let above = TempDir::new().expect("a directory");
     let directory = above.path().join("plugins");
-    let loading = Loading::of(&directory, Watch::Notified, OFTEN);
+    let loading = Loading::of(&directory, WatchMode::Notified, OFTEN);
     loading.waits_until_it_refuses("cannot open the plugin directory");
     assert_eq!(loading.serves(), Err("nothing serves".to_owned()));
     fs::create_dir(&directory).expect("the directory");
@@ -438,7 +443,7 @@ fn a_plugin_may_say_that_it_is_not_idempotent() {
 fn a_chain_that_takes_too_long_is_given_up_and_told() {
     let volume = Volume::new(&bundle("one"));
     let timeout = PATIENCE / 6;
-    let loading = Loading::within(timeout, volume.path(), Watch::Notified, SELDOM);
+    let loading = Loading::within(timeout, volume.path(), WatchMode::Notified, SELDOM);
     loading.waits_until_it_serves("one");
     // Each of them takes a second, twice, which makes four times the patience of this test.
     let slow = |number| format!("{{ name: slow-{number}, file: slow.wasm }}");

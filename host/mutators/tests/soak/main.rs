@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use podloom_control_loop::NoRecorder;
-use podloom_mutators::{Chain, Loader, Reload, Slot, Watch};
+use podloom_mutators::{Chain, Loader, Reload, Slot, WatchMode};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -97,7 +97,7 @@ impl Loading {
             directory: volume.path().to_owned(),
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),
-            watch: Watch::Notified,
+            watch: WatchMode::Notified,
             scan_interval: PATIENCE,
             build_timeout: PATIENCE,
             tell: Arc::new(move |reload| {

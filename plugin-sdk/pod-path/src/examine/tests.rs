@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Problem, examine};
+use super::{ViolationKind, examine};
 
 #[track_caller]
 fn check(pod: &Value, expected: &[(&str, &str)]) {
@@ -8,8 +8,8 @@ fn check(pod: &Value, expected: &[(&str, &str)]) {
     let found: Vec<(&str, &str)> = findings
         .iter()
         .map(|finding| match &finding.problem {
-            Problem::Type { expected, .. } => (finding.path.as_str(), expected.as_ref()),
-            Problem::Unknown { .. } => (finding.path.as_str(), "unknown"),
+            ViolationKind::Type { expected, .. } => (finding.path.as_str(), expected.as_ref()),
+            ViolationKind::Unknown { .. } => (finding.path.as_str(), "unknown"),
         })
         .collect();
     assert_eq!(found, expected);

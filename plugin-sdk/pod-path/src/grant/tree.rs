@@ -91,14 +91,14 @@ pub(crate) struct Coverage<'g> {
     /// Where in the tree the path may be, with something below.
     open: Few<usize>,
     /// Grants to write that cover the path and end at an element that must keep its key.
-    guards: Few<Guard<'g>>,
+    guards: Few<KeyGuard<'g>>,
     /// How many segments were followed.
     depth: usize,
 }
 
 /// A condition on a write: the element that a grant names by its key keeps that key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guard<'g> {
+pub(crate) struct KeyGuard<'g> {
     pub(crate) key: &'g str,
     pub(crate) value: &'g str,
     /// How many segments lead to the element.
@@ -186,7 +186,7 @@ impl<'g> Coverage<'g> {
             return;
         }
         match segment {
-            Segment::Selector { key, value } => self.guards.push(Guard {
+            Segment::Selector { key, value } => self.guards.push(KeyGuard {
                 key,
                 value,
                 depth: self.depth,
@@ -232,7 +232,7 @@ impl<'g> Coverage<'g> {
     }
 
     /// The conditions, of which one must hold unless the path is free.
-    pub(crate) fn guards(&self) -> impl Iterator<Item = &Guard<'g>> {
+    pub(crate) fn guards(&self) -> impl Iterator<Item = &KeyGuard<'g>> {
         self.guards.iter()
     }
 

@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::log::Steps;
+use super::log::ListSteps;
 use crate::error::AccessError;
 use crate::grant::tree::{Coverage, Reached};
 use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
 use crate::schema::{ROOT, Schema};
-use crate::walk::{Element, Hidden, Step, Walk};
+use crate::walk::{Hidden, ListElement, Walk, WalkStep};
 
 /// What a write is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum Operation {
     Set,
     Insert,
     Remove,
@@ -22,11 +22,11 @@ pub(super) enum Purpose {
 
 /// Where a write leads.
 #[derive(Debug)]
-pub(super) struct Target<'p, 'v, 'g> {
+pub(super) struct WriteTarget<'p, 'v, 'g> {
     /// The canonical path, without the last segment where that is a [`Last::Missing`], or the place of an insertion.
     pub(super) canonical: String,
     /// Where the canonical path leads through lists.
-    pub(super) steps: Steps,
+    pub(super) steps: ListSteps,
     /// How many segments the path has.
     pub(super) depth: usize,
     /// What is there.
@@ -49,7 +49,7 @@ pub(super) struct Target<'p, 'v, 'g> {
 pub(super) enum Last<'p, 'v> {
     Root,
     Key,
-    Element(Element<'p, 'v>),
+    Element(ListElement<'p, 'v>),
     Missing {
         raw: &'p str,
         segment: ListSegment<'p>,
@@ -76,12 +76,12 @@ pub(super) struct Absent<'p> {
     pub(super) keys: Vec<Cow<'p, str>>,
 }
 
-impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
+impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
     /// The root of the pod, where every path begins.
     pub(super) fn root(coverage: Coverage<'g>) -> Self {
         Self {
             canonical: String::new(),
-            steps: Steps::default(),
+            steps: ListSteps::default(),
             depth: 0,
             here: None,
             schema: ROOT,
@@ -99,7 +99,7 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
         &mut self,
         pod: &'v Value,
         path: Path<'p>,
-        purpose: Purpose,
+        operation: Operation,
     ) -> Result<Option<Outside>, AccessError> {
         let mut walk = Walk::new(pod, path);
         self.canonical.reserve(path.text().len() + 16);
@@ -113,18 +113,18 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
             };
             self.depth += 1;
             match (step, walk.is_done()) {
-                (Step::Key { raw, key }, is_last) => {
+                (WalkStep::Key { raw, key }, is_last) => {
                     self.pass_key(raw, key, walk.here.is_none() && !is_last);
                 }
-                (Step::Element(element), true) if purpose == Purpose::Insert => {
+                (WalkStep::Element(element), true) if operation == Operation::Insert => {
                     self.last = Last::Element(element);
                 }
-                (Step::Element(element), is_last) => {
+                (WalkStep::Element(element), is_last) => {
                     self.blocked |= element.value.is_null() && !is_last;
                     self.pass_element(element);
                 }
                 (
-                    Step::Missing {
+                    WalkStep::Missing {
                         raw,
                         segment,
                         list,
@@ -135,8 +135,10 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
                     self.blocked |= !is_last;
                     self.pass_missing(raw, segment, list, schema);
                 }
-                (Step::Hidden(Hidden::Position), _) => return Ok(Some(Outside::Place)),
-                (Step::Hidden(Hidden::Field(field)), _) => return Ok(Some(Outside::Field(field))),
+                (WalkStep::Hidden(Hidden::Position), _) => return Ok(Some(Outside::Place)),
+                (WalkStep::Hidden(Hidden::Field(field)), _) => {
+                    return Ok(Some(Outside::Field(field)));
+                }
             }
             if walk.is_done() {
                 break;
@@ -165,7 +167,7 @@ impl<'p, 'v, 'g> Target<'p, 'v, 'g> {
         self.last = Last::Key;
     }
 
-    fn pass_element(&mut self, element: Element<'p, 'v>) {
+    fn pass_element(&mut self, element: ListElement<'p, 'v>) {
         self.canonical.push('/');
         match (&element.selector, element.schema.element_key()) {
             // It names the one element, and by the right key.
@@ -238,7 +240,7 @@ pub(super) fn missing<'s>(segment: &'s ListSegment<'_>) -> Reached<'s> {
     }
 }
 
-fn push_element(path: &mut String, element: &Element<'_, '_>) {
+fn push_element(path: &mut String, element: &ListElement<'_, '_>) {
     let (before, others) = element.list.split_at(element.index.min(element.list.len()));
     let after = others.get(1..).unwrap_or_default();
     let key = element.schema.element_key();

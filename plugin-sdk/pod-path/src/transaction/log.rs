@@ -7,16 +7,16 @@ use crate::path::{SEGMENTS, segments, unescape};
 
 /// The place in a parent that was changed: that of the write, or of the topmost parent that was made for it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Slot {
+pub(super) struct ParentSlot {
     /// How many segments of the write's path lead to the parent; the next one is the slot. The root has no parent.
     pub(super) depth: usize,
     /// Where the write's path leads through lists.
-    pub(super) steps: Steps,
+    pub(super) steps: ListSteps,
 }
 
 /// One entry of the log.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) write: Write,
     pub(super) trace: Trace,
 }
@@ -24,13 +24,13 @@ pub(super) struct Entry {
 /// Where exactly a write changed the pod, and how it is taken back: what the audit does not tell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    pub(super) slot: Slot,
+    pub(super) slot: ParentSlot,
     pub(super) back: Undo,
 }
 
 /// Which segments of a write's path name elements of lists, and where those were at the time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Steps {
+pub(super) struct ListSteps {
     /// A bit for each segment.
     elements: u64,
     indices: Vec<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Steps {
 
 const _: () = assert!(SEGMENTS <= 64, "a segment has no bit");
 
-impl Steps {
+impl ListSteps {
     /// Takes the step with the segment of that number to the element at an index.
     pub(super) fn enter(&mut self, segment: usize, index: usize) {
         self.elements |= bit(segment);
@@ -82,15 +82,15 @@ pub(super) enum Undo {
 }
 
 /// Either end of a slot in its parent.
-pub(super) enum Place<'v> {
+pub(super) enum ParentSlotMut<'v> {
     Root(&'v mut Value),
     Field(&'v mut serde_json::Map<String, Value>, String),
     Element(&'v mut Vec<Value>, usize),
 }
 
-impl Slot {
+impl ParentSlot {
     /// Finds the slot again. There is one as long as the pod is as it was before or after the write.
-    pub(super) fn place<'v>(&self, pod: &'v mut Value, path: &str) -> Option<Place<'v>> {
+    pub(super) fn place<'v>(&self, pod: &'v mut Value, path: &str) -> Option<ParentSlotMut<'v>> {
         let mut indices = self.steps.indices();
         let mut segments = segments(path);
         let mut here = pod;
@@ -102,17 +102,19 @@ impl Slot {
             };
         }
         let Some(segment) = segments.next() else {
-            return Some(Place::Root(here));
+            return Some(ParentSlotMut::Root(here));
         };
         match here {
-            Value::Object(fields) => Some(Place::Field(fields, unescape(segment).into_owned())),
-            Value::Array(list) => Some(Place::Element(list, indices.next()?)),
+            Value::Object(fields) => {
+                Some(ParentSlotMut::Field(fields, unescape(segment).into_owned()))
+            }
+            Value::Array(list) => Some(ParentSlotMut::Element(list, indices.next()?)),
             _ => None,
         }
     }
 }
 
-impl Entry {
+impl LogEntry {
     pub(super) fn undo(self, pod: &mut Value) {
         let Self { write, trace } = self;
         let Some(place) = trace.slot.place(pod, &write.path) else {
@@ -128,7 +130,7 @@ impl Entry {
     }
 }
 
-impl Place<'_> {
+impl ParentSlotMut<'_> {
     /// Puts a value here and gives what was here.
     pub(super) fn put(self, value: Value) -> Option<Value> {
         match self {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Write;
-use super::log::{Slot, Trace, Undo};
+use super::log::{ParentSlot, Trace, Undo};
 use crate::json::{write_json, write_string};
 use crate::path::{segments, unescape};
 
@@ -142,7 +142,7 @@ fn escaped(text: &str) -> usize {
 }
 
 /// The JSON Pointer of the place that a write changed.
-fn pointer(write: &Write, slot: &Slot) -> String {
+fn pointer(write: &Write, slot: &ParentSlot) -> String {
     let mut indices = slot.steps.indices();
     let mut pointer = String::with_capacity(write.path.len());
     let segments = segments(&write.path).take(slot.depth + 1);
@@ -158,7 +158,7 @@ fn pointer(write: &Write, slot: &Slot) -> String {
 }
 
 /// The value within the parents that were made for it: below the place that was changed, every place is new.
-fn nest(text: &mut Vec<u8>, write: &Write, slot: &Slot, value: &str) {
+fn nest(text: &mut Vec<u8>, write: &Write, slot: &ParentSlot, value: &str) {
     let made = segments(&write.path).enumerate().skip(slot.depth + 1);
     let mut open: Vec<u8> = Vec::new();
     for (number, raw) in made {

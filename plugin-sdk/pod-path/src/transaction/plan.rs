@@ -2,28 +2,28 @@
 
 use serde_json::{Map, Value};
 
-use super::locate::{Last, Outside, Purpose, Target, missing};
-use super::log::{Entry, Slot, Trace, Undo};
+use super::locate::{Last, Operation, Outside, WriteTarget, missing};
+use super::log::{LogEntry, ParentSlot, Trace, Undo};
 use super::{Transaction, Write, past_the_end, patch};
-use crate::access::Limits;
+use crate::access::AccessLimits;
 use crate::check::{check, check_member, depth, noun, scalar};
 use crate::cost::{self, Forecast};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
 use crate::json::json;
 use crate::path::{ListSegment, Selector, has_text};
-use crate::protected::Change;
+use crate::protected::PendingWrite;
 use crate::schema::Schema;
 
 /// A write that has passed every check.
-pub(super) struct Plan {
+pub(super) struct PlannedWrite {
     path: String,
     new: Option<String>,
-    slot: Slot,
-    action: Action,
+    slot: ParentSlot,
+    action: SlotChange,
 }
 
-enum Action {
+enum SlotChange {
     /// Put a value into the slot.
     Put(Value),
     /// Insert a value as a list element.
@@ -32,16 +32,16 @@ enum Action {
     Take,
 }
 
-impl Plan {
+impl PlannedWrite {
     /// What it adds to the memory that is held. An old value goes from the pod to the log, and adds nothing.
     pub(super) fn cost(&self) -> usize {
         /// The entry of the log, whose list grows by doubling, and its halves once it is committed.
-        const ENTRY: usize = 3 * size_of::<Entry>();
+        const ENTRY: usize = 3 * size_of::<LogEntry>();
         /// Room in the parent: a map's entry, or a list's element.
         const PLACE: usize = 256;
         let value = match &self.action {
-            Action::Put(value) | Action::Insert(value) => cost::cost(value),
-            Action::Take => 0,
+            SlotChange::Put(value) | SlotChange::Insert(value) => cost::cost(value),
+            SlotChange::Take => 0,
         };
         let text = self.new.as_ref().map_or(0, String::len);
         let indices = self.slot.steps.len() * size_of::<usize>();
@@ -50,22 +50,22 @@ impl Plan {
         ENTRY + place + value + text + patch::most(&self.path, self.slot.steps.len(), text)
     }
 
-    pub(super) fn apply(self, pod: &mut Value) -> Entry {
+    pub(super) fn apply(self, pod: &mut Value) -> LogEntry {
         let place = self.slot.place(pod, &self.path);
         let (old, back) = match (self.action, place) {
-            (Action::Put(value), Some(place)) => match place.put(value) {
+            (SlotChange::Put(value), Some(place)) => match place.put(value) {
                 None => (None, Undo::Take),
                 Some(Value::Null) => (None, Undo::RestoreNull),
                 old => (old, Undo::Restore),
             },
-            (Action::Insert(value), Some(place)) => {
+            (SlotChange::Insert(value), Some(place)) => {
                 place.insert(value);
                 (None, Undo::Take)
             }
-            (Action::Take, Some(place)) => (place.take(), Undo::Reinsert),
+            (SlotChange::Take, Some(place)) => (place.take(), Undo::Reinsert),
             (_, None) => (None, Undo::Take),
         };
-        Entry {
+        LogEntry {
             write: Write {
                 path: self.path,
                 old,
@@ -80,9 +80,13 @@ impl Plan {
 }
 
 impl Transaction {
-    pub(super) fn plan_set(&self, text: &str, value: &str) -> Result<Option<Plan>, EditError> {
-        let mut target = Target::root(self.access.coverage());
-        self.locate(&mut target, text, Purpose::Set)?;
+    pub(super) fn plan_set(
+        &self,
+        text: &str,
+        value: &str,
+    ) -> Result<Option<PlannedWrite>, EditError> {
+        let mut target = WriteTarget::root(self.access.coverage());
+        self.locate(&mut target, text, Operation::Set)?;
         if target.blocked {
             return Err(self
                 .not_found(text, &mut target, "an element on the way does not exist")
@@ -118,9 +122,13 @@ impl Transaction {
         Ok(Some(put(target, new)))
     }
 
-    pub(super) fn plan_insert(&self, text: &str, value: &str) -> Result<Option<Plan>, EditError> {
-        let mut target = Target::root(self.access.coverage());
-        self.locate(&mut target, text, Purpose::Insert)?;
+    pub(super) fn plan_insert(
+        &self,
+        text: &str,
+        value: &str,
+    ) -> Result<Option<PlannedWrite>, EditError> {
+        let mut target = WriteTarget::root(self.access.coverage());
+        self.locate(&mut target, text, Operation::Insert)?;
         if target.blocked {
             return Err(self
                 .not_found(text, &mut target, "an element on the way does not exist")
@@ -152,21 +160,21 @@ impl Transaction {
         target.pass_new(&new, list, index, schema.element_key());
         target.here = None;
         self.permit_set(text, &target, &new)?;
-        let slot = Slot {
+        let slot = ParentSlot {
             depth: target.depth - 1,
             steps: target.steps,
         };
-        Ok(Some(Plan {
+        Ok(Some(PlannedWrite {
             path: target.canonical,
             new: Some(json(&new)),
             slot,
-            action: Action::Insert(new),
+            action: SlotChange::Insert(new),
         }))
     }
 
-    pub(super) fn plan_remove(&self, text: &str) -> Result<Option<Plan>, EditError> {
-        let mut target = Target::root(self.access.coverage());
-        self.locate(&mut target, text, Purpose::Remove)?;
+    pub(super) fn plan_remove(&self, text: &str) -> Result<Option<PlannedWrite>, EditError> {
+        let mut target = WriteTarget::root(self.access.coverage());
+        self.locate(&mut target, text, Operation::Remove)?;
         match &target.last {
             Last::Root => {
                 return Err(
@@ -194,34 +202,34 @@ impl Transaction {
         {
             return Err(self.keeps_key(text, *guard).into());
         }
-        Change {
+        PendingWrite {
             path: &target.canonical,
             old: Some(old),
             new: None,
             labels: &self.labels,
         }
         .check()?;
-        let slot = Slot {
+        let slot = ParentSlot {
             depth: target.depth - 1,
             steps: target.steps,
         };
-        Ok(Some(Plan {
+        Ok(Some(PlannedWrite {
             path: target.canonical,
             new: None,
             slot,
-            action: Action::Take,
+            action: SlotChange::Take,
         }))
     }
 
     /// Takes a target from the root to where a path leads, unless that is not granted.
     fn locate<'s>(
         &'s self,
-        target: &mut Target<'s, 's, 's>,
+        target: &mut WriteTarget<'s, 's, 's>,
         text: &'s str,
-        purpose: Purpose,
+        operation: Operation,
     ) -> Result<(), EditError> {
         let path = self.parse(text)?;
-        match target.locate(&self.pod, path, purpose)? {
+        match target.locate(&self.pod, path, operation)? {
             None if target.coverage.is_covered() || target.coverage.is_above() => Ok(()),
             None | Some(Outside::Place) => Err(self.unwritable(text, false).into()),
             Some(Outside::Field(field)) => Err(self.unreadable(&field).into()),
@@ -255,7 +263,7 @@ impl Transaction {
     /// Refuses a text whose value would take more memory than is left, before there is anything of it. Most texts are too short
     /// for that, whatever is in them.
     fn afford(&self, text: &str, path_depth: usize) -> Result<(), LimitExceeded> {
-        let Limits {
+        let AccessLimits {
             memory,
             value_depth,
             ..
@@ -277,7 +285,7 @@ impl Transaction {
     fn permit_set(
         &self,
         text: &str,
-        target: &Target<'_, '_, '_>,
+        target: &WriteTarget<'_, '_, '_>,
         new: &Value,
     ) -> Result<(), AccessError> {
         // First whether it is granted: what is protected in a place that is not is nobody's to know.
@@ -296,7 +304,7 @@ impl Transaction {
                 None => self.unwritable(text, coverage.is_above()),
             });
         }
-        Change {
+        PendingWrite {
             path: &target.canonical,
             old: target.here,
             new: Some(new),
@@ -306,7 +314,12 @@ impl Transaction {
     }
 
     /// The error for a place that does not exist, unless the plugin may not know that.
-    fn not_found(&self, text: &str, target: &mut Target<'_, '_, '_>, reason: &str) -> AccessError {
+    fn not_found(
+        &self,
+        text: &str,
+        target: &mut WriteTarget<'_, '_, '_>,
+        reason: &str,
+    ) -> AccessError {
         if let Last::Missing { segment, .. } = &target.last {
             target.coverage.follow(missing(segment));
         }
@@ -318,7 +331,7 @@ impl Transaction {
 }
 
 /// Whether a write only makes an empty parent on the way to what was granted.
-fn is_missing_parent(target: &Target<'_, '_, '_>, new: &Value) -> bool {
+fn is_missing_parent(target: &WriteTarget<'_, '_, '_>, new: &Value) -> bool {
     let is_empty = match new {
         Value::Object(fields) => fields.is_empty(),
         Value::Array(list) => list.is_empty(),
@@ -368,7 +381,7 @@ fn fill_key(
 }
 
 /// The write of a value at a target that may be missing, and so may its parents.
-fn put(target: Target<'_, '_, '_>, new: Value) -> Plan {
+fn put(target: WriteTarget<'_, '_, '_>, new: Value) -> PlannedWrite {
     // Not the plugin's own text: that may name a key twice, and readers differ on which one counts.
     let text = json(&new);
     let is_new_element = matches!(target.last, Last::Missing { .. });
@@ -382,16 +395,16 @@ fn put(target: Target<'_, '_, '_>, new: Value) -> Plan {
             let value = absent.keys.into_iter().rev().fold(innermost, |value, key| {
                 Value::Object(Map::from_iter([(key.into_owned(), value)]))
             });
-            (absent.depth, Action::Put(value))
+            (absent.depth, SlotChange::Put(value))
         }
-        None if is_new_element => (target.depth - 1, Action::Insert(new)),
-        None => (target.depth.saturating_sub(1), Action::Put(new)),
+        None if is_new_element => (target.depth - 1, SlotChange::Insert(new)),
+        None => (target.depth.saturating_sub(1), SlotChange::Put(new)),
     };
-    let slot = Slot {
+    let slot = ParentSlot {
         depth,
         steps: target.steps,
     };
-    Plan {
+    PlannedWrite {
         path: target.canonical,
         new: Some(text),
         slot,

@@ -9,7 +9,7 @@ use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::grant::tree::{Coverage, Reached};
 use crate::json::json;
 use crate::path::ListSegment;
-use crate::walk::{Hidden, Step, Walk};
+use crate::walk::{Hidden, Walk, WalkStep};
 
 /// Bytes of memory that a key takes at most besides its text.
 const KEY: usize = 32;
@@ -167,15 +167,17 @@ impl Transaction {
                 return Ok((walk.here, coverage));
             };
             let reached = match &step {
-                Step::Key { key, .. } => Reached::Key(key),
-                Step::Element(element) => Reached::Element(element.value),
-                Step::Missing { segment, .. } => match segment {
+                WalkStep::Key { key, .. } => Reached::Key(key),
+                WalkStep::Element(element) => Reached::Element(element.value),
+                WalkStep::Missing { segment, .. } => match segment {
                     ListSegment::Selector(selector) => Reached::Missing(selector),
                     ListSegment::Index(_) => Reached::MissingPosition,
                     ListSegment::End => return Err(past_the_end(text).into()),
                 },
-                Step::Hidden(Hidden::Position) => return Err(self.unreadable(text).into()),
-                Step::Hidden(Hidden::Field(field)) => return Err(self.unreadable(field).into()),
+                WalkStep::Hidden(Hidden::Position) => return Err(self.unreadable(text).into()),
+                WalkStep::Hidden(Hidden::Field(field)) => {
+                    return Err(self.unreadable(field).into());
+                }
             };
             if !coverage.is_readable() {
                 coverage.follow(reached);

@@ -2,7 +2,7 @@
 
 use super::Transaction;
 use crate::error::{AccessError, shown};
-use crate::grant::tree::Guard;
+use crate::grant::tree::KeyGuard;
 use crate::path::{ListSegment, segments, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
@@ -43,8 +43,8 @@ impl Transaction {
         AccessError::Forbidden(format!("writing {shown} is forbidden: {reason}"))
     }
 
-    pub(super) fn keeps_key(&self, path: &str, guard: Guard<'_>) -> AccessError {
-        let Guard { key, value, .. } = guard;
+    pub(super) fn keeps_key(&self, path: &str, guard: KeyGuard<'_>) -> AccessError {
+        let KeyGuard { key, value, .. } = guard;
         AccessError::Forbidden(format!(
             "writing {} is forbidden: the element is granted as [{key}={value}], so its {key} stays (what may be written is {}); \
              to change that, ask for `*` in place of the selector: add the line {} to `allow` in chain.yaml",

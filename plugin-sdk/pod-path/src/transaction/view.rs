@@ -97,7 +97,7 @@ impl Selection {
 }
 
 /// A view that is being written.
-struct Writer<'s> {
+struct ViewWriter<'s> {
     path: &'s str,
     /// Whether `*` is every element of a list and nothing else, as it is unless all of the place is granted.
     lists_only: bool,
@@ -207,7 +207,7 @@ impl Transaction {
         let Some(here) = here.filter(|value| !value.is_null()) else {
             return Ok(None);
         };
-        let mut writer = Writer {
+        let mut writer = ViewWriter {
             path,
             lists_only: !coverage.is_readable(),
             text: Vec::with_capacity(TEXT),
@@ -239,7 +239,7 @@ fn refused(selection: &Selection, coverage: &Coverage<'_>) -> Option<String> {
     })
 }
 
-impl Writer<'_> {
+impl ViewWriter<'_> {
     fn show(&mut self, value: &Value, selection: &Selection) -> Result<(), AccessError> {
         match value {
             _ if selection.whole => write_json(&mut self.text, value),

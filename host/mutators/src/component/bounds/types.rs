@@ -39,7 +39,7 @@ pub(super) struct Types {
     nested: u64,
     types: u64,
     /// The components and component types that are read, each within the one before.
-    scopes: Vec<Scope>,
+    scopes: Vec<IndexSpace>,
     /// Of all types together.
     size: u64,
     largest: u64,
@@ -48,7 +48,7 @@ pub(super) struct Types {
 
 /// A module, a component, or the type of one or of an instance.
 #[derive(Default)]
-struct Scope {
+struct IndexSpace {
     /// The sizes of the types that have an index here.
     types: Vec<u64>,
     /// The size of what is imported and exported.
@@ -62,7 +62,7 @@ impl Types {
         wasm: &[u8],
     ) -> Result<(), ComponentError> {
         match payload {
-            Payload::Version { .. } => self.scopes.push(Scope::default()),
+            Payload::Version { .. } => self.scopes.push(IndexSpace::default()),
             Payload::End(_) => {
                 self.close();
             }
@@ -193,7 +193,7 @@ impl Types {
     }
 
     fn component(&mut self, declarations: &[ComponentTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
-        self.scopes.push(Scope::default());
+        self.scopes.push(IndexSpace::default());
         for declaration in declarations {
             match declaration {
                 ComponentTypeDeclaration::CoreType(kind) => self.measured(core_size(kind))?,
@@ -208,7 +208,7 @@ impl Types {
     }
 
     fn instance(&mut self, declarations: &[InstanceTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
-        self.scopes.push(Scope::default());
+        self.scopes.push(IndexSpace::default());
         for declaration in declarations {
             match declaration {
                 InstanceTypeDeclaration::CoreType(kind) => self.measured(core_size(kind))?,

@@ -68,7 +68,7 @@ async fn a_directory_that_cannot_be_read_is_told_and_looked_for_soon() {
             path: PathBuf::from("/plugins"),
             source: error,
         };
-        let found = Found::from(Err(error));
+        let found = Snapshot::from(Err(error));
         let directory = Directory::new(Path::new("/plugins"));
         let ctx = Ctx::default();
         let next = builder.handle(&ctx, &directory, Some(found));

@@ -20,9 +20,12 @@ fn holding(content: &str) -> TempDir {
 #[track_caller]
 fn check(happens: impl FnOnce(&Path), expected: bool) {
     let directory = holding("one");
-    let before = Files::of(directory.path());
+    let before = DirectoryState::of(directory.path());
     happens(directory.path());
-    assert_eq!(is_quiet(&before, &Files::of(directory.path())), expected);
+    assert_eq!(
+        is_quiet(&before, &DirectoryState::of(directory.path())),
+        expected
+    );
 }
 
 #[test]
@@ -43,8 +46,8 @@ fn a_directory_is_quiet_if_no_file_came_went_or_changed() {
 
 #[test]
 fn a_directory_that_came_or_went_is_looked_at_again() {
-    let found = || Files::of(holding("one").path());
-    let missing = || Files::of(Path::new("/nowhere/at/all"));
+    let found = || DirectoryState::of(holding("one").path());
+    let missing = || DirectoryState::of(Path::new("/nowhere/at/all"));
     assert!(is_quiet(&missing(), &missing()));
     assert!(!is_quiet(&missing(), &found()));
     assert!(!is_quiet(&found(), &missing()));
@@ -55,7 +58,10 @@ fn a_volume_is_one_whose_link_leads_somewhere() {
     let is_swapped = |target: &str| {
         let directory = holding("one");
         symlink(target, directory.path().join(SWAPPED)).expect("a link");
-        matches!(Files::of(directory.path()), Ok(Files::Swapped))
+        matches!(
+            DirectoryState::of(directory.path()),
+            Ok(DirectoryState::Swapped)
+        )
     };
     assert!(is_swapped("."));
     assert!(!is_swapped("nowhere"), "it has to be quiet, as any other");

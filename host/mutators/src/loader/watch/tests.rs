@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt};
 use podloom_control_loop::{Ctx, Source};
 use tempfile::TempDir;
 
-use super::{Directories, Directory, Disk, Meaning, Watch, meaning};
+use super::{Directories, Directory, Disk, Meaning, WatchMode, meaning};
 
 const DIRECTORY: &str = "/plugins";
 
@@ -88,7 +88,7 @@ async fn a_directory_that_could_not_be_watched_is_watched_as_soon_as_it_can() {
     let path = above.path().join("plugins");
     std::os::unix::fs::symlink(&path, &path).expect("a link to itself");
     let (source, ctx) = (
-        Directories::new(Directory::new(&path), Watch::Notified, Disk::default()),
+        Directories::new(Directory::new(&path), WatchMode::Notified, Disk::default()),
         Ctx::default(),
     );
     let mut silent = source

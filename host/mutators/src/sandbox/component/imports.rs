@@ -5,18 +5,18 @@ use wasmtime::component::Resource;
 
 use crate::bindings::{PodHandle, host, pods, request};
 use crate::sandbox::Guest;
-use crate::sandbox::services::{Answer, Level};
+use crate::sandbox::services::{AccessResult, LogLevel};
 
-type Edit<T> = wasmtime::Result<Result<T, pods::AccessError>>;
+type GuestResult<T> = wasmtime::Result<Result<T, pods::AccessError>>;
 
 impl host::Host for Guest {
     fn log(&mut self, level: host::Level, message: String) -> wasmtime::Result<()> {
         let level = match level {
-            host::Level::Trace => Level::Trace,
-            host::Level::Debug => Level::Debug,
-            host::Level::Info => Level::Info,
-            host::Level::Warn => Level::Warn,
-            host::Level::Error => Level::Error,
+            host::Level::Trace => LogLevel::Trace,
+            host::Level::Debug => LogLevel::Debug,
+            host::Level::Info => LogLevel::Info,
+            host::Level::Warn => LogLevel::Warn,
+            host::Level::Error => LogLevel::Error,
         };
         self.log(level, &message);
         Ok(())
@@ -28,7 +28,7 @@ impl host::Host for Guest {
     }
 
     fn config(&mut self) -> wasmtime::Result<String> {
-        Ok(self.setting.config.clone())
+        Ok(self.settings.config.clone())
     }
 }
 
@@ -72,7 +72,7 @@ impl request::Host for Guest {
 impl pods::Host for Guest {}
 
 impl pods::HostPod for Guest {
-    fn get(&mut self, _: Resource<PodHandle>, path: String) -> Edit<Option<String>> {
+    fn get(&mut self, _: Resource<PodHandle>, path: String) -> GuestResult<Option<String>> {
         edit(self.get(&path))
     }
 
@@ -81,23 +81,23 @@ impl pods::HostPod for Guest {
         _: Resource<PodHandle>,
         path: String,
         fields: Vec<String>,
-    ) -> Edit<Option<String>> {
+    ) -> GuestResult<Option<String>> {
         edit(self.view(&path, |known| known == fields, || Ok(fields.clone())))
     }
 
-    fn keys(&mut self, _: Resource<PodHandle>, path: String) -> Edit<Vec<String>> {
+    fn keys(&mut self, _: Resource<PodHandle>, path: String) -> GuestResult<Vec<String>> {
         edit(self.keys(&path))
     }
 
-    fn set(&mut self, _: Resource<PodHandle>, path: String, value: String) -> Edit<()> {
+    fn set(&mut self, _: Resource<PodHandle>, path: String, value: String) -> GuestResult<()> {
         edit(self.set(&path, value))
     }
 
-    fn insert(&mut self, _: Resource<PodHandle>, path: String, value: String) -> Edit<()> {
+    fn insert(&mut self, _: Resource<PodHandle>, path: String, value: String) -> GuestResult<()> {
         edit(self.insert(&path, value))
     }
 
-    fn remove(&mut self, _: Resource<PodHandle>, path: String) -> Edit<bool> {
+    fn remove(&mut self, _: Resource<PodHandle>, path: String) -> GuestResult<bool> {
         edit(self.remove(&path))
     }
 
@@ -107,7 +107,7 @@ impl pods::HostPod for Guest {
     }
 }
 
-fn edit<T>(answer: Answer<T>) -> Edit<T> {
+fn edit<T>(answer: AccessResult<T>) -> GuestResult<T> {
     Ok(answer?.map_err(|error| match error {
         AccessError::InvalidPath(text) => pods::AccessError::InvalidPath(text),
         AccessError::NotFound(text) => pods::AccessError::NotFound(text),

@@ -18,7 +18,7 @@ use podloom_pod_path::AccessError;
 use wasmtime::{Caller, Memory, Trap, TypedFunc};
 
 use crate::limits::PAYLOAD_BYTES;
-use crate::sandbox::{Failure, Guest};
+use crate::sandbox::{CallFailure, Guest};
 
 /// `cabi_realloc(old pointer, old size, alignment, new size) -> pointer`
 pub(super) type Realloc = TypedFunc<(u32, u32, u32, u32), u32>;
@@ -29,12 +29,12 @@ const PAIR: usize = 8;
 const MAX_BYTES: usize = (1 << 31) - 1;
 
 /// What the guest hands over in one call: its memory, and how much of it may be taken.
-pub(super) struct Reader<'m> {
+pub(super) struct GuestReader<'m> {
     memory: &'m [u8],
     left: usize,
 }
 
-impl<'m> Reader<'m> {
+impl<'m> GuestReader<'m> {
     pub(super) fn new(memory: &'m [u8]) -> Self {
         Self {
             memory,
@@ -42,15 +42,18 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn string(&mut self, (address, length): (u32, u32)) -> Result<&'m str, Failure> {
+    pub(super) fn string(&mut self, (address, length): (u32, u32)) -> Result<&'m str, CallFailure> {
         let bytes = range(self.memory, address, length as usize)
             .ok_or_else(|| broken("string pointer/length out of bounds of memory"))?;
         self.take(bytes.len())?;
-        std::str::from_utf8(bytes).map_err(|error| Failure::BrokeContract(error.to_string()))
+        std::str::from_utf8(bytes).map_err(|error| CallFailure::BrokeContract(error.to_string()))
     }
 
     /// A list of strings that are still to be lifted.
-    pub(super) fn list(&mut self, (address, count): (u32, u32)) -> Result<List<'m>, Failure> {
+    pub(super) fn list(
+        &mut self,
+        (address, count): (u32, u32),
+    ) -> Result<StringList<'m>, CallFailure> {
         let count = count as usize;
         let pairs = count
             .checked_mul(PAIR)
@@ -61,19 +64,22 @@ impl<'m> Reader<'m> {
         if !address.is_multiple_of(4) {
             return Err(broken("list pointer is not aligned"));
         }
-        Ok(List {
+        Ok(StringList {
             memory: self.memory,
             pairs: pairs.as_chunks().0,
         })
     }
 
-    pub(super) fn strings(&mut self, list: List<'m>) -> Result<Vec<&'m str>, Failure> {
+    pub(super) fn strings(&mut self, list: StringList<'m>) -> Result<Vec<&'m str>, CallFailure> {
         let pairs = list.pairs.iter();
         pairs.map(|pair| self.string(pair_of(pair))).collect()
     }
 
     /// What an export returned a pointer to.
-    pub(super) fn returned<const N: usize>(&self, address: u32) -> Result<Returned<'m>, Failure> {
+    pub(super) fn returned<const N: usize>(
+        &self,
+        address: u32,
+    ) -> Result<Returned<'m>, CallFailure> {
         if !address.is_multiple_of(4) {
             return Err(broken("return pointer not aligned"));
         }
@@ -82,20 +88,23 @@ impl<'m> Reader<'m> {
             .ok_or_else(|| broken("pointer out of bounds of memory"))
     }
 
-    fn take(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(Failure::payload)?;
+    fn take(&mut self, bytes: usize) -> Result<(), CallFailure> {
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .ok_or_else(CallFailure::payload)?;
         Ok(())
     }
 }
 
 /// Pointers and lengths of a list's strings.
 #[derive(Clone, Copy)]
-pub(super) struct List<'m> {
+pub(super) struct StringList<'m> {
     memory: &'m [u8],
     pairs: &'m [[u8; PAIR]],
 }
 
-impl List<'_> {
+impl StringList<'_> {
     /// Whether the list holds just these strings: what is equal to them, byte by byte, needs no other check.
     pub(super) fn holds(self, texts: &[String]) -> bool {
         let is_text = |(pair, text): (&[u8; PAIR], &String)| {
@@ -126,18 +135,18 @@ impl Returned<'_> {
 }
 
 /// The way back: the guest's memory, and the guest's own allocator.
-pub(super) struct Writer<'c, 'g> {
+pub(super) struct GuestWriter<'c, 'g> {
     caller: &'c mut Caller<'g, Guest>,
     memory: Memory,
 }
 
-impl<'c, 'g> Writer<'c, 'g> {
+impl<'c, 'g> GuestWriter<'c, 'g> {
     /// The place for a result of this size, where the guest wants it.
     pub(super) fn result<const N: usize>(
         caller: &'c mut Caller<'g, Guest>,
         memory: Memory,
         address: u32,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CallFailure> {
         if !address.is_multiple_of(4) {
             return Err(broken("pointer not aligned"));
         }
@@ -240,15 +249,15 @@ fn pair_of(&[a, b, c, d, e, f, g, h]: &[u8; PAIR]) -> (u32, u32) {
     )
 }
 
-pub(super) fn broken(rule: &str) -> Failure {
-    Failure::BrokeContract(rule.to_owned())
+pub(super) fn broken(rule: &str) -> CallFailure {
+    CallFailure::BrokeContract(rule.to_owned())
 }
 
 /// A number that is no case of a variant.
-pub(super) fn unexpected_case(case: impl Into<u32>) -> Failure {
-    Failure::BrokeContract(format!("unexpected discriminant: {}", case.into()))
+pub(super) fn unexpected_case(case: impl Into<u32>) -> CallFailure {
+    CallFailure::BrokeContract(format!("unexpected discriminant: {}", case.into()))
 }
 
-fn too_large(bytes: usize) -> Failure {
-    Failure::OverLimit(format!("it asked for {bytes} bytes at once"))
+fn too_large(bytes: usize) -> CallFailure {
+    CallFailure::OverLimit(format!("it asked for {bytes} bytes at once"))
 }

@@ -9,12 +9,12 @@ use podloom_pod_path::AccessError;
 use wasmtime::{Caller, Linker, Memory, Trap};
 
 use super::POD;
-use super::abi::{Reader, Writer, broken, unexpected_case};
+use super::abi::{GuestReader, GuestWriter, broken, unexpected_case};
 use crate::request::Request;
-use crate::sandbox::services::Level;
-use crate::sandbox::{Failure, Guest};
+use crate::sandbox::services::LogLevel;
+use crate::sandbox::{CallFailure, Guest};
 
-type Done = wasmtime::Result<()>;
+type ImportResult = wasmtime::Result<()>;
 
 /// Sizes of results in the guest's memory.
 const STRING: usize = 8;
@@ -22,7 +22,12 @@ const OPTION: usize = 12;
 const RESULT: usize = 16;
 
 /// Offers one function under the name by which a module asks for it. A name that is not of the contract is left undefined.
-pub(super) fn offer(linker: &mut Linker<Guest>, module: &str, interface: &str, name: &str) -> Done {
+pub(super) fn offer(
+    linker: &mut Linker<Guest>,
+    module: &str,
+    interface: &str,
+    name: &str,
+) -> ImportResult {
     match (interface, name) {
         ("host", "log") => linker.func_wrap(module, name, log),
         ("host", "note") => linker.func_wrap(module, name, note),
@@ -67,24 +72,24 @@ fn may_leave(guest: &Guest) -> Result<(), Trap> {
     }
 }
 
-fn lift<'c>(caller: &'c mut Caller<'_, Guest>) -> Result<(Reader<'c>, &'c mut Guest), Trap> {
+fn lift<'c>(caller: &'c mut Caller<'_, Guest>) -> Result<(GuestReader<'c>, &'c mut Guest), Trap> {
     let memory = memory(caller.data())?;
     let (memory, guest) = memory.data_and_store_mut(caller);
-    Ok((Reader::new(memory), guest))
+    Ok((GuestReader::new(memory), guest))
 }
 
 /// As [`lift`], for the methods of the pod.
 fn lift_pod<'c>(
     caller: &'c mut Caller<'_, Guest>,
     pod: u32,
-) -> wasmtime::Result<(Reader<'c>, &'c mut Guest)> {
+) -> wasmtime::Result<(GuestReader<'c>, &'c mut Guest)> {
     let (reader, guest) = lift(caller)?;
     check_pod(guest, pod)?;
     Ok((reader, guest))
 }
 
 /// The guest's one handle is a number; it is good until it is given back.
-fn check_pod(guest: &Guest, pod: u32) -> Result<(), Failure> {
+fn check_pod(guest: &Guest, pod: u32) -> Result<(), CallFailure> {
     match &guest.module {
         Some(module) if module.lends_pod && pod == POD => Ok(()),
         _ => Err(broken(&format!("unknown handle index {pod}"))),
@@ -94,9 +99,9 @@ fn check_pod(guest: &Guest, pod: u32) -> Result<(), Failure> {
 fn lower<'c, 'g, const N: usize>(
     caller: &'c mut Caller<'g, Guest>,
     result: u32,
-) -> wasmtime::Result<Writer<'c, 'g>> {
+) -> wasmtime::Result<GuestWriter<'c, 'g>> {
     let memory = memory(caller.data())?;
-    Ok(Writer::result::<N>(caller, memory, result)?)
+    Ok(GuestWriter::result::<N>(caller, memory, result)?)
 }
 
 /// Lowers `result<T, access-error>`, of which `store` lowers the `T`.
@@ -104,8 +109,8 @@ fn lower_answer<T>(
     caller: &mut Caller<'_, Guest>,
     result: u32,
     answer: Result<T, AccessError>,
-    store: impl FnOnce(&mut Writer<'_, '_>, u32, T) -> Done,
-) -> Done {
+    store: impl FnOnce(&mut GuestWriter<'_, '_>, u32, T) -> ImportResult,
+) -> ImportResult {
     let mut writer = lower::<RESULT>(caller, result)?;
     let payload = result.saturating_add(4);
     writer.case(result, u8::from(answer.is_err()))?;
@@ -115,65 +120,74 @@ fn lower_answer<T>(
     }
 }
 
-fn log(mut caller: Caller<'_, Guest>, level: u32, text: u32, length: u32) -> Done {
+fn log(mut caller: Caller<'_, Guest>, level: u32, text: u32, length: u32) -> ImportResult {
     let (mut reader, guest) = lift(&mut caller)?;
     let level = match level {
-        0 => Level::Trace,
-        1 => Level::Debug,
-        2 => Level::Info,
-        3 => Level::Warn,
-        4 => Level::Error,
+        0 => LogLevel::Trace,
+        1 => LogLevel::Debug,
+        2 => LogLevel::Info,
+        3 => LogLevel::Warn,
+        4 => LogLevel::Error,
         level => return Err(unexpected_case(level).into()),
     };
     guest.log(level, reader.string((text, length))?);
     Ok(())
 }
 
-fn note(mut caller: Caller<'_, Guest>, text: u32, length: u32) -> Done {
+fn note(mut caller: Caller<'_, Guest>, text: u32, length: u32) -> ImportResult {
     let (mut reader, guest) = lift(&mut caller)?;
     guest.note(reader.string((text, length))?);
     Ok(())
 }
 
-fn config(mut caller: Caller<'_, Guest>, result: u32) -> Done {
-    let setting = Arc::clone(&caller.data().setting);
-    lower::<STRING>(&mut caller, result)?.string(result, &setting.config)
+fn config(mut caller: Caller<'_, Guest>, result: u32) -> ImportResult {
+    let settings = Arc::clone(&caller.data().settings);
+    lower::<STRING>(&mut caller, result)?.string(result, &settings.config)
 }
 
-fn kind(caller: Caller<'_, Guest>, result: u32) -> Done {
+fn kind(caller: Caller<'_, Guest>, result: u32) -> ImportResult {
     of_request(caller, result, |request| &request.kind)
 }
 
-fn name(caller: Caller<'_, Guest>, result: u32) -> Done {
+fn name(caller: Caller<'_, Guest>, result: u32) -> ImportResult {
     of_request(caller, result, |request| &request.name)
 }
 
-fn namespace(caller: Caller<'_, Guest>, result: u32) -> Done {
+fn namespace(caller: Caller<'_, Guest>, result: u32) -> ImportResult {
     of_request(caller, result, |request| &request.namespace)
 }
 
-fn of_request(mut caller: Caller<'_, Guest>, result: u32, text: fn(&Request) -> &String) -> Done {
+fn of_request(
+    mut caller: Caller<'_, Guest>,
+    result: u32,
+    text: fn(&Request) -> &String,
+) -> ImportResult {
     let request = Arc::clone(caller.data().request()?);
     lower::<STRING>(&mut caller, result)?.string(result, text(&request))
 }
 
-fn label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+fn label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
     look_up(caller, (key, length), result, |request, key| {
         request.labels.get(key).map(String::as_str)
     })
 }
 
-fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
     look_up(caller, (key, length), result, Request::annotation)
 }
 
-fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
     look_up(caller, (key, length), result, |request, key| {
         request.namespace_labels.get(key).map(String::as_str)
     })
 }
 
-fn namespace_annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Done {
+fn namespace_annotation(
+    caller: Caller<'_, Guest>,
+    key: u32,
+    length: u32,
+    result: u32,
+) -> ImportResult {
     look_up(caller, (key, length), result, Request::namespace_annotation)
 }
 
@@ -182,7 +196,7 @@ fn look_up(
     key: (u32, u32),
     result: u32,
     value: for<'r> fn(&'r Request, &str) -> Option<&'r str>,
-) -> Done {
+) -> ImportResult {
     let request = Arc::clone(caller.data().request()?);
     let (mut reader, _) = lift(&mut caller)?;
     let value = value(&request, reader.string(key)?);
@@ -194,7 +208,13 @@ fn dry_run(guest: &Guest) -> wasmtime::Result<u32> {
     Ok(u32::from(guest.request()?.dry_run))
 }
 
-fn get(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {
+fn get(
+    mut caller: Caller<'_, Guest>,
+    pod: u32,
+    path: u32,
+    path_length: u32,
+    result: u32,
+) -> ImportResult {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let answer = guest.get(reader.string((path, path_length))?)?;
     lower_answer(&mut caller, result, answer, |writer, at, text| {
@@ -211,7 +231,7 @@ fn view(
     fields: u32,
     count: u32,
     result: u32,
-) -> Done {
+) -> ImportResult {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let path = reader.string((path, path_length))?;
     let fields = reader.list((fields, count))?;
@@ -221,7 +241,13 @@ fn view(
     })
 }
 
-fn keys(mut caller: Caller<'_, Guest>, pod: u32, path: u32, path_length: u32, result: u32) -> Done {
+fn keys(
+    mut caller: Caller<'_, Guest>,
+    pod: u32,
+    path: u32,
+    path_length: u32,
+    result: u32,
+) -> ImportResult {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let answer = guest.keys(reader.string((path, path_length))?)?;
     lower_answer(&mut caller, result, answer, |writer, at, keys| {
@@ -238,7 +264,7 @@ fn set(
     value: u32,
     value_length: u32,
     result: u32,
-) -> Done {
+) -> ImportResult {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let path = reader.string((path, path_length))?;
     let value = reader.string((value, value_length))?;
@@ -255,7 +281,7 @@ fn insert(
     value: u32,
     value_length: u32,
     result: u32,
-) -> Done {
+) -> ImportResult {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let path = reader.string((path, path_length))?;
     let value = reader.string((value, value_length))?;
@@ -269,7 +295,7 @@ fn remove(
     path: u32,
     path_length: u32,
     result: u32,
-) -> Done {
+) -> ImportResult {
     let (mut reader, guest) = lift_pod(&mut caller, pod)?;
     let answer = guest.remove(reader.string((path, path_length))?)?;
     lower_answer(&mut caller, result, answer, |writer, at, removed| {
@@ -277,7 +303,7 @@ fn remove(
     })
 }
 
-fn drop_pod(mut caller: Caller<'_, Guest>, pod: u32) -> Done {
+fn drop_pod(mut caller: Caller<'_, Guest>, pod: u32) -> ImportResult {
     may_leave(caller.data())?;
     check_pod(caller.data(), pod)?;
     if let Some(module) = &mut caller.data_mut().module {

@@ -2,8 +2,8 @@ use podloom_pod_path::{Access, Fields, Transaction};
 use serde_json::json;
 
 use super::{LIST_BYTES, LIST_SEGMENTS, LISTS, Views};
+use crate::budget::MemoryBudget;
 use crate::limits::CHAIN_KEPT_BYTES;
-use crate::room::Room;
 
 fn fields(names: &[&str]) -> Fields {
     let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
@@ -18,8 +18,8 @@ fn found<'v>(views: &'v Views, names: &[&str]) -> Option<&'v [String]> {
 fn a_list_is_found_by_all_its_names_in_their_order() {
     let views = Views::default();
     assert_eq!(found(&views, &["/a", "/b"]), None);
-    views.keep(fields(&["/a", "/b"]), &Room::default());
-    views.keep(fields(&[]), &Room::default());
+    views.keep(fields(&["/a", "/b"]), &MemoryBudget::default());
+    views.keep(fields(&[]), &MemoryBudget::default());
     assert_eq!(
         found(&views, &["/a", "/b"]),
         Some(&["/a".to_owned(), "/b".to_owned()][..])
@@ -36,17 +36,17 @@ fn what_is_kept_is_bounded() {
     let long = format!("/{}", "x".repeat(1000));
     views.keep(
         fields(&vec![long.as_str(); LIST_BYTES / long.len() + 1]),
-        &Room::default(),
+        &MemoryBudget::default(),
     );
     let deep = "/x".repeat(64);
     views.keep(
         fields(&[deep.as_str(); LIST_SEGMENTS / 64 + 1]),
-        &Room::default(),
+        &MemoryBudget::default(),
     );
     assert_eq!(views.0.iter().flat_map(|slot| slot.get()).count(), 0);
     let names: Vec<String> = (0..=LISTS).map(|name| format!("/{name}")).collect();
     for name in &names {
-        views.keep(fields(&[name]), &Room::default());
+        views.keep(fields(&[name]), &MemoryBudget::default());
     }
     for name in &names[..LISTS] {
         assert!(found(&views, &[name]).is_some(), "{name}");
@@ -56,11 +56,11 @@ fn what_is_kept_is_bounded() {
 
 #[test]
 fn what_the_chain_has_no_room_for_is_not_kept() {
-    let room = Room::default();
-    assert!(room.has_to_keep(CHAIN_KEPT_BYTES - 1500));
+    let budget = MemoryBudget::default();
+    assert!(budget.take_to_keep(CHAIN_KEPT_BYTES - 1500));
     let views = Views::default();
-    views.keep(fields(&["/a/b/c"]), &room);
-    views.keep(fields(&["/a/b"]), &room);
+    views.keep(fields(&["/a/b/c"]), &budget);
+    views.keep(fields(&["/a/b"]), &budget);
     assert!(found(&views, &["/a/b/c"]).is_none());
     assert!(found(&views, &["/a/b"]).is_some());
 }

@@ -1,9 +1,9 @@
 //! Random guests as WebAssembly text.
 
 use super::script::{
-    ALLOCATE_BY, ANSWER_AT, Action, Allocator, CODES, CONFIG, DROP, DRY_RUN, GET, GROW, INSERT,
-    KEYS, KIND, LABEL, LOG, NOTE, PAGES, RECURSE, REJECT, REMOVE, RETURN, SET, STORE, TABLE_AT,
-    TELL, TEXTS, TEXTS_AT, TRAP, VIEW, place,
+    ALLOCATE_BY, ANSWER_AT, Allocator, CODES, CONFIG, DROP, DRY_RUN, GET, GROW, GuestAction,
+    INSERT, KEYS, KIND, LABEL, LOG, NOTE, PAGES, RECURSE, REJECT, REMOVE, RETURN, SET, STORE,
+    TABLE_AT, TELL, TEXTS, TEXTS_AT, TRAP, VIEW, place,
 };
 use crate::support::assemble;
 
@@ -100,8 +100,8 @@ pub(super) fn interpreter() -> Vec<u8> {
 /// A guest that acts when it starts if it is to, then does these things with its pod, and then what the script in the pod says.
 pub(super) fn module(
     allocator: Allocator,
-    start: Option<&[Action]>,
-    actions: &[Action],
+    start: Option<&[GuestAction]>,
+    actions: &[GuestAction],
 ) -> Vec<u8> {
     let mut text = format!("(module\n{IMPORTS}\n(memory (export \"memory\") {PAGES})\n");
     text.push_str(&format!(
@@ -132,7 +132,7 @@ pub(super) fn module(
     assemble(&text)
 }
 
-fn mutate(actions: &[Action]) -> String {
+fn mutate(actions: &[GuestAction]) -> String {
     let body: String = actions
         .iter()
         .map(|action| {
@@ -187,7 +187,7 @@ fn mutate(actions: &[Action]) -> String {
 }
 
 /// An action with its numbers in the code.
-fn direct(action: Action, ending: &str) -> String {
+fn direct(action: GuestAction, ending: &str) -> String {
     call(action.code, action.arguments.map(constant)).unwrap_or_else(|| ending.to_owned()) + "\n"
 }
 

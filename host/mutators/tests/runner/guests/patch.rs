@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use podloom_mutators::{Chain, Mutation, Outcome, PluginRun, Rejected};
+use podloom_mutators::{Chain, Mutation, PluginOutcome, PluginRun, Rejected};
 use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
@@ -13,7 +13,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::assembly::interpreter;
-use super::script::{Action, Allocator, action, encode};
+use super::script::{Allocator, GuestAction, action, encode};
 use crate::support::{chain_of, check_patch, load, plugin, pod, request};
 
 /// Three that do what a script in the pod says, each its own and where it may, and between them one that does the same to every pod.
@@ -105,11 +105,15 @@ fn script() -> impl Strategy<Value = String> {
     // Most of what is random is refused.
     let path = select(vec![1, 8, 11, 13, 14, 15, 16, 30, 31, 32]);
     let value = select(vec![23, 24, 25, 33, 34, 35, 36, 37, 38, 39]);
-    let write = (path, value).prop_map(|(path, value)| Action::set(path, value));
+    let write = (path, value).prop_map(|(path, value)| GuestAction::set(path, value));
     let actions = vec(prop_oneof![1 => action(), 2 => write], 0..8);
     (actions, weighted(0.4)).prop_map(|(mut actions, fails)| {
         if fails {
-            actions.extend([Action::set(1, 24), Action::set(30, 33), Action::trap()]);
+            actions.extend([
+                GuestAction::set(1, 24),
+                GuestAction::set(30, 33),
+                GuestAction::trap(),
+            ]);
         }
         encode(Allocator::Plain, &actions)
     })
@@ -154,9 +158,10 @@ impl Sample {
             return;
         };
         self.passed += 1;
-        let is_ignored = |run: &PluginRun| matches!(run.outcome, Outcome::Ignored(_));
+        let is_ignored = |run: &PluginRun| matches!(run.outcome, PluginOutcome::Ignored(_));
         let after = mutation.runs.iter().skip_while(|run| !is_ignored(run));
-        let writes = |run: &PluginRun| run.plugin != "good" && run.outcome == Outcome::Mutated;
+        let writes =
+            |run: &PluginRun| run.plugin != "good" && run.outcome == PluginOutcome::Mutated;
         self.rolled_back += usize::from(after.into_iter().any(writes));
     }
 }
@@ -197,7 +202,10 @@ fn what_was_taken_back_is_not_in_it() {
         ("persists", ""),
     ]);
     let mutation = chain.mutate(pod(), request()).expect("a pod");
-    assert!(matches!(mutation.runs[1].outcome, Outcome::Ignored(_)));
+    assert!(matches!(
+        mutation.runs[1].outcome,
+        PluginOutcome::Ignored(_)
+    ));
     check_patch(&pod(), &mutation);
     let patch: Value = serde_json::from_str(&mutation.patch().expect("a patch")).expect("JSON");
     let paths: Vec<&str> = patch
@@ -257,7 +265,7 @@ fn a_patch_for_another_pod_is_found_out() {
 /// Scripts come to something: a sample that only failed would show nothing.
 #[test]
 fn scripts_write() {
-    let actions = [Action::set(1, 24), Action::set(14, 25)];
+    let actions = [GuestAction::set(1, 24), GuestAction::set(14, 25)];
     let script = || encode(Allocator::Plain, &actions);
     let pod = varied(&[script(), script(), script()], &[]);
     let mutation = chain().mutate(pod.clone(), request()).expect("a pod");

@@ -57,7 +57,7 @@ pub(super) const PAGES: u32 = 4;
 
 /// One thing that a guest does: a function by its number, and what it is given.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Action {
+pub(super) struct GuestAction {
     pub(super) code: u8,
     pub(super) arguments: [u32; 6],
 }
@@ -102,7 +102,7 @@ pub(super) const ALLOCATE_BY: u8 = 20;
 /// How many functions there are.
 pub(super) const CODES: u8 = 21;
 
-impl Action {
+impl GuestAction {
     fn new(code: u8, arguments: [u32; 6]) -> Self {
         Self { code, arguments }
     }
@@ -147,7 +147,7 @@ pub(super) fn place(text: usize) -> (u32, u32) {
 }
 
 /// A script as text: the allocator, then each action, in hexadecimal.
-pub(super) fn encode(allocator: Allocator, actions: &[Action]) -> String {
+pub(super) fn encode(allocator: Allocator, actions: &[GuestAction]) -> String {
     let mut bytes = vec![allocator as u8];
     for action in actions {
         bytes.push(action.code);
@@ -170,7 +170,7 @@ pub(super) fn allocator() -> impl Strategy<Value = Allocator> {
 }
 
 /// Mostly of the contract; now and then with a number that is odd.
-pub(super) fn action() -> impl Strategy<Value = Action> {
+pub(super) fn action() -> impl Strategy<Value = GuestAction> {
     let odd = (0..40_usize, odd_number());
     (sound_action(), odd).prop_map(|(mut action, (at, number))| {
         if let Some(argument) = action.arguments.get_mut(at) {
@@ -206,30 +206,30 @@ fn odd_number() -> impl Strategy<Value = u32> {
     prop_oneof![3 => select(edges), 1 => any::<u32>()]
 }
 
-fn sound_action() -> impl Strategy<Value = Action> {
+fn sound_action() -> impl Strategy<Value = GuestAction> {
     let text = || (0..TEXTS.len()).prop_map(place);
     let pod = 1;
     prop_oneof![
-        2 => (0..5_u32, text()).prop_map(|(level, (at, length))| Action::new(LOG, [level, at, length, 0, 0, 0])),
-        2 => text().prop_map(|(at, length)| Action::new(NOTE, [at, length, 0, 0, 0, 0])),
-        2 => select(vec![CONFIG, KIND]).prop_map(|code| Action::new(code, [ANSWER_AT, 0, 0, 0, 0, 0])),
-        1 => text().prop_map(|(at, length)| Action::new(LABEL, [at, length, ANSWER_AT, 0, 0, 0])),
-        1 => Just(Action::new(DRY_RUN, [0; 6])),
+        2 => (0..5_u32, text()).prop_map(|(level, (at, length))| GuestAction::new(LOG, [level, at, length, 0, 0, 0])),
+        2 => text().prop_map(|(at, length)| GuestAction::new(NOTE, [at, length, 0, 0, 0, 0])),
+        2 => select(vec![CONFIG, KIND]).prop_map(|code| GuestAction::new(code, [ANSWER_AT, 0, 0, 0, 0, 0])),
+        1 => text().prop_map(|(at, length)| GuestAction::new(LABEL, [at, length, ANSWER_AT, 0, 0, 0])),
+        1 => Just(GuestAction::new(DRY_RUN, [0; 6])),
         8 => (select(vec![GET, KEYS, REMOVE]), text())
-            .prop_map(move |(code, (at, length))| Action::new(code, [pod, at, length, ANSWER_AT, 0, 0])),
+            .prop_map(move |(code, (at, length))| GuestAction::new(code, [pod, at, length, ANSWER_AT, 0, 0])),
         6 => (text(), 0..TEXTS.len(), 0..5_u32).prop_map(move |((at, length), first, count)| {
             let first = u32::try_from(first).expect("few texts");
-            Action::new(VIEW, [pod, at, length, TABLE_AT + 8 * first, count, ANSWER_AT])
+            GuestAction::new(VIEW, [pod, at, length, TABLE_AT + 8 * first, count, ANSWER_AT])
         }),
         10 => (select(vec![SET, INSERT]), text(), text())
-            .prop_map(move |(code, (at, length), (value, bytes))| Action::new(code, [pod, at, length, value, bytes, ANSWER_AT])),
-        12 => Just(Action::new(TELL, [ANSWER_AT + 8, 0, 0, 0, 0, 0])),
-        1 => Just(Action::new(DROP, [pod, 0, 0, 0, 0, 0])),
-        1 => select(vec![TRAP, RECURSE]).prop_map(|code| Action::new(code, [0; 6])),
-        1 => select(vec![0, 1, 3, 28, 29, 100, 65535]).prop_map(|pages| Action::new(GROW, [pages, 0, 0, 0, 0, 0])),
-        1 => (ANSWER_AT..700, any::<u32>()).prop_map(|(at, value)| Action::new(STORE, [at, value, 0, 0, 0, 0])),
-        1 => select(vec![600, 604, 602, 0]).prop_map(|at| Action::new(RETURN, [at, 0, 0, 0, 0, 0])),
-        1 => (0..2_u32, text()).prop_map(|(kind, (at, length))| Action::new(REJECT, [kind, at, length, 0, 0, 0])),
-        1 => (0..7_u32).prop_map(|allocator| Action::new(ALLOCATE_BY, [allocator, 0, 0, 0, 0, 0])),
+            .prop_map(move |(code, (at, length), (value, bytes))| GuestAction::new(code, [pod, at, length, value, bytes, ANSWER_AT])),
+        12 => Just(GuestAction::new(TELL, [ANSWER_AT + 8, 0, 0, 0, 0, 0])),
+        1 => Just(GuestAction::new(DROP, [pod, 0, 0, 0, 0, 0])),
+        1 => select(vec![TRAP, RECURSE]).prop_map(|code| GuestAction::new(code, [0; 6])),
+        1 => select(vec![0, 1, 3, 28, 29, 100, 65535]).prop_map(|pages| GuestAction::new(GROW, [pages, 0, 0, 0, 0, 0])),
+        1 => (ANSWER_AT..700, any::<u32>()).prop_map(|(at, value)| GuestAction::new(STORE, [at, value, 0, 0, 0, 0])),
+        1 => select(vec![600, 604, 602, 0]).prop_map(|at| GuestAction::new(RETURN, [at, 0, 0, 0, 0, 0])),
+        1 => (0..2_u32, text()).prop_map(|(kind, (at, length))| GuestAction::new(REJECT, [kind, at, length, 0, 0, 0])),
+        1 => (0..7_u32).prop_map(|allocator| GuestAction::new(ALLOCATE_BY, [allocator, 0, 0, 0, 0, 0])),
     ]
 }

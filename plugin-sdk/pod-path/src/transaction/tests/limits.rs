@@ -1,16 +1,16 @@
 //! How much one run may do.
 
 use super::{Insert, Remove, Set, Transaction, begin, kind, make};
-use crate::{Access, EditError, LimitExceeded, Limits};
+use crate::{Access, AccessLimits, EditError, LimitExceeded};
 
-fn limited(limits: Limits) -> Transaction {
+fn limited(limits: AccessLimits) -> Transaction {
     let mut access = Access::unrestricted();
     access.limits = limits;
     begin(access)
 }
 
 #[track_caller]
-fn check(limits: Limits, calls: &[super::Call<'_>], expected: LimitExceeded) {
+fn check(limits: AccessLimits, calls: &[super::Call<'_>], expected: LimitExceeded) {
     let mut transaction = limited(limits);
     let (last, before) = calls.split_last().unwrap();
     for call in before {
@@ -25,9 +25,9 @@ fn check(limits: Limits, calls: &[super::Call<'_>], expected: LimitExceeded) {
 
 #[test]
 fn writes_are_counted_even_if_they_change_nothing() {
-    let limits = Limits {
+    let limits = AccessLimits {
         writes: 3,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let idle = Set("/metadata/labels/app", "\"web\"");
     check(
@@ -44,9 +44,9 @@ fn writes_are_counted_even_if_they_change_nothing() {
 
 #[test]
 fn written_bytes_are_those_of_paths_and_values() {
-    let limits = Limits {
+    let limits = AccessLimits {
         written_bytes: 40,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let write = Set("/spec/nodeName", "\"12\"");
     check(
@@ -58,9 +58,9 @@ fn written_bytes_are_those_of_paths_and_values() {
 
 #[test]
 fn paths_are_no_longer_than_the_limit() {
-    let limits = Limits {
+    let limits = AccessLimits {
         path_bytes: 10,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     check(
         limits,
@@ -96,9 +96,9 @@ fn a_path_has_no_more_segments_than_a_pod_has_levels() {
 
 #[test]
 fn depth_counts_from_the_root() {
-    let limits = Limits {
+    let limits = AccessLimits {
         value_depth: 5,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let fits = Set("/spec/new/a", "[[1]]");
     check(
@@ -113,19 +113,19 @@ fn depth_counts_from_the_root() {
     );
     let hostile = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     check(
-        Limits::default(),
+        AccessLimits::default(),
         &[Set("/spec/new", &hostile)],
         LimitExceeded::Depth(64),
     );
     let parsed = format!("{}{}", "[".repeat(100), "]".repeat(100));
     check(
-        Limits::default(),
+        AccessLimits::default(),
         &[Set("/spec/new", &parsed)],
         LimitExceeded::Depth(64),
     );
     let unfinished = "{\"a\":".repeat(100_000);
     check(
-        Limits::default(),
+        AccessLimits::default(),
         &[Set("/spec/new", &unfinished)],
         LimitExceeded::Depth(64),
     );
@@ -141,9 +141,9 @@ fn brackets_in_strings_are_not_depth() {
 #[test]
 fn the_pod_grows_no_larger_than_the_limit() {
     let limit = super::pod().to_string().len() + 1000;
-    let limits = Limits {
+    let limits = AccessLimits {
         pod_bytes: limit,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let long = format!("\"{}\"", "x".repeat(600));
     let calls = [
@@ -157,9 +157,9 @@ fn the_pod_grows_no_larger_than_the_limit() {
 
 #[test]
 fn reads_are_counted_whatever_they_answer() {
-    let limits = Limits {
+    let limits = AccessLimits {
         reads: 4,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let transaction = limited(limits);
     assert_eq!(kind(&transaction.get("/spec/nodeName")), "fine");
@@ -174,9 +174,9 @@ fn reads_are_counted_whatever_they_answer() {
 
 #[test]
 fn read_bytes_are_those_of_the_answers() {
-    let limits = Limits {
+    let limits = AccessLimits {
         read_bytes: 20,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let transaction = limited(limits);
     for _ in 0..2 {
@@ -192,9 +192,9 @@ fn read_bytes_are_those_of_the_answers() {
 #[test]
 fn keys_and_fields_are_read_bytes_too() {
     let check = |calls: usize, read: &dyn Fn(&Transaction) -> Result<(), EditError>| {
-        let transaction = limited(Limits {
+        let transaction = limited(AccessLimits {
             read_bytes: 10_000,
-            ..Limits::default()
+            ..AccessLimits::default()
         });
         for _ in 0..calls {
             assert_eq!(read(&transaction), Ok(()));
@@ -208,7 +208,9 @@ fn keys_and_fields_are_read_bytes_too() {
     let fields = ["/a".repeat(9), "/b".repeat(9)];
     check(1, &|pod| pod.view("", &fields).map(drop));
     // A list that was kept from an earlier call costs the same.
-    let kept = limited(Limits::default()).fields("", &fields).unwrap();
+    let kept = limited(AccessLimits::default())
+        .fields("", &fields)
+        .unwrap();
     check(1, &|pod| pod.view_of("", &kept).map(drop));
 }
 
@@ -218,7 +220,7 @@ fn what_is_written_takes_no_more_memory_than_the_limit() {
     let levels = |count: usize| format!("[{}0]", r#"{"":{"":0}},"#.repeat(count));
     let memory = LimitExceeded::Memory(16 * 1024 * 1024);
     check(
-        Limits::default(),
+        AccessLimits::default(),
         &[Set("/spec/new", &levels(80_000))],
         memory,
     );
@@ -227,15 +229,15 @@ fn what_is_written_takes_no_more_memory_than_the_limit() {
     let write = Set("/spec/new", &part);
     let away = Remove("/spec/new");
     check(
-        Limits::default(),
+        AccessLimits::default(),
         &[write, away, write, away, write, away, write],
         memory,
     );
     // What was there already is not kept.
     check(
-        Limits {
+        AccessLimits {
             writes: 10,
-            ..Limits::default()
+            ..AccessLimits::default()
         },
         &[write; 11],
         LimitExceeded::Writes(10),
@@ -244,9 +246,9 @@ fn what_is_written_takes_no_more_memory_than_the_limit() {
 
 #[test]
 fn parents_that_are_made_take_memory_too() {
-    let limits = Limits {
+    let limits = AccessLimits {
         memory: 100_000,
-        ..Limits::default()
+        ..AccessLimits::default()
     };
     let path = |first: usize| format!("/spec/{first}{}", "/a".repeat(50));
     let paths: Vec<String> = (0..3).map(path).collect();

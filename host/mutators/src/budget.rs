@@ -9,12 +9,12 @@ use crate::limits::{CHAIN_KEPT_BYTES, CHAIN_PATHS_BYTES, SEGMENT_BYTES};
 
 /// What is left for the plugins of one chain.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct MemoryBudget {
     paths: AtomicUsize,
     kept: AtomicUsize,
 }
 
-impl Default for Room {
+impl Default for MemoryBudget {
     fn default() -> Self {
         Self {
             paths: CHAIN_PATHS_BYTES.into(),
@@ -23,16 +23,16 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl MemoryBudget {
     /// For paths that a plugin needs or is granted: without them it cannot be part of the chain.
-    pub(crate) fn has_for_paths(&self, paths: &[String]) -> bool {
+    pub(crate) fn take_for_paths(&self, paths: &[String]) -> bool {
         let segments = paths.iter().map(|path| path.matches('/').count()).sum();
         let bytes = paths.iter().map(String::len).sum();
         take(&self.paths, cost(bytes, segments))
     }
 
     /// For what only makes calls faster: without room it is not kept.
-    pub(crate) fn has_to_keep(&self, bytes: usize) -> bool {
+    pub(crate) fn take_to_keep(&self, bytes: usize) -> bool {
         take(&self.kept, bytes)
     }
 }
