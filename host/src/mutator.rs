@@ -216,7 +216,7 @@ fn convert_runs(runs: Vec<podloom_mutators::PluginRun>, values: Values) -> Vec<P
 
 /// Converts what a plugin did into the type that the controllers know.
 pub(crate) fn convert_run(run: podloom_mutators::PluginRun, values: Values) -> PluginRun {
-    use podloom_mutators::PluginOutcome as Of;
+    use podloom_mutators::RunOutcome as Of;
     let writes = run.writes.into_iter().map(|write| Write {
         path: write.path,
         change: (values == Values::Shown).then_some(Change {

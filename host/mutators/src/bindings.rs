@@ -1,6 +1,6 @@
 //! Rust types and traits of the contract, generated from `wit/`.
 
-/// What the guest's handle on the pod stands for; there is one pod in a call, so the handle itself carries nothing.
+/// The resource behind the guest's handle. A call has one pod, so the handle carries no data.
 #[expect(unreachable_pub, reason = "the generated code re-exports it")]
 pub struct PodHandle;
 

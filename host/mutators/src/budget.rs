@@ -1,13 +1,13 @@
-//! How much of the host's memory the plugins of a chain hold together, from call to call.
+//! How much of the host's memory the plugins of a chain may keep together between calls.
 //!
-//! Each plugin has bounds of its own, and a chain of many plugins at these bounds would still fill the operator's container; a
-//! reload has two chains.
+//! Each plugin has limits of its own, but a chain of many plugins at their limits would still fill the operator's container.
+//! During a reload two chains are in memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{CHAIN_KEPT_BYTES, CHAIN_PATHS_BYTES, SEGMENT_BYTES};
 
-/// What is left for the plugins of one chain.
+/// The memory that is left for the plugins of one chain.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     paths: AtomicUsize,
@@ -24,20 +24,20 @@ impl Default for MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// For paths that a plugin needs or is granted: without them it cannot be part of the chain.
+    /// Takes memory for the paths that a plugin needs or is granted; false if too little is left, and the chain cannot be loaded.
     pub(crate) fn take_for_paths(&self, paths: &[String]) -> bool {
         let segments = paths.iter().map(|path| path.matches('/').count()).sum();
         let bytes = paths.iter().map(String::len).sum();
         take(&self.paths, cost(bytes, segments))
     }
 
-    /// For what only makes calls faster: without room it is not kept.
+    /// Takes memory for something that only makes calls faster; false if too little is left, and it must not be kept.
     pub(crate) fn take_to_keep(&self, bytes: usize) -> bool {
         take(&self.kept, bytes)
     }
 }
 
-/// The memory that paths take, with these bytes and segments.
+/// The memory that paths with these bytes and segments take.
 pub(crate) fn cost(bytes: usize, segments: usize) -> usize {
     bytes.saturating_add(segments.saturating_mul(SEGMENT_BYTES))
 }

@@ -12,15 +12,15 @@ use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
 use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
 use crate::text;
 
-/// The symbolic link that the kubelet swaps to update a volume in one step.
+/// The symbolic link that the kubelet swaps to update a volume atomically.
 pub(crate) const SWAPPED: &str = "..data";
-/// A volume that changes again and again while it is read is given up until the next look.
+/// How often a directory that changes while it is read is read again before reading fails.
 const ATTEMPTS: usize = 5;
 
 /// Why a directory is not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The directory cannot be looked at.
+    /// The directory cannot be opened.
     #[error("cannot open the plugin directory {}", .path.display())]
     Open {
         /// The directory.
@@ -28,16 +28,16 @@ pub enum BundleError {
         /// Why.
         source: io::Error,
     },
-    /// Not a bundle at all.
+    /// There is no manifest.
     #[error(
-        "{} holds no {MANIFEST}, so it is not a plugin bundle; a chain without plugins is a {MANIFEST} with `plugins: []`",
+        "{} holds no {MANIFEST}, so it is not a plugin bundle; for a chain without plugins, add a {MANIFEST} with `plugins: []`",
         .path.display()
     )]
     NoManifest {
         /// The directory.
         path: PathBuf,
     },
-    /// The manifest cannot be read from disk.
+    /// The manifest cannot be read.
     #[error("cannot read {}", .path.display())]
     ReadManifest {
         /// The manifest.
@@ -45,26 +45,26 @@ pub enum BundleError {
         /// Why.
         source: io::Error,
     },
-    /// The manifest is wrong.
+    /// The manifest is invalid.
     #[error("{}: {problem}", .path.display())]
     Manifest {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it. Part of the message, since it begins with line and column.
+        /// What is wrong with it. It is part of the message, not its source.
         problem: ManifestError,
     },
-    /// A plugin's file is not there.
+    /// A plugin's file is missing.
     #[error(
-        "{MANIFEST}:{line}: plugin {plugin} names the file {file}, which is not in the bundle; it holds {present}"
+        "{MANIFEST}:{line}: plugin {plugin} names the file {file}, which is not in the bundle; the bundle holds {present}"
     )]
     NoFile {
         /// The plugin.
         plugin: String,
         /// Its file.
         file: String,
-        /// Where the manifest says so.
+        /// The line of the manifest that lists it.
         line: u64,
-        /// The plugin files that are there.
+        /// The plugin files in the bundle.
         present: String,
     },
     /// A plugin's file cannot be read.
@@ -74,7 +74,7 @@ pub enum BundleError {
         plugin: String,
         /// Its file.
         file: String,
-        /// Where the manifest says so.
+        /// The line of the manifest that lists it.
         line: u64,
         /// Why.
         source: io::Error,
@@ -89,26 +89,26 @@ pub enum BundleError {
         plugin: String,
         /// Its file.
         file: String,
-        /// Where the manifest says so.
+        /// The line of the manifest that lists it.
         line: u64,
     },
     /// The plugins' files together are too large.
     #[error(
         "{MANIFEST}:{line}: with the file {file} of plugin {plugin} the bundle is larger than {}; compress its plugins, or \
-         leave some out",
+         remove some",
         show_bytes(BUNDLE_BYTES)
     )]
     TooLargeInAll {
-        /// The first plugin that is too much.
+        /// The plugin with which the bundle exceeds the limit.
         plugin: String,
         /// Its file.
         file: String,
-        /// Where the manifest says so.
+        /// The line of the manifest that lists it.
         line: u64,
     },
-    /// It changed during each attempt.
+    /// It changed during each attempt to read it.
     #[error(
-        "the plugin directory {} changed each time it was read; leave it alone for a moment",
+        "the plugin directory {} kept changing while it was read; stop writing to it for a moment",
         .path.display()
     )]
     Unstable {
@@ -118,7 +118,7 @@ pub enum BundleError {
 }
 
 impl BundleError {
-    /// Whether it may be well in a moment though nobody changes a file: reading failed, not what was read.
+    /// Whether reading failed, which may pass by itself, as opposed to a wrong content, which somebody must change.
     pub(crate) fn is_of_the_disk(&self) -> bool {
         match self {
             Self::Open { .. } | Self::Unstable { .. } => true,
@@ -130,7 +130,7 @@ impl BundleError {
     }
 }
 
-/// A manifest and the files it names, all of one moment.
+/// A manifest and the files that it names, read as one consistent snapshot.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     text: Arc<[u8]>,
@@ -141,11 +141,11 @@ pub struct Bundle {
 impl Bundle {
     /// Reads a directory: its manifest, and the files that the manifest names.
     ///
-    /// A volume that the kubelet updates is read below the directory that it points to at that moment; if that vanishes on
-    /// the way, reading starts over. Symbolic links are followed within the directory, and refused if they lead out of it.
+    /// A volume of the kubelet is read through the directory that `..data` points to. If that is removed meanwhile, reading starts
+    /// again. Symbolic links are followed within the directory, and refused if they lead out of it.
     ///
     /// # Errors
-    /// If the directory is no bundle, its manifest is wrong or a file is missing; nothing is checked inside plugin files.
+    /// If the directory is not a bundle, its manifest is invalid or a file is missing. The content of plugin files is not checked.
     pub fn read(directory: &Path) -> Result<Self, BundleError> {
         for _ in 0..ATTEMPTS {
             let root = resolve(directory)?;
@@ -159,10 +159,10 @@ impl Bundle {
         })
     }
 
-    /// A bundle that was never on disk: a manifest's text, and files by name.
+    /// Creates a bundle in memory from a manifest's text and files by name.
     ///
     /// # Errors
-    /// If the manifest is wrong, or names a file that is not given.
+    /// If the manifest is invalid, or names a file that is not given.
     pub fn from_parts(
         manifest: &str,
         files: impl IntoIterator<Item = (String, Vec<u8>)>,
@@ -199,7 +199,7 @@ impl Bundle {
         })
     }
 
-    /// The manifest as it was written.
+    /// The text of the manifest.
     pub fn manifest(&self) -> &[u8] {
         &self.text
     }

@@ -15,11 +15,11 @@ use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::plugin::{Plugin, PluginError};
 use crate::request::{PodFields, Request, RunMode, pod_event};
-use crate::run::{PluginOutcome, PluginRun};
+use crate::run::{PluginRun, RunOutcome};
 use crate::sandbox::{CallFailure, CallResult, Mutated};
 use crate::stamp::{self, Stamped};
 
-/// Why a bundle did not become a chain.
+/// Why a chain could not be loaded from a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{MANIFEST}:{line}: plugin {plugin} ({file}) {problem}")]
 pub struct ChainError {
@@ -27,13 +27,13 @@ pub struct ChainError {
     pub plugin: String,
     /// Its file.
     pub file: String,
-    /// Where the manifest names it.
+    /// The line of the manifest that lists it.
     pub line: u64,
-    /// What is wrong; part of the message, which would not be a sentence without it.
+    /// What is wrong. It is part of the message, not its source.
     pub problem: Box<PluginError>,
 }
 
-/// Plugins in order, checked and compiled. One pod sees one chain from start to end.
+/// Plugins in order, checked and compiled. A pod passes through one chain from start to end, even if another one is swapped in.
 pub struct Chain {
     pub(crate) engine: Arc<Engine>,
     pub(crate) plugins: Vec<Plugin>,
@@ -75,38 +75,38 @@ impl fmt::Debug for Mutation {
 }
 
 impl Mutation {
-    /// The JSON Patch (RFC 6902) that makes this pod of the one that came, as JSON text. It is made of what was recorded, and does
-    /// not name managedFields: whoever applies it is to keep them. None if it is longer than any pod is worth.
+    /// The JSON Patch (RFC 6902) that turns the original pod into this one, as JSON text; none if it would be longer than 16 MiB.
+    /// It is made from the recorded writes. It does not touch managedFields, so whoever applies it keeps them.
     pub fn patch(&self) -> Option<String> {
         let mut patch = Patch::within(PATCH_BYTES);
         let writes = self.runs.iter().flat_map(|run| &run.writes);
         for (write, trace) in writes.zip(&self.traces) {
             patch.write(write, trace);
         }
-        self.stamped.tell(&self.pod, &mut patch);
+        self.stamped.add_to(&mut patch, &self.pod);
         patch.finish()
     }
 }
 
-/// A pod that may not be.
+/// A rejected pod.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct Rejected {
     /// Why.
     pub cause: RejectionCause,
-    /// What each plugin did that was called, last the one that rejected the pod. Nothing of it is kept.
+    /// What each called plugin did; the last one rejected the pod. None of their writes are kept.
     pub runs: Vec<PluginRun>,
 }
 
-/// Why a pod may not be.
+/// Why a pod was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectionCause {
-    /// A plugin denies it. Its policy has no say in that.
+    /// A plugin denied it, whatever the failure policy is.
     #[error("plugin {plugin} denies the pod: {reason}")]
     Denied {
         /// The plugin.
         plugin: String,
-        /// Its words.
+        /// The reason that the plugin gave.
         reason: String,
     },
     /// A plugin failed under the policy Fail.
@@ -117,7 +117,7 @@ pub enum RejectionCause {
         /// Why.
         failure: CallFailure,
     },
-    /// What was handed to the chain is no pod.
+    /// The JSON is not a pod.
     #[error("not a pod: {0}")]
     NotAPod(&'static str),
 }
@@ -125,9 +125,9 @@ pub enum RejectionCause {
 /// A pod on its way through the chain.
 pub(crate) struct Passing {
     pub(crate) pod: Value,
-    /// Bytes of memory that what plugins wrote takes, in the pod and in their logs: one limit for the whole chain.
+    /// Bytes of memory that the writes so far take, in the pod and in the logs of writes. One limit covers the whole chain.
     held: usize,
-    /// Of what was written and kept, in order.
+    /// Of the committed writes, in order.
     traces: Vec<Trace>,
 }
 
@@ -147,14 +147,14 @@ impl Chain {
         &self.plugins
     }
 
-    /// Digest over everything that decides what a pod becomes: files, order, grants, configuration, `match`, policies, limits.
+    /// Digest of everything that affects the resulting pod: files, order, grants, configuration, `match`, policies and limits.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, for they no longer hold.
+    /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, since they are no longer true.
     ///
-    /// Blocks for as long as the plugins run; each is bounded by its time limit.
+    /// Blocks until the plugins have run; each has a time limit.
     ///
     /// # Errors
     /// If a plugin denies the pod, or fails under the policy Fail.
@@ -229,7 +229,7 @@ impl Chain {
                 dimension = dimension.as_str(),
                 "plugin run"
             );
-            let run = PluginRun::new(plugin, PluginOutcome::Skipped(dimension));
+            let run = PluginRun::new(plugin, RunOutcome::Skipped(dimension));
             return (Ok(passing), run);
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
@@ -250,7 +250,7 @@ impl Chain {
     }
 }
 
-/// A plugin that failed, and the pod with it.
+/// The results of a plugin whose failure rejects the pod.
 fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<Passing, RejectionCause>, PluginRun) {
     let cause = RejectionCause::Failed {
         plugin: plugin.name.clone(),
@@ -258,11 +258,11 @@ fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<Passing, RejectionCa
     };
     (
         Err(cause),
-        PluginRun::new(plugin, PluginOutcome::Failed(failure)),
+        PluginRun::new(plugin, RunOutcome::Failed(failure)),
     )
 }
 
-/// Commits or rolls back to what was held before. A denial denies whatever the policy is.
+/// Commits the writes of a plugin, or rolls them back. A denial rejects the pod whatever the failure policy is.
 fn end(
     plugin: &Plugin,
     mutated: Mutated,
@@ -282,9 +282,9 @@ fn end(
             let (pod, writes, own) = transaction.commit_traced();
             traces.extend(own);
             let outcome = if writes.is_empty() {
-                PluginOutcome::Unchanged
+                RunOutcome::Unchanged
             } else {
-                PluginOutcome::Mutated
+                RunOutcome::Mutated
             };
             let run = PluginRun {
                 writes,
@@ -293,7 +293,7 @@ fn end(
             (Ok(Passing { pod, held, traces }), run)
         }
         (CallResult::Denied(reason), _) => {
-            let run = PluginRun::new(plugin, PluginOutcome::Denied(reason.clone()));
+            let run = PluginRun::new(plugin, RunOutcome::Denied(reason.clone()));
             let cause = RejectionCause::Denied {
                 plugin: plugin.name.clone(),
                 reason,
@@ -307,7 +307,7 @@ fn end(
                 held: held_before,
                 traces,
             }),
-            PluginRun::new(plugin, PluginOutcome::Ignored(failure)),
+            PluginRun::new(plugin, RunOutcome::Ignored(failure)),
         ),
     };
     let run = PluginRun {

@@ -1,9 +1,9 @@
-//! From Wasm to a component that is compiled, linked and ready to be instantiated.
+//! Checks, compiles and links the Wasm of a plugin, so that it can be instantiated.
 //!
-//! Nothing of a file runs here, and precompiled code has no way in: [`wasmtime::component::Component::new`] and
-//! [`wasmtime::Module::new`] on Wasm bytes are the only entrances.
-//! A core module is always made a component, which is then validated: that is what tells whether it does what its metadata says.
-//! It is compiled and called as the module that it is wherever that comes to the same, for that is much cheaper.
+//! No code of the plugin runs here, and precompiled code is never loaded: only [`wasmtime::component::Component::new`] and
+//! [`wasmtime::Module::new`] are used, on Wasm bytes.
+//! A core module is always encoded as a component, since that validates it against its metadata. Where the result is the same,
+//! the module itself is compiled and called, since that is much cheaper.
 
 mod bounds;
 mod names;
@@ -22,80 +22,78 @@ use crate::sandbox::{Component, LinkError, LinkedCode, Module};
 use crate::text::one_line;
 use crate::until::Until;
 
-/// What a file holds.
+/// What a plugin file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A core module, of which the host makes a component.
+    /// A core module, which the host encodes as a component.
     CoreModule,
-    /// A finished component.
+    /// A component.
     Component,
 }
 
-/// Why Wasm is not a plugin that this host can run. Each reads as the rest of a sentence that begins with the plugin.
+/// Why Wasm is not a plugin that this host can run. Each message continues a sentence that begins with the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ComponentError {
-    /// Not readable as Wasm to its end.
-    #[error("is damaged or uses a feature of WebAssembly that this host does not know: {0}")]
+    /// It is not valid Wasm, or uses unsupported features.
+    #[error("is damaged or uses a WebAssembly feature that this host does not support: {0}")]
     Parse(String),
-    /// Components within components, as no toolchain makes them.
+    /// Components nested more deeply than any toolchain nests them.
     #[error("nests components too deeply")]
     Nested,
-    /// Components that call each other, between which the compiler would make code of its own.
+    /// Components that call each other, for which the compiler would generate adapters.
     #[error(
-        "is composed of several components, and this host takes a single one: link their code into one core module, and make the plugin of that"
+        "is composed of several components, but a plugin must be a single one; link the code into one core module, and build the plugin from that"
     )]
     Adapter,
-    /// Imports that are not of the contract.
+    /// Imports that are not in the contract.
     #[error("{}", foreign(.0))]
     ForeignImports(Vec<ForeignImport>),
-    /// Well-formed, but not of our world.
-    #[error(
-        "exports no {PACKAGE}/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing"
-    )]
+    /// Valid Wasm without the plugin interface.
+    #[error("exports no {PACKAGE}/plugin; build it with podloom-plugin-sdk and its mutator! macro")]
     NoPlugin,
-    /// Built for another generation of the contract.
+    /// Built for another version of the contract.
     #[error(
-        "is built for version {found} of the contract {PACKAGE}, and this host serves {SERVED}"
+        "is built for version {found} of the contract {PACKAGE}, but this host supports {SERVED}; rebuild it for that version"
     )]
     Version {
-        /// What the plugin's names say.
+        /// The version in the names that the plugin imports and exports.
         found: String,
     },
-    /// A core module without the description of its world.
+    /// A core module without the custom section that describes its world.
     #[error(
-        "is a core module without component metadata: keep the custom sections named component-type when stripping it"
+        "is a core module without component metadata; keep the custom sections named component-type when you strip it"
     )]
     NoMetadata,
-    /// A core module that does not do what its metadata says.
-    #[error("cannot be made a component: {0}")]
+    /// A core module that does not match its metadata.
+    #[error("cannot be encoded as a component: {0}")]
     Encode(String),
-    /// More of something than any honest plugin has, which would keep the compiler busy for minutes.
+    /// More of something than real plugins have, which would keep the compiler busy for minutes.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
     /// The time for building its chain was over before it was compiled.
-    #[error("was not compiled in time: building the chain takes too long")]
+    #[error("was not compiled in time: building the chain took too long")]
     NoTimeLeft,
-    /// The compiler refused it.
+    /// The compiler failed.
     #[error("does not compile: {0}")]
     Compile(String),
-    /// Its imports or exports are not those of the contract.
-    #[error("does not fit the contract: {0}")]
+    /// Its imports or exports have other types than those of the contract.
+    #[error("does not match the contract: {0}")]
     Link(String),
 }
 
-/// An import that no host function stands behind.
+/// An import that the host does not provide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignImport {
     /// The name in the plugin.
     pub name: String,
-    /// What its author can do about it.
+    /// What the author can do about it.
     pub remedy: &'static str,
 }
 
 /// A plugin's code, ready to be instantiated for a call.
 pub(crate) struct Compiled {
     pub(crate) form: Form,
-    /// The version of the contract it was built for.
+    /// The version of the contract that it was built for.
     pub(crate) contract: String,
     pub(crate) imports: Vec<String>,
     pub(crate) wasm_bytes: usize,
@@ -103,7 +101,7 @@ pub(crate) struct Compiled {
     pub(crate) code: LinkedCode,
 }
 
-/// Looks at what a file would cost the compiler, checks names and version, then encodes, compiles and links.
+/// Checks the bounds, the names and the version of a file, then encodes, compiles and links it.
 pub(crate) fn compile(
     engine: &Arc<Engine>,
     wasm: Vec<u8>,
@@ -111,7 +109,7 @@ pub(crate) fn compile(
 ) -> Result<Compiled, ComponentError> {
     let started = Instant::now();
     let wasm_bytes = wasm.len();
-    let look = move || {
+    let inspect = move || {
         bounds::check(&wasm)?;
         Ok::<_, ComponentError>((names::read(&wasm)?, wasm))
     };
@@ -119,7 +117,7 @@ pub(crate) fn compile(
         let code = encode_and_compile(engine, &wasm, &names)?;
         Ok((names, code))
     };
-    let compiled = engine.compile(look, compile, until);
+    let compiled = engine.compile(inspect, compile, until);
     let (names, code) = compiled.map_err(|error| match error {
         CompileThreadError::TooLong => ComponentError::NoTimeLeft,
         error => ComponentError::Compile(error.to_string()),
@@ -173,8 +171,7 @@ fn module(
     Ok(Module::link(&module, &names.plugin, &names.preparation))
 }
 
-/// Whether the component that was made of a module passes strings as UTF-8 in the module's memory, and nothing else is special
-/// about its functions.
+/// Whether all functions of an encoded module use only the plain options: strings as UTF-8 in the module's own memory.
 fn is_plain(component: &[u8]) -> Result<bool, ComponentError> {
     for payload in Parser::new(0).parse_all(component) {
         let Payload::ComponentCanonicalSection(functions) = payload.map_err(names::damaged)? else {
@@ -217,7 +214,7 @@ fn show(error: &wasmtime::Error) -> String {
 
 fn foreign(imports: &[ForeignImport]) -> String {
     const SHOWN: usize = 5;
-    let mut text = String::from("imports what no plugin is given: ");
+    let mut text = String::from("imports what the host does not provide: ");
     let shown: Vec<&str> = imports
         .iter()
         .take(SHOWN)

@@ -1,8 +1,8 @@
-//! The names of the contract: `podloom:mutator/pods@0.1.0` is an interface of it, in a version.
+//! The names of the contract: `podloom:mutator/pods@0.1.0` is one of its interfaces, with a version.
 
 /// The package of the contract.
 pub(crate) const PACKAGE: &str = "podloom:mutator";
-/// The contract versions that this host serves, for people.
+/// The contract versions that this host supports, as messages show them.
 pub const SERVED: &str = "0.1";
 const SERVED_MAJOR_MINOR: (u64, u64) = (0, 1);
 
@@ -13,7 +13,7 @@ pub(crate) fn interface(name: &str) -> Option<(&str, &str)> {
         .split_once('@')
 }
 
-/// Patch versions only add imports, and linking tells if one is missing.
+/// Patch versions only add imports; a missing one is found when the plugin is linked.
 pub(crate) fn is_served(version: &str) -> bool {
     let mut numbers = version.split('.').map(str::parse::<u64>);
     let major_minor = (numbers.next(), numbers.next());

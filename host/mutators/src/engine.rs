@@ -1,4 +1,4 @@
-//! The one engine of a process: compiler settings, instance pool, clock of the time limits, and call permits.
+//! The one engine of a process: compiler settings, instance pool, epoch thread and call permits.
 
 mod compiler;
 mod permits;
@@ -20,8 +20,8 @@ pub(crate) use self::compiler::CompileThreadError;
 pub(crate) use self::permits::CallPurpose;
 pub(crate) use self::ticker::ticks;
 
-/// How many core instances one component may bring; a finished component of another language brings more than the three
-/// that the encoder makes of a Rust module.
+/// How many core instances a component may contain. The encoder makes three of a Rust module; components of other languages have
+/// more.
 pub(crate) const CORE_INSTANCES: u32 = 16;
 /// How many entries one table may have.
 pub(crate) const TABLE_ELEMENTS: usize = 100_000;
@@ -30,37 +30,37 @@ const MAX_PERMITS: usize = 32;
 const KEEP_RESIDENT: usize = 64 << 10;
 const BACKTRACE_FRAMES: usize = 8;
 
-/// Choices about an engine; the default suits a server and the command line alike.
+/// Options of an engine; the defaults suit the operator and the command line.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
     /// How many plugin calls on pods run at the same time; by default one per processor, at most 32.
     pub permits: Option<NonZeroUsize>,
-    /// Where instances live.
+    /// How instances are allocated.
     pub instances: InstanceAllocation,
 }
 
-/// Where the memory of instances comes from.
+/// How instances are allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceAllocation {
-    /// A pool reserved at start; on demand if the address space for it is not to be had.
+    /// From a pool that is reserved at start; on demand if there is too little address space for the pool.
     #[default]
     Pooled,
-    /// A mapping for each instance.
+    /// With a memory mapping for each instance.
     OnDemand,
 }
 
-/// Why no engine could be made.
+/// Why no engine could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The settings do not suit this processor or platform.
+    /// The settings are not supported on this processor or platform.
     #[error("cannot set up the WebAssembly engine: {0}")]
     Configure(String),
-    /// The thread that measures time limits could not be started.
-    #[error("cannot start the thread that measures time limits")]
+    /// The epoch thread could not be started.
+    #[error("cannot start the thread that enforces time limits")]
     StartTicker(#[source] std::io::Error),
 }
 
-/// Compiles plugins and runs their calls. Make one per process: compiled plugins of one engine do not run on another.
+/// Compiles plugins and runs their calls. Create one per process: plugins that one engine compiled do not run on another.
 pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
     permits: Arc<Permits>,
@@ -69,7 +69,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Sets up the compiler and the instance pool, and starts the thread that measures time limits.
+    /// Sets up the compiler and the instance pool, and starts the epoch thread, which enforces time limits.
     ///
     /// # Errors
     /// If the platform cannot run WebAssembly, or no thread can be started.
@@ -95,29 +95,28 @@ impl Engine {
         }))
     }
 
-    /// Where instances of this engine live, after the attempt to reserve a pool.
+    /// How this engine allocates instances, after the attempt to reserve a pool.
     pub fn instances(&self) -> InstanceAllocation {
         self.instances
     }
 
-    /// Waits until fewer calls run than there are permits, and holds one until the answer is dropped; none if it is too late by
-    /// then.
+    /// Waits for a permit, which is held until it is dropped; none if the deadline passes first.
     pub(crate) fn permit(&self, purpose: CallPurpose, until: Until) -> Option<permits::Permit<'_>> {
         let permit = self.permits.acquire(purpose, until);
-        // Dropped, it wakes the next one that waits.
+        // A permit that comes too late is dropped, which wakes the next caller.
         permit.filter(|_| !until.is_over())
     }
 
-    /// Looks at a plugin and compiles it, see [`Compiler::run`].
+    /// Inspects a plugin and compiles it, see [`Compiler::run`].
     pub(crate) fn compile<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
-        look: impl FnOnce() -> Result<L, E> + Send + 'static,
+        inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
         compile: impl FnOnce(&Self, L) -> Result<T, E> + Send + 'static,
         until: Until,
     ) -> Result<Result<T, E>, CompileThreadError> {
         let engine = Arc::clone(self);
         self.compiler
-            .run(look, move |looked| compile(&engine, looked), until)
+            .run(inspect, move |inspected| compile(&engine, inspected), until)
     }
 }
 
@@ -139,20 +138,20 @@ fn default_permits() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Reserving the pool is the probe of the address space: where it fails (a container with a limit on it, an emulator),
-/// every instance gets its own mapping.
+/// Tries to reserve the pool. If that fails, as in a container with limited address space or in an emulator, each instance gets
+/// a mapping of its own.
 fn allocate(
     wanted: InstanceAllocation,
     permits: usize,
 ) -> Result<(wasmtime::Engine, InstanceAllocation), EngineError> {
     if wanted == InstanceAllocation::Pooled {
         let mut config = config();
-        // One more for the plugin that is tried.
+        // One more for the call of a trial.
         config.allocation_strategy(pool(permits + 1));
         match wasmtime::Engine::new(&config) {
             Ok(engine) => return Ok((engine, InstanceAllocation::Pooled)),
             Err(error) => {
-                tracing::warn!(error = %format!("{error:#}"), "no address space for an instance pool, allocating on demand");
+                tracing::warn!(error = %format!("{error:#}"), "too little address space for an instance pool, allocating instances on demand");
             }
         }
     }
@@ -161,9 +160,9 @@ fn allocate(
     Ok((engine, InstanceAllocation::OnDemand))
 }
 
-/// Off is everything that plugins do not need and that is on by default here or in a later version of the engine.
-/// Canonical NaNs and deterministic SIMD make plugins give the same bytes on every processor.
-/// Functions are not inlined: that makes a chain 2 % faster, and compiling it takes three times as long and five times the memory.
+/// Turns off what plugins do not need, also where it is off by default, since a later version of the engine may turn it on.
+/// Canonical NaNs and deterministic SIMD make the results of plugins the same on every processor.
+/// Inlining stays off: it makes a chain 2 % faster, but compiling takes three times as long and five times the memory.
 fn config() -> Config {
     let mut config = Config::new();
     config

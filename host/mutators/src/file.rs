@@ -1,4 +1,4 @@
-//! A plugin file as it is shipped: its digest, and the Wasm in it, plain or gzipped.
+//! A plugin file as shipped: its digest, and the Wasm in it, plain or gzipped.
 
 use std::io::Read;
 
@@ -11,45 +11,45 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const ELF: &[u8] = b"\x7fELF";
 const WASM: &[u8] = b"\0asm";
 
-/// Why a file is not a plugin. Each reads as the rest of a sentence that begins with the file.
+/// Why a file is not a plugin. Each message continues a sentence that begins with the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// Nothing in it.
+    /// It is empty.
     #[error("is empty")]
     Empty,
-    /// More than a plugin may ship.
+    /// It is larger than a plugin may be.
     #[error("is larger than {}", show_bytes(SHIPPED_BYTES))]
     TooLarge,
     /// The gzip stream is damaged.
-    #[error("is gzip, but cannot be inflated: {0}")]
+    #[error("is gzip, but cannot be decompressed: {0}; compress it again")]
     Inflate(String),
     /// Something follows the gzip stream.
-    #[error("has {} after the end of its gzip stream", show_bytes(*.0))]
+    #[error("has {} after the end of its gzip stream; compress it again", show_bytes(*.0))]
     TrailingBytes(usize),
     /// A gzip bomb.
-    #[error("inflates to more than {}", show_bytes(INFLATED_BYTES))]
+    #[error("decompresses to more than {}", show_bytes(INFLATED_BYTES))]
     InflatesTooFar,
-    /// Native code, whoever made it.
+    /// Native code.
     #[error(
-        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from"
+        "is precompiled native code, which is never loaded; ship the .wasm that it was compiled from"
     )]
     Precompiled,
-    /// Text that would have to be assembled first.
-    #[error("is WebAssembly as text: assemble it to .wasm first")]
+    /// WebAssembly as text.
+    #[error("is WebAssembly as text; assemble it to .wasm first")]
     Text,
     /// Something else.
-    #[error("is not WebAssembly: it begins with {0}")]
+    #[error("is not WebAssembly; it begins with {0}")]
     NotWasm(String),
 }
 
-/// The Wasm of a file, and what is known of the file itself.
+/// The Wasm of a file, and the size of the file.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     pub(crate) wasm: Vec<u8>,
     pub(crate) shipped_bytes: usize,
 }
 
-/// The digest of a file as it is shipped, in hexadecimal.
+/// The SHA-256 digest of a file as shipped, in hexadecimal.
 pub fn sha256(shipped: &[u8]) -> String {
     hex(&Sha256::digest(shipped))
 }
@@ -58,7 +58,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Takes the Wasm out of a file. The content tells whether it is gzipped; the name says nothing.
+/// Extracts the Wasm from a file. Whether it is gzipped is decided by its content, not by its name.
 pub(crate) fn unpack(shipped: &[u8]) -> Result<Unpacked, FileError> {
     if shipped.is_empty() {
         return Err(FileError::Empty);
@@ -89,7 +89,7 @@ pub(crate) fn unpack(shipped: &[u8]) -> Result<Unpacked, FileError> {
     })
 }
 
-/// Reads one byte past the cap to tell a file of exactly that size from a longer one.
+/// Reads one byte past the limit, to distinguish a file of exactly that size from a longer one.
 fn inflate(shipped: &[u8]) -> Result<Vec<u8>, FileError> {
     let mut wasm = Vec::new();
     let mut decoder = GzDecoder::new(shipped);

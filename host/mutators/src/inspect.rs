@@ -1,4 +1,4 @@
-//! What a plugin file is, seen alone: for authors and for those who review one.
+//! Inspects a plugin file on its own, for authors and reviewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use crate::engine::Engine;
 use crate::plugin::{Description, PluginCode, PluginError, describe_alone};
 use crate::until::Until;
 
-/// All there is to know of a plugin file.
+/// Everything that can be found out about a plugin file.
 #[derive(Debug)]
 pub struct Inspection {
-    /// What the plugin says of itself with the given configuration.
+    /// The plugin's description of itself with the given configuration.
     pub description: Description,
     /// The digest of the file as shipped, in hexadecimal.
     pub sha256: String,
     /// Whether it ships a core module or a component.
     pub form: Form,
-    /// The version of the contract it was built for.
+    /// The version of the contract that it was built for.
     pub contract: String,
     /// The interfaces it imports.
     pub imports: Vec<String>,
     /// Its size as shipped.
     pub shipped_bytes: usize,
-    /// Its size as Wasm, which differs if it ships gzipped.
+    /// Its size as Wasm, which differs from the above if it ships gzipped.
     pub wasm_bytes: usize,
     /// How long encoding and compiling took.
     pub compile_time: Duration,
 }
 
-/// Compiles a plugin and asks it what it is. With a configuration, that is checked too.
+/// Compiles a plugin and gets its description. If a configuration is given, it is validated too.
 ///
 /// # Errors
-/// If the file is not a plugin, does not describe itself, or refuses the configuration.
+/// If the file is not a plugin, its description is invalid, or it rejects the configuration.
 pub fn inspect(
     engine: &Arc<Engine>,
     shipped: &[u8],

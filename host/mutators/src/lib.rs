@@ -2,8 +2,8 @@
 //!
 //! [`Bundle::read`] takes a consistent snapshot of a plugin directory, [`Chain::load`] makes a chain of it on the process's
 //! one [`Engine`], [`Chain::prove`] tries the chain on sample pods, and [`Chain::mutate`] passes a pod through it.
-//! [`Loader`] does so for as long as a process runs, whenever the directory changes.
-//! Every call of a plugin has a fresh sandbox; every write of a plugin is checked against the paths it was granted.
+//! [`Loader`] repeats the first three steps whenever the directory changes.
+//! Each call of a plugin gets a fresh sandbox, and each of its reads and writes is checked against the paths that it was granted.
 
 mod bindings;
 mod budget;
@@ -45,6 +45,6 @@ pub use plugin::{ConfigError, Description, DescriptionError, Plugin, PluginError
 pub use podloom_pod_path::Write;
 pub use proof::{ProofFailure, ProofProblem};
 pub use request::Request;
-pub use run::{PluginOutcome, PluginRun};
+pub use run::{PluginRun, RunOutcome};
 pub use sandbox::CallFailure;
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};

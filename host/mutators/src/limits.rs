@@ -1,68 +1,69 @@
-//! How much a plugin may use: sizes of files and texts, and per call memory and time.
+//! How much a plugin may use: sizes of files and texts, and memory and time of a call.
 
 use std::time::Duration;
 
-/// A plugin file as shipped; a `ConfigMap` holds 1 MiB in all, a volume may hold more.
+/// A plugin file as shipped. A `ConfigMap` holds 1 MiB in total; a volume can hold more.
 pub(crate) const SHIPPED_BYTES: usize = 4 << 20;
-/// All plugin files of a bundle together. It is read as a whole, and must not fill the operator's own container.
+/// All plugin files of a bundle together. They are read into memory at once, which must not fill the operator's container.
 pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
-/// A plugin after inflating: what the compiler is handed.
+/// A plugin after decompression, as the compiler gets it.
 pub(crate) const INFLATED_BYTES: usize = 16 << 20;
-/// The manifest; a `ConfigMap` could not hold a longer one.
+/// The manifest. A `ConfigMap` cannot hold a longer one.
 pub(crate) const MANIFEST_BYTES: usize = 1 << 20;
 
 /// Plugins of a chain.
 pub(crate) const PLUGINS: usize = 256;
 
-/// What a call may take when the manifest says nothing. A pod is at most 1.5 MiB of JSON, since etcd refuses more, so this is
-/// ten times the largest pod; more would let a few plugins gone wrong fill the operator's own container.
+/// Memory of a call by default: ten times the largest pod, which is 1.5 MiB of JSON, since etcd refuses more. With more, a few
+/// faulty plugins could fill the operator's container.
 pub(crate) const DEFAULT_MEMORY: usize = 16 << 20;
 pub(crate) const MIN_MEMORY: usize = 1 << 20;
-/// The pool's slots are made for this size.
+/// The size of the pool's slots.
 pub(crate) const MAX_MEMORY: usize = 256 << 20;
 
-/// Wall time: a throttled container stands still for whole 100 ms periods, and a shorter limit would then refuse pods.
+/// Wall time. A throttled container is paused for periods of 100 ms, so a shorter limit would reject pods at random.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(10);
-/// The API server waits at most 30 s for a webhook, and by default 10 s.
+/// The API server waits 10 s for a webhook by default, and 30 s at most.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a plugin may hand to the host in one call of a host function, or as the result of its own.
+/// What a plugin may pass to the host in one call of a host function, or return.
 pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
-/// What a plugin may have prepared in its memory: it is kept for each plugin of a chain, and laid over the memory in each call.
+/// What a plugin may change in its memory while it prepares itself. It is kept for each plugin, and copied in each call.
 pub(crate) const PREPARED_BYTES: usize = 256 << 10;
-/// Handles alive at the same time; the contract needs one.
+/// Resource handles that exist at the same time; the contract needs one.
 pub(crate) const HANDLES: usize = 16;
 
 pub(crate) const LOG_LINES: usize = 100;
 pub(crate) const LOG_LINE_BYTES: usize = 1024;
 pub(crate) const NOTES: usize = 32;
 pub(crate) const NOTE_BYTES: usize = 512;
-/// The words with which a plugin denies or fails.
+/// The reason that a plugin gives when it denies a pod or fails.
 pub(crate) const REASON_BYTES: usize = 16 << 10;
 
 pub(crate) const SUMMARY_BYTES: usize = 512;
 /// Five times the largest of the standard plugins.
 pub(crate) const SCHEMA_BYTES: usize = 64 << 10;
-/// Regular expressions in a schema. Each takes memory of its own, and the standard plugins have one in all.
+/// Regular expressions in a schema. Each takes memory; the standard plugins have one in total.
 pub(crate) const PATTERNS: usize = 64;
 pub(crate) const PATTERN_BYTES: usize = 512;
-/// What one of them may take when compiled: a class of all letters of Unicode takes some 40 KiB.
+/// Memory of one compiled regular expression. A class of all Unicode letters takes about 40 KiB.
 pub(crate) const PATTERN_MEMORY: usize = 256 << 10;
 pub(crate) const NEEDED_PATHS: usize = 256;
 pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
-/// Segments of all paths together; the deepest fields of a pod have eleven.
+/// Segments of all paths together; the deepest fields of a pod have eleven segments.
 pub(crate) const NEEDED_SEGMENTS: usize = 4096;
-/// What a segment of a path takes in memory, for a plugin that needs it or a view that is kept.
+/// Memory that a segment of a path takes, in a grant or in the kept fields of a view.
 pub(crate) const SEGMENT_BYTES: usize = 500;
-/// All paths that the plugins of a chain need or are granted: 256 plugins with 128 segments each. The standard plugins have up to 40.
+/// Memory for all paths that the plugins of a chain need or are granted: enough for 256 plugins with 128 segments each. The
+/// standard plugins have up to 40.
 pub(crate) const CHAIN_PATHS_BYTES: usize = 16 << 20;
-/// All that is kept from call to call for the plugins of a chain: what they prepared, and the fields of their views. The standard
-/// plugins take up to 120 KB each.
+/// Memory for all that is kept between calls for the plugins of a chain: what they prepared, and the fields of their views. The
+/// standard plugins take up to 120 KB each.
 pub(crate) const CHAIN_KEPT_BYTES: usize = 32 << 20;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 
-/// The JSON Patch of a pod, whose operations are charged as they are written: as much as all that plugins wrote may take.
+/// The JSON Patch of a pod. Plugins are charged for its operations as they write, so this equals the memory for all writes.
 pub(crate) const PATCH_BYTES: usize = 16 << 20;
 
 /// What one call may use.

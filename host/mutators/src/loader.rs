@@ -1,8 +1,8 @@
-//! Hot reload: the chain of a directory, loaded anew when what is in the directory changes.
+//! Hot reload: loads the chain of a directory again whenever the content of the directory changes.
 //!
-//! A control loop with one id, the directory. The *source* names it every few seconds, and whenever the file system tells of a
+//! A control loop with one id, the directory. The *source* emits it every few seconds and whenever the file system reports a
 //! change; the *storage* reads a consistent snapshot of it; the *handler* builds the next chain, proves it, and swaps it in.
-//! Whatever goes wrong, the last good chain keeps serving.
+//! If anything fails, the last good chain keeps serving.
 
 mod build;
 mod disk;
@@ -35,26 +35,25 @@ pub use self::slot::{FailedReload, Serving, Slot};
 
 /// The loop's name in metrics and logs.
 const NAME: &str = "plugins";
-/// A build ends by itself when its time is over, but not before the plugin returns that is called at that moment; then comes
-/// this.
+/// How much longer than its timeout a build may take before the loop drops it: a call of a plugin that runs then ends first.
 const BUILD_GRACE: Duration = Duration::from_secs(60);
 
-/// Loads the chain of a directory, and again whenever the directory changes.
+/// Loads the chain of a directory, and loads it again whenever the directory changes.
 pub struct Loader {
-    /// The directory: chain.yaml and the plugins.
+    /// The directory with chain.yaml and the plugins.
     pub directory: PathBuf,
     /// The process's engine.
     pub engine: Arc<Engine>,
-    /// Where the chain serves.
+    /// Holds the chain that serves.
     pub slot: Arc<Slot>,
     /// How changes are noticed.
     pub watch: WatchMode,
-    /// How often the directory is read though no change was noticed.
+    /// How often the directory is read even if no change was noticed.
     pub scan_interval: Duration,
     /// How long building and proving a chain may take.
     pub build_timeout: Duration,
-    /// Told of every attempt, after the slot holds what came of it.
-    pub tell: Arc<dyn Fn(&Reload) + Send + Sync>,
+    /// Called after each attempt, once the slot is updated.
+    pub report: Arc<dyn Fn(&Reload) + Send + Sync>,
     /// The loop's metrics.
     pub recorder: Arc<dyn Recorder>,
 }
@@ -62,24 +61,24 @@ pub struct Loader {
 /// How changes of a directory are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchMode {
-    /// The file system tells, and a scan finds what it did not tell.
+    /// By notifications of the file system; scans find what these miss.
     #[default]
     Notified,
-    /// The scan alone, as on file systems that tell nothing.
+    /// Only by scans, for file systems without notifications.
     Scanned,
 }
 
-/// What came of an attempt to load a chain.
+/// The result of an attempt to load a chain.
 #[derive(Clone, Debug)]
 pub enum Reload {
     /// Another chain serves from now on.
     Swapped {
-        /// That chain; [`Plugin::compiled_in`](crate::Plugin::compiled_in) tells which of its plugins are new.
+        /// That chain; [`Plugin::compiled_in`](crate::Plugin::compiled_in) is set for its new plugins.
         chain: Arc<Chain>,
         /// How long building and proving it took.
         took: Duration,
     },
-    /// The directory holds again what serves, after something that was refused.
+    /// After refused content, the directory has the content of the serving chain again.
     Restored {
         /// The chain that serves.
         chain: Arc<Chain>,
@@ -88,7 +87,7 @@ pub enum Reload {
     Refused {
         /// Why.
         error: Arc<LoadError>,
-        /// Whether the attempt before ended with the same words.
+        /// Whether the attempt before failed with the same message.
         repeated: bool,
     },
 }
@@ -104,47 +103,47 @@ impl Reload {
     }
 }
 
-/// Why the content of a directory does not serve.
+/// Why a chain could not be loaded from a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The directory or a file in it cannot be read, or changes without end.
-    #[error("{}", told(.directory, .error))]
+    /// The directory or a file in it cannot be read, or keeps changing.
+    #[error("{}", with_directory(.directory, .error))]
     Unreadable {
         /// The directory.
         directory: PathBuf,
-        /// Why; part of the message.
+        /// Why; part of the message, not its source.
         error: BundleError,
     },
-    /// It is no bundle: no manifest, a wrong one, or a file is missing.
-    #[error("{}", told(.directory, .error))]
+    /// It is not a valid bundle: the manifest is missing or invalid, or a file is missing.
+    #[error("{}", with_directory(.directory, .error))]
     Bundle {
         /// The directory.
         directory: PathBuf,
-        /// What is wrong; part of the message.
+        /// What is wrong; part of the message, not its source.
         error: BundleError,
     },
-    /// A plugin cannot run as the manifest asks.
+    /// A plugin cannot run as the manifest configures it.
     #[error("{}: {error}", .directory.display())]
     Chain {
         /// The directory.
         directory: PathBuf,
-        /// Which plugin, and what is wrong; part of the message.
+        /// Which plugin, and what is wrong; part of the message, not its source.
         error: ChainError,
     },
-    /// On sample pods the chain did what it must not do.
+    /// The chain failed on sample pods.
     #[error("{}", unproven(.directory, .failures))]
     Unproven {
         /// The directory.
         directory: PathBuf,
-        /// What it did, at least one thing.
+        /// What it did wrong; at least one item.
         failures: Vec<ProofFailure>,
     },
-    /// Building the chain broke; our own fault.
-    #[error("{}: building the chain broke: {message}", .directory.display())]
+    /// Building the chain panicked, which is a bug of the host.
+    #[error("{}: building the chain panicked, which is a bug of podloom: {message}", .directory.display())]
     Broken {
         /// The directory.
         directory: PathBuf,
-        /// How.
+        /// The panic.
         message: String,
     },
 }
@@ -161,7 +160,7 @@ impl LoadError {
         }
     }
 
-    /// The plugin that is to blame, if it is one.
+    /// The plugin that caused it, if a plugin did.
     pub fn plugin(&self) -> Option<&str> {
         match self {
             Self::Chain { error, .. } => Some(&error.plugin),
@@ -171,7 +170,7 @@ impl LoadError {
     }
 }
 
-fn told(directory: &Path, error: &BundleError) -> String {
+fn with_directory(directory: &Path, error: &BundleError) -> String {
     let text = text::with_sources(error);
     let name = directory.display().to_string();
     if text.contains(&name) {
@@ -182,12 +181,12 @@ fn told(directory: &Path, error: &BundleError) -> String {
 
 fn unproven(directory: &Path, failures: &[ProofFailure]) -> String {
     const SHOWN: usize = 5;
-    let told: Vec<String> = failures
+    let shown: Vec<String> = failures
         .iter()
         .take(SHOWN)
         .map(ToString::to_string)
         .collect();
-    let mut text = format!("{}/{MANIFEST}: {}", directory.display(), told.join("; "));
+    let mut text = format!("{}/{MANIFEST}: {}", directory.display(), shown.join("; "));
     if failures.len() > SHOWN {
         text.push_str(&format!("; and {} more", failures.len() - SHOWN));
     }
@@ -195,12 +194,12 @@ fn unproven(directory: &Path, failures: &[ProofFailure]) -> String {
 }
 
 impl Loader {
-    /// Loads, watches and loads again until it is told to stop. Compiling happens on threads of its own.
+    /// Loads, watches and reloads until `stop` is cancelled. Compiling runs on threads of its own.
     pub async fn run(self, stop: CancellationToken) {
         let directory = Directory::new(&self.directory);
         let attempts = Attempts {
             slot: Arc::clone(&self.slot),
-            tell: self.tell,
+            report: self.report,
         };
         let disk = Disk::default();
         let source = Directories::new(directory, self.watch, disk.clone());
@@ -227,28 +226,28 @@ impl Loader {
     }
 }
 
-/// Where the outcome of an attempt goes: into the slot, then to whoever wants to know.
+/// Records the result of an attempt in the slot, then reports it.
 struct Attempts {
     slot: Arc<Slot>,
-    tell: Arc<dyn Fn(&Reload) + Send + Sync>,
+    report: Arc<dyn Fn(&Reload) + Send + Sync>,
 }
 
 impl Attempts {
     fn swapped(&self, chain: Chain, took: Duration) {
         let chain = Arc::new(chain);
         self.slot.swap(Arc::clone(&chain));
-        (self.tell)(&Reload::Swapped { chain, took });
+        (self.report)(&Reload::Swapped { chain, took });
     }
 
     fn restored(&self) {
         if let Some(chain) = self.slot.restore() {
-            (self.tell)(&Reload::Restored { chain });
+            (self.report)(&Reload::Restored { chain });
         }
     }
 
     fn refused(&self, error: &Arc<LoadError>) {
         let repeated = self.slot.refuse(error);
-        (self.tell)(&Reload::Refused {
+        (self.report)(&Reload::Refused {
             error: Arc::clone(error),
             repeated,
         });

@@ -2,10 +2,12 @@
 
 mod scalars;
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter};
+use serde_saphyr::{MessageFormatter, SnippetMode, Spanned, UserMessageFormatter};
 
 pub(crate) use self::scalars::{
     FileName, MemoryLimit, PluginName, Sha256, TimeLimit, is_dns_label,
@@ -20,18 +22,18 @@ pub const MANIFEST: &str = "chain.yaml";
 /// What is wrong with a manifest, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// More text than a manifest may have.
+    /// It is too large.
     #[error("{MANIFEST} is larger than {}", show_bytes(MANIFEST_BYTES))]
     TooLarge,
-    /// Not text.
+    /// It is not text.
     #[error("{MANIFEST} is not UTF-8")]
     NotUtf8,
-    /// Nothing but comments.
+    /// It has nothing but comments.
     #[error(
-        "{MANIFEST} is empty; a chain without plugins is written `plugins: []`, with apiVersion and kind"
+        "{MANIFEST} is empty; for a chain without plugins write apiVersion, kind and `plugins: []`"
     )]
     Empty,
-    /// Not YAML, or not of a manifest's shape.
+    /// It is not YAML, or a field is wrong.
     #[error("{MANIFEST}{}: {message}", at(.line, .column))]
     Parse {
         /// What is wrong.
@@ -41,19 +43,19 @@ pub enum ManifestError {
         /// Column, from 1.
         column: u64,
     },
-    /// More plugins than a chain may have.
+    /// It lists too many plugins.
     #[error("{MANIFEST} lists more than {PLUGINS} plugins")]
     TooManyPlugins,
-    /// Two plugins of one name.
+    /// Two plugins have the same name.
     #[error(
-        "{MANIFEST}:{line}: plugin {name} is listed twice, first in line {first}; give one of them another name"
+        "{MANIFEST}:{line}: plugin {name} is listed twice, first on line {first}; give one of them another name"
     )]
     DuplicateName {
         /// The name.
         name: String,
-        /// Where it comes a second time.
+        /// The line of the second one.
         line: u64,
-        /// Where it comes first.
+        /// The line of the first one.
         first: u64,
     },
 }
@@ -66,7 +68,7 @@ fn at(line: &u64, column: &u64) -> String {
     }
 }
 
-/// A chain of plugins through which every pod passes.
+/// A chain of plugins that every pod passes through.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(title = "MutatorChain")]
@@ -77,7 +79,7 @@ pub(crate) struct Manifest {
     /// Kind of this document.
     #[serde(rename = "kind")]
     _kind: ManifestKind,
-    /// The plugins in the order in which they run, at most 256. Write `[]` for a chain without plugins.
+    /// List the plugins in the order in which they run, at most 256. Write `[]` for a chain without plugins.
     #[schemars(length(max = PLUGINS))]
     pub(crate) plugins: Vec<PluginEntry>,
 }
@@ -99,7 +101,7 @@ enum ManifestKind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Entry")]
 pub(crate) struct PluginEntry {
-    /// Name the plugin within this chain: a DNS label, unique. One file may be listed several times under different names.
+    /// Name the plugin within this chain: a unique DNS label. A file may be listed several times under different names.
     #[schemars(with = "PluginName")]
     pub(crate) name: Spanned<PluginName>,
     /// Name the plugin's file beside the manifest: .wasm or .wasm.gz.
@@ -107,36 +109,36 @@ pub(crate) struct PluginEntry {
     /// Pin the file's content: SHA-256 of the file as shipped, in hexadecimal.
     #[serde(default)]
     pub(crate) sha256: Option<Sha256>,
-    /// List the paths that the plugin may write, and so read. By default none.
+    /// List the paths that the plugin may write, and therefore read. By default none.
     #[serde(default)]
     pub(crate) allow: Vec<String>,
-    /// List the paths that the plugin may read besides. By default what it says that it reads. "" is the whole pod.
+    /// List further paths that the plugin may read. By default those in its description. "" is the whole pod.
     #[serde(default)]
     pub(crate) read: Option<Vec<String>>,
-    /// Configure the plugin; its own schema says how. By default empty.
+    /// Configure the plugin, according to its own schema. By default empty.
     #[serde(default)]
     pub(crate) config: Option<Map<String, Value>>,
-    /// Choose the pods that the plugin sees. By default every pod.
+    /// Choose the pods that the plugin runs on. By default every pod.
     #[serde(default, rename = "match")]
     pub(crate) matches: Match,
-    /// Choose what happens to a pod when the plugin crashes, exceeds a limit or says that it failed. By default Fail.
+    /// Choose what happens to a pod when the plugin crashes, exceeds a limit or reports a failure. By default Fail.
     #[serde(default)]
     pub(crate) failure_policy: FailurePolicy,
-    /// Say whether a second run over its own result writes nothing; it is tried when the chain is loaded. By default true.
+    /// Set whether a second run on its own result writes nothing, which is checked when the chain is loaded. By default true.
     #[serde(default = "yes")]
     pub(crate) idempotent: bool,
-    /// Limit what one call may use.
+    /// Limit the memory and time of one call.
     #[serde(default)]
     pub(crate) limits: ManifestLimits,
 }
 
-/// What becomes of a pod when a plugin fails. A denial always denies.
+/// What happens to a pod when a plugin fails. A denial always rejects the pod.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// The pod is refused.
+    /// The pod is rejected.
     #[default]
     Fail,
-    /// The pod goes on as if the plugin were not in the chain.
+    /// The pod passes on as if the plugin were not in the chain.
     Ignore,
 }
 
@@ -150,7 +152,7 @@ impl FailurePolicy {
     }
 }
 
-/// What one call may use.
+/// The memory and time of one call.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Limits")]
@@ -177,20 +179,20 @@ fn yes() -> bool {
 }
 
 impl PluginEntry {
-    /// The line of the manifest on which the plugin's name stands.
+    /// The line of the manifest with the plugin's name.
     pub(crate) fn line(&self) -> u64 {
         self.name.referenced.line()
     }
 }
 
 impl Manifest {
-    /// Reads a manifest: one document, no unknown field, no name twice.
+    /// Parses a manifest: a single document without unknown fields or duplicate names.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() > MANIFEST_BYTES {
             return Err(ManifestError::TooLarge);
         }
         let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::NotUtf8)?;
-        // Configurations hold parts of pods, so they are read as every manifest is: `0644` is octal, a bare `yes` is true.
+        // Configurations contain parts of pods, so they are parsed as kubectl does: `0644` is octal, an unquoted `yes` is true.
         let options = serde_saphyr::options! { strict_booleans: false, legacy_octal_numbers: true };
         let mut documents: Vec<Option<Self>> =
             serde_saphyr::from_multiple_with_options(text, options)
@@ -198,7 +200,8 @@ impl Manifest {
         let document = documents.pop().flatten();
         if !documents.is_empty() {
             return Err(ManifestError::Parse {
-                message: "a manifest is one document, and another one follows".to_owned(),
+                message: "the file must have a single document, but has several; remove the others"
+                    .to_owned(),
                 line: 0,
                 column: 0,
             });
@@ -234,22 +237,42 @@ impl Manifest {
 
 fn parse_error(error: &serde_saphyr::Error) -> ManifestError {
     let location = error.location();
-    let render = serde_saphyr::render_options! { formatter: &UserMessageFormatter, snippets: SnippetMode::Off };
+    let render =
+        serde_saphyr::render_options! { formatter: &PlainMessages, snippets: SnippetMode::Off };
     let message = error.render_with_options(render);
     let (line, column) = location.map_or((0, 0), |location| (location.line(), location.column()));
     let suffix = format!(" at line {line}, column {column}");
-    let mut message = message.strip_suffix(&suffix).unwrap_or(&message).to_owned();
-    if message == "invalid boolean" {
-        message.push_str(" (true or false expected)");
-    }
+    let message = message.strip_suffix(&suffix).unwrap_or(&message);
     ManifestError::Parse {
-        message: one_line(&message, 1000),
+        message: one_line(message, 1000),
         line,
         column,
     }
 }
 
-/// JSON Schema of `chain.yaml`, for editors and for checking a manifest before it is shipped.
+/// Words the errors of the YAML parser for people who write manifests.
+struct PlainMessages;
+
+impl MessageFormatter for PlainMessages {
+    fn format_message<'a>(&self, error: &'a serde_saphyr::Error) -> Cow<'a, str> {
+        use serde_saphyr::Error;
+        Cow::Borrowed(match error {
+            Error::RecursiveReferencesRequireWeakTypes { .. } => {
+                "an alias contains itself; write the value out in place of the alias"
+            }
+            Error::Unexpected { expected, .. } if *expected == "sequence start" => {
+                "expected a list"
+            }
+            Error::Unexpected { expected, .. } if *expected == "mapping start" => {
+                "expected an object"
+            }
+            Error::InvalidScalar { ty: "boolean", .. } => "expected true or false",
+            _ => return UserMessageFormatter.format_message(error),
+        })
+    }
+}
+
+/// The JSON Schema of `chain.yaml`, for editors and for validation before a manifest is shipped.
 pub fn manifest_schema() -> Value {
     schemars::generate::SchemaSettings::draft2020_12()
         .into_generator()

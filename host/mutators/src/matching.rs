@@ -1,11 +1,11 @@
-//! Which pods a plugin sees.
+//! Selects the pods that a plugin runs on.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The pods that a plugin sees: all given dimensions must hold.
+/// Selects the pods that a plugin runs on: all given dimensions must match.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Match {
@@ -23,7 +23,7 @@ pub(crate) struct Match {
     selector: Option<LabelSelector>,
 }
 
-/// The part of a match that kept a plugin from seeing a pod.
+/// The part of a `match` that excluded a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// `match.kinds`
@@ -60,7 +60,7 @@ impl TryFrom<Vec<String>> for Kinds {
     fn try_from(kinds: Vec<String>) -> Result<Self, String> {
         if kinds.is_empty() {
             return Err(
-                "kinds is empty, so the plugin would never run; leave it out for every kind"
+                "kinds is empty, so the plugin would never run; omit it to match every kind"
                     .to_owned(),
             );
         }
@@ -70,7 +70,7 @@ impl TryFrom<Vec<String>> for Kinds {
         };
         match kinds.iter().find(|kind| !is_kind(kind)) {
             Some(kind) => Err(format!(
-                "{kind:?} is not a kind: kinds are written like Pod or Browser"
+                "{kind:?} is not a kind; write it like Pod or Browser"
             )),
             None => Ok(Self(kinds)),
         }
@@ -88,7 +88,7 @@ impl TryFrom<Vec<String>> for Globs {
 
     fn try_from(globs: Vec<String>) -> Result<Self, String> {
         if globs.is_empty() {
-            return Err("namespaces is empty, so the plugin would never run; leave it out for every namespace".to_owned());
+            return Err("namespaces is empty, so the plugin would never run; omit it to match every namespace".to_owned());
         }
         let allowed = |char: char| {
             char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-' || char == '*'
@@ -96,7 +96,7 @@ impl TryFrom<Vec<String>> for Globs {
         let is_glob = |glob: &String| (1..=63).contains(&glob.len()) && glob.chars().all(allowed);
         match globs.iter().find(|glob| !is_glob(glob)) {
             Some(glob) => Err(format!(
-                "{glob:?} is not a namespace or a pattern of one: a-z, 0-9, `-`, and `*` for any characters"
+                "{glob:?} is not a namespace or a pattern; use a-z, 0-9, `-`, and `*` for any characters"
             )),
             None => Ok(Self(globs)),
         }
@@ -148,11 +148,11 @@ impl TryFrom<RawRequirement> for Requirement {
         let needs_values = matches!(raw.operator, Operator::In | Operator::NotIn);
         match (needs_values, raw.values.is_empty()) {
             (true, true) => Err(format!(
-                "the expression on {key:?} needs values: {:?} compares with them",
+                "the expression on {key:?} needs values, because its operator is {:?}",
                 raw.operator
             )),
             (false, false) => Err(format!(
-                "the expression on {key:?} takes no values: {:?} looks at the key alone",
+                "the expression on {key:?} takes no values, because its operator is {:?}; remove them",
                 raw.operator
             )),
             _ => Ok(Self(raw)),
@@ -161,7 +161,7 @@ impl TryFrom<RawRequirement> for Requirement {
 }
 
 impl Match {
-    /// The first dimension that does not hold. Labels of the pod are asked for only if the selector needs them.
+    /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.
     pub(crate) fn excludes<'a>(
         &self,
         request: &crate::request::Request,
@@ -215,7 +215,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// As in Kubernetes, `NotIn` also holds where the label is absent.
+    /// As in Kubernetes, `NotIn` also matches if the label is absent.
     fn holds(&self, label: Option<&str>) -> bool {
         let listed = || label.is_some_and(|label| self.0.values.iter().any(|value| value == label));
         match self.0.operator {
@@ -227,8 +227,8 @@ impl Requirement {
     }
 }
 
-/// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the
-/// parts after it, so nothing is tried twice.
+/// Matches with `*` for any characters. Taking the first occurrence of each part between stars leaves the most for the parts
+/// after it, so no backtracking is needed.
 fn glob_matches(glob: &str, name: &str) -> bool {
     let Some((prefix, rest)) = glob.split_once('*') else {
         return glob == name;

@@ -1,4 +1,4 @@
-//! What plugins do, counted.
+//! Metrics of plugins.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::chain::{Chain, Mutation, Rejected};
 use crate::loader::Reload;
 use crate::plugin::Plugin;
-use crate::run::{PluginOutcome, PluginRun};
+use crate::run::{PluginRun, RunOutcome};
 use crate::sandbox::CallFailure;
 
-/// From 10 µs to a tenth of a second, doubling.
+/// From 10 µs to 82 ms, doubling.
 const CALL_BUCKETS: (f64, f64, u16) = (0.000_01, 2.0, 14);
 /// From 10 ms to 40 s, doubling.
 const COMPILE_BUCKETS: (f64, f64, u16) = (0.01, 2.0, 13);
@@ -34,8 +34,8 @@ pub struct PluginMetrics {
     compiling: Family<ByPlugin, Histogram, fn() -> Histogram>,
     loads: Family<ByOutcome, Counter>,
     info: Family<Info, Gauge>,
-    /// What `info` holds.
-    told: Arc<Mutex<BTreeSet<Info>>>,
+    /// The label sets in `info`.
+    published: Arc<Mutex<BTreeSet<Info>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,7 +63,7 @@ struct Info {
 }
 
 impl PluginMetrics {
-    /// Registers all metrics of plugins. Call it once: a second set would be told beside the first.
+    /// Registers all metrics of plugins. Call it once: a second set would be exported beside the first.
     pub fn register(registry: &mut Registry) -> Self {
         let new_histogram: fn() -> Histogram = || {
             let (first, factor, count) = CALL_BUCKETS;
@@ -83,7 +83,7 @@ impl PluginMetrics {
             reads: Family::default(),
             denied_reads: Family::default(),
             info: Family::default(),
-            told: Arc::default(),
+            published: Arc::default(),
         };
         registry.register_with_unit(
             "plugin_call_duration",
@@ -148,7 +148,7 @@ impl PluginMetrics {
         runs.iter().for_each(|run| self.ran(run));
     }
 
-    /// Counts what became of plugins in an attempt to load a chain, and tells which ones serve.
+    /// Counts the plugins of an attempt to load a chain, and updates which ones serve.
     pub fn reloaded(&self, reload: &Reload) {
         match reload {
             Reload::Swapped { chain, .. } => {
@@ -186,7 +186,7 @@ impl PluginMetrics {
         self.loads.get_or_create(&labels).inc();
     }
 
-    /// Tells of the plugins of this chain, and no longer of those before.
+    /// Publishes the plugins of this chain in place of the earlier ones.
     fn serves(&self, chain: &Chain) {
         let plugins = chain.plugins().iter().map(|plugin| Info {
             plugin: plugin.name.clone(),
@@ -197,17 +197,20 @@ impl PluginMetrics {
         for info in &serving {
             self.info.get_or_create(info).set(1);
         }
-        // Those that went go last, so that nobody who looks in between finds none.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        for info in told.difference(&serving) {
+        // Old ones are removed last, so that a scrape in between does not find none.
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for info in published.difference(&serving) {
             self.info.remove(info);
         }
-        *told = serving;
+        *published = serving;
     }
 
     fn ran(&self, run: &PluginRun) {
         self.called(&run.plugin, run.outcome.as_str());
-        if let PluginOutcome::Ignored(failure) | PluginOutcome::Failed(failure) = &run.outcome {
+        if let RunOutcome::Ignored(failure) | RunOutcome::Failed(failure) = &run.outcome {
             self.trapped(&run.plugin, failure);
         }
         let plugin = || ByPlugin {

@@ -1,4 +1,4 @@
-//! A plugin of a chain: its code, what it says of itself, what it may do here.
+//! A plugin of a chain: its code, its description, its grants and its configuration.
 
 mod config;
 mod description;
@@ -25,28 +25,28 @@ use crate::sandbox::{CallFailure, CallSettings, Sandbox};
 use crate::text;
 use crate::until::Until;
 
-/// A plugin in its place in a chain.
+/// A plugin of a chain.
 pub struct Plugin {
     /// Its name in the chain.
     pub name: String,
     /// Its file in the bundle.
     pub file: String,
-    /// The digest of that file as shipped, in hexadecimal.
+    /// The SHA-256 digest of that file as shipped, in hexadecimal.
     pub sha256: String,
-    /// What it says of itself with this configuration: version, summary, what it needs to read and write.
+    /// Its description with this configuration: version, summary, and the paths that it needs to read and write.
     pub description: Description,
-    /// The paths it may write, and so read.
+    /// The paths that it may write, and therefore read.
     pub allow: Vec<String>,
-    /// The paths it may read besides: what the manifest says, or else what the plugin says that it reads. The empty path is the
-    /// whole pod.
+    /// Further paths that it may read: those in the manifest, or by default those in its description. The empty path is the whole
+    /// pod.
     pub read: Vec<String>,
-    /// What becomes of a pod when it fails.
+    /// What happens to a pod when it fails.
     pub failure_policy: FailurePolicy,
-    /// Whether a second run over its own result must write nothing.
+    /// Whether a second run on its own result must write nothing.
     pub idempotent: bool,
-    /// What one call may use.
+    /// The memory and time of one call.
     pub limits: CallLimits,
-    /// How long compiling it took; none if an earlier chain had done that.
+    /// How long compiling it took; none if the code was reused from an earlier chain.
     pub compiled_in: Option<Duration>,
     pub(crate) matches: Match,
     pub(crate) config: Value,
@@ -55,81 +55,83 @@ pub struct Plugin {
     pub(crate) access: Arc<Access>,
 }
 
-/// The compiled code of one file; plugins with the same file share it, and so does the next chain.
+/// The compiled code of one file. Plugins with the same file share it, and the next chain reuses it.
 pub(crate) struct PluginCode {
     pub(crate) sha256: String,
     pub(crate) shipped_bytes: usize,
     pub(crate) compiled: Compiled,
-    /// The schema of its configuration, once it has described itself.
+    /// The schema of the configuration, once a plugin has described itself.
     schema: OnceLock<Option<Arc<str>>>,
 }
 
-/// Why a plugin cannot be part of a chain. Each reads as the rest of a sentence that begins with the plugin.
+/// Why a plugin cannot be part of a chain. Each message continues a sentence that begins with the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
     /// The file is not a plugin.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file is not the one that was pinned.
-    #[error("has sha256 {found}, but chain.yaml pins {pinned}")]
+    /// The file is not the pinned one.
+    #[error(
+        "has sha256 {found}, but chain.yaml pins {pinned}; restore the file, or change `sha256`"
+    )]
     Pin {
-        /// The digest of the file that is there.
+        /// The digest of the file.
         found: String,
         /// The digest in the manifest.
         pinned: String,
     },
-    /// The code is not a plugin for this host.
+    /// The code is not a plugin that this host can run.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// It could not even say what it is.
+    /// Its function `describe` failed.
     #[error("could not describe itself: {0}")]
     Describe(CallFailure),
-    /// What it says of itself is not usable.
-    #[error("describes itself wrongly: {0}")]
+    /// Its description is invalid.
+    #[error("has an invalid description: {0}")]
     Description(#[from] DescriptionError),
-    /// A path list of the manifest is wrong.
-    #[error("has a wrong path in `{field}`: {message}")]
+    /// A path in the manifest is invalid.
+    #[error("has an invalid path in `{field}`: {message}")]
     Grant {
         /// `allow` or `read`.
         field: &'static str,
         /// What is wrong.
         message: String,
     },
-    /// The plugins of the chain have more paths than the host holds.
+    /// The plugins of the chain have too many paths.
     #[error(
-        "has too many paths for this chain: with its own, the paths that plugins need and those in `allow` and `read` take more than {} in all; use fewer plugins, or allow an object in place of each of its fields",
+        "has too many paths: those in `allow` and `read` and those that plugins need may take {} for all plugins of a chain; grant whole objects instead of their fields, or use fewer plugins",
         show_bytes(CHAIN_PATHS_BYTES)
     )]
     ChainPaths,
-    /// It needs to write more than it may.
-    #[error("needs to write {needed}, but `allow` gives it {given}; add {missing}")]
+    /// It needs to write more than it is granted.
+    #[error("needs to write {needed}, but `allow` grants {}; add {missing}", only(.granted))]
     Writes {
-        /// All it needs.
+        /// All that it needs.
         needed: String,
-        /// All it gets.
-        given: String,
+        /// All that is granted.
+        granted: String,
         /// What to add.
         missing: String,
     },
-    /// It needs to read the whole pod, and the manifest does not say that it may.
+    /// It needs to read the whole pod, which the manifest does not grant.
     #[error(
-        "needs to read the whole pod, which nothing but chain.yaml can allow; add the line `read: [\"\"]` if it may"
+        "needs to read the whole pod, which only chain.yaml can grant; to allow it, add the line `read: [\"\"]`"
     )]
     ReadsAll,
-    /// It needs to read more than it may.
-    #[error("needs to read {needed}, but `read` and `allow` give it {given}; add {missing}")]
+    /// It needs to read more than it is granted.
+    #[error("needs to read {needed}, but `read` and `allow` grant {}; add {missing}", only(.granted))]
     Reads {
-        /// All it needs.
+        /// All that it needs.
         needed: String,
-        /// All it gets.
-        given: String,
+        /// All that is granted.
+        granted: String,
         /// What to add.
         missing: String,
     },
-    /// Its configuration is wrong.
+    /// Its configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It could not make itself ready for pods.
+    /// Its function `prepare` failed.
     #[error("could not prepare itself: {0}")]
     Prepare(CallFailure),
 }
@@ -151,7 +153,7 @@ impl PluginCode {
         })
     }
 
-    /// Keeps one schema for a file, however often it is listed.
+    /// Keeps one copy of the schema for all plugins with this file.
     fn share_schema(&self, description: &mut Description) -> Result<(), DescriptionError> {
         let shared = self
             .schema
@@ -165,7 +167,7 @@ impl PluginCode {
 }
 
 impl Plugin {
-    /// Asks the plugin what it is and needs, holds that against the manifest, and checks its configuration.
+    /// Gets the plugin's description, compares its needs with the manifest's grants, validates its configuration and prepares it.
     pub(crate) fn set_up(
         engine: &Engine,
         entry: &PluginEntry,
@@ -226,7 +228,7 @@ impl Plugin {
         self.code.shipped_bytes
     }
 
-    /// Which pods it sees, as the manifest's `match` says it; an empty object means every pod.
+    /// The manifest's `match`; an empty object matches every pod.
     pub fn matches(&self) -> Value {
         serde_json::to_value(&self.matches).unwrap_or_default()
     }
@@ -240,7 +242,7 @@ impl Plugin {
     }
 }
 
-/// Sets up a plugin outside of any chain: to see what it says with a configuration.
+/// Gets a plugin's description outside of a chain. If a configuration is given, it is validated too.
 pub(crate) fn describe_alone(
     engine: &Engine,
     code: &PluginCode,
@@ -273,7 +275,7 @@ fn describe(sandbox: Sandbox<'_>, code: &PluginCode) -> Result<Description, Plug
     Ok(description)
 }
 
-/// The plugin gets what the manifest gives, not what it needs: the manifest is what people review.
+/// Grants the plugin what the manifest lists, not what it needs, since people review the manifest.
 fn grant(
     description: &Description,
     allow: &[String],
@@ -288,7 +290,7 @@ fn grant(
     for (field, paths) in [("allow", allow), ("read", read)] {
         if let Some(path) = paths.iter().find(|path| !text::is_plain(path)) {
             let message = format!(
-                "{} has characters that nobody sees",
+                "{} contains invisible characters; remove them",
                 text::one_line(path, 200)
             );
             return Err(PluginError::Grant { field, message });
@@ -297,33 +299,39 @@ fn grant(
     let writes = Grants::parse_writes(allow).map_err(wrong("allow"))?;
     let reads = Grants::parse(read).map_err(wrong("read"))?;
     if let Err(missing) = writes.covers(&description.needed_writes) {
-        let (needed, given) = (shown(&description.needed_writes), shown(&writes));
         return Err(PluginError::Writes {
-            needed,
-            given,
+            needed: shown(&description.needed_writes),
+            granted: shown(&writes),
             missing: paths(&missing),
         });
     }
     let readable: Vec<&str> = read.iter().chain(allow).map(String::as_str).collect();
     let all_reads = Grants::parse(&readable).map_err(wrong("read"))?;
     if let Err(missing) = all_reads.covers(&description.needed_reads) {
-        let (needed, given) = (shown(&description.needed_reads), shown(&all_reads));
         return Err(PluginError::Reads {
-            needed,
-            given,
+            needed: shown(&description.needed_reads),
+            granted: shown(&all_reads),
             missing: paths(&missing),
         });
     }
     Ok(Access::new(reads, writes))
 }
 
-/// What it may read besides what it may write: without a word in the manifest, what it says that it reads. Only the manifest
-/// opens the whole pod.
+/// The paths that it may read besides those that it may write: by default those in its description. Only the manifest can grant
+/// the whole pod.
 fn readable(entry: &PluginEntry, description: &Description) -> Result<Vec<String>, PluginError> {
     match &entry.read {
         Some(read) => Ok(read.clone()),
         None if description.reads.iter().any(String::is_empty) => Err(PluginError::ReadsAll),
         None => Ok(description.reads.clone()),
+    }
+}
+
+/// As in `grants only /spec`, or `grants nothing`.
+fn only(granted: &str) -> String {
+    match granted {
+        "nothing" => granted.to_owned(),
+        granted => format!("only {granted}"),
     }
 }
 

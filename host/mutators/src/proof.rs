@@ -1,7 +1,7 @@
-//! Proof before a chain serves: on sample pods, each plugin and the chain are deterministic and idempotent.
+//! Tries a chain on sample pods before it serves: each plugin and the whole chain must be deterministic and idempotent.
 //!
-//! Plugins have no clock and no randomness, but hash maps with an address in them, or memory that was never written, are
-//! enough for endless roll-outs. A denial is an outcome like any other; a failure is not.
+//! Plugins have no clock and no randomness, but a hash map keyed by addresses, or uninitialized memory, is enough to cause endless
+//! rollouts. A denial is a valid outcome; a failure is not.
 
 use std::sync::Arc;
 
@@ -10,30 +10,30 @@ use serde_json::Value;
 use crate::chain::{Chain, Passing, RejectionCause};
 use crate::plugin::Plugin;
 use crate::request::{Request, RunMode};
-use crate::run::{PluginOutcome, PluginRun};
+use crate::run::{PluginRun, RunOutcome};
 use crate::sandbox::CallFailure;
 use crate::text::{self, one_line};
 use crate::until::Until;
 
-/// What is shown of a plugin's reason.
+/// How many bytes of a plugin's reason are shown.
 const WORDS: usize = 1000;
 
-/// Pods as people write them: the least there can be, one with everything that plugins look at, and one that breaks rules.
+/// Typical pods: a minimal one, one with everything that plugins look at, and one that violates security rules.
 const SAMPLES: [(&str, &str); 3] = [
     ("minimal", include_str!("proof/samples/minimal.json")),
     ("complete", include_str!("proof/samples/complete.json")),
     ("privileged", include_str!("proof/samples/privileged.json")),
 ];
 
-/// What a plugin, or the chain as a whole, did on a sample pod that it must not do.
+/// What a plugin, or the whole chain, did wrong on a sample pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {problem} (sample pod {sample})", self.subject())]
 pub struct ProofFailure {
-    /// The plugin; none for the chain as a whole.
+    /// The plugin; none for the whole chain.
     pub plugin: Option<String>,
-    /// The sample pod on which it shows.
+    /// The sample pod.
     pub sample: &'static str,
-    /// What it did.
+    /// What it did wrong.
     pub problem: ProofProblem,
 }
 
@@ -49,30 +49,30 @@ impl ProofFailure {
 /// Why a proof failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofProblem {
-    /// Equal pods became different pods.
+    /// Two runs on equal pods gave different pods.
     #[error("is not deterministic: two runs on the same pod gave different results")]
     NotDeterministic,
-    /// A second run over its own result still writes.
-    #[error("is not idempotent: over its own result it writes {}; say `idempotent: false` if that is meant", text::joined(.paths, ", "))]
+    /// A second run on its own result writes again.
+    #[error("is not idempotent: run on its own result it writes {}; set `idempotent: false` if that is intended", text::joined(.paths, ", "))]
     NotIdempotent {
         /// What the second run wrote.
         paths: Vec<String>,
     },
-    /// Plugins that are idempotent one by one undo each other's work.
-    #[error("is not idempotent: a second pass over its own result writes {}", text::joined(.paths, ", "))]
+    /// Each plugin is idempotent, but together they undo each other's writes.
+    #[error("is not idempotent: run on its own result it writes {}; make plugins that undo each other's writes agree", text::joined(.paths, ", "))]
     Undoing {
-        /// What the second pass wrote, each with the plugin.
+        /// What the second pass wrote, each path with its plugin.
         paths: Vec<String>,
     },
-    /// It failed, whatever its policy.
+    /// It failed, whatever its failure policy is.
     #[error("fails: {0}")]
     Failed(String),
-    /// The second run, over its own result, was denied or failed.
-    #[error("takes its own result for wrong: {0}")]
+    /// It denied its own result, or failed on it.
+    #[error("rejects its own result: {0}")]
     RejectsOwnResult(String),
 }
 
-/// What came of a run: the pod and what was written where, by whom.
+/// The result of a run: the pod and the written paths.
 type SampleResult = Result<(Value, Vec<String>), RejectionCause>;
 
 impl Chain {
@@ -98,12 +98,12 @@ impl Chain {
                     });
                     failures.extend(problem.map(|problem| failed(name, sample, problem)));
                 }
-                // One that was not tried is enough to tell.
+                // Plugins that were not tried are not reported one by one.
                 if until.is_over() && !failures.is_empty() {
                     return failures;
                 }
             }
-            // What a plugin does wrong alone it does wrong in the chain too.
+            // The chain is tried only if each plugin alone is fine.
             if failures.is_empty() {
                 let idempotent = self.plugins.iter().all(|plugin| plugin.idempotent);
                 let run = |pod: Value| self.run_all(mode, pod);
@@ -162,10 +162,10 @@ fn request() -> Arc<Request> {
     })
 }
 
-/// To a proof a failure is one, even if pods would not be refused for it.
+/// Turns an ignored failure into an error: a proof fails with each failure, even if it would not reject pods.
 fn stop_at_failure(run: &PluginRun) -> Result<(), RejectionCause> {
     match &run.outcome {
-        PluginOutcome::Ignored(failure) => Err(RejectionCause::Failed {
+        RunOutcome::Ignored(failure) => Err(RejectionCause::Failed {
             plugin: run.plugin.clone(),
             failure: failure.clone(),
         }),

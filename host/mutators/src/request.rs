@@ -1,4 +1,4 @@
-//! What is being mutated, and for whom.
+//! Which pod is mutated, and for which object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ mod log;
 
 pub(crate) use self::log::{PodFields, pod_event};
 
-/// The submitted object, as plugins may ask about it.
+/// The submitted object, as plugins can query it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The kind of the submitted object: one of Podloom's own kinds, else `Pod`; templates of workloads are `Pod` too.
+    /// The kind of the submitted object: one of Podloom's own kinds, else `Pod`, also for the pod templates of workloads.
     pub kind: String,
-    /// The submitted object's name; empty when only the API server will choose it.
+    /// The submitted object's name; empty if the API server will generate it.
     pub name: String,
-    /// The namespace the pod will live in.
+    /// The pod's namespace.
     pub namespace: String,
     /// The submitted object's labels.
     pub labels: BTreeMap<String, String>,
     /// The submitted object's annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Labels of the namespace; empty when they are not known.
+    /// Labels of the namespace; empty if they are not known.
     pub namespace_labels: BTreeMap<String, String>,
-    /// Annotations of the namespace; empty when they are not known.
+    /// Annotations of the namespace; empty if they are not known.
     pub namespace_annotations: BTreeMap<String, String>,
-    /// Whether the result will be thrown away.
+    /// Whether the result will be discarded.
     pub dry_run: bool,
-    /// Keys of the labels by which the workload's selector finds this pod; no plugin may change them.
+    /// Keys of the labels that the workload's selector matches; plugins cannot change them.
     pub selector: Arc<[String]>,
-    /// When nobody waits for the pod any more: a plugin that has not ended by then has failed.
+    /// A plugin that has not returned by then fails: nobody waits for the pod any longer.
     pub deadline: Option<Instant>,
 }
 
@@ -42,12 +42,12 @@ impl Request {
         Until::at(self.deadline)
     }
 
-    /// An annotation of the submitted object that plugins may see.
+    /// An annotation of the submitted object, unless it is hidden from plugins.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         shown(&self.annotations, key)
     }
 
-    /// An annotation of the namespace that plugins may see.
+    /// An annotation of the namespace, unless it is hidden from plugins.
     pub(crate) fn namespace_annotation(&self, key: &str) -> Option<&str> {
         shown(&self.namespace_annotations, key)
     }

@@ -18,43 +18,43 @@ pub struct PluginRun {
     pub version: String,
     /// The digest of its file.
     pub sha256: String,
-    /// What came of it.
-    pub outcome: PluginOutcome,
-    /// What it wrote, in order. Values may be secret: they belong in a diff or a trace log, nowhere else.
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// What it wrote, in order. Values may be secret: show them only in the user's own diff or in trace logs.
     pub writes: Vec<Write>,
-    /// How many writes it tried that it was not granted.
+    /// How many of its writes were refused because they were not granted.
     pub refused_writes: usize,
-    /// How many times it read.
+    /// How often it read.
     pub reads: usize,
-    /// How many reads it tried that it was not granted.
+    /// How many of its reads were refused because they were not granted.
     pub refused_reads: usize,
-    /// What it wants the user to know.
+    /// Its notes for the user.
     pub notes: Vec<String>,
-    /// How long the call took, with making and dropping the sandbox; zero if it was not called.
+    /// How long the call took, including creating and dropping the sandbox; zero if it was not called.
     pub duration: Duration,
-    /// How much memory the plugin had at the end of the call, in bytes; zero if it was not called.
+    /// Its memory at the end of the call, in bytes; zero if it was not called.
     pub memory: usize,
 }
 
-/// What came of a plugin's run on a pod.
+/// How a plugin's run on a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PluginOutcome {
+pub enum RunOutcome {
     /// It wrote.
     Mutated,
-    /// It ran and wrote nothing.
+    /// It ran without writing.
     Unchanged,
-    /// Its `match` left this pod out; here is the first dimension that did.
+    /// Its `match` does not select the pod; holds the first dimension that does not.
     Skipped(Dimension),
-    /// It failed under the policy Ignore, and left no trace.
+    /// It failed under the policy Ignore; its writes were rolled back.
     Ignored(CallFailure),
-    /// It denied the pod, whatever its policy is; here are its words.
+    /// It denied the pod; holds the reason that it gave.
     Denied(String),
-    /// It failed, and the pod with it.
+    /// It failed under the policy Fail; the pod was rejected.
     Failed(CallFailure),
 }
 
 impl fmt::Debug for PluginRun {
-    /// Of what was written and said only where and how much: values may be secret.
+    /// Shows only paths and counts of writes and notes, since values may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<&str> = self.writes.iter().map(|write| &*write.path).collect();
         f.debug_struct("PluginRun")
@@ -70,7 +70,7 @@ impl fmt::Debug for PluginRun {
     }
 }
 
-impl PluginOutcome {
+impl RunOutcome {
     /// One word for a metric.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl PluginOutcome {
 }
 
 impl PluginRun {
-    pub(crate) fn new(plugin: &Plugin, outcome: PluginOutcome) -> Self {
+    pub(crate) fn new(plugin: &Plugin, outcome: RunOutcome) -> Self {
         Self {
             plugin: plugin.name.clone(),
             version: plugin.description.version.clone(),
@@ -101,10 +101,10 @@ impl PluginRun {
         }
     }
 
-    /// Paths and counts at debug; values, which may be secret, at trace alone.
+    /// Logs paths and counts at debug, and values, which may be secret, at trace only.
     pub(crate) fn log(&self, pod: PodFields<'_>) {
         let (plugin, outcome) = (self.plugin.as_str(), self.outcome.as_str());
-        if let PluginOutcome::Ignored(failure) = &self.outcome {
+        if let RunOutcome::Ignored(failure) = &self.outcome {
             pod_event!(warn, pod, plugin, outcome, error = %failure, "plugin failed and was ignored");
         }
         pod_event!(

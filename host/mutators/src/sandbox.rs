@@ -1,7 +1,7 @@
-//! One call of a plugin: a fresh store and instance with every limit on, dropped afterwards.
+//! One call of a plugin: a fresh store and instance with all limits, dropped afterwards.
 //!
-//! Nothing of a call with a pod survives it in the guest, so no pod can see another. Host memory is bounded too: words are cut, and
-//! the transaction counts what is written.
+//! No state of the guest survives a call with a pod, so no plugin can carry data from one pod to another. Memory of the host is
+//! limited too: text is cut, and the transaction charges for writes.
 
 mod component;
 mod failure;
@@ -40,10 +40,10 @@ pub(crate) struct CallSettings {
     /// Its configuration as JSON text.
     pub(crate) config: String,
     pub(crate) limits: CallLimits,
-    /// What each call begins with, once the plugin has made it ready.
+    /// The memory that each call begins with, once the plugin has prepared itself.
     prepared: OnceLock<Prepared>,
     views: Views,
-    /// Of its chain.
+    /// Shared by the plugins of a chain.
     budget: Arc<MemoryBudget>,
 }
 
@@ -68,14 +68,14 @@ impl CallSettings {
 /// The host's state of one call.
 pub(crate) struct Guest {
     settings: Arc<CallSettings>,
-    /// None while the plugin prepares, so that nothing of it is taken for what every pod has.
+    /// None while the plugin prepares itself, so that it keeps nothing of one pod for all.
     request: Option<Arc<Request>>,
     pod: Option<Transaction>,
-    /// Why it was handed a pod; none if it was not.
+    /// None if the guest is not called for a pod.
     mode: Option<RunMode>,
     limiter: GuestLimiter,
     output: GuestOutput,
-    /// What only core modules need; none until the module has started.
+    /// Only for core modules; none until the module is instantiated.
     module: Option<module::ModuleState>,
 }
 
@@ -89,7 +89,7 @@ impl Guest {
     }
 }
 
-/// A plugin's code, linked to the host's functions in the way that suits its form.
+/// A plugin's code, linked to the host's functions.
 pub(crate) enum LinkedCode {
     Module(Module),
     Component(Component),
@@ -103,7 +103,7 @@ pub(crate) struct Sandbox<'a> {
     pub(crate) settings: &'a Arc<CallSettings>,
 }
 
-/// What came of a call of `mutate`; the transaction is still open.
+/// The results of a call of `mutate`; the transaction is still open.
 pub(crate) struct Mutated {
     pub(crate) transaction: Transaction,
     pub(crate) notes: Vec<String>,
@@ -120,7 +120,7 @@ pub(crate) enum CallResult {
 }
 
 impl Sandbox<'_> {
-    /// Asks the plugin who it is and what it needs.
+    /// Calls `describe`.
     pub(crate) fn describe(self) -> Result<Description, CallFailure> {
         let _permit = self.engine.permit(CallPurpose::Trial, Until::DONE);
         let mut store = self.store(Some(Arc::default()), None, self.limit());
@@ -131,7 +131,7 @@ impl Sandbox<'_> {
         .map_err(|error| self.failure(&error, store.data()))
     }
 
-    /// Asks the plugin what is wrong with its configuration.
+    /// Calls `validate-config`; returns what is wrong with the configuration.
     pub(crate) fn validate_config(self) -> Result<Vec<String>, CallFailure> {
         let _permit = self.engine.permit(CallPurpose::Trial, Until::DONE);
         let mut store = self.store(Some(Arc::default()), None, self.limit());
@@ -143,9 +143,10 @@ impl Sandbox<'_> {
         .map_err(|error| self.failure(&error, store.data()))
     }
 
-    /// Lets the plugin make ready what every later call begins with, if it can. Its configuration must be valid.
+    /// Calls `prepare`, if the plugin exports it, and keeps the memory that every later call begins with. The configuration must
+    /// be valid.
     ///
-    /// A component is left to do it in each call: its memories are its own.
+    /// A component prepares itself in each call instead, since the host cannot access its memories.
     pub(crate) fn prepare(self) -> Result<(), CallFailure> {
         let LinkedCode::Module(module) = self.code else {
             return Ok(());
@@ -164,21 +165,21 @@ impl Sandbox<'_> {
             .map_err(|error| self.failure(&error, store.data()))?;
         let prepared = Prepared::of(before.data(&fresh), after.data(&store));
         match prepared.filter(|prepared| self.settings.budget.take_to_keep(prepared.bytes())) {
-            // Set up once, the plugin has nothing kept yet.
+            // A plugin is set up once, so nothing was kept before.
             Some(prepared) => drop(self.settings.prepared.set(prepared)),
             None => {
                 tracing::warn!(
                     plugin = self.settings.name,
                     limit = show_bytes(PREPARED_BYTES),
                     limit_of_chain = show_bytes(CHAIN_KEPT_BYTES),
-                    "the plugin prepares more than is kept, and so does it in each call"
+                    "the plugin prepares more memory than the limit, so it prepares itself again in each call; mutating is slower"
                 );
             }
         }
         Ok(())
     }
 
-    /// Hands the plugin a pod.
+    /// Calls `mutate` with a pod.
     pub(crate) fn mutate(
         self,
         mode: RunMode,
@@ -222,7 +223,7 @@ impl Sandbox<'_> {
         let guest = store.into_data();
         let transaction = guest
             .pod
-            .expect("the store was made with a transaction above, and no import takes it out");
+            .expect("the store was created with a transaction above, and no import removes it");
         Mutated {
             transaction,
             notes: guest.output.notes,
@@ -231,8 +232,8 @@ impl Sandbox<'_> {
         }
     }
 
-    /// Made while a permit is held, and dropped before it is given back: the pool has room for so many permits, and a
-    /// place in it is free only once its store is gone.
+    /// Create it while a permit is held, and drop it before the permit: the pool has as many slots as there are permits, and a slot
+    /// is free only once its store is dropped.
     fn store(
         self,
         request: Option<Arc<Request>>,
@@ -272,9 +273,9 @@ impl Sandbox<'_> {
         );
         let failure = CallFailure::of(error, self.limit());
         match (failure, &guest.output.last_error) {
-            // A panic is a trap without words; the SDK logs them first.
-            (CallFailure::Trapped(trap), Some(words)) => {
-                CallFailure::Trapped(format!("{words} ({trap})"))
+            // A panic is a trap without a message; the SDK logs the message first.
+            (CallFailure::Trapped(trap), Some(message)) => {
+                CallFailure::Trapped(format!("{message} ({trap})"))
             }
             (failure, _) => failure,
         }

@@ -1,18 +1,17 @@
-//! The two annotations that tell, of any pod, which chain it passed and what each plugin wrote.
+//! The two annotations that record which chain a pod passed and how much each plugin wrote.
 //!
-//! Every pod that passes a chain is stamped, also by a chain without plugins and when no plugin matched: a missing stamp
-//! means that the pod never came by. A pod may pass the same chain again (a reinvoked webhook, a template that was rendered
-//! before); its stamp then tells of all passes together, and writes add up. A stamp is a record, no proof: whoever may write pods
-//! can write it, so a plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain
-//! is replaced.
+//! Each pod that passes a chain is stamped, even if the chain is empty or no plugin matched: a pod without a stamp has not passed a
+//! chain. If a pod passes the same chain again (a reinvoked webhook, a template that was rendered before), its stamp covers all
+//! passes, and the counts of writes add up. A stamp is a record, not a proof, since whoever can write pods can write it. So a
+//! plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain is replaced.
 
 use podloom_pod_path::Patch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::run::{PluginOutcome, PluginRun};
+use crate::run::{PluginRun, RunOutcome};
 
-/// The annotation that lists the plugins which ran, as JSON.
+/// The annotation that lists the plugins that ran, as JSON.
 pub const MUTATIONS: &str = "podloom.dev/mutations";
 /// The annotation with the chain's digest.
 pub const CHAIN: &str = "podloom.dev/chain";
@@ -26,11 +25,11 @@ pub struct MutationEntry {
     pub version: String,
     /// The digest of its file.
     pub sha256: String,
-    /// How many writes of it the pod carries, over all passes through this chain.
+    /// How many writes it made in all passes through this chain.
     pub writes: usize,
 }
 
-/// A [`MutationEntry`] that is about to be written.
+/// A [`MutationEntry`] to be written.
 #[derive(Serialize)]
 struct StampEntry<'a> {
     name: &'a str,
@@ -39,7 +38,7 @@ struct StampEntry<'a> {
     writes: usize,
 }
 
-/// Drops what cannot survive a mutation, and reads what an earlier pass through the same chain left.
+/// Drops managedFields, and reads the stamp of an earlier pass through the same chain.
 pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, &'static str> {
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
     let Some(metadata) = pod
@@ -66,26 +65,26 @@ pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, 
         .get(MUTATIONS)
         .and_then(Value::as_str)
         .filter(|_| same_chain);
-    // Anyone may have written this, so what does not parse is as good as absent.
+    // Anyone may have written this, so what does not parse counts as absent.
     Ok(entries
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default())
 }
 
-/// What a stamp changed.
+/// What stamping changed.
 #[derive(Debug)]
 pub(crate) struct Stamped {
-    /// Parents that had to be made.
+    /// Whether these parents were created.
     makes_metadata: bool,
     makes_annotations: bool,
-    /// An annotation may have been there as it is to be.
+    /// Whether these annotations changed.
     sets_mutations: bool,
     sets_chain: bool,
 }
 
 impl Stamped {
-    /// Tells the patch what was changed in the pod, which is as it was when it was stamped.
-    pub(crate) fn tell(&self, pod: &Value, patch: &mut Patch) {
+    /// Adds the changes to the patch. The pod must be the stamped one.
+    pub(crate) fn add_to(&self, patch: &mut Patch, pod: &Value) {
         let empty = Value::Object(Map::new());
         if self.makes_metadata {
             patch.add("/metadata", &empty);
@@ -124,7 +123,7 @@ pub(crate) fn close(
     })
 }
 
-/// Whether that changes anything.
+/// Sets an annotation; returns whether that changed it.
 fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
     let value = Value::String(value);
     let changes = annotations.get(key) != Some(&value);
@@ -132,21 +131,21 @@ fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
     changes
 }
 
-/// A plugin that failed and was ignored is listed only if an earlier pass of it left something. That is read from the pod's
-/// own stamp, which whoever creates pods may write: the counts tell people something, and nothing is decided by them.
+/// The stamp's entry for a run. A plugin whose failure was ignored is listed only if the earlier stamp lists it. Whoever creates
+/// pods can write that stamp, so the counts are for people only, and nothing depends on them.
 fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<StampEntry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
     };
     let earlier = before.iter().find(is_it).map(|entry| entry.writes);
     let writes = match run.outcome {
-        PluginOutcome::Mutated | PluginOutcome::Unchanged => {
+        RunOutcome::Mutated | RunOutcome::Unchanged => {
             run.writes.len().saturating_add(earlier.unwrap_or_default())
         }
-        PluginOutcome::Ignored(_) => earlier?,
-        PluginOutcome::Skipped(_) => return None,
+        RunOutcome::Ignored(_) => earlier?,
+        RunOutcome::Skipped(_) => return None,
         // Such a pod is not stamped.
-        PluginOutcome::Denied(_) | PluginOutcome::Failed(_) => return None,
+        RunOutcome::Denied(_) | RunOutcome::Failed(_) => return None,
     };
     Some(StampEntry {
         name: &run.plugin,
@@ -156,7 +155,7 @@ fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<StampEntry<
     })
 }
 
-/// An object of a parent, and whether it had to be made.
+/// The object in a field of a parent, and whether it was created.
 fn object<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,

@@ -1,17 +1,16 @@
-//! Words of a plugin, or of the manifest of its bundle, on their way into messages, logs and annotations: whatever of them is
-//! printed goes through here.
+//! Makes text of a plugin or of a manifest safe to print in messages, logs and annotations. All such text goes through here.
 
 use std::error::Error;
 use std::iter;
 
-/// How many of a list are named.
+/// How many items of a list are shown.
 const SHOWN: usize = 10;
-/// How much of each.
+/// How many bytes of each.
 const SHOWN_BYTES: usize = 200;
 const CUT: &str = "...";
 
-/// One line of at most `max_bytes`: line ends and tabs become spaces, what nobody sees is escaped, and what was cut off is
-/// marked.
+/// One line of at most `max_bytes`: line ends and tabs become spaces, invisible characters are escaped, and a cut is marked by
+/// `...`.
 pub(crate) fn one_line(text: &str, max_bytes: usize) -> String {
     let mut line = String::new();
     for char in text.trim().chars() {
@@ -29,13 +28,13 @@ pub(crate) fn one_line(text: &str, max_bytes: usize) -> String {
     line
 }
 
-/// Whether a text says no more than what is seen of it, in one line.
+/// Whether a text is one line without invisible characters.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.chars().any(is_hidden)
 }
 
-/// Characters without a shape of their own: controls, line and paragraph separators, those that turn the direction of what
-/// follows, and others that only mean something to a program.
+/// Invisible characters: controls, line and paragraph separators, marks that change the direction of text, and others that only
+/// programs interpret.
 fn is_hidden(char: char) -> bool {
     char.is_control()
         || matches!(char,
@@ -56,7 +55,7 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
     }
 }
 
-/// The first of many texts, and how many more there are.
+/// The first items, and how many more there are.
 pub(crate) fn joined<S: AsRef<str>>(items: &[S], separator: &str) -> String {
     let shown: Vec<String> = items
         .iter()
@@ -73,8 +72,8 @@ pub(crate) fn joined<S: AsRef<str>>(items: &[S], separator: &str) -> String {
 /// An error with all that caused it: `cannot open the directory: permission denied`.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let causes = iter::successors(Some(error), |&error| error.source());
-    let told: Vec<String> = causes.map(ToString::to_string).collect();
-    told.join(": ")
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
-//! How long building a chain, or the way of a pod through it, may take.
+//! Deadlines: for building a chain, and for a pod that passes through one.
 
 use std::time::{Duration, Instant};
 
-/// When to give up. Each step is bounded, and yet building a chain of many slow plugins would take hours, and a pod is wanted soon.
+/// When to give up, if ever. Each step has a limit of its own, but the steps of many slow plugins would add up to hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Until(Option<Instant>);
 
 impl Until {
-    /// Somebody waits for it, and can give up by himself.
+    /// No deadline: the caller waits, and can give up by itself.
     pub(crate) const DONE: Self = Self(None);
 
-    /// At that instant, if there is one.
     pub(crate) fn at(instant: Option<Instant>) -> Self {
         Self(instant)
     }
@@ -23,7 +22,7 @@ impl Until {
         self.0.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// The time that is left; none if there is no end.
+    /// The time that is left; none without a deadline.
     pub(crate) fn left(self) -> Option<Duration> {
         self.0
             .map(|until| until.saturating_duration_since(Instant::now()))

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use podloom_mutators::{
-    Bundle, Chain, Engine, EngineOptions, Mutation, PluginOutcome, RejectionCause, Request,
+    Bundle, Chain, Engine, EngineOptions, Mutation, RejectionCause, Request, RunOutcome,
 };
 use serde_json::{Value, json};
 use wit_component::ComponentEncoder;
@@ -212,7 +212,7 @@ fn hardening_makes_a_pod_restricted() {
 }
 
 #[test]
-fn hardening_denies_what_cannot_be_mended_with_every_reason() {
+fn hardening_denies_a_pod_that_it_cannot_fix_with_all_reasons() {
     let Some(bundle) = bundle() else { return };
     let mut pod = pod();
     pod["spec"]["hostNetwork"] = json!(true);
@@ -244,7 +244,7 @@ fn a_chain_of_three_has_the_effects_of_all_and_the_injected_containers_are_harde
         mutation
             .runs
             .iter()
-            .all(|run| run.outcome == PluginOutcome::Mutated && run.refused_writes == 0)
+            .all(|run| run.outcome == RunOutcome::Mutated && run.refused_writes == 0)
     );
 
     let pod = mutation.pod;
@@ -260,7 +260,7 @@ fn a_chain_of_three_has_the_effects_of_all_and_the_injected_containers_are_harde
 #[test]
 fn the_order_of_the_manifest_is_the_order_of_the_chain() {
     let Some(bundle) = bundle() else { return };
-    // What labels finds in the pod tells whether sidecar came before it.
+    // The label shows whether sidecar ran before.
     let mut labels = labels();
     labels["config"]["annotations"][0] = json!({
         "key": "example.com/account",
@@ -553,7 +553,7 @@ fn shipped_chains_grant_what_their_plugins_need_and_no_more() {
     }
 }
 
-/// What of the restricted Pod Security Standard a Linux pod breaks that a plugin could have mended.
+/// The rules of the restricted Pod Security Standard that a Linux pod violates and that a plugin could have fixed.
 fn violations(pod: &Value) -> Vec<String> {
     let spec = &pod["spec"];
     let mut violations = Vec::new();

@@ -53,9 +53,9 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
             Step::Index(index) => format!("/{index}"),
         })
         .collect();
-    for finding in podloom_pod_path::examine(pod) {
-        let path = document.steps(&format!("{above}{}", finding.path));
-        match finding.problem {
+    for violation in podloom_pod_path::examine(pod) {
+        let path = document.steps(&format!("{above}{}", violation.path));
+        match violation.kind {
             ViolationKind::Type { expected, found } => {
                 let message = wrong_type(document, &path, &found, &expected);
                 findings.errors.push(document.diagnostic(&path, message));

@@ -68,7 +68,7 @@ fn without_a_chain_the_error_gives_the_reason() {
     };
     assert_eq!(
         reason(&refused),
-        "no plugin chain is loaded: /plugins: building the chain broke: out of threads"
+        "no plugin chain is loaded: /plugins: building the chain panicked, which is a bug of podloom: out of threads"
     );
     assert_eq!(
         reason(&Serving::default()),
@@ -133,7 +133,7 @@ async fn a_pod_that_passed_is_stamped_and_the_patch_contains_the_stamp() {
     assert_eq!(chain, Some(digest));
 }
 
-fn run(plugin: &str, outcome: podloom_mutators::PluginOutcome) -> podloom_mutators::PluginRun {
+fn run(plugin: &str, outcome: podloom_mutators::RunOutcome) -> podloom_mutators::PluginRun {
     podloom_mutators::PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
@@ -151,7 +151,7 @@ fn run(plugin: &str, outcome: podloom_mutators::PluginOutcome) -> podloom_mutato
 
 #[test]
 fn a_rejected_pod_has_the_runs_too() {
-    use podloom_mutators::PluginOutcome as Of;
+    use podloom_mutators::RunOutcome as Of;
     let reason = || "runs as root".to_owned();
     let rejected = Rejected {
         cause: RejectionCause::Denied {
@@ -196,7 +196,7 @@ fn values_are_shown_only_for_a_diff() {
         pod.set("/metadata/labels/a", "\"b\"".to_owned()).unwrap();
         podloom_mutators::PluginRun {
             writes: pod.commit().1,
-            ..run("labels", podloom_mutators::PluginOutcome::Mutated)
+            ..run("labels", podloom_mutators::RunOutcome::Mutated)
         }
     };
     let path = || "/metadata/labels/a".to_owned();

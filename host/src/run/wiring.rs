@@ -244,7 +244,7 @@ fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) ->
         watch: WatchMode::Notified,
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
-        tell: Arc::new(move |reload| reporter.report(reload)),
+        report: Arc::new(move |reload| reporter.report(reload)),
         recorder,
     };
     let loading = async move {

@@ -301,7 +301,7 @@ fn a_plugin_is_tested_with_other_rights() {
         &directory,
         &with("spec"),
         1,
-        &["the plugin has a wrong path in `allow`"],
+        &["the plugin has an invalid path in `allow`"],
     );
     let loose = [&with("/metadata/labels")[..], &["--not-idempotent"]].concat();
     let expected = "idempotent     yes, on this pod; not required\n";

@@ -3,7 +3,7 @@
 use crate::grant::Grants;
 use crate::grant::tree::{Coverage, Tree};
 
-/// What a plugin may do. Made once per plugin, shared by all its runs.
+/// What a plugin may do. Created once per plugin and shared by all its runs.
 ///
 /// ```
 /// use podloom_pod_path::{Access, Grants, Transaction};
@@ -21,14 +21,14 @@ use crate::grant::tree::{Coverage, Tree};
 pub struct Access {
     reads: Grants,
     writes: Grants,
-    /// Both.
+    /// Reads and writes together.
     tree: Tree,
     /// How much it may do.
     pub limits: AccessLimits,
 }
 
 impl Access {
-    /// What a plugin may read and write, within the default limits. What it may write it may read too.
+    /// Grants reads and writes within the default limits. Paths that a plugin may write it may also read.
     #[must_use]
     pub fn new(reads: Grants, writes: Grants) -> Self {
         Self {
@@ -39,19 +39,19 @@ impl Access {
         }
     }
 
-    /// The whole pod for reading, and everything but what is never written for writing, within the default limits.
+    /// Grants reading the whole pod and writing everything that plugins may ever write, within the default limits.
     #[must_use]
     pub fn unrestricted() -> Self {
         Self::new(Grants::everything(), Grants::everything())
     }
 
-    /// What it may read, besides what it may write.
+    /// The paths that it may read, besides those that it may write.
     #[must_use]
     pub fn reads(&self) -> &Grants {
         &self.reads
     }
 
-    /// What it may write, and so read too.
+    /// The paths that it may write, and therefore read.
     #[must_use]
     pub fn writes(&self) -> &Grants {
         &self.writes
@@ -62,7 +62,7 @@ impl Access {
     }
 }
 
-/// How much one run of a plugin may do. What exceeds a limit ends the run.
+/// How much one run of a plugin may do. Exceeding a limit ends the run.
 ///
 /// ```
 /// use podloom_pod_path::AccessLimits;
@@ -74,21 +74,21 @@ impl Access {
 pub struct AccessLimits {
     /// Calls of `get`, `view` and `keys`. Default: 100,000.
     pub reads: usize,
-    /// Bytes of what those calls answered, besides 32 for each key and 512 for each segment of the fields of a view, which is what
+    /// Bytes that those calls return, plus 32 for each key and 512 for each segment of the fields of a view, which is the memory that
     /// the host needs for them. Default: 64 MiB.
     pub read_bytes: usize,
     /// Calls of `set`, `insert` and `remove`, whether or not they change anything. Default: 10,000.
     pub writes: usize,
     /// Bytes of the paths and values in those calls. Default: 4 MiB.
     pub written_bytes: usize,
-    /// Bytes of one path. Default: 1 KiB. It never has more than 64 segments.
+    /// Bytes of one path. Default: 1 KiB. A path never has more than 64 segments.
     pub path_bytes: usize,
-    /// Levels of objects and lists from the root of the pod down to the deepest in a written value. Default: 64.
+    /// Levels of objects and lists from the root of the pod to the deepest value. Default: 64.
     pub value_depth: usize,
-    /// Bytes of the pod as JSON, nearly: it is measured each time another sixteenth of this was written. Default: 1 MiB.
+    /// Bytes of the pod as JSON, approximately: it is measured whenever another sixteenth of this was written. Default: 1 MiB.
     pub pod_bytes: usize,
-    /// Bytes of memory, nearly, that what is written takes: in the pod, and in the log by which it can be taken back. Runs of a
-    /// chain share this, see [`Transaction::holding`](crate::Transaction::holding). Default: 16 MiB.
+    /// Bytes of memory that writes take, approximately: in the pod, and in the log for rolling back. The runs of a chain share this
+    /// limit, see [`Transaction::holding`](crate::Transaction::holding). Default: 16 MiB.
     pub memory: usize,
 }
 

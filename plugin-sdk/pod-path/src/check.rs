@@ -1,4 +1,4 @@
-//! Whether a value fits the place where it is written, and how large and deep values are.
+//! Checks values against the schema, and measures their size and depth.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,9 +9,9 @@ use crate::error::AccessError;
 use crate::path::push_escaped;
 use crate::schema::Schema;
 
-/// Checks a value against the schema of the place where it is about to be written.
+/// Checks a value against the schema of the field that it is written to.
 ///
-/// `null` passes for a field, where the API server takes it for absent. In a list and in a map it would be kept as an empty element.
+/// `null` is allowed for a field, since the API server treats it as absent. In a list or map it would be kept as an empty element.
 pub(crate) fn check(path: &str, value: &Value, schema: Schema) -> Result<(), AccessError> {
     if value.is_null() {
         return Ok(());
@@ -22,7 +22,7 @@ pub(crate) fn check(path: &str, value: &Value, schema: Schema) -> Result<(), Acc
     }
 }
 
-/// Checks a value that is about to become an element of a list, or a value of a map.
+/// Checks a value against the schema of the list element or map value that it is written to.
 pub(crate) fn check_member(path: &str, value: &Value, schema: Schema) -> Result<(), AccessError> {
     match find_misfit(value, schema) {
         None => Ok(()),
@@ -45,7 +45,7 @@ impl Misfit {
             place.push_str(segment);
         }
         let expected = match self.expected {
-            // What is left to be wrong about a value without a type is that it is null.
+            // A value without a type can only be wrong by being null.
             Schema::Anything => Cow::Borrowed("a value that is not null"),
             expected => expected.noun(),
         };
@@ -110,7 +110,7 @@ fn find_misfit(value: &Value, schema: Schema) -> Option<Misfit> {
     })
 }
 
-/// What messages call a value. Never the value itself, which may be secret.
+/// The kind of a value, for messages, which never show the value itself since it may be secret.
 pub(crate) fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -122,7 +122,7 @@ pub(crate) fn noun(value: &Value) -> &'static str {
     }
 }
 
-/// The scalar that a selector's text stands for in a field of this type; none if it cannot be one.
+/// The scalar that a selector's text means in a field of this type; none if the type has no such scalar.
 pub(crate) fn scalar(text: &str, schema: Schema) -> Option<Value> {
     let number = || {
         text.parse::<i64>()

@@ -1,24 +1,24 @@
-//! How much memory a value takes, nearly, and before it is there.
+//! Estimates the memory that a value takes, also before it is parsed.
 //!
-//! JSON is dense: `{"":` is five bytes, and a level of the tree that it makes more than six hundred. So a text is looked through
-//! before it is parsed, and what is written is charged for the tree that it becomes.
+//! JSON is dense: `{"":` has five bytes, but the level of the tree that it becomes takes more than 600. So a text is scanned before it
+//! is parsed, and writes are charged for the tree that they become.
 
 use serde_json::Value;
 
-/// What an allocation takes besides what was asked for.
+/// Overhead of an allocation.
 const ALLOCATION: usize = 16;
-/// A map's first entry makes a leaf with room for eleven.
+/// A map's first entry allocates a leaf for eleven entries.
 const LEAF: usize = 640;
-/// How many entries that leaf has room for.
+/// The capacity of that leaf.
 const IN_LEAF: usize = 11;
-/// With more than those there are a second leaf and a node above both,
+/// More entries need a second leaf and a node above both.
 const SECOND_LEAF: usize = 1400;
-/// and then more of them for each entry: leaves are nearly half full at least.
+/// Each further entry needs its share of more leaves, which are at least nearly half full.
 const BEYOND_LEAF: usize = 160;
-/// A list's first element makes room for four.
+/// A list's first element allocates memory for four.
 const IN_LIST: usize = 4;
 
-/// What a value takes beside the place that it is in, which its parent has.
+/// Memory of a value, without its slot in the parent.
 pub(crate) fn cost(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -31,12 +31,12 @@ pub(crate) fn cost(value: &Value) -> usize {
     }
 }
 
-/// What a string of so many bytes takes.
+/// Memory of a string.
 pub(crate) fn string(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { bytes + ALLOCATION }
 }
 
-/// What a list of so many elements takes, since it grows by doubling.
+/// Memory of a list without its elements' own. The capacity doubles as it grows.
 fn elements(count: usize) -> usize {
     match count {
         0 => 0,
@@ -44,7 +44,7 @@ fn elements(count: usize) -> usize {
     }
 }
 
-/// What a map of so many entries takes.
+/// Memory of a map without its keys and values.
 pub(crate) fn entries(count: usize) -> usize {
     match count {
         0 => 0,
@@ -53,25 +53,25 @@ pub(crate) fn entries(count: usize) -> usize {
     }
 }
 
-/// What a JSON text will be when it is parsed, whether or not it is sound: no less than its sound beginning is.
+/// Estimates of a JSON text before it is parsed. The text may be invalid; then they cover at least its valid beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forecast {
-    /// How many levels it opens at once.
+    /// How deeply it nests.
     pub(crate) depth: usize,
-    /// What its value takes.
+    /// Memory of its value.
     pub(crate) cost: usize,
 }
 
 impl Forecast {
-    /// No text of this length takes more than this: a level that takes one letter makes room for four elements.
+    /// The maximum for texts of this length: a level of one byte allocates memory for four elements.
     pub(crate) const fn highest_cost(bytes: usize) -> usize {
         bytes.saturating_mul(IN_LIST * size_of::<Value>() + 2 * ALLOCATION)
     }
 
-    /// Looks through a text. It allocates a few bytes for each level, up to `deepest`, where it stops.
+    /// Scans a text. Allocates a few bytes for each level, and stops at the depth `deepest`.
     pub(crate) fn of(text: &str, deepest: usize) -> Self {
         let mut forecast = Self { depth: 0, cost: 0 };
-        // Each open level, and how many elements or entries it has had.
+        // Each open level, and how many elements or entries it has so far.
         let mut levels: Vec<(u8, usize)> = Vec::new();
         let mut bytes = text.bytes();
         while let Some(byte) = bytes.next() {
@@ -113,7 +113,7 @@ impl Forecast {
     }
 }
 
-/// Goes to the end of a string, and counts its bytes.
+/// Skips to the end of a string and counts its bytes.
 fn string_bytes(bytes: &mut std::str::Bytes<'_>) -> usize {
     let mut count = 0;
     while let Some(byte) = bytes.next() {

@@ -1,11 +1,11 @@
-//! What can be wrong with an access to a pod.
+//! Errors of accesses to a pod.
 
 use std::error::Error;
 use std::fmt;
 
 /// Why an access was refused. The text names the path and says what to do instead.
 ///
-/// The plugin that made the access gets it as an answer and may go on.
+/// It is returned to the plugin, which may go on.
 ///
 /// ```
 /// use podloom_pod_path::{Access, AccessError, EditError, Transaction};
@@ -18,11 +18,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessError {
-    /// The path is malformed, a selector in it matches several elements, or it leads through a scalar.
+    /// The path is malformed, goes through a scalar, or has a selector that matches several elements.
     InvalidPath(String),
-    /// The path leads through a list element that does not exist.
+    /// The path goes through a list element that does not exist.
     NotFound(String),
-    /// The path was not granted, or it may never be written.
+    /// The path was not granted, or plugins may never write it.
     Forbidden(String),
     /// The value is not JSON, or not of the type that a pod has at this path.
     InvalidValue(String),
@@ -70,9 +70,9 @@ pub fn shown(path: &str) -> &str {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditError {
-    /// The plugin is told, and may go on.
+    /// The access was refused. The error is returned to the plugin, which may go on.
     Access(AccessError),
-    /// The plugin has used up what one run may use. It must be ended.
+    /// The plugin has exceeded a limit. Its run must be ended.
     Limit(LimitExceeded),
 }
 
@@ -99,7 +99,7 @@ impl From<LimitExceeded> for EditError {
     }
 }
 
-/// Which of the [`AccessLimits`](crate::AccessLimits) a plugin exceeded; each holds the limit.
+/// Which of the [`AccessLimits`](crate::AccessLimits) a plugin exceeded; each variant holds the limit.
 ///
 /// ```
 /// use podloom_pod_path::LimitExceeded;
@@ -110,19 +110,19 @@ impl From<LimitExceeded> for EditError {
 pub enum LimitExceeded {
     /// Too many calls of `get`, `view` and `keys`.
     Reads(usize),
-    /// Too many bytes in what those calls answered.
+    /// Too many bytes returned by those calls.
     ReadBytes(usize),
     /// Too many calls of `set`, `insert` and `remove`.
     Writes(usize),
     /// Too many bytes in the paths and values of those calls.
     WrittenBytes(usize),
-    /// A path that is too long, in bytes.
+    /// A path with too many bytes.
     PathBytes(usize),
     /// A value that is nested too deeply, counted from the root of the pod.
     Depth(usize),
-    /// A pod that has become too large, in bytes of JSON.
+    /// A pod with too many bytes of JSON.
     PodBytes(usize),
-    /// Values that take too much of the host's memory, in bytes.
+    /// Values that take too many bytes of the host's memory.
     Memory(usize),
 }
 

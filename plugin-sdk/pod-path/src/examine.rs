@@ -1,4 +1,4 @@
-//! A whole pod against the Pod's types, for those who read pods that people wrote.
+//! Checks a whole pod against the Pod's schema, for pods that people wrote.
 
 #[cfg(test)]
 mod tests;
@@ -11,53 +11,53 @@ use crate::check::check_member;
 use crate::path::push_escaped;
 use crate::schema::{ROOT, Schema};
 
-/// One thing about a pod that is not as a Pod is.
+/// A field of a pod that does not match the Pod's schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchemaViolation {
-    /// Where, as an RFC 6901 pointer.
+    /// The field, as an RFC 6901 pointer.
     pub path: String,
-    /// What.
-    pub problem: ViolationKind,
+    /// What is wrong with it.
+    pub kind: ViolationKind,
 }
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ViolationKind {
-    /// It is of another type.
+    /// It has another type.
     Type {
-        /// What a Pod has there.
+        /// The type in the schema.
         expected: Cow<'static, str>,
-        /// What is there.
+        /// The value.
         found: Value,
     },
-    /// The table does not know it; a newer Kubernetes may.
+    /// The schema does not know it, but a newer Kubernetes may.
     Unknown {
-        /// The fields that are known there.
+        /// The fields that the schema knows there.
         known: Vec<&'static str>,
     },
 }
 
-/// Holds every field of a pod against the Pod's types, and names all that do not fit.
+/// Checks all fields of a pod against the Pod's schema, and returns those that do not match.
 ///
 /// ```
 /// use podloom_pod_path::{ViolationKind, examine};
 /// use serde_json::json;
 ///
 /// let pod = json!({ "spec": { "hostname": 7, "containers": [{ "name": "a", "imgae": "b" }] } });
-/// let findings = examine(&pod);
-/// assert_eq!(findings[0].path, "/spec/containers/0/imgae");
-/// assert!(matches!(findings[0].problem, ViolationKind::Unknown { .. }));
-/// assert_eq!(findings[1].path, "/spec/hostname");
-/// assert!(matches!(&findings[1].problem, ViolationKind::Type { expected, .. } if expected == "a string"));
+/// let violations = examine(&pod);
+/// assert_eq!(violations[0].path, "/spec/containers/0/imgae");
+/// assert!(matches!(violations[0].kind, ViolationKind::Unknown { .. }));
+/// assert_eq!(violations[1].path, "/spec/hostname");
+/// assert!(matches!(&violations[1].kind, ViolationKind::Type { expected, .. } if expected == "a string"));
 /// ```
 #[must_use]
 pub fn examine(pod: &Value) -> Vec<SchemaViolation> {
-    let mut findings = Vec::new();
-    look(pod, ROOT, &mut String::new(), &mut findings);
-    findings
+    let mut violations = Vec::new();
+    check(pod, ROOT, &mut String::new(), &mut violations);
+    violations
 }
 
-fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<SchemaViolation>) {
+fn check(value: &Value, schema: Schema, path: &mut String, violations: &mut Vec<SchemaViolation>) {
     let length = path.len();
     match (schema, value) {
         (Schema::Anything, _) => {}
@@ -67,13 +67,13 @@ fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<Sch
                 push_escaped(path, key);
                 if of.fields.iter().all(|(known, _)| known != key) {
                     let known = of.fields.iter().map(|(known, _)| *known).collect();
-                    findings.push(SchemaViolation {
+                    violations.push(SchemaViolation {
                         path: path.clone(),
-                        problem: ViolationKind::Unknown { known },
+                        kind: ViolationKind::Unknown { known },
                     });
                 } else if !value.is_null() {
-                    // To the API server a field that is null is absent.
-                    look(value, schema.field(key), path, findings);
+                    // The API server treats a field that is null as absent.
+                    check(value, schema.field(key), path, violations);
                 }
                 path.truncate(length);
             }
@@ -82,26 +82,26 @@ fn look(value: &Value, schema: Schema, path: &mut String, findings: &mut Vec<Sch
             for (key, value) in fields {
                 path.push('/');
                 push_escaped(path, key);
-                look(value, *values, path, findings);
+                check(value, *values, path, violations);
                 path.truncate(length);
             }
         }
         (Schema::List(..), Value::Array(list)) => {
             for (index, value) in list.iter().enumerate() {
                 path.push_str(&format!("/{index}"));
-                look(value, schema.element(), path, findings);
+                check(value, schema.element(), path, violations);
                 path.truncate(length);
             }
         }
         _ if check_member("", value, schema).is_ok() => {}
         _ => {
-            let problem = ViolationKind::Type {
+            let kind = ViolationKind::Type {
                 expected: schema.noun(),
                 found: value.clone(),
             };
-            findings.push(SchemaViolation {
+            violations.push(SchemaViolation {
                 path: path.clone(),
-                problem,
+                kind,
             });
         }
     }

@@ -1,4 +1,4 @@
-//! The paths a plugin needs, or is granted.
+//! The paths that a plugin needs, or that it is granted.
 
 mod parse;
 #[cfg(test)]
@@ -10,8 +10,8 @@ use std::fmt;
 
 /// A set of path prefixes: what a plugin needs, or what it is granted.
 ///
-/// Each is a path on a Pod that covers everything below it.
-/// On a list, a segment is `*` (any element) or `[key=value]` (only that element, which may also be created).
+/// Each is a path on a Pod, and covers everything below it.
+/// On a list, a segment is `*` (all elements) or `[key=value]` (only that element, which may also be created).
 ///
 /// ```
 /// use podloom_pod_path::Grants;
@@ -38,11 +38,11 @@ struct Grant {
 pub(crate) enum Segment {
     /// A field of an object.
     Key(String),
-    /// `*`: any element of a list.
+    /// `*`: all elements of a list.
     Any,
     /// `[key=value]`: the element with this field.
     Selector {
-        /// The field that tells elements apart.
+        /// The field that the selector compares.
         key: String,
         /// Its value, as text.
         value: String,
@@ -50,11 +50,11 @@ pub(crate) enum Segment {
 }
 
 impl Grants {
-    /// Parses what may be read, or what a plugin needs to read. The empty path is the whole pod.
+    /// Parses paths for reading. The empty path is the whole pod.
     ///
     /// # Errors
     ///
-    /// The first path that is malformed, or that names an element of a list in another way than by `*` or `[key=value]`.
+    /// The first path that is malformed, or that has another segment on a list than `*` or `[key=value]`.
     pub fn parse<S: AsRef<str>>(paths: &[S]) -> Result<Self, GrantError> {
         let grants = paths
             .iter()
@@ -63,14 +63,14 @@ impl Grants {
         Ok(Self { grants })
     }
 
-    /// Parses what may be written, or what a plugin needs to write.
+    /// Parses paths for writing.
     ///
     /// # Errors
     ///
-    /// Besides the errors of [`parse`](Self::parse): the first path that is never written, or that covers such a path.
+    /// Besides the errors of [`parse`](Self::parse): the first path that plugins never write, or that covers such a path.
     /// These are `/apiVersion`, `/kind`, `/status` and, in `/metadata`, `name`, `generateName`, `namespace`, `uid`,
     /// `ownerReferences`, `finalizers`, `resourceVersion` and `managedFields`.
-    /// So is the key field of an element that is reached by that key.
+    /// Also the field that a selector in the path compares.
     ///
     /// ```
     /// use podloom_pod_path::Grants;
@@ -97,11 +97,11 @@ impl Grants {
         }
     }
 
-    /// Whether each needed path lies within one of these.
+    /// Checks that each needed path is covered by one of these.
     ///
     /// # Errors
     ///
-    /// The needed paths that are not covered, as they were written.
+    /// The text of the needed paths that are not covered.
     pub fn covers(&self, needed: &Self) -> Result<(), Vec<String>> {
         let covered = |needed: &Grant| self.grants.iter().any(|grant| grant.covers(needed));
         let missing: Vec<String> = needed
@@ -117,13 +117,13 @@ impl Grants {
         }
     }
 
-    /// The paths, as they were written.
+    /// The text of the paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.grants.iter().map(|grant| grant.text.as_str())
     }
 }
 
-/// The paths, as messages list them.
+/// Lists the paths for messages.
 impl fmt::Display for Grants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 20;
@@ -142,7 +142,7 @@ impl fmt::Display for Grants {
 }
 
 impl Grant {
-    /// Whether everything below the other path lies below this one.
+    /// Whether this grant covers the other one.
     fn covers(&self, needed: &Self) -> bool {
         self.segments.len() <= needed.segments.len()
             && self
@@ -169,11 +169,11 @@ impl Segment {
 ///
 /// let error = Grants::parse(&["/spec/containers/0"]).unwrap_err();
 /// assert_eq!(error.path, "/spec/containers/0");
-/// assert!(error.reason.contains("name the element as `[name=...]`"));
+/// assert!(error.reason.contains("write `[name=...]` for one element"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantError {
-    /// The path, as it was written.
+    /// The text of the path.
     pub path: String,
     /// What is wrong with it, and what to write instead.
     pub reason: String,

@@ -1,4 +1,4 @@
-//! Values as JSON text.
+//! Writes values as JSON text.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ pub(crate) fn json(value: &Value) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Writes a value as `serde_json` does, in half the time: nearly all strings are plain, and are then copied whole.
-/// What is written is UTF-8.
+/// Writes a value as `serde_json` does, in half the time: nearly all strings need no escapes and are copied as they are.
+/// The result is UTF-8.
 pub(crate) fn write_json(text: &mut Vec<u8>, value: &Value) {
     match value {
         Value::String(string) => write_string(text, string),
@@ -44,7 +44,7 @@ pub(crate) fn write_json(text: &mut Vec<u8>, value: &Value) {
 }
 
 pub(crate) fn write_string(text: &mut Vec<u8>, string: &str) {
-    // Not ended early, so that the compiler looks at many letters at once.
+    // Without an early return, so that the compiler vectorizes it.
     let is_plain = string.bytes().fold(true, |plain, byte| {
         plain & (byte >= 0x20) & (byte != b'"') & (byte != b'\\')
     });

@@ -2,7 +2,7 @@
 //!
 //! A plugin works on a pod through a [`Transaction`]: each access names a path, is checked against what the plugin was
 //! granted ([`Access`]) and against the Pod's schema, and each write is recorded. The host and native tests of plugins
-//! share this crate, so both behave alike. It is pure: no clock, no files, no WebAssembly.
+//! share this crate, so they behave the same. It is pure: no clock, no files, no WebAssembly.
 //!
 //! # Paths
 //!
@@ -10,17 +10,17 @@
 //! On an object a segment is a key. On a list it is
 //!
 //! - an index: `0`, without sign or leading zeros,
-//! - `-`, the place after the last element, to append with [`set`](Transaction::set),
+//! - `-`, the end of the list, to append with [`set`](Transaction::set),
 //! - `[key=value]`, which names the one element whose field has that value. The key ends at the first `=`, the value at the
 //!   segment's last `]`. The field is a string, or a number or boolean as JSON writes it: `[containerPort=8080]`.
 //!
-//! A path has at most 64 segments, as many as a pod has levels.
+//! A path has at most 64 segments, which is also the maximum depth of a pod.
 //!
-//! A field that is null counts as absent, as it does for the API server: it cannot be read, there is nothing to remove, and
-//! parents are made in its place.
+//! A field that is null counts as absent, as for the API server: it cannot be read or removed, and missing parents are created in
+//! its place.
 //!
-//! Where nothing is, the Pod's schema says whether a parent is an object or a list. A field that the schema does not know
-//! (of a newer Kubernetes) becomes a list if the next segment is `-` or `[key=value]`, and an object otherwise.
+//! The Pod's schema decides whether a missing parent becomes an object or a list. A field that the schema does not know (of a newer
+//! Kubernetes) becomes a list if the next segment is `-` or `[key=value]`, and an object otherwise.
 //!
 //! ```
 //! use podloom_pod_path::{Access, Transaction};
@@ -40,19 +40,19 @@
 //!
 //! # Grants
 //!
-//! A [grant](Grants) is a prefix: it covers a place and all that lies below. What is not covered makes no difference to any answer:
-//! it is `forbidden`, in words that depend on the path and the grants alone, whether or not anything is there. Besides what it
-//! covers, a grant shows as little as it takes to find that:
+//! A [grant](Grants) is a path prefix: it covers a path and everything below it. A path that is not covered is `forbidden`, with a
+//! message that depends only on the path and the grants, so a plugin learns nothing about the rest of the pod. To make covered
+//! paths usable, a grant also reveals:
 //!
-//! - of the parents of what it covers, whether they are there, and whether they are objects, lists or scalars;
-//! - of a list in which it covers something of any element (`/spec/containers/*/image`), how many elements there are, and the field
-//!   that tells them apart, so that `[name=app]` and `0` name an element even where its `name` cannot be read;
-//! - of a list in which it covers elements of one selector alone (`/spec/containers/[name=proxy]`), those elements, by that selector.
-//!   Their positions cannot be used, for they would tell how many others there are; append with `-`.
+//! - whether the parents of the covered path exist, and whether they are objects, lists or scalars;
+//! - if it covers part of all elements of a list (`/spec/containers/*/image`): the number of elements and their merge keys, so that
+//!   `[name=app]` and `0` name an element even if its `name` cannot be read;
+//! - if it covers elements by a selector (`/spec/containers/[name=proxy]`): which elements that selector matches. Indices cannot be
+//!   used there, since they would reveal the number of other elements; append with `-`.
 //!
-//! A selector by any other field looks only at elements whose field may be read: to others it is as if they did not have it, and
-//! where no element's field may be read, the path is `forbidden`, since it would read that field of every element.
-//! What a plugin may write it may read too.
+//! A selector by any other field considers only elements whose field may be read. If no element's field may be read, the path is
+//! `forbidden`, since the selector would read that field of every element.
+//! Paths that a plugin may write it may also read.
 
 mod access;
 mod check;

@@ -1,4 +1,4 @@
-//! The text of a path: segments, escapes, and what a segment means on a list.
+//! Parses paths: segments, escapes, and the meaning of segments on lists.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,14 @@ use serde_json::Value;
 
 use crate::error::AccessError;
 
-/// How many segments a path may have: as many as a pod has levels. Each takes hundreds of bytes where it is kept, in a grant or a
-/// view.
+/// How many segments a path may have, which is also the depth of a pod. Each takes hundreds of bytes in a grant or a kept view.
 pub(crate) const SEGMENTS: usize = 64;
 
-/// A path whose escapes are known to be sound, and that has few segments.
+/// A path with valid escapes and at most [`SEGMENTS`] segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
     text: &'p str,
-    /// Whether there is any escape.
+    /// Whether it has an escape.
     is_escaped: bool,
 }
 
@@ -41,7 +40,7 @@ impl<'p> Path<'p> {
         Ok(Self { text, is_escaped })
     }
 
-    /// The key that a segment of this path stands for.
+    /// The key in a segment of this path, unescaped.
     pub(crate) fn key(self, raw: &'p str) -> Cow<'p, str> {
         if self.is_escaped {
             unescape(raw)
@@ -60,12 +59,12 @@ impl<'p> Path<'p> {
     }
 }
 
-/// Whether a path has more than [`SEGMENTS`]. Only a text of more bytes than that is looked through.
+/// Whether a path has more than [`SEGMENTS`] segments. Only a text of more bytes than that is scanned.
 pub(crate) fn is_too_deep(text: &str) -> bool {
     text.len() > SEGMENTS && text.bytes().filter(|&byte| byte == b'/').count() > SEGMENTS
 }
 
-/// The segments of a path that has been parsed before, still escaped.
+/// The segments of a path that was parsed before, still escaped.
 pub(crate) fn segments(text: &str) -> Segments<'_> {
     Segments { rest: text }
 }
@@ -81,7 +80,7 @@ impl<'p> Segments<'p> {
         self.rest.is_empty()
     }
 
-    /// What is left of the path.
+    /// The rest of the path.
     pub(crate) fn text(&self) -> &'p str {
         self.rest
     }
@@ -99,7 +98,7 @@ impl<'p> Iterator for Segments<'p> {
     }
 }
 
-/// Undoes the escapes of a segment, or of a part of one.
+/// Unescapes a segment, or a part of one.
 pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
     if !text.as_bytes().contains(&b'~') {
         return Cow::Borrowed(text);
@@ -129,12 +128,12 @@ pub(crate) fn push_escaped(path: &mut String, text: &str) {
     }
 }
 
-/// A segment as a list understands it.
+/// The meaning of a segment on a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListSegment<'p> {
-    /// The element at a position.
+    /// The element at an index.
     Index(usize),
-    /// `-`, the place after the last element.
+    /// `-`, the end of the list.
     End,
     /// The one element that has this field.
     Selector(Selector<'p>),
@@ -148,14 +147,14 @@ pub(crate) struct Selector<'p> {
 }
 
 impl Selector<'_> {
-    /// Whether this names the element.
+    /// Whether this selects the element.
     pub(crate) fn matches(&self, element: &Value) -> bool {
         has_field(element, &self.key, &self.value)
     }
 }
 
 impl<'p> ListSegment<'p> {
-    /// What the segment says to a list; none if a list cannot have it.
+    /// Parses a segment for a list; none if it is not valid on a list.
     pub(crate) fn parse(raw: &'p str) -> Option<Self> {
         if raw == "-" {
             return Some(Self::End);
@@ -175,28 +174,28 @@ impl<'p> ListSegment<'p> {
         if !digits || raw.len() > 1 && raw.starts_with('0') {
             return None;
         }
-        // A number too large for an index is beyond the end of every list.
+        // A number that is too large for an index is past the end of every list.
         Some(Self::Index(raw.parse().unwrap_or(usize::MAX)))
     }
 
-    /// Whether a segment can only have been meant for a list.
+    /// Whether a segment only makes sense on a list.
     pub(crate) fn is_meant(raw: &str) -> bool {
         raw == "-" || raw.starts_with('[')
     }
 }
 
-/// Whether an element's field has a value, given as text: a string itself, a number or a boolean as JSON writes it.
+/// Whether an element's field has this value as text: a string itself, a number or boolean as in JSON.
 pub(crate) fn has_field(element: &Value, key: &str, text: &str) -> bool {
     element.get(key).is_some_and(|value| has_text(value, text))
 }
 
-/// Whether a scalar's text is this.
+/// Whether a scalar has this text.
 pub(crate) fn has_text(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string == text,
         Value::Bool(true) => text == "true",
         Value::Bool(false) => text == "false",
-        // The letters that JSON uses for numbers, looked at first because writing the number out allocates.
+        // The first character is checked before, since formatting the number allocates.
         Value::Number(number) => {
             text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && number.to_string() == text
         }

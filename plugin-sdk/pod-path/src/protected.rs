@@ -1,4 +1,4 @@
-//! What no plugin ever writes, whatever it was granted.
+//! Paths that plugins never write, whatever they are granted.
 
 use serde_json::{Map, Value};
 
@@ -20,18 +20,18 @@ const METADATA: [&str; 8] = [
     "managedFields",
 ];
 
-/// Labels that the operator's services find pods by.
+/// Labels by which services find pods of the operator.
 const LABELS: &str = "selenosis.io/";
 
-/// Annotations that the host alone writes.
+/// Annotations that only the host writes.
 const ANNOTATIONS: &str = "podloom.dev/";
 
-/// The annotation in which `kubectl apply` keeps the whole object as it was applied: values too that a plugin is not granted.
+/// The annotation in which `kubectl apply` keeps the whole applied object, with values that a plugin may not be granted.
 ///
-/// A plugin is told no such annotation of the object that it was called for.
+/// It is hidden from plugins that query annotations of the object that they are called for.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A never-written path that is at, above or below the path of these keys.
+/// The protected path that is at, above or below the path of these keys.
 pub(crate) fn never_written_at<'k>(mut keys: impl Iterator<Item = &'k str>) -> Option<String> {
     let in_pod = |key: &str| format!("/{key}");
     let in_metadata = |key: &str| format!("/metadata/{key}");
@@ -45,20 +45,20 @@ pub(crate) fn never_written_at<'k>(mut keys: impl Iterator<Item = &'k str>) -> O
     }
 }
 
-/// A write that is about to happen: what is at a path, and what will be.
+/// A write before it is applied: the old and the new value at a path.
 pub(crate) struct PendingWrite<'c> {
-    /// Where, in canonical form.
+    /// The canonical path.
     pub(crate) path: &'c str,
     pub(crate) old: Option<&'c Value>,
     pub(crate) new: Option<&'c Value>,
-    /// Labels that this pod is selected by.
+    /// Keys of the labels that the workload's selector matches.
     pub(crate) labels: &'c [String],
 }
 
 impl PendingWrite<'_> {
-    /// Refuses the write if it would change what is never written.
+    /// Refuses the write if it would change a protected path.
     pub(crate) fn check(&self) -> Result<(), AccessError> {
-        // The names that matter need no escapes, so they stand in the path as they are.
+        // The protected names need no escapes, so they can be compared with the raw segments.
         let mut segments = segments(self.path);
         match segments.next() {
             None => self.check_pod(),
@@ -126,12 +126,12 @@ impl PendingWrite<'_> {
         }
         if key.starts_with(LABELS) {
             return Err(self.error(format_args!(
-                "the labels {LABELS}* are never changed by a plugin, and {key} is one of them"
+                "plugins never change the labels {LABELS}*, such as {key}; leave it as it is"
             )));
         }
         if self.labels.iter().any(|label| label == key) {
             return Err(self.error(format_args!(
-                "the workload's selector matches the label {key}, so changing it would orphan the pod"
+                "the workload's selector matches the label {key}, so a change would orphan the pod; leave it as it is"
             )));
         }
         Ok(())
@@ -147,13 +147,13 @@ impl PendingWrite<'_> {
             return Ok(());
         }
         Err(self.error(format_args!(
-            "the annotations {ANNOTATIONS}* are written by the host alone, and {key} is one of them; use a prefix of your own, such as sidecar.podloom.dev/"
+            "only the host writes the annotations {ANNOTATIONS}*, such as {key}; use a prefix of your own, such as sidecar.podloom.dev/"
         )))
     }
 
     fn refuse(&self, never: &str) -> Result<(), AccessError> {
         Err(self.error(format_args!(
-            "{never} is never changed by a plugin, whatever it was granted; leave it as it is"
+            "plugins never change {never}, whatever they are granted; leave it as it is"
         )))
     }
 
@@ -176,7 +176,7 @@ fn keys(map: Option<&Value>) -> impl Iterator<Item = &str> {
         .map(String::as_str)
 }
 
-/// The first of the fields that differs.
+/// The first of these fields that differs.
 fn changed<'k>(old: Option<&Value>, new: Option<&Value>, keys: &[&'k str]) -> Option<&'k str> {
     keys.iter()
         .copied()

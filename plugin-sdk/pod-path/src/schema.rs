@@ -1,4 +1,4 @@
-//! What a Pod is made of.
+//! The schema of a Pod.
 
 mod table;
 #[cfg(test)]
@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 pub(crate) use table::ROOT;
 
-/// What may stand at a place of a pod.
+/// The type of a value in a pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schema {
-    /// A field that the table does not know, so that newer versions of Kubernetes work.
+    /// Any value, for fields of newer versions of Kubernetes.
     Anything,
     String,
     Int32,
@@ -20,12 +20,12 @@ pub(crate) enum Schema {
     /// A string, or a number: `500m`, `2`.
     Quantity,
     IntOrString,
-    /// A string, as RFC 3339 writes times.
+    /// A string with a time as in RFC 3339.
     DateTime,
     Object(&'static Type),
-    /// An object with free keys, and the type of its values.
+    /// An object with any keys; holds the type of its values.
     Map(&'static Self),
-    /// A list, the type of its elements, and the field that tells them apart.
+    /// A list; holds the type of its elements and its merge key.
     List(&'static Self, Option<&'static str>),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Type {
     pub(crate) fields: &'static [(&'static str, Schema)],
 }
 
-/// The shape of a value, as far as a path cares.
+/// The shape of a value, as far as it matters to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Object,
@@ -47,7 +47,7 @@ pub(crate) enum Shape {
 }
 
 impl Schema {
-    /// What stands in an object's field.
+    /// The type of an object's field.
     pub(crate) fn field(self, key: &str) -> Self {
         match self {
             Self::Object(of) => of.field(key),
@@ -56,7 +56,7 @@ impl Schema {
         }
     }
 
-    /// What a list's elements are.
+    /// The type of a list's elements.
     pub(crate) fn element(self) -> Self {
         match self {
             Self::List(element, _) => *element,
@@ -64,7 +64,7 @@ impl Schema {
         }
     }
 
-    /// The field that tells a list's elements apart.
+    /// The list's merge key: the field by which Kubernetes distinguishes its elements.
     pub(crate) fn element_key(self) -> Option<&'static str> {
         match self {
             Self::List(_, key) => key,
@@ -81,7 +81,7 @@ impl Schema {
         }
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) fn noun(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Anything => "any value",
@@ -101,7 +101,7 @@ impl Schema {
 
 impl Type {
     fn field(&self, key: &str) -> Schema {
-        // Lengths differ mostly, so that going through them all is quicker than searching by halves.
+        // Lengths mostly differ, so a linear search is faster than a binary one.
         self.fields
             .iter()
             .find(|(name, _)| *name == key)

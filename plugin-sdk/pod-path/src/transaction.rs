@@ -1,5 +1,6 @@
-//! One plugin's run on a pod: reads, writes, and the way back.
+//! One plugin's run on a pod: reads, writes, commit and rollback.
 
+mod fill;
 mod locate;
 mod log;
 mod patch;
@@ -25,9 +26,9 @@ use plan::PlannedWrite;
 use read::Reads;
 pub use view::Fields;
 
-/// One plugin's run on a pod, which it owns meanwhile.
+/// One plugin's run on a pod. It owns the pod until it ends.
 ///
-/// Everything written can be taken back: [`rollback`](Self::rollback) gives the pod as it was.
+/// [`rollback`](Self::rollback) undoes all writes and returns the pod as it was.
 /// See [the crate's page](crate) for the paths.
 ///
 /// ```
@@ -46,7 +47,7 @@ pub use view::Fields;
 pub struct Transaction {
     pod: Value,
     access: Arc<Access>,
-    /// Labels that this pod is selected by.
+    /// Keys of the labels that the workload's selector matches.
     labels: Arc<[String]>,
     log: Vec<LogEntry>,
     /// Calls that write.
@@ -55,13 +56,13 @@ pub struct Transaction {
     written: usize,
     /// Bytes written since the pod was last measured.
     unmeasured: usize,
-    /// Bytes of memory that what was written takes.
+    /// Bytes of memory that the writes take.
     held: usize,
     refused: usize,
     reads: Reads,
 }
 
-/// One change to the pod, as the audit tells it.
+/// One change to the pod, as the audit lists it.
 ///
 /// ```
 /// use podloom_pod_path::{Access, Transaction};
@@ -76,17 +77,17 @@ pub struct Transaction {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// Where, independent of how the plugin put it: elements of lists as `[key=value]` by the field that tells them apart,
-    /// or by their index where that field is absent or not unique. Elements are named as they were before the write.
+    /// The canonical path, whatever form the plugin used: an element of a list is named as `[key=value]` by the list's merge key, or by
+    /// its index if the key is missing or not unique. Elements are named as they were before the write.
     pub path: String,
-    /// What was there; none if nothing was.
+    /// The old value; none if there was none.
     pub old: Option<Value>,
-    /// What is there now, as JSON text; none if nothing is.
+    /// The new value as JSON text; none if it was removed.
     pub new: Option<String>,
 }
 
 impl Transaction {
-    /// Begins a run. `labels` are the keys of labels that this pod is selected by, which stay as they are.
+    /// Begins a run. `labels` are the keys of the labels that the workload's selector matches, which plugins cannot change.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -114,7 +115,7 @@ impl Transaction {
         }
     }
 
-    /// Counts what earlier runs on this pod hold, as [`held`](Self::held) told, against this run's limit on memory.
+    /// Counts the memory of earlier runs on this pod, as returned by [`held`](Self::held), against this run's limit on memory.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -135,20 +136,20 @@ impl Transaction {
         self
     }
 
-    /// How many bytes of memory, nearly, all that was written takes: what is in the pod, and what the log keeps.
+    /// How many bytes of memory the writes take, approximately: in the pod and in the log.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Writes the JSON text at a path. A value that is there already is not written again.
+    /// Writes the JSON text to a path, unless the same value is there already.
     ///
-    /// Missing parents are made where they are objects or lists, never elements of lists.
-    /// A `[key=value]` in the last segment fills that field of the value in, and appends the value if it names no element.
+    /// Creates missing parents that are objects or lists, but never elements of lists.
+    /// A `[key=value]` in the last segment sets that field of the value, and appends the value if no element matches.
     ///
     /// # Errors
     ///
-    /// The path is invalid, not granted or leads through a missing element, the value does not fit there, or a limit is exceeded.
+    /// The path is invalid, not granted, or goes through a missing element; the value has the wrong type; or a limit is exceeded.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -162,16 +163,16 @@ impl Transaction {
     pub fn set(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
         let plan = self.plan_set(path, &value);
-        // What is kept is the text as it is in the pod.
+        // The log keeps the text of the value in the pod, not this one.
         drop(value);
         self.carry_out(plan).map(drop)
     }
 
-    /// Inserts the JSON text before the list element that the path names; at the end if the index is the list's length.
+    /// Inserts the JSON text before the list element at the path, or at the end if the index is the list's length.
     ///
     /// # Errors
     ///
-    /// As [`set`](Self::set), but neither the list nor an element that a selector names may be missing.
+    /// As [`set`](Self::set); also if the list, or the element that a selector names, is missing.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -185,12 +186,12 @@ impl Transaction {
     pub fn insert(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
         let plan = self.plan_insert(path, &value);
-        // What is kept is the text as it is in the pod.
+        // The log keeps the text of the value in the pod, not this one.
         drop(value);
         self.carry_out(plan).map(drop)
     }
 
-    /// Removes what is at a path; false if nothing was. Parents stay, even empty ones.
+    /// Removes the value at a path; false if there is none. Empty parents are kept.
     ///
     /// # Errors
     ///
@@ -227,14 +228,14 @@ impl Transaction {
         self.refused
     }
 
-    /// The pod as it is now, and what was written, in order.
+    /// Ends the run; returns the pod and the writes in order.
     #[must_use]
     pub fn commit(self) -> (Value, Vec<Write>) {
         let (pod, writes, _) = self.commit_traced();
         (pod, writes)
     }
 
-    /// As [`commit`](Self::commit), with the trace of each write, by which a [`Patch`] tells it.
+    /// As [`commit`](Self::commit), with the trace of each write, which a [`Patch`] needs.
     #[must_use]
     pub fn commit_traced(self) -> (Value, Vec<Write>, Vec<Trace>) {
         let entries = self.log.into_iter().map(|entry| (entry.write, entry.trace));
@@ -242,7 +243,7 @@ impl Transaction {
         (self.pod, writes, traces)
     }
 
-    /// The pod as it was.
+    /// Ends the run; undoes the writes and returns the pod as it was.
     #[must_use]
     pub fn rollback(mut self) -> Value {
         for entry in self.log.into_iter().rev() {
@@ -274,7 +275,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Does what was planned, and says whether anything was.
+    /// Applies a planned write; returns whether there was anything to write.
     fn carry_out(
         &mut self,
         plan: Result<Option<PlannedWrite>, EditError>,
@@ -291,7 +292,7 @@ impl Transaction {
         self.held = held;
         self.log.push(plan.apply(&mut self.pod));
         let limit = self.access.limits.pod_bytes;
-        // Measuring costs as much as the pod is large, so it is not done for every small write.
+        // Measuring takes time proportional to the pod, so it is not done for each small write.
         if self.unmeasured > limit / 16 {
             self.unmeasured = 0;
             if size(&self.pod) > limit {
@@ -305,6 +306,6 @@ impl Transaction {
 fn past_the_end(path: &str) -> AccessError {
     AccessError::invalid_path(
         path,
-        "`-` is past the end of the list, where only `set` has something to do",
+        "`-` is the end of the list, where only `set` can append",
     )
 }

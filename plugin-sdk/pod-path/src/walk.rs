@@ -1,4 +1,4 @@
-//! Following a path into a pod, segment by segment, looking at nothing that the grants do not show.
+//! Follows a path into a pod, segment by segment, without reading anything that the grants do not reveal.
 
 use std::borrow::Cow;
 
@@ -15,55 +15,55 @@ use crate::schema::{ROOT, Schema, Shape};
 pub(crate) struct Walk<'p, 'v> {
     path: Path<'p>,
     rest: Segments<'p>,
-    /// What the path has led to so far; none if nothing is there, or a field that is null, which means the same.
+    /// The value at the path so far; none if it is missing or null, which means the same.
     pub(crate) here: Option<&'v Value>,
-    /// What belongs there.
+    /// The schema of that value.
     pub(crate) schema: Schema,
 }
 
-/// What one segment led to.
+/// What one segment reached.
 #[derive(Debug)]
 pub(crate) enum WalkStep<'p, 'v> {
-    /// A field of an object, or of what would be an object.
+    /// A field of an object, or of a missing one.
     Key {
-        /// As the path has it.
+        /// The segment.
         raw: &'p str,
         key: Cow<'p, str>,
     },
     /// An element of a list.
     Element(ListElement<'p, 'v>),
-    /// An element that is not there.
+    /// A missing element.
     Missing {
-        /// As the path has it.
+        /// The segment.
         raw: &'p str,
         segment: ListSegment<'p>,
-        /// None if not even the list is there.
+        /// None if the list is missing, too.
         list: Option<&'v [Value]>,
         /// The type of the list.
         schema: Schema,
     },
-    /// An element that the grants do not let the segment name.
+    /// An element that the segment must not name, since the grants do not reveal it.
     Hidden(Hidden),
 }
 
-/// What a segment would have to look at, and may not.
+/// What a segment would have to read without a grant.
 #[derive(Debug)]
 pub(crate) enum Hidden {
-    /// Positions in the list.
+    /// The length of the list.
     Position,
-    /// A field of the list's elements; here is its path, with `*` for the element.
+    /// A field of the list's elements; holds its path with `*` for the element.
     Field(String),
 }
 
 /// An element of a list.
 #[derive(Debug)]
 pub(crate) struct ListElement<'p, 'v> {
-    /// As the path has it.
+    /// The segment.
     pub(crate) raw: &'p str,
     pub(crate) list: &'v [Value],
     pub(crate) index: usize,
     pub(crate) value: &'v Value,
-    /// How it was named, if not by its position.
+    /// The selector that named it; none if it was named by index.
     pub(crate) selector: Option<Selector<'p>>,
     /// The type of the list.
     pub(crate) schema: Schema,
@@ -84,8 +84,8 @@ impl<'p, 'v> Walk<'p, 'v> {
         self.rest.is_done()
     }
 
-    /// Takes one step; none at the end of the path. What may be looked at is what the grants show that cover the path so far.
-    // Without this each step is moved twice, which is a tenth of a write.
+    /// Takes one step; none at the end of the path. Reads only what the grants that cover the path so far reveal.
+    // Otherwise each step is moved twice, which takes a tenth of the time of a write.
     #[inline(always)]
     pub(crate) fn step(
         &mut self,
@@ -105,7 +105,7 @@ impl<'p, 'v> Walk<'p, 'v> {
             None | Some(Value::Null) => self.step_in_nothing(raw, coverage)?,
             Some(scalar) => {
                 let reason = format_args!(
-                    "before {raw:?} it leads to {}, which has nothing below it",
+                    "before {raw:?} it leads to {}, which has no fields",
                     noun(scalar)
                 );
                 return Err(AccessError::invalid_path(self.path.text(), reason));
@@ -160,7 +160,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         }))
     }
 
-    /// Where nothing is, the schema says what the segment means; where that does not know either, the segment's form does.
+    /// For a missing value the schema decides what the segment means, or the form of the segment if the schema does not know.
     fn step_in_nothing(
         &mut self,
         raw: &'p str,
@@ -171,7 +171,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         match schema.shape() {
             Shape::Scalar => {
                 let reason = format_args!(
-                    "before {raw:?} it leads to {}, which has nothing below it",
+                    "before {raw:?} it leads to {}, which has no fields",
                     schema.noun()
                 );
                 Err(AccessError::invalid_path(self.path.text(), reason))
@@ -204,13 +204,13 @@ impl<'p, 'v> Walk<'p, 'v> {
         ListSegment::parse(raw).ok_or_else(|| {
             let key = self.schema.element_key().unwrap_or("key");
             let reason = format_args!(
-                "{raw:?} stands on a list, where an element is named as `[{key}=value]` or by its index, such as `0`"
+                "{raw:?} is on a list; name an element as `[{key}=value]` or by its index, such as `0`"
             );
             AccessError::invalid_path(self.path.text(), reason)
         })
     }
 
-    /// Among which elements a segment may look for its own, or what it would find out that it may not.
+    /// Which elements a segment may search, or what it would read without a grant.
     fn look(
         &self,
         raw: &'p str,
@@ -218,7 +218,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         coverage: &Coverage<'_>,
     ) -> Result<Sight, Hidden> {
         match segment {
-            // Says nothing of the list.
+            // Reveals nothing about the list.
             ListSegment::End => Ok(Sight::None),
             ListSegment::Index(_) if coverage.shows_positions() => Ok(Sight::All),
             ListSegment::Index(_) => Err(Hidden::Position),
@@ -231,7 +231,7 @@ impl<'p, 'v> Walk<'p, 'v> {
         }
     }
 
-    /// The path of a selector's field in every element of the list that the path has led to.
+    /// The path of a selector's field in all elements of the list here.
     fn field_of_each(&self, raw: &str, selector: &Selector<'_>) -> String {
         let text = self.path.text();
         let end = text.len() - self.rest.text().len() - raw.len();
@@ -259,7 +259,7 @@ impl<'p, 'v> Walk<'p, 'v> {
             0 => Ok(Some(index)),
             more => {
                 let reason = format_args!(
-                    "{raw:?} matches {} elements; name the one by its index",
+                    "{raw:?} matches {} elements; name one by its index",
                     more + 1
                 );
                 Err(AccessError::invalid_path(self.path.text(), reason))

@@ -83,7 +83,7 @@ impl Stand {
             watch: WatchMode::Notified,
             scan_interval: Duration::from_secs(15),
             build_timeout: PATIENCE,
-            tell: Arc::new(|_| {}),
+            report: Arc::new(|_| {}),
             recorder: Arc::new(NoRecorder),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -10,11 +10,11 @@ fn paths_count_by_their_segments() {
     }
     assert!(!budget.take_for_paths(&paths));
     assert!(budget.take_for_paths(&[]), "nothing always fits");
-    assert!(budget.take_to_keep(1), "paths leave room for the rest");
+    assert!(budget.take_to_keep(1), "paths have a budget of their own");
 }
 
 #[test]
-fn what_does_not_fit_leaves_room_for_less() {
+fn what_does_not_fit_takes_nothing() {
     let budget = MemoryBudget::default();
     assert!(!budget.take_to_keep(CHAIN_KEPT_BYTES + 1));
     assert!(budget.take_to_keep(CHAIN_KEPT_BYTES));

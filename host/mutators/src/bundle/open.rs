@@ -1,19 +1,19 @@
-//! Opens what lies in a directory, and nothing else: not what a link leads to elsewhere, not a pipe on whose other end nobody is.
+//! Reads regular files in a directory. Does not follow links out of it, and does not hang on pipes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// How reading fails where something else has a file's name.
+/// The error kind for something that is not a regular file in the directory.
 pub(super) const NOT_A_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
 
-/// Reads a regular file of at most `cap` bytes that lies in a directory, given by its path without links; `None` if it is larger,
-/// whatever the directory said of its size.
+/// Reads a regular file of at most `cap` bytes in a directory, which is given by its canonical path; `None` if the file is larger,
+/// whatever its metadata says.
 ///
-/// Links are followed as long as they stay in the directory. What was opened is checked, not only its name, since names may lead
-/// elsewhere by then: it must be the very file that lies in the directory now. That goes for the directory itself: if something
-/// else has taken its place, it is gone.
+/// Links are followed as long as they stay in the directory. The opened file is checked, not only its name, since the name may lead
+/// elsewhere by then: it must be the file that is in the directory now. If the directory was replaced meanwhile, it counts as
+/// not found.
 pub(super) fn read(directory: &Path, name: &str, cap: usize) -> io::Result<Option<Vec<u8>>> {
     let named = directory.join(name);
     let file = open(&named)?;
@@ -37,7 +37,7 @@ pub(super) fn read(directory: &Path, name: &str, cap: usize) -> io::Result<Optio
     Ok((bytes.len() <= cap).then_some(bytes))
 }
 
-/// A link that leads out of the directory.
+/// The error for a link that leads out of the directory.
 pub(super) fn leads_out() -> io::Error {
     io::Error::new(
         NOT_A_FILE,
@@ -45,7 +45,7 @@ pub(super) fn leads_out() -> io::Error {
     )
 }
 
-/// Waits for nobody: a pipe is opened though nobody writes into it.
+/// Opens without blocking, even if it is a pipe that nobody writes to.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

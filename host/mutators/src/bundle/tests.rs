@@ -29,7 +29,7 @@ fn check_error(directory: &Path, expected: &str) {
     );
 }
 
-/// What the kubelet does to update a volume: a new directory, then one rename of the link.
+/// Updates a volume as the kubelet does: a new directory, then one rename of the link.
 fn swap(volume: &Path, version: &str, content: &str) {
     let target = volume.join(format!("..{version}"));
     fs::create_dir(&target).expect("a directory");
@@ -78,11 +78,11 @@ fn a_volume_is_read_where_its_link_points() {
 }
 
 #[test]
-fn what_is_no_bundle_is_told_apart() {
+fn errors_say_why_a_directory_is_not_a_bundle() {
     let empty = directory(&[]);
     check_error(
         empty.path(),
-        "DIR holds no chain.yaml, so it is not a plugin bundle; a chain without plugins is a chain.yaml with `plugins: []`",
+        "DIR holds no chain.yaml, so it is not a plugin bundle; for a chain without plugins, add a chain.yaml with `plugins: []`",
     );
     check_error(
         &empty.path().join("missing"),
@@ -95,12 +95,12 @@ fn what_is_no_bundle_is_told_apart() {
     );
     check_error(
         file.path(),
-        "chain.yaml:4: plugin a names the file a.wasm, which is not in the bundle; it holds nothing",
+        "chain.yaml:4: plugin a names the file a.wasm, which is not in the bundle; the bundle holds nothing",
     );
     let other = directory(&[("chain.yaml", MANIFEST), ("b.wasm", ""), ("c.wasm.gz", "")]);
     check_error(
         other.path(),
-        "chain.yaml:4: plugin a names the file a.wasm, which is not in the bundle; it holds b.wasm and c.wasm.gz",
+        "chain.yaml:4: plugin a names the file a.wasm, which is not in the bundle; the bundle holds b.wasm and c.wasm.gz",
     );
     let wrong = directory(&[("chain.yaml", "kind: 7\n")]);
     assert!(
@@ -112,7 +112,7 @@ fn what_is_no_bundle_is_told_apart() {
 }
 
 #[test]
-fn what_is_no_file_is_not_opened() {
+fn only_regular_files_are_read() {
     let directory = directory(&[("chain.yaml", MANIFEST)]);
     fs::create_dir(directory.path().join("a.wasm")).expect("a directory");
     check_error(
@@ -128,7 +128,7 @@ fn what_is_no_file_is_not_opened() {
 }
 
 #[test]
-fn a_dangling_link_is_an_error_of_the_moment() {
+fn a_dangling_data_link_is_ignored() {
     let volume = directory(&[("chain.yaml", MANIFEST), ("a.wasm", "one")]);
     symlink("..gone", volume.path().join("..data")).expect("a link");
     assert_eq!(
@@ -159,8 +159,8 @@ fn files_that_are_too_large_together_are_refused() {
     fs::write(directory.path().join("chain.yaml"), entries(count + 1)).expect("one more");
     check_error(
         directory.path(),
-        "chain.yaml:36: with the file p16.wasm of plugin p16 the bundle is larger than 64 MiB; compress its plugins, or leave \
-         some out",
+        "chain.yaml:36: with the file p16.wasm of plugin p16 the bundle is larger than 64 MiB; compress its plugins, or remove \
+         some",
     );
 }
 
@@ -217,7 +217,7 @@ fn links_within_the_directory_are_followed() {
 }
 
 #[test]
-fn a_pipe_holds_nobody_up() {
+fn a_pipe_does_not_block() {
     for (pipe, other) in [("a.wasm", "chain.yaml"), ("chain.yaml", "a.wasm")] {
         let bundle = directory(&[(other, MANIFEST)]);
         let made = Command::new("mkfifo")
@@ -229,7 +229,7 @@ fn a_pipe_holds_nobody_up() {
             error.source().expect("why").to_string(),
             "not a regular file"
         );
-        // What is swapped in after a look at the name is opened like this.
+        // Also if it is swapped in after its name was checked.
         let read = super::open::read(bundle.path(), pipe, 1);
         assert_eq!(read.expect_err("a refusal").kind(), super::NOT_A_FILE);
     }

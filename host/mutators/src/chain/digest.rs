@@ -1,4 +1,4 @@
-//! The digest of a chain: equal digests make equal pods of equal pods.
+//! The digest of a chain: chains with equal digests turn equal pods into equal pods.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 use crate::file::hex;
 use crate::plugin::Plugin;
 
-/// Hashes JSON whose keys are sorted, so that neither the manifest's layout nor its comments matter.
+/// Hashes JSON with sorted keys, so layout and comments of the manifest do not matter.
 pub(super) fn of(plugins: &[Plugin]) -> String {
     let plugins: Vec<Value> = plugins.iter().map(plugin).collect();
     hex(&Sha256::digest(Value::Array(plugins).to_string()))
 }
 
-/// Names are in it because they are in the stamp; file names are not, since a file is its content.
+/// Includes names, since they are in the stamp. Leaves out file names, since only the content matters.
 fn plugin(plugin: &Plugin) -> Value {
     json!({
         "name": plugin.name,

@@ -1,4 +1,4 @@
-//! Makes a chain of a bundle.
+//! Loads a chain from a bundle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::sandbox::CallFailure;
 use crate::until::Until;
 
 impl Chain {
-    /// Checks and compiles every plugin of a bundle. Proves nothing of what they do: see [`Self::prove`].
+    /// Checks and compiles each plugin of a bundle. Does not try the chain on pods; see [`Self::prove`].
     ///
     /// # Errors
-    /// If any plugin cannot run here as the manifest asks.
+    /// If a plugin cannot run as the manifest configures it.
     pub fn load(engine: &Arc<Engine>, bundle: &Bundle) -> Result<Self, ChainError> {
         Self::load_with(engine, bundle, BTreeMap::new(), Until::DONE)
     }
 
-    /// As [`Self::load`], without compiling again what an earlier chain of the same engine has compiled.
+    /// As [`Self::load`], but reuses the compiled code of an earlier chain of the same engine.
     ///
     /// # Errors
-    /// If any plugin cannot run here as the manifest asks.
+    /// If a plugin cannot run as the manifest configures it.
     pub fn load_after(earlier: &Self, bundle: &Bundle) -> Result<Self, ChainError> {
         Self::load_with(&earlier.engine, bundle, earlier.codes(), Until::DONE)
     }
 
-    /// As [`Self::load_after`] if there is an earlier chain, in bounded time.
+    /// As [`Self::load_after`] if there is an earlier chain, else as [`Self::load`], with a deadline.
     pub(crate) fn load_until(
         engine: &Arc<Engine>,
         earlier: Option<&Self>,
@@ -40,7 +40,7 @@ impl Chain {
         Self::load_with(engine, bundle, known, until)
     }
 
-    /// What it has compiled, by the digests of the files.
+    /// The compiled code, by the digest of the file.
     fn codes(&self) -> BTreeMap<String, Arc<PluginCode>> {
         let codes = self
             .plugins
@@ -88,7 +88,7 @@ impl Chain {
     }
 }
 
-/// And how long compiling it took, unless that was done before.
+/// Returns the compiled code of an entry, and how long compiling took unless an earlier chain had done it.
 fn load_code(
     engine: &Arc<Engine>,
     bundle: &Bundle,

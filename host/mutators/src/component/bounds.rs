@@ -1,10 +1,9 @@
-//! Looks at what a file would cost the compiler, before it is compiled.
+//! Checks what a file would cost the compiler, before it is compiled.
 //!
-//! The compiler cannot be interrupted, and the time and memory that it takes grow faster than the file: 30,000 nested loops,
-//! 1.7 KB as shipped, take it 23 s. So each quantity that makes it slow has a bound in `most`, several times
-//! what the largest standard plugin has. The worst that was found within all of them takes some five
-//! seconds of processor time (60,000 branches, as many as may be in each function), or about 200 MiB (100,000 calls in one
-//! function); most of what is at a bound takes less than a second.
+//! The compiler cannot be interrupted, and its time and memory grow faster than the file: 30,000 nested loops, 1.7 KB as shipped,
+//! take 23 s. So each quantity that makes it slow has a bound in `most`, several times what the largest standard plugin has.
+//! The worst files within the bounds that were found take about five seconds of processor time (60,000 branches, in functions
+//! that are at their bound) or about 200 MiB (100,000 calls in one function). Most files at a bound take less than a second.
 
 mod most;
 mod startup;
@@ -26,9 +25,9 @@ use super::names::{METADATA, damaged};
 
 pub use self::most::TooMuch;
 
-/// Holds a file against all bounds, and stops at the first that it exceeds.
+/// Checks a file against all bounds, and stops at the first one that it exceeds.
 pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
-    // What the host's own engine leaves out it refuses itself.
+    // The engine itself refuses the features that it does not support.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut allocations = FuncValidatorAllocations::default();
     let mut file = FileCounts::default();
@@ -42,13 +41,13 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
     Ok(())
 }
 
-/// What was found so far.
+/// Counts over the file so far.
 #[derive(Default)]
 struct FileCounts {
     code: u64,
     functions: u64,
     modules: u64,
-    /// Of the component or module that is read.
+    /// How deeply the current component or module is nested.
     depth: usize,
     types: u64,
     imports: u64,
@@ -72,7 +71,7 @@ fn add(found: &mut u64, more: impl Into<u64>, bound: Bound) -> Result<(), TooMuc
 }
 
 impl FileCounts {
-    /// Counts what a section announces, before anybody reads the section.
+    /// Counts the items of a section by its header, before the section is read.
     fn section(&mut self, payload: &Payload<'_>, wasm: &[u8]) -> Result<(), ComponentError> {
         self.component_types.section(payload, wasm)?;
         match payload {
@@ -115,7 +114,7 @@ impl FileCounts {
         self.startup.section(payload)
     }
 
-    /// Counts what a component makes of the modules, components and functions that it has.
+    /// Counts the instances, aliases and lifted or lowered functions of a component.
     fn linked(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
         match payload {
             Payload::InstanceSection(section) => {
@@ -152,7 +151,7 @@ impl FileCounts {
         self.component_types.uses(more)
     }
 
-    /// Between components that lift and lower among themselves the compiler makes code of its own, as much as their types ask for.
+    /// Between components that lift and lower among themselves the compiler generates adapters, whose size depends on the types.
     fn lifted(&self, section: &ComponentCanonicalSectionReader<'_>) -> Result<(), ComponentError> {
         for function in section.clone() {
             let is_between = matches!(
@@ -166,7 +165,7 @@ impl FileCounts {
         Ok(())
     }
 
-    /// A section counts groups of types.
+    /// The header of a section counts a recursion group as one type.
     fn recursive_types(&mut self, group: &RecGroup) -> Result<(), TooMuch> {
         for (index, subtype) in group.types().enumerate() {
             if index > 0 {
@@ -194,11 +193,11 @@ impl FileCounts {
             branches: 0,
             block_values: 0,
         };
-        let looked = BODY
+        let checked = BODY
             .check(range.end.saturating_sub(range.start))
             .map_err(ComponentError::from)
-            .and_then(|()| body_so_far.look(body));
-        match looked {
+            .and_then(|()| body_so_far.check(body));
+        match checked {
             Ok(()) => Ok(body_so_far.validator.into_allocations()),
             Err(ComponentError::TooMuch(what)) => Err(ComponentError::TooMuch(TooMuch {
                 function: Some(index),
@@ -209,7 +208,7 @@ impl FileCounts {
     }
 }
 
-/// A function on the way.
+/// Counts over one function so far.
 struct BodyCounts<'a> {
     file: &'a mut FileCounts,
     validator: FuncValidator<ValidatorResources>,
@@ -222,9 +221,9 @@ struct BodyCounts<'a> {
 enum Cost {
     Little,
     Call,
-    /// Blocks of the compiler's own, over which it keeps all that lives.
+    /// Becomes blocks in the compiler, which keeps all live values across them.
     Branch,
-    /// Checks, and a call of the host or of what a table holds: many blocks and instructions in place of one.
+    /// Becomes checks and a call of the host or through a table: many blocks and instructions.
     Detour,
     Loop,
 }
@@ -272,7 +271,7 @@ fn cost(operator: &Operator<'_>) -> Cost {
 }
 
 impl BodyCounts<'_> {
-    fn look(&mut self, body: &FunctionBody<'_>) -> Result<(), ComponentError> {
+    fn check(&mut self, body: &FunctionBody<'_>) -> Result<(), ComponentError> {
         for local in body.get_locals_reader().map_err(damaged)? {
             let (count, kind) = local.map_err(damaged)?;
             LOCALS.check(u64::from(self.validator.len_locals()) + u64::from(count))?;
@@ -294,7 +293,7 @@ impl BodyCounts<'_> {
         if let Cost::Little = cost {
             return Ok(());
         }
-        // What has no arity is not valid, as the validator finds next.
+        // An operator without arity is invalid, which the validator reports next.
         let arity = operator.operator_arity(&self.validator.visitor(offset));
         let values = arity.map_or(0, |(pops, pushes)| u64::from(pops) + u64::from(pushes));
         let live = u64::from(self.validator.len_locals())
@@ -320,7 +319,7 @@ impl BodyCounts<'_> {
             Operator::CallIndirect { .. } => add(&mut self.file.calls, values + 1, CALLS),
             Operator::BrTable { targets } => {
                 add(&mut self.file.targets, targets.len(), TARGETS)?;
-                // Each target is handed what lives.
+                // All live values are passed to each target.
                 let values = live.saturating_mul(u64::from(targets.len()) + 1);
                 add(&mut self.file.live_values, values, LIVE_VALUES)
             }

@@ -1,4 +1,4 @@
-//! The names a plugin imports and exports, read before anything of it is encoded or compiled.
+//! Reads the names that a plugin imports and exports, before it is encoded or compiled.
 
 use wasmparser::{Encoding, Parser, Payload};
 
@@ -8,27 +8,27 @@ use crate::text::one_line;
 
 const PLUGIN: &str = "plugin";
 const PREPARATION: &str = "preparation";
-/// The section in which a toolchain describes a core module's world to the component encoder.
+/// The custom section that describes a core module's world to the component encoder.
 pub(super) const METADATA: &str = "component-type";
-/// In core modules that use the standard names of the component model's 32-bit build target.
+/// Prefix in core modules that use the standard names of the Component Model's 32-bit build target.
 const STANDARD_PREFIX: &str = "cm32p2|";
 const NAMES: usize = 1000;
 
-/// What a plugin's names say.
+/// What the names of a plugin's imports and exports show.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) form: Form,
-    /// The version of the exported interface.
+    /// The version of the contract in the name of the exported interface.
     pub(super) contract: String,
-    /// The exported interface, as a component names it.
+    /// The name of the exported interface.
     pub(super) plugin: String,
-    /// As it would be named, the interface that not every plugin exports.
+    /// The name of the optional interface, whether or not it is exported.
     pub(super) preparation: String,
-    /// What it imports; interfaces, each once.
+    /// The imported interfaces, each once.
     pub(super) imports: Vec<String>,
 }
 
-/// Everything at the top level of a file.
+/// The names at the top level of a file.
 #[derive(Default)]
 struct TopLevelNames {
     component: bool,
@@ -37,10 +37,10 @@ struct TopLevelNames {
     exports: Vec<String>,
 }
 
-/// Reads the names and judges them: imports of the contract alone, the plugin interface exported, a version that is served.
+/// Reads the names and checks them: only imports of the contract, the exported plugin interface, a supported version.
 pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
     let found = find(wasm)?;
-    // The version comes first: a plugin of another generation may well import what this one does not know.
+    // The version is checked first, since a plugin for another version may import what this one lacks.
     let of_contract = || {
         found
             .exports
@@ -100,7 +100,7 @@ fn find(wasm: &[u8]) -> Result<TopLevelNames, ComponentError> {
                 depth += 1;
             }
             Payload::End(_) => depth = depth.saturating_sub(1),
-            // What nested modules and components import is linked inside the component.
+            // Imports of nested modules and components are linked inside the component.
             _ if depth > 0 => {}
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
@@ -133,7 +133,7 @@ fn find(wasm: &[u8]) -> Result<TopLevelNames, ComponentError> {
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the signature that map_err wants"
+    reason = "the signature that map_err needs"
 )]
 pub(super) fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
     ComponentError::Parse(one_line(&error.to_string(), 200))
@@ -157,7 +157,7 @@ impl TopLevelNames {
     }
 }
 
-/// A name of the contract in an export list may be an interface's, so lists stay short whatever the file holds.
+/// Adds a name once, up to a limit, so that the lists stay short whatever the file contains.
 fn add(names: &mut Vec<String>, name: &str) {
     if names.len() < NAMES && !names.iter().any(|known| known == name) {
         names.push(one_line(name, 200));
@@ -166,14 +166,14 @@ fn add(names: &mut Vec<String>, name: &str) {
 
 fn remedy(import: &str) -> &'static str {
     if import.starts_with("wasi") {
-        "plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need them"
+        "plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these"
     } else if import.starts_with("__wbindgen") || import == "wbg" {
-        "this comes from wasm-bindgen, which needs JavaScript: turn off the features `js` or `wasmbind` of the crate that brings it"
+        "this comes from wasm-bindgen, which needs JavaScript: turn off the feature `js` or `wasmbind` of the crate that uses it"
     } else if import == "env" {
-        "a symbol was left for someone else to define: link the library that has it, and let the plugin have its own memory"
+        "a symbol or the memory is undefined: link the library that defines the symbol, and do not import the memory"
     } else if import.starts_with("[export]") {
-        "the contract's plugin interface defines no resources: export it as the contract has it"
+        "the plugin interface of the contract defines no resources: export it exactly as in the contract"
     } else {
-        "plugins may import podloom:mutator alone"
+        "plugins can only import podloom:mutator"
     }
 }

@@ -1,4 +1,4 @@
-//! Compiling: one plugin at a time, on a thread of its own, and nobody waits for it longer than he wants.
+//! Compiles one plugin at a time on a thread of its own; callers wait no longer than their deadline.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,51 +7,51 @@ use std::thread;
 use crate::text::one_line;
 use crate::until::Until;
 
-/// Cranelift and the encoder recurse over hostile input on a stack of known size.
+/// Stack size of the thread: Cranelift and the encoder recurse over hostile input.
 const STACK: usize = 16 << 20;
 
-/// Whose turn it is to compile.
+/// Lets one plugin compile at a time.
 #[derive(Default)]
 pub(super) struct Compiler {
     turn: Arc<Mutex<()>>,
 }
 
-/// Why a step of compiling gave no answer.
+/// Why compiling gave no result.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CompileThreadError {
     #[error("cannot start a thread to compile on: {0}")]
     Start(String),
-    #[error("the compiler gave up on it: {0}")]
+    #[error("the compiler panicked: {0}")]
     Panicked(String),
-    /// Nobody waits for it any longer.
+    /// The deadline has passed.
     #[error("it takes too long")]
     TooLong,
 }
 
 impl Compiler {
-    /// Looks at a plugin, and compiles it if that found nothing wrong; both on a thread of its own, so that a panic in the
-    /// compiler over hostile input is an error of that input and costs the process nothing.
+    /// Inspects a plugin, then compiles it if the inspection found nothing wrong. Both run on a thread of their own, so a panic
+    /// of the compiler over hostile input becomes an error, and the process goes on.
     ///
-    /// The compiler cannot be interrupted. When the time is over it is left to its end, and what it makes is dropped. Until
-    /// then nothing else is compiled, which holds up later plugins for a second or two, since the look bounds what is
-    /// compiled; it needs no turn, so what is refused is refused at once.
+    /// The compiler cannot be interrupted. When the deadline passes, it goes on in the background and its result is dropped. Later
+    /// plugins wait for that a second or two at most, since the inspection bounds what is compiled. The inspection itself does
+    /// not wait for other plugins, so a bad file is refused at once.
     pub(super) fn run<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &self,
-        look: impl FnOnce() -> Result<L, E> + Send + 'static,
+        inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
         compile: impl FnOnce(L) -> Result<T, E> + Send + 'static,
         until: Until,
     ) -> Result<Result<T, E>, CompileThreadError> {
         let (answer, compiled) = mpsc::sync_channel(1);
         let turn = Arc::clone(&self.turn);
         let steps = move || {
-            let looked = match look() {
-                Ok(looked) => looked,
+            let inspected = match inspect() {
+                Ok(inspected) => inspected,
                 Err(error) => return drop(answer.send(Err(error))),
             };
             let _one_at_a_time = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever gave up while another plugin was compiled leaves nothing to do.
+            // The caller may have given up while another plugin was compiled.
             if !until.is_over() {
-                drop(answer.send(compile(looked)));
+                drop(answer.send(compile(inspected)));
             }
         };
         let thread = thread::Builder::new()

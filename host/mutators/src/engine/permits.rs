@@ -1,4 +1,4 @@
-//! A bound on the number of calls that run at the same time, and what the clock of their time limits waits for.
+//! Limits how many calls run at the same time, and lets the epoch thread wait while none does.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,17 +9,17 @@ use crate::until::Until;
 pub(crate) enum CallPurpose {
     /// Somebody waits for a pod.
     Pod,
-    /// A plugin is asked what it is, or tried, before its chain serves. It may take its time: one such call runs at once,
-    /// beside those for pods, so that no pod waits for it.
+    /// A plugin is described or tried before its chain serves. Only one such call runs at a time, and it does not take a permit
+    /// from the calls for pods, so no pod waits for it.
     Trial,
 }
 
-/// Counts free permits of each purpose; waiting callers are woken one by one.
+/// Counts the free permits of each purpose and wakes waiting callers one by one.
 pub(super) struct Permits {
     count: Mutex<PermitCounts>,
     pod_ended: Condvar,
     trial_ended: Condvar,
-    /// The clock stands still while no call runs.
+    /// Wakes the epoch thread, which sleeps while no call runs.
     began: Condvar,
 }
 
@@ -32,14 +32,14 @@ struct PermitCounts {
 
 struct Lane {
     free: usize,
-    /// Waking is a system call, even where nobody waits; this saves it.
+    /// Waking is a system call even if nobody waits; this count avoids it.
     waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClockState {
     Ticks,
-    /// Whoever begins a call wakes it.
+    /// The next call wakes it.
     Rests,
     Ends,
 }
@@ -69,7 +69,7 @@ impl Permits {
         }
     }
 
-    /// None if no permit was free in time.
+    /// Waits for a permit; none if the deadline passes first.
     pub(super) fn acquire(&self, purpose: CallPurpose, until: Until) -> Option<Permit<'_>> {
         let mut count = self.count();
         if count.lane(purpose).free == 0 {
@@ -96,7 +96,7 @@ impl Permits {
         })
     }
 
-    /// Waits until a permit is free, or it is too late.
+    /// Waits until a permit is free or the deadline passes.
     fn wait<'c>(
         &'c self,
         count: MutexGuard<'c, PermitCounts>,
@@ -130,7 +130,7 @@ impl Permits {
         count.clock != ClockState::Ends
     }
 
-    /// Lets the clock end.
+    /// Ends the epoch thread.
     pub(super) fn close(&self) {
         self.count().clock = ClockState::Ends;
         self.began.notify_one();
@@ -153,7 +153,7 @@ impl Permits {
     }
 }
 
-/// The right to run one call; given back when dropped.
+/// The right to run one call; returned when dropped.
 pub(crate) struct Permit<'a> {
     permits: &'a Permits,
     purpose: CallPurpose,

@@ -50,15 +50,15 @@ fn no_more_calls_run_than_there_are_permits() {
 }
 
 #[test]
-fn no_pod_waits_for_a_plugin_that_is_tried() {
+fn no_pod_waits_for_a_trial() {
     let permits = Permits::new(1);
     let _tried = permits.acquire(CallPurpose::Trial, Until::DONE);
-    // It would never return.
+    // Without a permit of its own this would never return.
     let _pod = permits.acquire(CallPurpose::Pod, Until::DONE);
 }
 
 #[test]
-fn whoever_comes_too_late_waits_no_longer_and_holds_up_nobody() {
+fn a_caller_gives_up_at_its_deadline_and_delays_no_other() {
     let permits = Permits::new(1);
     let running = permits.acquire(CallPurpose::Pod, Until::DONE);
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn whoever_comes_too_late_waits_no_longer_and_holds_up_nobody() {
 fn wait_until(condition: impl Fn() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(10);
     while !condition() {
-        assert!(Instant::now() < give_up, "it does not come to pass");
+        assert!(Instant::now() < give_up, "timed out");
         thread::yield_now();
     }
 }

@@ -1,6 +1,6 @@
-//! The clock of the time limits: a thread that advances the engine's epoch while a call runs, and rests while none does.
+//! The epoch thread, which enforces time limits: it advances the engine's epoch while a call runs, and sleeps while none does.
 //!
-//! It is an OS thread, not a timer of an asynchronous runtime, since a starved runtime must not disable the limits.
+//! It is an OS thread, not a timer of the asynchronous runtime, since a starved runtime must not disable the limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use std::{io, thread};
 
 use super::permits::Permits;
 
-/// How often the epoch advances, and so how precise a time limit is.
+/// How often the epoch advances, which is the precision of time limits.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Starts the thread. It ends within a tick after the permits were closed.
+/// Starts the thread. It ends within a tick after the permits are closed.
 ///
-/// A call counts from the epoch at which it begins, so it does not matter for how long the clock stood still before. The
-/// first tick comes a full interval after the clock was woken.
+/// The deadline of a call is relative to the epoch at which it begins, so pauses of the thread do not matter. The first tick
+/// comes a full interval after the thread wakes.
 pub(super) fn start(
     permits: Arc<Permits>,
     mut tick: impl FnMut() + Send + 'static,
@@ -30,7 +30,7 @@ pub(super) fn start(
     Ok(())
 }
 
-/// The number of ticks after which at least `limit` has passed.
+/// How many ticks it takes until at least `limit` has passed.
 pub(crate) fn ticks(limit: Duration) -> u64 {
     let ticks = limit.as_nanos().div_ceil(TICK.as_nanos());
     u64::try_from(ticks)

@@ -1,6 +1,6 @@
 use super::{sha256, unpack};
 
-/// Files that do not come from a plugin author at all are covered through the chain; here is what only unpacking knows.
+/// Wrong files are tested through the chain, in `tests/runner/files.rs`; these tests cover unpacking alone.
 #[test]
 fn the_digest_is_of_the_file_as_shipped() {
     assert_eq!(

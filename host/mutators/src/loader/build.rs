@@ -1,4 +1,4 @@
-//! Builds the next chain, proves it, and lets it serve.
+//! Builds the next chain, proves it, and swaps it in.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +17,11 @@ use crate::chain::Chain;
 use crate::engine::Engine;
 use crate::until::Until;
 
-/// What was refused is built again now and then, for a machine that stood still makes plugins miss their time; in doubling
-/// pauses up to this.
+/// The longest pause before refused content is built again. It is retried because plugins miss their time limits on a machine that
+/// stalls; the pauses double up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// When to look again for a directory that is not there.
+/// When to look again for a missing directory.
 const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The handler of the loop.
@@ -33,12 +33,12 @@ pub(super) struct Builder {
     seen: Mutex<SeenContent>,
 }
 
-/// What was made of the directory so far.
+/// What the builder knows about contents of the directory.
 #[derive(Default)]
 struct SeenContent {
     /// The content whose chain serves.
     serving: Option<Content>,
-    /// The content that was refused last, if nothing was good since.
+    /// The content that was refused last, unless a good one came since.
     refused: Option<RejectedContent>,
 }
 
@@ -64,7 +64,7 @@ impl Builder {
         }
     }
 
-    /// Whether the content is known, so that nothing is to be built.
+    /// Whether nothing has to be built: the content serves already, or was refused and is not due for a retry.
     fn is_settled(&self, content: &Content) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.serving.as_ref() == Some(content) {
@@ -77,7 +77,7 @@ impl Builder {
         refused.is_some_and(|refused| refused.content == *content && Instant::now() < refused.again)
     }
 
-    /// Tells that the directory cannot be read, and when to look again. To find that it is not there costs next to nothing.
+    /// Reports that the directory cannot be read; returns when to look again, which is soon for a missing directory.
     fn unreadable(&self, id: &Directory, error: BundleError) -> Next {
         let pause = match error {
             BundleError::Open { .. } => ABSENT_PAUSE.min(self.first_pause),
@@ -124,7 +124,7 @@ impl Handler<Directory, Snapshot> for Builder {
         id: &Directory,
         object: Option<Snapshot>,
     ) -> Result<Next, BoxError> {
-        // The storage never calls the directory absent.
+        // The storage always returns a snapshot.
         let Some(Snapshot { content, bundle }) = object else {
             return Ok(Next::Settled);
         };
@@ -146,7 +146,7 @@ impl Handler<Directory, Snapshot> for Builder {
         });
         let built = tokio::select! {
             built = building => built,
-            // A chain that is half built has nothing to finish.
+            // A partly built chain can be dropped.
             () = ctx.stopping.cancelled() => return Ok(Next::Settled),
         };
         match built {
@@ -158,7 +158,7 @@ impl Handler<Directory, Snapshot> for Builder {
     }
 }
 
-/// Everything that is asked of a chain before it serves; blocks for as long as that takes, and not much longer than it may.
+/// Loads and proves a chain. Blocks until that is done, or shortly after the deadline.
 fn build(
     engine: &Arc<Engine>,
     serving: Option<&Chain>,

@@ -1,4 +1,4 @@
-//! Looks at a disk that may not answer.
+//! Access to a disk that may hang.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use podloom_control_loop::BoxError;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Blocking looks at the directory, one at a time: on a network file system whose server is gone a look never ends, and each
-/// would take one more of the threads that pods are mutated on.
+/// Runs blocking accesses to the directory one at a time: on a network file system whose server is gone an access never returns,
+/// and each would take another one of the threads that pods are mutated on.
 #[derive(Clone, Debug)]
 pub(super) struct Disk(Arc<Semaphore>);
 
@@ -18,7 +18,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Waits for the look before, looks, and returns what was found. Whoever gives up waiting leaves the look to its end.
+    /// Waits for the access before, runs this one, and returns its result. If the caller gives up, the access runs on.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> T + Send + 'static,

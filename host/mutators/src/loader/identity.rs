@@ -1,4 +1,4 @@
-//! What the loop goes by: the directory, and the digest of what is in it.
+//! The id of the loop, which is the directory, and the identity of its content.
 
 use std::fmt;
 use std::path::Path;
@@ -27,12 +27,12 @@ impl fmt::Display for Directory {
     }
 }
 
-/// Equal for equal content, however often and from wherever it was read.
+/// The identity of a content: equal for equal content, wherever it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content(String);
 
 impl Content {
-    /// Of a bundle, or of what is there in place of one.
+    /// Of a bundle, or of the error in its place.
     pub(super) fn of(read: &Result<Bundle, BundleError>) -> Self {
         match read {
             Err(error) => Self(error.to_string()),

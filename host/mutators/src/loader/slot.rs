@@ -1,4 +1,4 @@
-//! The chain that serves.
+//! Holds the chain that serves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use tokio::sync::watch;
 use super::LoadError;
 use crate::chain::Chain;
 
-/// The chain that serves now; swapped as a whole, so that a pod sees one chain from start to end.
+/// Holds the chain that serves. It is swapped atomically, so a pod passes through one chain from start to end.
 pub struct Slot {
     serving: ArcSwap<Serving>,
     attempted: watch::Sender<bool>,
 }
 
-/// What serves, and what came of the last attempt to load.
+/// The chain that serves, and the error of the last attempt to load one.
 #[derive(Clone, Debug, Default)]
 pub struct Serving {
-    /// None until a chain was good.
+    /// None until a chain was loaded.
     pub chain: Option<Arc<Chain>>,
-    /// When it began to serve.
+    /// Since when it serves.
     pub since: Option<SystemTime>,
-    /// Why the last attempt came to nothing, if it did.
+    /// Why the last attempt failed, if it did.
     pub failed: Option<FailedReload>,
 }
 
-/// An attempt that came to nothing.
+/// A failed attempt to load a chain.
 #[derive(Clone, Debug)]
 pub struct FailedReload {
-    /// When it was made first.
+    /// When it failed like this for the first time.
     pub at: SystemTime,
     /// Why.
     pub error: Arc<LoadError>,
@@ -53,19 +53,19 @@ impl fmt::Debug for Slot {
 }
 
 impl Slot {
-    /// What serves now. Whoever works on a pod keeps this one to the end.
+    /// What serves now. Get it once per pod, so that the pod sees one chain.
     pub fn serving(&self) -> Arc<Serving> {
         self.serving.load_full()
     }
 
-    /// Waits until the first attempt to load a chain has ended, well or not.
+    /// Waits until the first attempt to load a chain has succeeded or failed.
     pub async fn attempted(&self) {
         let mut attempted = self.attempted.subscribe();
         // The sender lives as long as the slot.
         let _never_closed = attempted.wait_for(|attempted| *attempted).await;
     }
 
-    /// Serves another chain from now on.
+    /// Swaps in another chain.
     pub fn swap(&self, chain: Arc<Chain>) {
         self.serving.store(Arc::new(Serving {
             chain: Some(chain),
@@ -75,7 +75,7 @@ impl Slot {
         self.attempted.send_replace(true);
     }
 
-    /// Forgets the last refusal; returns what serves if there was one.
+    /// Clears the last failure; returns the serving chain if there was a failure.
     pub(super) fn restore(&self) -> Option<Arc<Chain>> {
         let serving = self.serving();
         serving.failed.as_ref()?;
@@ -86,7 +86,7 @@ impl Slot {
         serving.chain.clone()
     }
 
-    /// Remembers why an attempt came to nothing, and returns whether that was known. What serves goes on serving.
+    /// Records why an attempt failed; returns whether the attempt before failed for the same reason. The chain keeps serving.
     pub fn refuse(&self, error: &Arc<LoadError>) -> bool {
         let serving = self.serving();
         let known = serving

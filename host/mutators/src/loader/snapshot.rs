@@ -1,4 +1,4 @@
-//! Reads the directory as it is at one moment.
+//! Takes consistent snapshots of the directory.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,11 +15,11 @@ use super::identity::{Content, Directory};
 use crate::bundle::{Bundle, BundleError, SWAPPED};
 use crate::manifest::MANIFEST;
 
-/// How long a plain directory has to be left alone before it is read: whoever writes into it needs a moment for all files.
+/// How long a plain directory must be unchanged for a snapshot, since writing several files takes a moment.
 const QUIET: Duration = Duration::from_millis(250);
-/// A directory that is written to without end is given up until the next look.
+/// How often a directory that keeps changing is tried before reading fails.
 const ATTEMPTS: usize = 20;
-/// A disk that takes longer does not answer. It is told here, so before the loop itself gives up.
+/// A disk that takes longer counts as hanging. This is less than the loop's own timeout, so that the error is reported well.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The storage of the loop.
@@ -27,10 +27,10 @@ pub(super) struct Snapshots {
     pub(super) disk: Disk,
 }
 
-/// What is in the directory.
+/// The content of the directory.
 pub(super) struct Snapshot {
     pub(super) content: Content,
-    /// A bundle, or why it is none.
+    /// The bundle, or why there is none.
     pub(super) bundle: Result<Bundle, BundleError>,
 }
 
@@ -44,7 +44,7 @@ impl From<Result<Bundle, BundleError>> for Snapshot {
 }
 
 impl Snapshot {
-    /// Reads, and digests what was read; both take their time if it is much.
+    /// Reads and digests the content, which takes time if it is large.
     fn at(directory: &Path) -> Self {
         Bundle::read(directory).into()
     }
@@ -53,8 +53,8 @@ impl Snapshot {
 impl Storage<Directory> for Snapshots {
     type Object = Snapshot;
 
-    /// The directory is never absent, for the last good chain stays. That it cannot be read is something found, too: the
-    /// handler tells it once, where the loop would warn at each attempt.
+    /// Never returns none, since a missing directory must not remove the last good chain. An unreadable directory is a result too:
+    /// the handler reports it once, while the loop would log a warning at each attempt.
     async fn get(&self, _: &Ctx, id: &Directory) -> Result<Option<Self::Object>, BoxError> {
         Ok(Some(
             match timeout(PATIENCE, read(&self.disk, id.path())).await {
@@ -73,7 +73,7 @@ fn silent(directory: &Path) -> BundleError {
     }
 }
 
-/// Reads a volume that is swapped as a whole at once, and any other directory once it is quiet.
+/// Reads an atomically swapped volume at once, and any other directory once it is unchanged for a moment.
 async fn read(disk: &Disk, directory: &Path) -> Result<Snapshot, BoxError> {
     for _ in 0..ATTEMPTS {
         let path = directory.to_owned();
@@ -95,7 +95,7 @@ async fn read(disk: &Disk, directory: &Path) -> Result<Snapshot, BoxError> {
     Ok(Err(unstable).into())
 }
 
-/// Whether nobody wrote between two looks. A directory that came meanwhile may hold the half of what is to be in it.
+/// Whether nobody wrote in between. A directory that appeared in between may still be incomplete.
 fn is_quiet(before: &io::Result<DirectoryState>, after: &io::Result<DirectoryState>) -> bool {
     match (before, after) {
         (Ok(before), Ok(after)) => before == after,
@@ -104,29 +104,29 @@ fn is_quiet(before: &io::Result<DirectoryState>, after: &io::Result<DirectorySta
     }
 }
 
-/// What can be seen of a directory without reading its files.
+/// The state of a directory as far as it shows without reading its files.
 #[derive(PartialEq, Eq)]
 enum DirectoryState {
-    /// It is swapped as a whole, so what is read is of one moment.
+    /// It is swapped atomically, so reading it gives a consistent snapshot.
     Swapped,
-    /// Each file that can be of the bundle, with its number, size and time of change in nanoseconds.
+    /// Files that may be in the bundle, with inode, size and modification time in nanoseconds.
     Plain(BTreeMap<OsString, (u64, u64, i128)>),
 }
 
 impl DirectoryState {
     fn of(directory: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
-        // One that leads nowhere is passed over when the bundle is read, too.
+        // Reading the bundle ignores a dangling link, too.
         if directory.join(SWAPPED).exists() {
             return Ok(Self::Swapped);
         }
         for entry in directory.read_dir()? {
             let entry = entry?;
-            // A log that somebody keeps there, or an editor's copy, may change as it likes.
+            // Other files, such as a log or a copy of an editor, may change.
             if !is_of_a_bundle(&entry.file_name()) {
                 continue;
             }
-            // What vanishes meanwhile is missed when the two are compared.
+            // A file that is removed meanwhile shows when the states are compared.
             if let Ok(found) = entry.path().metadata() {
                 let changed =
                     i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());

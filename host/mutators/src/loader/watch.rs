@@ -1,4 +1,4 @@
-//! Notices that the directory changes.
+//! Watches the directory for changes.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -17,8 +17,8 @@ use super::WatchMode;
 use super::disk::Disk;
 use super::identity::Directory;
 
-/// The source of the loop. The directory itself is watched, never the files in it: what the kubelet swaps away takes the watch
-/// on a file with it.
+/// The source of the loop. It watches the directory itself, never the files in it: a watch on a file would end when the kubelet
+/// swaps the file away.
 pub(super) struct Directories {
     directory: Directory,
     watch: WatchMode,
@@ -26,10 +26,10 @@ pub(super) struct Directories {
     current: Mutex<Option<Current>>,
 }
 
-/// The watch that is open.
+/// The open watch.
 #[derive(Clone)]
 struct Current {
-    /// What is watched; the path may lead to another directory by now. None if nothing could be watched.
+    /// The watched directory; the path may lead to another one by now. None if it could not be watched.
     inode: Option<Inode>,
     lost: CancellationToken,
 }
@@ -51,15 +51,15 @@ impl Directories {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A directory that was put in the place of the one that is watched is watched from now on; so is one that could not be
-    /// watched, as soon as it can.
-    async fn leave_what_was_replaced(&self) -> Result<(), BoxError> {
+    /// Ends the watch, so that the loop opens a new one, if another directory took the place of the watched one, or if the
+    /// directory could not be watched before and can be now.
+    async fn end_outdated_watch(&self) -> Result<(), BoxError> {
         let Some(current) = self.current().clone() else {
             return Ok(());
         };
         let (directory, watched) = (self.directory.clone(), current.inode);
         let is_replaced = move || {
-            // Tried here, for the loop would warn of each try.
+            // Tried here, since the loop would log a warning for each failed attempt.
             inode(directory.path()) != watched && (watched.is_some() || can_watch(directory.path()))
         };
         if self.disk.look(is_replaced).await? {
@@ -68,8 +68,8 @@ impl Directories {
         Ok(())
     }
 
-    /// Hears nothing, until the directory can be watched or never.
-    fn hear_nothing(&self) -> BoxStream<'static, Result<Directory, BoxError>> {
+    /// A watch without events, which ends when the directory can be watched.
+    fn silent_watch(&self) -> BoxStream<'static, Result<Directory, BoxError>> {
         let lost = CancellationToken::new();
         *self.current() = Some(Current {
             inode: None,
@@ -79,19 +79,19 @@ impl Directories {
     }
 }
 
-/// What is heard of a directory from now on.
+/// A watch and its events.
 type OpenWatch = (Current, BoxStream<'static, Result<Directory, BoxError>>);
 
 fn open(directory: &Directory) -> notify::Result<OpenWatch> {
-    // What is told names absolute paths, and is compared with this one.
+    // Events have absolute paths, which are compared with this one.
     let path = &std::path::absolute(directory.path())?;
     let (hints, heard) = mpsc::channel(1);
     let lost = CancellationToken::new();
     let (watched, ends) = (path.clone(), lost.clone());
-    let mut watcher = notify::recommended_watcher(move |told| {
-        match meaning(&watched, &told) {
+    let mut watcher = notify::recommended_watcher(move |event| {
+        match meaning(&watched, &event) {
             Meaning::Nothing => {}
-            // One hint that waits is as good as many.
+            // One pending hint is enough.
             Meaning::Changed => drop(hints.try_send(())),
             Meaning::Lost => ends.cancel(),
         }
@@ -114,7 +114,7 @@ fn open(directory: &Directory) -> notify::Result<OpenWatch> {
 
 impl Source<Directory> for Directories {
     async fn list(&self, _: &Ctx) -> Result<Vec<Directory>, BoxError> {
-        self.leave_what_was_replaced().await?;
+        self.end_outdated_watch().await?;
         Ok(vec![self.directory.clone()])
     }
 
@@ -131,32 +131,32 @@ impl Source<Directory> for Directories {
                 *self.current() = Some(current);
                 Ok(hints)
             }
-            // That it is not there the handler tells.
-            Err(error) if is_absent(&error) => Ok(self.hear_nothing()),
+            // The handler reports a missing directory.
+            Err(error) if is_absent(&error) => Ok(self.silent_watch()),
             Err(error) => {
                 tracing::warn!(
                     directory = %self.directory, %error,
-                    "the file system does not tell of changes, they are found by the scan alone"
+                    "cannot watch the directory, only scans will find changes"
                 );
-                Ok(self.hear_nothing())
+                Ok(self.silent_watch())
             }
         }
     }
 }
 
-/// What something that the file system told means for us.
+/// What an event of the file system means for the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Somebody reads, perhaps we ourselves.
+    /// Somebody reads, perhaps the loader itself.
     Nothing,
-    /// Have a look.
+    /// Something may have changed.
     Changed,
-    /// The directory itself is gone or elsewhere: what is told from now on is not about its path.
+    /// The directory itself was removed or moved, so later events are not about its path.
     Lost,
 }
 
-fn meaning(directory: &Path, told: &notify::Result<Event>) -> Meaning {
-    let Ok(event) = told else {
+fn meaning(directory: &Path, event: &notify::Result<Event>) -> Meaning {
+    let Ok(event) = event else {
         return Meaning::Changed;
     };
     if event.need_rescan() {

@@ -1,4 +1,4 @@
-//! Scalars of the manifest, each checked where it is read.
+//! Scalars of the manifest, which are checked as they are parsed.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl TryFrom<String> for PluginName {
             return Ok(Self(name));
         }
         Err(format!(
-            "plugin name {name:?} is not a DNS label: at most 63 of a-z, 0-9 and `-`, no `-` at either end"
+            "plugin name {name:?} is not a DNS label; use at most 63 of a-z, 0-9 and `-`, without `-` at either end"
         ))
     }
 }
@@ -46,22 +46,22 @@ pub(crate) struct FileName(pub(crate) String);
 impl TryFrom<String> for FileName {
     type Error = String;
 
-    /// The characters are those of a `ConfigMap` key, since a bundle can be one.
+    /// Allows the characters of a `ConfigMap` key, since a bundle can be a `ConfigMap`.
     fn try_from(name: String) -> Result<Self, String> {
         if name.contains(['/', '\\']) {
             return Err(format!(
-                "file {name:?} names a directory: a bundle is flat, with its files beside chain.yaml"
+                "file {name:?} is in another directory; put the file beside chain.yaml, and name it without a path"
             ));
         }
         let allowed = |char: char| char.is_ascii_alphanumeric() || "-._".contains(char);
         if name.len() > 253 || name.starts_with("..") || !name.chars().all(allowed) {
             return Err(format!(
-                "file {name:?} is not a file name that a ConfigMap could hold: letters, digits, `-`, `_`, `.`"
+                "file {name:?} is not a valid key of a ConfigMap; use letters, digits, `-`, `_` and `.`"
             ));
         }
         if !name.ends_with(".wasm") && !name.ends_with(".wasm.gz") {
             return Err(format!(
-                "file {name:?} is not a plugin: it must end in .wasm or .wasm.gz"
+                "file {name:?} is not a plugin; its name must end in .wasm or .wasm.gz"
             ));
         }
         Ok(Self(name))
@@ -83,7 +83,7 @@ impl TryFrom<String> for Sha256 {
             return Ok(Self(digits.to_ascii_lowercase()));
         }
         Err(format!(
-            "sha256 {text:?} is not a digest: 64 hexadecimal digits"
+            "sha256 {text:?} is not a digest; write 64 hexadecimal digits"
         ))
     }
 }
@@ -106,14 +106,16 @@ impl TryFrom<String> for MemoryLimit {
 
     fn try_from(text: String) -> Result<Self, String> {
         let bytes = quantity(&text).ok_or_else(|| {
-            format!("memory {text:?} is not a quantity of bytes such as 16Mi, 500Ki or 20M")
+            format!(
+                "memory {text:?} is not a quantity of bytes; write for example 16Mi, 1500Ki or 20M"
+            )
         })?;
         if (MIN_MEMORY..=MAX_MEMORY).contains(&bytes) {
             return Ok(Self(bytes));
         }
         let (least, most) = (show_bytes(MIN_MEMORY), show_bytes(MAX_MEMORY));
         Err(format!(
-            "memory {text:?} is out of range: from {least} to {most}"
+            "memory {text:?} is out of range; use {least} to {most}"
         ))
     }
 }
@@ -133,7 +135,7 @@ fn quantity(text: &str) -> Option<usize> {
     unsigned(digits)?.checked_mul(unit)
 }
 
-/// `str::parse` would take a sign.
+/// Unlike `str::parse`, accepts no sign.
 fn unsigned(digits: &str) -> Option<usize> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
         digits.parse().ok()
@@ -159,14 +161,15 @@ impl TryFrom<String> for TimeLimit {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let duration = duration(&text)
-            .ok_or_else(|| format!("timeout {text:?} is not a duration such as 250ms or 1s"))?;
+        let duration = duration(&text).ok_or_else(|| {
+            format!("timeout {text:?} is not a duration; write for example 250ms or 1s")
+        })?;
         if (MIN_TIMEOUT..=MAX_TIMEOUT).contains(&duration) {
             return Ok(Self(duration));
         }
         let (least, most) = (show_duration(MIN_TIMEOUT), show_duration(MAX_TIMEOUT));
         Err(format!(
-            "timeout {text:?} is out of range: from {least} to {most}"
+            "timeout {text:?} is out of range; use {least} to {most}"
         ))
     }
 }

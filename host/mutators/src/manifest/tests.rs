@@ -8,7 +8,7 @@ fn check_error(text: &str, expected: &str) {
     assert_eq!(error.to_string(), expected);
 }
 
-/// With these lines for the one plugin of a chain.
+/// Checks a chain whose only plugin has these lines.
 #[track_caller]
 fn check_entry(lines: &str, expected: &str) {
     check_error(
@@ -26,7 +26,7 @@ fn a_manifest_has_defaults() {
 }
 
 #[test]
-fn a_manifest_can_say_everything() {
+fn a_manifest_with_all_fields_is_parsed() {
     let text = include_str!("../../tests/fixtures/everything.yaml");
     insta::assert_debug_snapshot!(
         Manifest::parse(text.as_bytes())
@@ -36,7 +36,7 @@ fn a_manifest_can_say_everything() {
 }
 
 #[test]
-fn numbers_of_a_configuration_mean_what_they_do_in_a_pod() {
+fn scalars_of_a_configuration_mean_the_same_as_in_a_pod() {
     let text = format!(
         "{HEAD}plugins:\n- {{name: a, file: a.wasm, config: {{mode: 0644, id: 12, y: on}}}}\n"
     );
@@ -52,7 +52,7 @@ fn numbers_of_a_configuration_mean_what_they_do_in_a_pod() {
 }
 
 #[test]
-fn a_chain_without_plugins_is_written_out() {
+fn a_chain_without_plugins_is_explicit() {
     assert!(
         Manifest::parse(format!("{HEAD}plugins: []").as_bytes())
             .expect("a manifest")
@@ -63,7 +63,7 @@ fn a_chain_without_plugins_is_written_out() {
     for nothing in ["", "# nothing\n", "---\n"] {
         check_error(
             nothing,
-            "chain.yaml is empty; a chain without plugins is written `plugins: []`, with apiVersion and kind",
+            "chain.yaml is empty; for a chain without plugins write apiVersion, kind and `plugins: []`",
         );
     }
 }
@@ -80,9 +80,9 @@ fn other_documents_are_refused() {
     );
     check_error(
         &format!("{HEAD}plugins: []\n---\n{HEAD}plugins: []\n"),
-        "chain.yaml: a manifest is one document, and another one follows",
+        "chain.yaml: the file must have a single document, but has several; remove the others",
     );
-    check_error("- a\n- b\n", "chain.yaml:1:1: expected mapping start");
+    check_error("- a\n- b\n", "chain.yaml:1:1: expected an object");
     check_error("plugins: [", "chain.yaml:1:10: unclosed bracket '['");
     check_error(
         &format!("{HEAD}plugins: []\nplugin: []\n"),
@@ -95,20 +95,28 @@ fn other_documents_are_refused() {
 }
 
 #[test]
+fn an_alias_that_contains_itself_is_named() {
+    check_error(
+        &format!("{HEAD}plugins:\n- name: a\n  file: a.wasm\n  config: &a {{ inner: *a }}\n"),
+        "chain.yaml:6:23: an alias contains itself; write the value out in place of the alias",
+    );
+}
+
+#[test]
 fn names_are_unique_dns_labels() {
     check_error(
         &format!(
             "{HEAD}plugins:\n- {{name: a, file: a.wasm}}\n- {{name: b, file: a.wasm}}\n- {{name: a, file: b.wasm}}\n"
         ),
-        "chain.yaml:6: plugin a is listed twice, first in line 4; give one of them another name",
+        "chain.yaml:6: plugin a is listed twice, first on line 4; give one of them another name",
     );
     check_error(
         &format!("{HEAD}plugins: [{{name: A_b, file: a.wasm}}]"),
-        "chain.yaml:3:18: plugin name \"A_b\" is not a DNS label: at most 63 of a-z, 0-9 and `-`, no `-` at either end",
+        "chain.yaml:3:18: plugin name \"A_b\" is not a DNS label; use at most 63 of a-z, 0-9 and `-`, without `-` at either end",
     );
     check_error(
         &format!("{HEAD}plugins: [{{name: '', file: a.wasm}}]"),
-        "chain.yaml:3:18: plugin name \"\" is not a DNS label: at most 63 of a-z, 0-9 and `-`, no `-` at either end",
+        "chain.yaml:3:18: plugin name \"\" is not a DNS label; use at most 63 of a-z, 0-9 and `-`, without `-` at either end",
     );
     check_error(
         &format!("{HEAD}plugins: [{{file: a.wasm}}]"),
@@ -127,31 +135,31 @@ fn files_lie_beside_the_manifest() {
     }
     check(
         "../a.wasm",
-        "chain.yaml:3:27: file \"../a.wasm\" names a directory: a bundle is flat, with its files beside chain.yaml",
+        "chain.yaml:3:27: file \"../a.wasm\" is in another directory; put the file beside chain.yaml, and name it without a path",
     );
     check(
         "sub/a.wasm",
-        "chain.yaml:3:27: file \"sub/a.wasm\" names a directory: a bundle is flat, with its files beside chain.yaml",
+        "chain.yaml:3:27: file \"sub/a.wasm\" is in another directory; put the file beside chain.yaml, and name it without a path",
     );
     check(
         "..data.wasm",
-        "chain.yaml:3:27: file \"..data.wasm\" is not a file name that a ConfigMap could hold: letters, digits, `-`, `_`, `.`",
+        "chain.yaml:3:27: file \"..data.wasm\" is not a valid key of a ConfigMap; use letters, digits, `-`, `_` and `.`",
     );
     check(
         "a.txt",
-        "chain.yaml:3:27: file \"a.txt\" is not a plugin: it must end in .wasm or .wasm.gz",
+        "chain.yaml:3:27: file \"a.txt\" is not a plugin; its name must end in .wasm or .wasm.gz",
     );
     check(
         "a b.wasm",
-        "chain.yaml:3:27: file \"a b.wasm\" is not a file name that a ConfigMap could hold: letters, digits, `-`, `_`, `.`",
+        "chain.yaml:3:27: file \"a b.wasm\" is not a valid key of a ConfigMap; use letters, digits, `-`, `_` and `.`",
     );
 }
 
 #[test]
-fn fields_of_a_plugin_say_what_they_take() {
+fn errors_in_fields_of_a_plugin_say_what_is_expected() {
     check_entry(
         "sha256: abc",
-        "chain.yaml:6:11: sha256 \"abc\" is not a digest: 64 hexadecimal digits",
+        "chain.yaml:6:11: sha256 \"abc\" is not a digest; write 64 hexadecimal digits",
     );
     check_entry(
         "failurePolicy: Retry",
@@ -161,47 +169,47 @@ fn fields_of_a_plugin_say_what_they_take() {
         "allowed: []",
         "chain.yaml:6:3: unknown field `allowed`, expected one of name, file, sha256, allow, read, config, match, failurePolicy, idempotent, limits",
     );
-    check_entry("allow: /spec", "chain.yaml:6:10: expected sequence start");
-    check_entry("config: [1]", "chain.yaml:6:11: expected mapping start");
+    check_entry("allow: /spec", "chain.yaml:6:10: expected a list");
+    check_entry("config: [1]", "chain.yaml:6:11: expected an object");
     check_entry(
         "idempotent: maybe",
-        "chain.yaml:6:15: invalid boolean (true or false expected)",
+        "chain.yaml:6:15: expected true or false",
     );
 }
 
 #[test]
-fn limits_and_match_say_what_they_take() {
+fn errors_in_limits_and_match_say_what_is_expected() {
     check_entry(
         "limits: { memory: lots }",
-        "chain.yaml:6:21: memory \"lots\" is not a quantity of bytes such as 16Mi, 500Ki or 20M",
+        "chain.yaml:6:21: memory \"lots\" is not a quantity of bytes; write for example 16Mi, 1500Ki or 20M",
     );
     check_entry(
         "limits: { memory: -1Mi }",
-        "chain.yaml:6:21: memory \"-1Mi\" is not a quantity of bytes such as 16Mi, 500Ki or 20M",
+        "chain.yaml:6:21: memory \"-1Mi\" is not a quantity of bytes; write for example 16Mi, 1500Ki or 20M",
     );
     check_entry(
         "limits: { memory: 512Ki }",
-        "chain.yaml:6:21: memory \"512Ki\" is out of range: from 1 MiB to 256 MiB",
+        "chain.yaml:6:21: memory \"512Ki\" is out of range; use 1 MiB to 256 MiB",
     );
     check_entry(
         "limits: { memory: 1Gi }",
-        "chain.yaml:6:21: memory \"1Gi\" is out of range: from 1 MiB to 256 MiB",
+        "chain.yaml:6:21: memory \"1Gi\" is out of range; use 1 MiB to 256 MiB",
     );
     check_entry(
         "limits: { memory: 99999999999999999999Gi }",
-        "chain.yaml:6:21: memory \"99999999999999999999Gi\" is not a quantity of bytes such as 16Mi, 500Ki or 20M",
+        "chain.yaml:6:21: memory \"99999999999999999999Gi\" is not a quantity of bytes; write for example 16Mi, 1500Ki or 20M",
     );
     check_entry(
         "limits: { timeout: 1m }",
-        "chain.yaml:6:22: timeout \"1m\" is not a duration such as 250ms or 1s",
+        "chain.yaml:6:22: timeout \"1m\" is not a duration; write for example 250ms or 1s",
     );
     check_entry(
         "limits: { timeout: 1ms }",
-        "chain.yaml:6:22: timeout \"1ms\" is out of range: from 10 ms to 10 s",
+        "chain.yaml:6:22: timeout \"1ms\" is out of range; use 10 ms to 10 s",
     );
     check_entry(
         "limits: { timeout: 60s }",
-        "chain.yaml:6:22: timeout \"60s\" is out of range: from 10 ms to 10 s",
+        "chain.yaml:6:22: timeout \"60s\" is out of range; use 10 ms to 10 s",
     );
     check_entry(
         "limits: { cpu: 1 }",
@@ -213,7 +221,7 @@ fn limits_and_match_say_what_they_take() {
     );
     check_entry(
         "match: { kinds: [] }",
-        "chain.yaml:6:19: kinds is empty, so the plugin would never run; leave it out for every kind",
+        "chain.yaml:6:19: kinds is empty, so the plugin would never run; omit it to match every kind",
     );
 }
 

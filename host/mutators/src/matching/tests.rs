@@ -10,7 +10,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Against a Browser in namespace team-a, whose namespace is labelled env=prod and whose pod is labelled tier=web.
+/// Matches a Browser in the namespace team-a, which is labelled env=prod; the pod is labelled tier=web.
 #[track_caller]
 fn check(yaml: &str, expected: Option<Dimension>) {
     let matches: Match = serde_saphyr::from_str(yaml).expect("a match");
@@ -89,7 +89,7 @@ fn expressions_are_those_of_kubernetes() {
 }
 
 #[test]
-fn what_could_never_match_or_means_nothing_is_refused() {
+fn a_match_that_never_matches_or_means_nothing_is_refused() {
     check_error(
         "{kinds: []}",
         "kinds is empty, so the plugin would never run",
@@ -101,7 +101,7 @@ fn what_could_never_match_or_means_nothing_is_refused() {
     check_error("{kinds: [pod]}", "\"pod\" is not a kind");
     check_error(
         "{namespaces: ['team-?']}",
-        "is not a namespace or a pattern of one",
+        "is not a namespace or a pattern",
     );
     check_error("{kind: [Pod]}", "kind");
     check_error(

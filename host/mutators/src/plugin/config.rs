@@ -1,4 +1,4 @@
-//! Checking a plugin's configuration: against its schema, then by the plugin itself.
+//! Validates a plugin's configuration: against its schema, then by the plugin itself.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
@@ -10,29 +10,29 @@ use crate::limits::{CONFIG_COMPLAINTS, PATTERN_MEMORY};
 use crate::sandbox::{CallFailure, Sandbox};
 use crate::text::{list, one_line};
 
-/// What is wrong with a configuration. Each reads as the rest of a sentence that begins with the plugin.
+/// What is wrong with a configuration. Each message continues a sentence that begins with the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The plugin has no use for one.
-    #[error("takes no configuration, but chain.yaml gives it {0}")]
+    /// The plugin takes none.
+    #[error("takes no configuration, but chain.yaml sets {0}; remove `config`")]
     Unwanted(String),
-    /// The plugin's own fault.
-    #[error("brings an invalid configuration schema, which is its author's to mend: {0}")]
+    /// The schema is invalid, which is a bug of the plugin.
+    #[error("has an invalid configuration schema, which its author must fix: {0}")]
     Schema(String),
-    /// It may be right, but finding out would take too long.
+    /// Checking it would take too long.
     #[error(
-        "has a configuration that takes too many steps to check against its schema; give it fewer or shorter items, or ask its author for a simpler schema"
+        "has a configuration that takes too many steps to check against its schema; use fewer or shorter items, or ask the author for a simpler schema"
     )]
     TooLarge,
-    /// It does not fit the schema.
-    #[error("has a wrong configuration: {}", .0.join("; "))]
+    /// It does not match the schema, or the plugin rejects it.
+    #[error("has an invalid configuration: {}", .0.join("; "))]
     Rejected(Vec<String>),
-    /// The plugin could not even check it.
+    /// The function `validate-config` failed.
     #[error("could not check its configuration: {0}")]
     Check(CallFailure),
 }
 
-/// Both checks; the plugin is only asked about what fits its schema.
+/// Runs both checks; the plugin validates only configurations that match its schema.
 pub(super) fn check(
     sandbox: Sandbox<'_>,
     config: &Value,
@@ -83,8 +83,8 @@ fn check_absent(config: &Value) -> Result<(), ConfigError> {
     }
 }
 
-/// Nothing is fetched for a schema, patterns are few and run in linear time and little memory, and neither references nor the
-/// configuration can blow it up: a schema comes from a plugin, and is trusted no more than its code.
+/// Bounds time and memory of validation, since a schema comes from a plugin and is not trusted: nothing is fetched, patterns are
+/// few, run in linear time and take little memory, and references are expanded up to a limit.
 pub(super) fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
     let Expanded { schema, draft } =
         expansion::expand(schema).map_err(|error| ConfigError::Schema(error.to_string()))?;
@@ -99,7 +99,7 @@ pub(super) fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigE
             complaint(&error)
         })),
         Errors::TooMany => Err(ConfigError::Rejected(vec![
-            "config: does not fit the schema; it is too large to say where, so try parts of it"
+            "config: does not match the schema, and is too large to find out where; try parts of it"
                 .to_owned(),
         ])),
     }
@@ -111,10 +111,10 @@ fn build(schema: &Value, draft: Draft) -> Result<Validator, ConfigError> {
         Draft::Draft201909 => jsonschema::draft201909::meta::is_valid(schema),
         _ => jsonschema::draft202012::meta::is_valid(schema),
     };
-    // What exactly is wrong may take the validator memory without bounds.
+    // The validator could take unbounded memory for finding out what exactly is wrong.
     if !is_schema {
         return Err(ConfigError::Schema(
-            "it is not what its draft of JSON Schema calls a schema, as any validator shows"
+            "it is not valid for its draft of JSON Schema; validate it against the meta-schema to see where"
                 .to_owned(),
         ));
     }
@@ -130,7 +130,7 @@ fn build(schema: &Value, draft: Draft) -> Result<Validator, ConfigError> {
         .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))
 }
 
-/// Names the place and the rule, never the value: a configuration may hold a secret, and this goes to logs and status.
+/// Names the path and the rule, never the value, which may be secret: this text goes to logs and statuses.
 fn complaint(error: &ValidationError<'_>) -> String {
     let path = error.instance_path();
     let text = match choices(error.kind()) {
@@ -140,7 +140,7 @@ fn complaint(error: &ValidationError<'_>) -> String {
     one_line(&text, 500)
 }
 
-/// The values that one of was wanted, if that is all that was wanted: an enumeration, or constants with a description each.
+/// The allowed values, if the rule is a list of values: an `enum`, or a `oneOf` of constants.
 fn choices(kind: &ValidationErrorKind) -> Option<String> {
     let values: Vec<String> = match kind {
         ValidationErrorKind::Enum { options } => {

@@ -1,4 +1,4 @@
-//! What a plugin says of itself, checked before anyone believes it.
+//! Checks the description that a plugin returns.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::limits::{
 use crate::manifest::is_dns_label;
 use crate::text::{is_plain, one_line};
 
-/// What a plugin says of itself with its present configuration.
+/// A plugin's description of itself with its present configuration.
 #[derive(Debug)]
 pub struct Description {
-    /// The name its author gave it; in a chain it may have another.
+    /// The name that its author gave it; in a chain it may have another one.
     pub name: String,
     /// Its version.
     pub version: String,
     /// One sentence for people.
     pub summary: String,
-    /// JSON Schema of its configuration, as text: parsed it would take up to a hundred times the memory. None if it takes none.
+    /// JSON Schema of its configuration; none if it takes none. Kept as text, since parsed it takes up to 100 times the memory.
     pub config_schema: Option<Arc<str>>,
-    /// The paths it must be able to read, besides those it writes.
+    /// The paths that it needs to read, besides those that it writes.
     pub reads: Vec<String>,
-    /// The paths it must be able to write.
+    /// The paths that it needs to write.
     pub writes: Vec<String>,
     pub(super) needed_reads: Grants,
     pub(super) needed_writes: Grants,
@@ -34,41 +34,43 @@ pub struct Description {
 /// What is wrong with a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// Not a DNS label.
-    #[error("its name {0:?} is not a DNS label")]
+    /// The name is not a DNS label.
+    #[error("its name {0:?} is not a DNS label; use at most 63 of a-z, 0-9 and `-`")]
     Name(String),
-    /// Not a version.
-    #[error("its version {0:?} is not a semantic version such as 1.2.3")]
+    /// The version is not a semantic version.
+    #[error("its version {0:?} is not a semantic version; write for example 1.2.3")]
     Version(String),
-    /// More text than a sentence.
+    /// The summary is too long.
     #[error("its summary is longer than {}", show_bytes(SUMMARY_BYTES))]
     Summary,
-    /// More text than a schema needs.
+    /// The schema is too long.
     #[error("its configuration schema is larger than {}", show_bytes(SCHEMA_BYTES))]
     LongSchema,
-    /// A schema is of the plugin, not of its configuration.
-    #[error("its configuration schema differs from one configuration to another")]
+    /// The schema depends on the configuration.
+    #[error(
+        "its configuration schema differs between configurations; return the same schema for all"
+    )]
     ChangingSchema,
-    /// Not JSON.
+    /// The schema is not JSON.
     #[error("its configuration schema is not JSON: {0}")]
     Schema(String),
-    /// More paths, or longer ones, than anyone could review.
+    /// There are more paths, or longer ones, than anyone could review.
     #[error(
         "it needs more than {NEEDED_PATHS} paths, or one longer than {}",
         show_bytes(NEEDED_PATH_BYTES)
     )]
     Paths,
-    /// Paths that are too deep to be kept for each plugin of a chain.
-    #[error("the paths that it needs have more than {NEEDED_SEGMENTS} segments together")]
+    /// The paths would take too much memory.
+    #[error("the paths that it needs have more than {NEEDED_SEGMENTS} segments in total")]
     Segments,
-    /// Whoever reviews the path would see another one.
-    #[error("the path {0} has characters that nobody sees")]
+    /// A path does not look like what it is.
+    #[error("the path {0} contains invisible characters")]
     HiddenPath(String),
-    /// A path it says it reads.
-    #[error("a path that it reads is wrong: {0}")]
+    /// A path that it needs to read is invalid.
+    #[error("a path in `reads` is invalid: {0}")]
     Reads(String),
-    /// A path it says it writes.
-    #[error("a path that it writes is wrong: {0}")]
+    /// A path that it needs to write is invalid.
+    #[error("a path in `writes` is invalid: {0}")]
     Writes(String),
 }
 
@@ -126,7 +128,7 @@ fn schema(text: &str) -> Result<Option<Arc<str>>, DescriptionError> {
     Ok(Some(text.into()))
 }
 
-/// Three numbers, then what a pre-release or a build may carry; enough for a stamp that people and scripts read.
+/// Whether a version has three numbers and optionally a pre-release or build suffix. Stricter parsing is not needed.
 fn is_version(version: &str) -> bool {
     let (core, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

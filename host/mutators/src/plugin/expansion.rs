@@ -1,9 +1,8 @@
-//! Writes a plugin's schema out as a finite tree, with its references replaced by what they refer to.
+//! Expands the references of a plugin's schema, so that it becomes a finite tree.
 //!
-//! The validator follows references as often as it meets them and cannot be interrupted: forty definitions that each refer
-//! twice to the next one keep it busy for days. So it gets a schema without references, of bounded size and depth, and with no
-//! keywords but those listed here: whatever it does with that is bounded, too. A schema that refers to itself is no finite tree,
-//! and is refused.
+//! The validator follows each reference each time, and cannot be interrupted: forty definitions that each refer twice to the next
+//! one keep it busy for days. So it gets a schema without references, of limited size and depth, and only with the keywords that
+//! are listed here, which bounds its work. A recursive schema cannot be expanded, and is refused.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +12,11 @@ use serde_json::{Map, Value};
 use crate::limits::{PATTERN_BYTES, PATTERNS};
 use crate::text::one_line;
 
-/// Values in the tree. A Container of Kubernetes has some 900.
-const PLACES: usize = 16_384;
-/// The locations of all places as pointers, which the validator keeps, and all text.
+/// Values in the tree. A Container of Kubernetes has about 900.
+const VALUES: usize = 16_384;
+/// Bytes of all text, and of the pointers to all values, which the validator keeps.
 const TEXT: usize = 4 << 20;
-/// Schemas within each other. Each takes some kilobytes of the stack when the validator is built.
+/// Nested schemas. Each takes some kilobytes of stack when the validator is built.
 const DEPTH: usize = 64;
 /// The drafts whose keywords are known here.
 const DRAFTS: [(&str, Draft); 3] = [
@@ -30,39 +29,39 @@ const DRAFTS: [(&str, Draft); 3] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpansionError {
     #[error(
-        "with its references followed it has more than {PLACES} values, or more than {} MiB of names and texts; let it check less, with true for values that the plugin checks itself",
+        "with its references expanded it has more than {VALUES} values, or more than {} MiB of text; replace parts of it with true, and let the plugin check those itself",
         TEXT >> 20
     )]
     TooLarge,
-    #[error("with its references followed it has more than {DEPTH} schemas within each other")]
+    #[error("with its references expanded it has more than {DEPTH} nested schemas")]
     TooDeep,
     #[error(
-        "its reference {0:?} leads back to itself; write true in the place of one, and let the plugin check what is there"
+        "its reference {0:?} is recursive; replace it with true, and let the plugin check that value itself"
     )]
     Circle(String),
     #[error(
-        "it refers to {0:?}; write a pointer to something within the schema, such as #/$defs/name, without percent signs"
+        "its reference {0:?} does not point into the schema; write a pointer such as #/$defs/name, without percent-encoding"
     )]
     Reference(String),
     #[error("it has more than {PATTERNS} patterns, or one longer than {PATTERN_BYTES} bytes")]
     Patterns,
-    #[error("it uses {0}, which moves what its references mean")]
+    #[error("it uses {0}, which changes what its references point to; remove it")]
     Keyword(&'static str),
     #[error(
-        "it uses {0}, which cannot be checked in bounded time; use additionalProperties or items"
+        "it uses {0}, which cannot be checked in bounded time; use additionalProperties or items instead"
     )]
     Unevaluated(&'static str),
-    #[error("its $schema is {0:?}; the drafts 2020-12, 2019-09 and 07 are known")]
+    #[error("its $schema is {0:?}, but only the drafts 2020-12, 2019-09 and 07 are supported")]
     Draft(String),
 }
 
-/// A schema without references, and what its keywords mean.
+/// A schema without references, and its draft.
 pub(super) struct Expanded {
     pub(super) schema: Value,
     pub(super) draft: Draft,
 }
 
-/// Follows every reference of a schema.
+/// Expands all references of a schema.
 pub(super) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
     let draft = schema
         .get("$schema")
@@ -70,7 +69,7 @@ pub(super) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
     let mut expansion = Expansion {
         root: schema,
         draft,
-        places: 0,
+        values: 0,
         text: 0,
         patterns: BTreeSet::new(),
         pattern_properties: 0,
@@ -97,15 +96,15 @@ fn known_draft(uri: &Value) -> Result<Draft, ExpansionError> {
 enum Holds {
     /// One schema, or a list of them.
     Schemas,
-    /// Schemas, or lists of names, under names of the author's choice.
+    /// An object of schemas or lists of names, whose keys are not keywords.
     Named,
-    /// No schema.
+    /// Not a schema.
     Plain,
 }
 
-/// Nothing if the validator is better off without it: it only describes, or names the schema.
+/// None for keywords that are left out, since they only describe or name the schema.
 ///
-/// `format` is not checked, as no draft demands.
+/// `format` is left out too; no draft requires checking it.
 fn holds(keyword: &str) -> Option<Holds> {
     Some(match keyword {
         "allOf"
@@ -144,14 +143,14 @@ fn refused(keyword: &str, at: TreePosition) -> Option<ExpansionError> {
     })
 }
 
-/// Where in the tree something is written.
+/// A position in the tree.
 #[derive(Clone, Copy)]
 struct TreePosition {
-    /// Schemas around it.
+    /// How many schemas are around it.
     depth: usize,
     /// The length of its pointer.
     location: usize,
-    /// How often the validator copies it: each `not` keeps a copy of what is in it.
+    /// How often the validator copies it: each `not` keeps a copy of its schema.
     copies: usize,
 }
 
@@ -180,13 +179,13 @@ type Result<T, E = ExpansionError> = std::result::Result<T, E>;
 struct Expansion<'a> {
     root: &'a Value,
     draft: Draft,
-    places: usize,
+    values: usize,
     text: usize,
-    /// The validator compiles equal patterns once,
+    /// The validator compiles equal patterns once.
     patterns: BTreeSet<&'a str>,
-    /// but not those that are names.
+    /// Patterns that are names of properties are compiled each time.
     pattern_properties: usize,
-    /// The targets of the references that are being followed.
+    /// The targets of the references that are being expanded.
     open: Vec<&'a Value>,
 }
 
@@ -196,7 +195,7 @@ impl<'a> Expansion<'a> {
         let keywords = match schema {
             Value::Object(keywords) => keywords,
             Value::Bool(_) => return Ok(schema.clone()),
-            // Names that are required, or nothing that the draft allows.
+            // A list of required names, or an invalid schema.
             _ => return self.plain(schema, at),
         };
         if at.depth == DEPTH {
@@ -207,7 +206,7 @@ impl<'a> Expansion<'a> {
             ..at
         };
         let reference = keywords.get("$ref");
-        // Drafts up to 07 ignore all that stands beside a reference.
+        // Drafts up to 07 ignore keywords beside a reference.
         if let (Some(reference), Draft::Draft7) = (reference, self.draft) {
             return self.follow(reference, inner);
         }
@@ -249,7 +248,7 @@ impl<'a> Expansion<'a> {
         expanded
     }
 
-    /// Pointers into the schema are followed; in those, percent signs would have to be decoded.
+    /// Only pointers into the schema without percent-encoding are followed.
     fn target(&self, reference: &Value) -> Option<&'a Value> {
         let pointer = reference.as_str()?.strip_prefix('#')?;
         if pointer.contains('%') {
@@ -309,7 +308,7 @@ impl<'a> Expansion<'a> {
         Ok(())
     }
 
-    /// Copies a value that is no schema, or no valid one.
+    /// Copies a value that is not a schema, or not a valid one.
     fn plain(&mut self, value: &'a Value, at: TreePosition) -> Result<Value> {
         match value {
             Value::Array(items) => {
@@ -335,9 +334,9 @@ impl<'a> Expansion<'a> {
     }
 
     fn count(&mut self, at: TreePosition, text: usize) -> Result<()> {
-        self.places += at.copies;
+        self.values += at.copies;
         self.text += at.copies.saturating_mul(text);
-        if self.places > PLACES || self.text > TEXT {
+        if self.values > VALUES || self.text > TEXT {
             return Err(ExpansionError::TooLarge);
         }
         Ok(())

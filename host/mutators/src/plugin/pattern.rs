@@ -1,12 +1,12 @@
-//! How much work a pattern can be.
+//! Estimates the work of matching a pattern.
 //!
-//! Matching takes time linear in the text, but each byte may have to be followed from every state that the pattern can be in:
-//! with `[ab]*a[ab]{3000}` these are thousands, and a kilobyte takes a tenth of a second.
+//! Matching takes time linear in the text, but for each byte it may follow all states that the pattern can be in. With
+//! `[ab]*a[ab]{3000}` these are thousands, and a kilobyte takes a tenth of a second.
 
-/// The states that a pattern can be in at once, about: its letters, each as often as the repetitions around it say.
+/// About how many states a pattern can be in at once: its characters, multiplied by the repetitions around them.
 pub(super) fn states(pattern: &str) -> usize {
     let mut chars = pattern.chars();
-    // What stands before each group that is open, then in the innermost, and in what a repetition would repeat.
+    // The sums before each open group, the sum in the innermost group, and that of the last item, which a repetition multiplies.
     let mut before = Vec::new();
     let (mut sum, mut last) = (0_usize, 0_usize);
     while let Some(char) = chars.next() {
@@ -43,7 +43,7 @@ pub(super) fn states(pattern: &str) -> usize {
     before.into_iter().fold(sum, usize::saturating_add)
 }
 
-/// How often `{n}`, `{n,}` or `{n,m}` repeats at most, and what follows it.
+/// The largest number in `{n}`, `{n,}` or `{n,m}`, and the text after it.
 fn repetition(text: &str) -> Option<(usize, &str)> {
     let (times, rest) = text.split_once('}')?;
     let most = times

@@ -1,44 +1,44 @@
-//! Bounds how long the validator may be busy with a configuration, and what it may keep of what is wrong.
+//! Bounds the time of validating a configuration, and the memory for its errors.
 //!
-//! Validation cannot be interrupted. So the way of the validator is followed here first, without looking for what is wrong: all
-//! schemas are applied, and all fail. The schema has no references any more, so the way ends.
+//! Validation cannot be interrupted. So its steps are counted first, in the worst case: all schemas are applied, and all of them
+//! fail. The schema has no references any more, so this terminates.
 
 use serde_json::{Map, Value};
 
 use super::pattern;
 
-/// Subschemas that are applied to values, and texts that are read. The configurations of the standard plugins need a few hundred.
+/// Applications of subschemas to values, and reads of text. The configurations of the standard plugins need a few hundred.
 const STEPS: usize = 500_000;
-/// Text that is read in one step, and compared values of about that size.
+/// Bytes of text that are read or compared in one step.
 const TEXT: usize = 64;
-/// States of a pattern that are followed for one byte in one step.
+/// States of a pattern that are followed in one step.
 const STATES: usize = 64;
-/// What the errors of a configuration may take in memory: the validator collects all, and has no way to stop.
+/// Memory that the errors of a configuration may take: the validator collects all of them.
 const ERRORS: usize = 32 << 20;
-/// What one takes, besides the pointer to where it is.
+/// Memory of one error besides the pointer to the value.
 const ERROR: usize = 256;
-/// Lists that are longer than this are hashed to find equal items; in shorter ones, each is compared with each.
+/// In longer lists equal items are found by hashing; in shorter ones each is compared with each.
 const COMPARED_ITEMS: usize = 15;
 
 /// Checking the configuration would take too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManySteps;
 
-/// Whether all that might be wrong with a configuration can be collected.
+/// Whether the memory limit allows to collect all errors of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errors {
     Few,
     TooMany,
 }
 
-/// Whether a configuration can be validated in reasonable time. The schema is one without references.
+/// Checks that a configuration can be validated in bounded time. The schema must have no references.
 pub(super) fn check(schema: &Value, config: &Value) -> Result<Errors> {
     let mut walk = StepBudget {
         steps: STEPS,
         errors: Some(ERRORS),
     };
     let at = Application {
-        // A look whether it is valid, and one for what is wrong.
+        // Once for whether it is valid, and once for its errors.
         times: 2,
         path: 0,
         kept: Kept::Borrowed,
@@ -49,27 +49,28 @@ pub(super) fn check(schema: &Value, config: &Value) -> Result<Errors> {
 
 struct StepBudget {
     steps: usize,
-    /// What is left for errors; nothing once there may be too many.
+    /// Memory that is left for errors; none once there may be too many.
     errors: Option<usize>,
 }
 
 /// How a schema is applied.
 #[derive(Clone, Copy)]
 struct Application {
-    /// Each choice looks at its branches once more for what is wrong with them.
+    /// Each choice applies its branches once more, to collect their errors.
     times: usize,
     /// The length of the pointer to the value.
     path: usize,
     kept: Kept,
 }
 
-/// What becomes of an error.
+/// What the validator does with an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// Only that there is one matters.
+    /// Drops it, since only validity matters.
     Not,
+    /// Keeps it, with a reference to the value.
     Borrowed,
-    /// It is part of another error, with a copy of the value.
+    /// Keeps it in another error, with a copy of the value.
     Owned,
 }
 
@@ -136,14 +137,14 @@ impl StepBudget {
         Ok(())
     }
 
-    /// Sets aside what the errors of a keyword take.
+    /// Charges for the errors of a keyword.
     fn fail(&mut self, keyword: &str, value: &Value, place: &Value, at: Application) {
         if at.kept == Kept::Not {
             return;
         }
-        // Counting is work, too.
+        // Counting takes time, too.
         let Some(left) = self.errors else { return };
-        let (count, told) = match (keyword, value) {
+        let (count, quoted) = match (keyword, value) {
             ("required" | "dependentRequired" | "dependencies", names) => {
                 (size(names), size(names))
             }
@@ -156,11 +157,11 @@ impl StepBudget {
             _ => 0,
         };
         let each = ERROR + at.path + copied.saturating_mul(TEXT);
-        let all = count.saturating_mul(each) + told.saturating_mul(TEXT);
+        let all = count.saturating_mul(each) + quoted.saturating_mul(TEXT);
         self.errors = left.checked_sub(all);
     }
 
-    /// What applies to the place itself.
+    /// Counts keywords that apply to the value itself.
     fn keyword(
         &mut self,
         keyword: &str,
@@ -260,7 +261,7 @@ impl StepBudget {
     }
 }
 
-/// What finding equal items takes.
+/// Steps for finding equal items.
 fn comparisons(items: &[Value]) -> usize {
     let scalars = items
         .iter()
@@ -276,17 +277,17 @@ fn comparisons(items: &[Value]) -> usize {
     }
 }
 
-/// What holding one byte of a text against a pattern takes at worst.
+/// Steps for matching one byte against a pattern, at worst.
 fn matching(pattern: &str) -> usize {
     1 + pattern::states(pattern) / STATES
 }
 
-/// What reading names takes.
+/// Steps for reading names.
 fn names(fields: &Map<String, Value>) -> usize {
     fields.keys().map(|name| 1 + name.len() / TEXT).sum()
 }
 
-/// What comparing with a value takes at most, or looking for what it lists; and its memory.
+/// Steps for comparing with a value, or searching it; also a measure of its memory.
 fn size(value: &Value) -> usize {
     match value {
         Value::String(string) => 1 + string.len() / TEXT,

@@ -9,7 +9,7 @@ use super::{Request, RunMode};
 pub(crate) struct PodFields<'r> {
     pub(crate) kind: Option<&'r str>,
     pub(crate) namespace: Option<&'r str>,
-    /// None if only the API server will choose it.
+    /// None if the API server will generate it.
     pub(crate) name: Option<&'r str>,
     /// Set in place of the others while a chain is proved.
     pub(crate) sample_pod: Option<&'static str>,

@@ -3,7 +3,7 @@ use podloom_pod_path::LAST_APPLIED;
 use super::Request;
 
 #[test]
-fn the_applied_object_is_no_annotation_that_plugins_see() {
+fn plugins_do_not_see_the_annotation_with_the_applied_object() {
     let annotations = [("team", "web"), (LAST_APPLIED, "{}")];
     let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let request = Request {

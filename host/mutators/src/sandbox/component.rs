@@ -1,4 +1,4 @@
-//! A finished component, called through the engine's component model.
+//! A plugin that ships as a component, called through wasmtime's component model.
 
 mod imports;
 
@@ -15,7 +15,7 @@ use crate::bindings::{Description, Mutator, PodHandle, Rejection};
 pub(crate) enum LinkError {
     /// It does not export the interface.
     NoPlugin,
-    /// Its imports or exports are others than the contract's.
+    /// Its imports or exports differ from the contract.
     Unfit(String),
 }
 
@@ -25,7 +25,7 @@ impl From<wasmtime::Error> for LinkError {
     }
 }
 
-/// A linked component, and where in it the functions of the contract are, so that calls look up no names.
+/// A linked component with the indices of its exported functions, so calls look up no names.
 pub(crate) struct Component {
     instance: InstancePre<Guest>,
     describe: ComponentExportIndex,
@@ -34,7 +34,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Offers the host's functions to a component that exports the interface `plugin`.
+    /// Links a component that exports the interface `plugin` to the host's functions.
     pub(crate) fn link(component: &Compiled, plugin: &str) -> Result<Self, LinkError> {
         let mut linker = Linker::new(component.engine());
         Mutator::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
@@ -79,7 +79,7 @@ impl Component {
         Ok(result)
     }
 
-    /// A fresh instance, one call. Only the function that is called is looked up and checked against its type.
+    /// Makes one call on a fresh instance. Only the called function is looked up and type-checked.
     fn call<P, R>(
         &self,
         store: &mut Store<Guest>,

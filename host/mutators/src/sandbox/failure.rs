@@ -1,4 +1,4 @@
-//! Why a call of a plugin came to nothing, in one short sentence.
+//! Why a call of a plugin failed, in one short sentence.
 
 use std::time::Duration;
 
@@ -7,43 +7,43 @@ use wasmtime::Trap;
 use crate::limits::{HANDLES, PAYLOAD_BYTES, show_bytes, show_duration};
 use crate::text::one_line;
 
-/// Why a call failed. Each reads as the rest of a sentence that begins with the plugin.
+/// Why a call failed. Each message continues a sentence that begins with the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// The plugin itself says that it could not do its work.
+    /// The plugin itself returned `failed`.
     #[error("{0}")]
     Reported(String),
-    /// It asked for more memory than it may have.
+    /// It needs more memory than its limit.
     #[error("it needs more memory than its limit of {}", show_bytes(*.limit))]
     OutOfMemory {
         /// The limit in bytes.
         limit: usize,
     },
-    /// It did not return in time.
+    /// It ran longer than its limit.
     #[error("it ran longer than its limit of {}", show_duration(*.limit))]
     TimedOut {
         /// The limit.
         limit: Duration,
     },
-    /// It called itself too deeply.
+    /// Its calls are nested too deeply.
     #[error("it exhausted its call stack")]
     StackExhausted,
-    /// It wanted more of something that the host limits.
+    /// It exceeded another limit of the host.
     #[error("{0}")]
     OverLimit(String),
-    /// WebAssembly stopped it.
+    /// It trapped.
     #[error("it crashed: {0}")]
     Trapped(String),
-    /// It broke the rules of the contract: text that is not UTF-8, memory that is not its own.
-    #[error("it passed something that is not of the contract: {0}")]
+    /// It passed something that the contract does not allow, such as text that is not UTF-8, or a pointer out of bounds.
+    #[error("it broke the plugin contract: {0}")]
     BrokeContract(String),
-    /// It was not called: the time for building its chain was over.
+    /// It was not called: building its chain took too long.
     #[error(
-        "it was not tried, since building the chain takes too long; lower `limits.timeout` of slow plugins"
+        "it was not tried, because building the chain took too long; lower `limits.timeout` of slow plugins"
     )]
     NoTimeLeft,
-    /// Nobody waits for the pod any more.
-    #[error("it was not done when the time for this pod was over")]
+    /// The deadline of the pod has passed.
+    #[error("it did not finish before the deadline of this pod")]
     Overdue,
 }
 
@@ -64,7 +64,7 @@ impl CallFailure {
         }
     }
 
-    /// It handed over more in one call than the host takes.
+    /// It passed more in one call than the host accepts.
     pub(super) fn payload() -> Self {
         Self::OverLimit(format!(
             "it passed more than {} to the host at once",
@@ -72,8 +72,8 @@ impl CallFailure {
         ))
     }
 
-    /// Names what stopped the guest. The host's own limits travel through the engine as a `CallFailure`; for the rest the
-    /// innermost error tells the cause, and everything around it is a backtrace. The engine's own limits have no types.
+    /// Finds out why a call failed. Limits of the host pass through wasmtime as a `CallFailure`. Of other errors the innermost
+    /// one is the cause, and the errors around it are a backtrace. Limits of wasmtime have no types, so their text is matched.
     pub(super) fn of(error: &wasmtime::Error, timeout: Duration) -> Self {
         if let Some(failure) = error.downcast_ref::<Self>() {
             return failure.clone();
@@ -97,7 +97,10 @@ impl CallFailure {
         } else if cause.contains("handle limit exceeded") {
             format!("it holds more than {HANDLES} handles at once")
         } else if cause.contains("resource limit exceeded") {
-            format!("it brings too much: {}", one_line(&cause, 200))
+            format!(
+                "it exceeds a limit of the engine: {}",
+                one_line(&cause, 200)
+            )
         } else {
             return Self::BrokeContract(one_line(&cause, 200));
         };

@@ -1,8 +1,8 @@
-//! A plugin that ships as a core module, called as the core module that it is.
+//! A plugin that ships as a core module, called without a component around it.
 //!
-//! A component around it costs three core instances in place of one, and a detour at every call in either direction. Loading has
-//! made and validated that component, so what is left here is to follow the same ABI: [`abi`] has its rules, [`imports`] the
-//! contract's functions. Whatever is not a plain module goes the way of components instead, see [`Module::link`].
+//! A component would take three core instances instead of one, and adapter code at each call in either direction. Loading has
+//! encoded and validated the component, so this only has to follow the same ABI: [`abi`] has the rules, [`imports`] the
+//! contract's functions. A module that is not plain is called as a component instead, see [`Module::link`].
 
 mod abi;
 mod imports;
@@ -20,9 +20,9 @@ use super::{CallFailure, Guest};
 use crate::bindings::{Description, Rejection};
 use crate::contract;
 
-/// The handle by which a guest knows its pod: as in a component, the first in the table.
+/// The guest's handle on its pod: the first in the table, as in a component.
 const POD: u32 = 1;
-/// Exports by which the encoder would bend the plain rules: another allocator, code to run first.
+/// Exports that the encoder treats specially: another allocator, or code to run first.
 const UNUSUAL: [&str; 5] = [
     "_initialize",
     "canonical_abi_realloc",
@@ -31,7 +31,7 @@ const UNUSUAL: [&str; 5] = [
     "cabi_realloc_adapter",
 ];
 
-/// A linked module, and where in it the functions of the contract are.
+/// A linked module with the indices of its exports.
 pub(crate) struct Module {
     instance: InstancePre<Guest>,
     memory: ModuleExport,
@@ -39,21 +39,21 @@ pub(crate) struct Module {
     describe: ModuleExport,
     validate_config: ModuleExport,
     mutate: ModuleExport,
-    /// The interface `preparation` is not every plugin's.
+    /// None if the plugin does not export the interface `preparation`.
     prepare: Option<ModuleExport>,
 }
 
 /// The host's state of one call that only core modules need.
 pub(crate) struct ModuleState {
     memory: Memory,
-    /// None while it runs: the guest may call no import then.
+    /// None while it runs: the guest must not call imports then.
     realloc: Option<Realloc>,
     lends_pod: bool,
 }
 
 impl Module {
-    /// Links a module that exports the interface `plugin` and perhaps `preparation`; none if it needs more than the contract's
-    /// functions by the plain rules, or other types of them. Making a component of it then helps, or tells what is wrong.
+    /// Links a module that exports the interface `plugin` and optionally `preparation`; none if it needs anything but the contract's
+    /// functions with their plain signatures. Such a module is linked as a component, which works or names the error.
     pub(crate) fn link(module: &wasmtime::Module, plugin: &str, preparation: &str) -> Option<Self> {
         if module
             .exports()
@@ -125,7 +125,7 @@ impl Module {
         })
     }
 
-    /// The export by which the plugin prepares itself, if it has one.
+    /// The export `prepare`, if there is one.
     pub(crate) fn preparation(&self) -> Option<&ModuleExport> {
         self.prepare.as_ref()
     }
@@ -136,7 +136,7 @@ impl Module {
         Ok(get(&instance, store, &self.memory, Extern::into_memory)?)
     }
 
-    /// The memory of an instance that has prepared itself.
+    /// The memory of a fresh instance after a call of `prepare`.
     pub(crate) fn prepare(
         &self,
         store: &mut Store<Guest>,
@@ -146,9 +146,9 @@ impl Module {
         Ok(memory)
     }
 
-    /// A fresh instance, one call, which returns where its result is.
+    /// Makes one call on a fresh instance and lifts its result from the returned address.
     ///
-    /// `cabi_post_...` is for freeing what was returned; the instance ends here, so it is left out.
+    /// Does not call `cabi_post_...`, which frees the result: the instance is dropped anyway.
     fn call<P: WasmParams, R>(
         &self,
         store: &mut Store<Guest>,
@@ -160,7 +160,7 @@ impl Module {
         Ok(lift(&mut GuestReader::new(memory.data(&*store)), address)?)
     }
 
-    /// A fresh instance, made ready if that was kept, and one call.
+    /// Makes one call on a fresh instance, after copying the prepared memory into it if there is one.
     fn start<P: WasmParams, R: WasmResults>(
         &self,
         store: &mut Store<Guest>,
@@ -199,7 +199,7 @@ fn get<T>(
     instance
         .get_module_export(store, export)
         .and_then(kind)
-        .ok_or_else(|| broken("an export of another kind"))
+        .ok_or_else(|| broken("an export has another type than the contract"))
 }
 
 fn texts(reader: &mut GuestReader<'_>, list: (u32, u32)) -> Result<Vec<String>, CallFailure> {

@@ -1,4 +1,4 @@
-//! What the host does for a guest that asks, whichever way the guest is called: the contract's functions on plain Rust types.
+//! The host functions of the contract on plain Rust types, shared by core modules and components.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::request::{Request, pod_event};
 /// The target of log lines that plugins write.
 const LOG_TARGET: &str = "podloom::plugin";
 
-/// How much a log line matters, as the contract orders it.
+/// The level of a log line, in the order of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogLevel {
     Trace,
@@ -21,7 +21,7 @@ pub(super) enum LogLevel {
     Error,
 }
 
-/// An answer that the guest gets, or a failure that ends its call.
+/// A result for the guest, or a failure that ends its call.
 pub(super) type AccessResult<T> = Result<Result<T, AccessError>, CallFailure>;
 
 impl Guest {
@@ -54,7 +54,7 @@ impl Guest {
         answer(self.pod()?.get(path))
     }
 
-    /// The fields are compared with those of earlier calls where the guest has them, and lifted only if they are new.
+    /// Compares the fields in the guest's memory with the kept ones of earlier calls, and lifts them only if they are new.
     pub(super) fn view<F: AsRef<str>>(
         &mut self,
         path: &str,
@@ -91,22 +91,24 @@ impl Guest {
         answer(self.pod()?.remove(path))
     }
 
-    /// A plugin that prepares itself is asked for no pod yet.
+    /// Fails while the plugin prepares itself, since that is not for any pod.
     pub(super) fn request(&self) -> Result<&Arc<Request>, CallFailure> {
-        self.request
-            .as_ref()
-            .ok_or_else(|| CallFailure::BrokeContract("a request that it was not given".to_owned()))
+        self.request.as_ref().ok_or_else(|| {
+            CallFailure::BrokeContract(
+                "there is no request while a plugin prepares itself".to_owned(),
+            )
+        })
     }
 
-    /// Only `mutate` is handed a pod, and no other function can name one.
+    /// Only `mutate` gets a pod, and no other function can have a handle on one.
     fn pod(&mut self) -> Result<&mut Transaction, CallFailure> {
-        self.pod
-            .as_mut()
-            .ok_or_else(|| CallFailure::BrokeContract("a pod that it was not given".to_owned()))
+        self.pod.as_mut().ok_or_else(|| {
+            CallFailure::BrokeContract("there is no pod outside of mutate".to_owned())
+        })
     }
 }
 
-/// A refusal is the guest's to handle; a limit ends the call.
+/// A refused access is returned to the guest; an exceeded limit ends the call.
 fn answer<T>(result: Result<T, EditError>) -> AccessResult<T> {
     match result {
         Ok(value) => Ok(Ok(value)),

@@ -1,4 +1,4 @@
-//! What a guest takes of the host, and where the host says stop: memory, tables, instances, words.
+//! Limits on what a guest uses of the host: memory, tables, instances, log lines and notes.
 
 use wasmtime::ResourceLimiter;
 
@@ -7,7 +7,7 @@ use crate::engine::{CORE_INSTANCES, TABLE_ELEMENTS};
 use crate::limits::{LOG_LINE_BYTES, LOG_LINES, NOTE_BYTES, NOTES};
 use crate::text::one_line;
 
-/// Memory of one call, over all memories of the plugin.
+/// Limits the memory of one call: all memories of the plugin together.
 pub(super) struct GuestLimiter {
     limit: usize,
     memory: usize,
@@ -18,13 +18,13 @@ impl GuestLimiter {
         Self { limit, memory: 0 }
     }
 
-    /// What the guest has taken so far; it cannot give any back.
+    /// How much the guest has so far. WebAssembly memory never shrinks.
     pub(super) fn memory(&self) -> usize {
         self.memory
     }
 }
 
-/// A refused growth ends the call: a guest that went on after it would only fail in a less telling way.
+/// A refused growth ends the call: a guest that went on would fail later with a less helpful message.
 impl ResourceLimiter for GuestLimiter {
     fn memory_growing(
         &mut self,
@@ -83,7 +83,7 @@ impl ResourceLimiter for GuestLimiter {
     }
 }
 
-/// What a guest said during one call.
+/// What a guest logged and noted during one call.
 #[derive(Default)]
 pub(super) struct GuestOutput {
     lines: usize,
@@ -92,10 +92,10 @@ pub(super) struct GuestOutput {
     pub(super) last_error: Option<String>,
 }
 
-/// What becomes of a log line.
+/// What to do with a log line.
 pub(super) enum LogLine {
     Keep(String),
-    /// The first of those that are dropped; the host says so once.
+    /// The first one over the limit; the host logs once that lines are dropped.
     FirstDropped,
     Dropped,
 }

@@ -1,6 +1,6 @@
-//! The field lists of a plugin's views, kept from call to call.
+//! The field lists of a plugin's views, kept between calls.
 //!
-//! A plugin names the same fields of pod after pod, and reading them is a quarter of a view.
+//! A plugin names the same fields for each pod, and parsing them takes a quarter of the time of a view.
 
 use std::sync::OnceLock;
 
@@ -8,14 +8,14 @@ use podloom_pod_path::Fields;
 
 use crate::budget::{self, MemoryBudget};
 
-/// A plugin that needs more lists than this has the others read each time.
+/// How many lists are kept for a plugin. Others are parsed in each call.
 const LISTS: usize = 4;
-/// Longer lists are not kept, so that a plugin cannot fill the host.
+/// Longer lists are not kept, so a plugin cannot fill the host's memory.
 const LIST_BYTES: usize = 16 << 10;
-/// Nor lists of more segments. The longest of the standard plugins has 240.
+/// Lists with more segments are not kept either. The longest list of the standard plugins has 240.
 const LIST_SEGMENTS: usize = 512;
 
-/// Filled from the front; what is there stays.
+/// Filled from the front and never emptied.
 #[derive(Debug, Default)]
 pub(super) struct Views([OnceLock<Fields>; LISTS]);
 
@@ -25,7 +25,7 @@ impl Views {
         kept.into_iter().find(|fields| is_wanted(fields.names()))
     }
 
-    /// Keeps a list that was not found. Two calls at the same time may both bring it, which does no harm.
+    /// Keeps a list that was not found. Two calls at the same time may both keep it, which does no harm.
     pub(super) fn keep(&self, fields: Fields, budget: &MemoryBudget) {
         let bytes: usize = fields.names().iter().map(String::len).sum();
         let segments = fields.segments();
@@ -35,7 +35,7 @@ impl Views {
             && !is_full
             && budget.take_to_keep(budget::cost(bytes, segments))
         {
-            // One that finds no place is dropped.
+            // Dropped if other calls have filled the slots meanwhile.
             let _ = self
                 .0
                 .iter()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{close, open};
 use crate::matching::Dimension;
-use crate::run::{PluginOutcome, PluginRun};
+use crate::run::{PluginRun, RunOutcome};
 
 fn write() -> Write {
     let access = Access::unrestricted().into();
@@ -16,7 +16,7 @@ fn write() -> Write {
     writes.into_iter().next().expect("a write")
 }
 
-fn run(plugin: &str, outcome: PluginOutcome, writes: usize) -> PluginRun {
+fn run(plugin: &str, outcome: RunOutcome, writes: usize) -> PluginRun {
     PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
@@ -49,11 +49,11 @@ fn entry(name: &str, writes: usize) -> String {
 #[test]
 fn plugins_that_ran_are_listed() {
     let mut pod = json!({});
-    let ignored = PluginOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
+    let ignored = RunOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
     let runs = [
-        run("a", PluginOutcome::Mutated, 2),
-        run("b", PluginOutcome::Unchanged, 0),
-        run("c", PluginOutcome::Skipped(Dimension::Kinds), 0),
+        run("a", RunOutcome::Mutated, 2),
+        run("b", RunOutcome::Unchanged, 0),
+        run("c", RunOutcome::Skipped(Dimension::Kinds), 0),
         run("d", ignored, 0),
     ];
     assert_eq!(
@@ -70,16 +70,16 @@ fn a_second_pass_that_writes_nothing_changes_no_byte() {
         &mut pod,
         "one",
         &[
-            run("a", PluginOutcome::Mutated, 2),
-            run("b", PluginOutcome::Mutated, 1),
+            run("a", RunOutcome::Mutated, 2),
+            run("b", RunOutcome::Mutated, 1),
         ],
     );
     let first = pod.to_string();
-    let ignored = PluginOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
+    let ignored = RunOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
     stamp(
         &mut pod,
         "one",
-        &[run("a", PluginOutcome::Unchanged, 0), run("b", ignored, 0)],
+        &[run("a", RunOutcome::Unchanged, 0), run("b", ignored, 0)],
     );
     assert_eq!(pod.to_string(), first);
 }
@@ -90,8 +90,8 @@ fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
     let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
     let mut pod = json!({ "metadata": { "annotations": annotations } });
     let runs = [
-        run("a", PluginOutcome::Unchanged, 0),
-        run("b", PluginOutcome::Skipped(Dimension::Selector), 0),
+        run("a", RunOutcome::Unchanged, 0),
+        run("b", RunOutcome::Skipped(Dimension::Selector), 0),
     ];
     assert_eq!(
         stamp(&mut pod, "one", &runs),
@@ -102,13 +102,13 @@ fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
 #[test]
 fn writes_of_passes_through_the_same_chain_add_up() {
     let mut pod = json!({});
-    stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 2)]);
+    stamp(&mut pod, "one", &[run("a", RunOutcome::Mutated, 2)]);
     assert_eq!(
-        stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 3)]),
+        stamp(&mut pod, "one", &[run("a", RunOutcome::Mutated, 3)]),
         format!("[{}]", entry("a", 5))
     );
     assert_eq!(
-        stamp(&mut pod, "other", &[run("a", PluginOutcome::Mutated, 1)]),
+        stamp(&mut pod, "other", &[run("a", RunOutcome::Mutated, 1)]),
         format!("[{}]", entry("a", 1))
     );
 }
@@ -125,7 +125,7 @@ fn a_stamp_that_someone_else_wrote_does_no_harm() {
         let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
         let mut pod = json!({ "metadata": { "annotations": annotations } });
         assert_eq!(
-            stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 1)]),
+            stamp(&mut pod, "one", &[run("a", RunOutcome::Mutated, 1)]),
             format!("[{}]", entry("a", 1))
         );
     }
@@ -137,7 +137,7 @@ fn an_empty_chain_stamps_too() {
 }
 
 #[test]
-fn what_is_no_pod_is_refused() {
+fn json_that_is_not_a_pod_is_refused() {
     let check = |pod: Value, expected: &str| {
         assert_eq!(
             open(&mut pod.clone(), "one").expect_err("a refusal"),

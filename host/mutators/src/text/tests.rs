@@ -31,7 +31,7 @@ fn names_are_joined_as_in_a_sentence() {
 }
 
 #[test]
-fn what_nobody_sees_is_escaped() {
+fn invisible_characters_are_escaped() {
     for hidden in [
         '\0',
         '\u{7f}',

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use podloom_mutators::{Bundle, Chain, Dimension, Form, PluginMetrics, PluginOutcome, inspect};
+use podloom_mutators::{Bundle, Chain, Dimension, Form, PluginMetrics, RunOutcome, inspect};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::support::{chain_of, directory, engine, load, mutate, plugin, pod, request};
 
-fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&PluginOutcome> {
+fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&RunOutcome> {
     runs.iter().map(|run| &run.outcome).collect()
 }
 
@@ -34,9 +34,9 @@ fn each_plugin_works_on_the_result_of_those_before_it() {
     assert_eq!(
         outcomes(&mutation.runs),
         [
-            &PluginOutcome::Mutated,
-            &PluginOutcome::Mutated,
-            &PluginOutcome::Unchanged
+            &RunOutcome::Mutated,
+            &RunOutcome::Mutated,
+            &RunOutcome::Unchanged
         ]
     );
     let second = &mutation.runs[1].writes[0];
@@ -73,7 +73,7 @@ fn a_failure_under_ignore_leaves_the_pod_to_the_next() {
 }
 
 #[test]
-fn a_rejection_tells_what_was_done_until_then() {
+fn a_rejection_has_the_runs_until_then() {
     let chain = chain_of(&[("good", ""), ("tolerant", ""), ("deny", ""), ("fail", "")]);
     let rejected = mutate(&chain).expect_err("a refusal");
     let [good, tolerant, deny] = rejected.runs.as_slice() else {
@@ -82,9 +82,9 @@ fn a_rejection_tells_what_was_done_until_then() {
     assert_eq!(
         outcomes(&rejected.runs),
         [
-            &PluginOutcome::Mutated,
-            &PluginOutcome::Unchanged,
-            &PluginOutcome::Denied("this pod must not be".to_owned())
+            &RunOutcome::Mutated,
+            &RunOutcome::Unchanged,
+            &RunOutcome::Denied("this pod is not allowed".to_owned())
         ]
     );
     assert_eq!(good.writes[0].path, "/metadata/labels/fixture");
@@ -94,7 +94,7 @@ fn a_rejection_tells_what_was_done_until_then() {
     let chain = chain_of(&[("good", ""), ("write-then-trap", "")]);
     let rejected = mutate(&chain).expect_err("a refusal");
     let trap = rejected.runs.last().expect("the plugin that failed");
-    assert!(matches!(trap.outcome, PluginOutcome::Failed(_)) && trap.writes.is_empty());
+    assert!(matches!(trap.outcome, RunOutcome::Failed(_)) && trap.writes.is_empty());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn an_ancestor_cannot_be_written_even_if_much_below_it_was_granted() {
 }
 
 #[test]
-fn labels_of_the_pod_are_matched_when_the_plugins_turn_comes() {
+fn a_plugin_is_matched_against_the_labels_that_earlier_plugins_wrote() {
     let after = "match: { selector: { matchLabels: { fixture: good } } }";
     let mutation = mutate(&chain_of(&[
         ("says-other", after),
@@ -138,10 +138,10 @@ fn labels_of_the_pod_are_matched_when_the_plugins_turn_comes() {
         ("persists", after),
     ]))
     .expect("a pod");
-    let skipped = PluginOutcome::Skipped(Dimension::Selector);
+    let skipped = RunOutcome::Skipped(Dimension::Selector);
     assert_eq!(
         outcomes(&mutation.runs),
-        [&skipped, &PluginOutcome::Mutated, &PluginOutcome::Mutated]
+        [&skipped, &RunOutcome::Mutated, &RunOutcome::Mutated]
     );
 }
 
@@ -214,7 +214,7 @@ fn a_chain_without_plugins_only_stamps() {
 }
 
 #[test]
-fn the_digest_tells_chains_apart_that_make_different_pods() {
+fn chains_that_make_different_pods_have_different_digests() {
     let plugin = plugin("good");
     let digest = |plugins: &str| {
         let files = [("a.wasm", plugin.as_slice()), ("b.wasm", plugin.as_slice())];
@@ -293,12 +293,12 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
     check_refused(
         "needy",
         "allow: []",
-        "needs to write /metadata/labels, /spec/containers, but `allow` gives it nothing; add /metadata/labels and /spec/containers",
+        "needs to write /metadata/labels, /spec/containers, but `allow` grants nothing; add /metadata/labels and /spec/containers",
     );
     check_refused(
         "needy",
         "allow: [/metadata/labels, '/spec/containers/*']",
-        "needs to write /metadata/labels, /spec/containers, but `allow` gives it /metadata/labels, /spec/containers/*; add /spec/containers",
+        "needs to write /metadata/labels, /spec/containers, but `allow` grants only /metadata/labels, /spec/containers/*; add /spec/containers",
     );
     check_refused(
         "needy",
@@ -306,52 +306,52 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
             .trim_matches(['{', '}', ' '])
             .replace(", read", "\n  read")
             .as_str(),
-        "needs to read /spec, but `read` and `allow` give it /metadata, /metadata/labels, /spec/containers; add /spec",
+        "needs to read /spec, but `read` and `allow` grant only /metadata, /metadata/labels, /spec/containers; add /spec",
     );
     check_refused(
         "needy",
         "allow: [/metadata]",
-        "has a wrong path in `allow`: \"/metadata\" cannot be granted: /metadata/name is never written by a plugin; grant paths beside it",
+        "has an invalid path in `allow`: \"/metadata\" cannot be granted: plugins never write /metadata/name; grant the other paths one by one",
     );
     check_refused(
         "needy",
         "allow: [/spec/containers/0]",
-        "has a wrong path in `allow`: \"/spec/containers/0\" cannot be granted: `0` is a position, which shifts as elements come and go; name the element as `[name=...]`, or any as `*`",
+        "has an invalid path in `allow`: \"/spec/containers/0\" cannot be granted: `0` is an index, which shifts when elements are added or removed; write `[name=...]` for one element, or `*` for all",
     );
     check_refused(
         "reads-all",
         "allow: [/metadata/labels]",
-        "needs to read the whole pod, which nothing but chain.yaml can allow; add the line `read: [\"\"]` if it may",
+        "needs to read the whole pod, which only chain.yaml can grant; to allow it, add the line `read: [\"\"]`",
     );
     check_refused(
         "needy",
         "read: [spec]",
-        "has a wrong path in `read`: \"spec\" cannot be granted: it must start with `/`; only the empty path, which is the whole pod, does not",
+        "has an invalid path in `read`: \"spec\" cannot be granted: it must start with `/`, or be empty for the whole pod",
     );
 }
 
 #[test]
-fn a_configuration_is_held_against_schema_and_plugin() {
+fn a_configuration_is_checked_by_schema_and_plugin() {
     let lines = |config: &str| format!("allow: [/metadata/annotations]\n  config: {config}");
     check_refused(
         "good",
         "config: { a: 1, b: 2 }",
-        "takes no configuration, but chain.yaml gives it a and b",
+        "takes no configuration, but chain.yaml sets a and b; remove `config`",
     );
     check_refused(
         "complains",
         "config: {}",
-        "has a wrong configuration: first wrong; second wrong",
+        "has an invalid configuration: first wrong; second wrong",
     );
     check_refused(
         "configured",
         &lines("{ size: 0, name: UP }"),
-        "has a wrong configuration: config/name: value does not match \"^[a-z]+$\"; config/size: value is less than the minimum of 1",
+        "has an invalid configuration: config/name: value does not match \"^[a-z]+$\"; config/size: value is less than the minimum of 1",
     );
     check_refused(
         "configured",
         &lines("{ sized: 1 }"),
-        "has a wrong configuration: config: Additional properties are not allowed ('sized' was unexpected)",
+        "has an invalid configuration: config: Additional properties are not allowed ('sized' was unexpected)",
     );
     let configured = chain_of(&[("configured", &lines("{ size: 1 }"))]);
     assert_eq!(
@@ -421,12 +421,12 @@ fn a_file_alone_can_be_inspected() {
         inspect(engine(), &plugin("configured"), config.as_object()).expect_err("a refusal");
     assert_eq!(
         error.to_string(),
-        "has a wrong configuration: config/size: value is not of type \"integer\""
+        "has an invalid configuration: config/size: value is not of type \"integer\""
     );
 }
 
 #[test]
-fn the_next_chain_takes_over_what_is_compiled() {
+fn the_next_chain_reuses_compiled_code() {
     let plugins = "\n- { name: it, file: it.wasm, allow: [/metadata/labels] }";
     let first = load(plugins, &[("it.wasm", &plugin("good"))]).expect("a chain");
     let directory = directory(plugins, &[("it.wasm", &plugin("says-other"))]);
@@ -476,7 +476,7 @@ fn fields_that_no_schema_knows_survive() {
 }
 
 #[test]
-fn what_may_be_read_is_what_the_plugin_says_unless_the_manifest_says_else() {
+fn a_plugin_may_read_what_it_describes_unless_the_manifest_lists_other_paths() {
     let chain = |fixture: &str, lines: &str| {
         let plugins = format!("\n- name: it\n  file: it.wasm\n  {lines}");
         load(&plugins, &[("it.wasm", &plugin(fixture))]).expect("the chain loads")
@@ -487,12 +487,12 @@ fn what_may_be_read_is_what_the_plugin_says_unless_the_manifest_says_else() {
         declared.plugins()[0].allow,
         ["/metadata/labels", "/spec/containers"]
     );
-    let told = chain(
+    let listed = chain(
         "needy",
         "allow: [/metadata/labels, /spec]\n  read: [/metadata]",
     );
-    assert_eq!(told.plugins()[0].read, ["/metadata"]);
-    // One that says nothing reads nothing.
+    assert_eq!(listed.plugins()[0].read, ["/metadata"]);
+    // One that describes no reads may read nothing.
     let run = mutate(&chain("read-ungranted", "failurePolicy: Ignore")).expect("it is ignored");
     assert_eq!((run.runs[0].reads, run.runs[0].refused_reads), (1, 1));
     let run = mutate(&chain("reads-all", "read: ['']")).expect("it may");

@@ -1,4 +1,4 @@
-//! Files that are no plugins, or not for this host: each is refused with a reason, before anything of it runs.
+//! Files that are not plugins, or not for this host: each is refused with a reason, before any of its code runs.
 
 use std::io::Write;
 
@@ -38,22 +38,22 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 #[test]
 fn a_file_that_is_not_wasm_is_refused() {
     check(b"", "is empty");
-    check(b"hello", "is not WebAssembly: it begins with hello");
+    check(b"hello", "is not WebAssembly; it begins with hello");
     check(
         b"(module)",
-        "is WebAssembly as text: assemble it to .wasm first",
+        "is WebAssembly as text; assemble it to .wasm first",
     );
     check(
         &plugin("good")[..100],
-        "is damaged or uses a feature of WebAssembly that this host does not know: unexpected end-of-file (at offset 0x4b)",
+        "is damaged or uses a WebAssembly feature that this host does not support: unexpected end-of-file (at offset 0x4b)",
     );
     check(
         &plugin("good")[..8],
-        "exports no podloom:mutator/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing",
+        "exports no podloom:mutator/plugin; build it with podloom-plugin-sdk and its mutator! macro",
     );
     check(
         b"\0asm\x07\0\0\0",
-        "is damaged or uses a feature of WebAssembly that this host does not know: unknown binary version:        0x7 (at offset 0x4)",
+        "is damaged or uses a WebAssembly feature that this host does not support: unknown binary version:        0x7 (at offset 0x4)",
     );
 }
 
@@ -71,7 +71,7 @@ fn code_that_would_take_the_compiler_minutes_is_refused() {
     ));
     let expected = |function: u32| {
         format!(
-            "has more than 500 blocks within each other in its function {function}: compiling it would take too long"
+            "has more than 500 nested blocks in function {function}; compiling it would take too long"
         )
     };
     check(&gzip(&module), &expected(24));
@@ -84,11 +84,11 @@ fn code_that_would_take_the_compiler_minutes_is_refused() {
 fn precompiled_code_is_refused() {
     check(
         b"\x7fELF\x02\x01\x01",
-        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from",
+        "is precompiled native code, which is never loaded; ship the .wasm that it was compiled from",
     );
     check(
         &gzip(b"\x7fELF"),
-        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from",
+        "is precompiled native code, which is never loaded; ship the .wasm that it was compiled from",
     );
 }
 
@@ -103,7 +103,7 @@ fn code_precompiled_by_the_very_same_engine_is_refused() {
         .expect("native code");
     check(
         &native,
-        "is precompiled native code, which is never loaded: ship the .wasm that it was compiled from",
+        "is precompiled native code, which is never loaded; ship the .wasm that it was compiled from",
     );
 }
 
@@ -126,7 +126,8 @@ fn features_that_plugins_do_not_need_are_off() {
         );
         let error = error.expect_err("a refusal");
         assert!(
-            error.contains("does not compile") || error.contains("cannot be made a component"),
+            error.contains("does not compile")
+                || error.contains("cannot be encoded as a component"),
             "{error}"
         );
         check_host_is_unharmed();
@@ -139,23 +140,29 @@ fn damaged_gzip_is_refused() {
     assert!(load("\n- {name: it, file: it.wasm.gz}", &[("it.wasm.gz", &good)]).is_ok());
     check(
         &good[..good.len() / 2],
-        "is gzip, but cannot be inflated: incomplete deflate stream",
+        "is gzip, but cannot be decompressed: incomplete deflate stream; compress it again",
     );
     check(
         &[good.as_slice(), b"more"].concat(),
-        "has 4 bytes after the end of its gzip stream",
+        "has 4 bytes after the end of its gzip stream; compress it again",
     );
     let mut flipped = good.clone();
     let middle = flipped.len() / 2;
     flipped[middle] ^= 0x55;
     let error =
         load("\n- {name: it, file: it.wasm}", &[("it.wasm", &flipped)]).expect_err("a refusal");
-    assert!(error.contains("is gzip, but cannot be inflated"), "{error}");
+    assert!(
+        error.contains("is gzip, but cannot be decompressed"),
+        "{error}"
+    );
 }
 
 #[test]
-fn bombs_are_refused_at_their_caps() {
-    check(&gzip(&vec![0; 17 << 20]), "inflates to more than 16 MiB");
+fn large_files_are_refused_at_their_limits() {
+    check(
+        &gzip(&vec![0; 17 << 20]),
+        "decompresses to more than 16 MiB",
+    );
     let error = load(
         "\n- {name: it, file: it.wasm}",
         &[("it.wasm", &vec![0; (4 << 20) + 1])],
@@ -168,12 +175,12 @@ fn bombs_are_refused_at_their_caps() {
 }
 
 #[test]
-fn a_pin_holds_the_file_to_its_digest() {
+fn a_file_must_match_its_pinned_digest() {
     let pin = "sha256: 0000000000000000000000000000000000000000000000000000000000000000";
     check_with(
         b"hello",
         pin,
-        "has sha256 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, but chain.yaml pins 0000000000000000000000000000000000000000000000000000000000000000",
+        "has sha256 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, but chain.yaml pins 0000000000000000000000000000000000000000000000000000000000000000; restore the file, or change `sha256`",
     );
 }
 
@@ -181,19 +188,19 @@ fn a_pin_holds_the_file_to_its_digest() {
 fn foreign_imports_are_named_with_a_remedy() {
     check(
         &plugin("imports-wasi"),
-        "imports what no plugin is given: wasi_snapshot_preview1; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need them",
+        "imports what the host does not provide: wasi_snapshot_preview1; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these",
     );
     check(
         &plugin("imports-wasi-component"),
-        "imports what no plugin is given: wasi:cli/environment@0.2.3, wasi:clocks/wall-clock@0.2.3; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need them",
+        "imports what the host does not provide: wasi:cli/environment@0.2.3, wasi:clocks/wall-clock@0.2.3; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these",
     );
     check(
         &plugin("imports-env"),
-        "imports what no plugin is given: env; a symbol was left for someone else to define: link the library that has it, and let the plugin have its own memory",
+        "imports what the host does not provide: env; a symbol or the memory is undefined: link the library that defines the symbol, and do not import the memory",
     );
     check(
         &plugin("imports-javascript"),
-        "imports what no plugin is given: __wbindgen_placeholder__; this comes from wasm-bindgen, which needs JavaScript: turn off the features `js` or `wasmbind` of the crate that brings it",
+        "imports what the host does not provide: __wbindgen_placeholder__; this comes from wasm-bindgen, which needs JavaScript: turn off the feature `js` or `wasmbind` of the crate that uses it",
     );
 }
 
@@ -201,23 +208,23 @@ fn foreign_imports_are_named_with_a_remedy() {
 fn other_contracts_are_refused() {
     check(
         &plugin("version-0.2"),
-        "is built for version 0.2.0 of the contract podloom:mutator, and this host serves 0.1",
+        "is built for version 0.2.0 of the contract podloom:mutator, but this host supports 0.1; rebuild it for that version",
     );
     check(
         &plugin("imports-newer"),
-        "does not fit the contract: component imports instance `podloom:mutator/host@0.1.9`, but a matching implementation was not found in the linker: instance export `now` has the wrong type: function implementation is missing",
+        "does not match the contract: component imports instance `podloom:mutator/host@0.1.9`, but a matching implementation was not found in the linker: instance export `now` has the wrong type: function implementation is missing",
     );
     check(
         &plugin("no-plugin"),
-        "exports no podloom:mutator/plugin: it was not built with podloom-plugin-sdk, or its mutator! macro is missing",
+        "exports no podloom:mutator/plugin; build it with podloom-plugin-sdk and its mutator! macro",
     );
     check(
         &plugin("empty-plugin"),
-        "does not fit the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
+        "does not match the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
     );
     check(
         &plugin("wrong-signature"),
-        "cannot be made a component: failed to decode world from module: module was not valid: failed to classify export `podloom:mutator/plugin@0.1.0#mutate`: failed to validate export for `podloom:mutator/plugin@0.1.0`: type mismatch for function `mutate`: expected `[I32] -> [I32]` but found `[I64] -> [I32]`",
+        "cannot be encoded as a component: failed to decode world from module: module was not valid: failed to classify export `podloom:mutator/plugin@0.1.0#mutate`: failed to validate export for `podloom:mutator/plugin@0.1.0`: type mismatch for function `mutate`: expected `[I32] -> [I32]` but found `[I64] -> [I32]`",
     );
     check(
         &plugin("many-instances"),
@@ -227,11 +234,11 @@ fn other_contracts_are_refused() {
         .expect("text");
     check(
         &bare,
-        "is a core module without component metadata: keep the custom sections named component-type when stripping it",
+        "is a core module without component metadata; keep the custom sections named component-type when you strip it",
     );
 }
 
-/// A component within a component within a component, for as long as the file may be.
+/// Components that are nested this deeply.
 fn nested(levels: usize) -> Vec<u8> {
     const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
     let mut inner = HEADER.to_vec();
@@ -254,20 +261,20 @@ fn nested(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn nesting_without_end_is_refused() {
+fn deeply_nested_components_are_refused() {
     check(
         &nested(10),
-        "does not fit the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
+        "does not match the contract: it exports no function describe in podloom:mutator/plugin@0.1.0",
     );
     check(&nested(1000), "nests components too deeply");
 }
 
-/// Types within types, as deep as they are many: no tool makes them, and they must not take the host's stack.
+/// No tool nests types like this, and they must not exhaust the host's stack.
 #[test]
-fn types_without_end_are_refused() {
+fn deeply_nested_types_are_refused() {
     for (depth, expected) in [
         (50_000, "has more than 1000 types"),
-        (900, "each type written out where it is used"),
+        (900, "where a type counts each time it is used"),
     ] {
         let lists: String = (1..depth)
             .map(|depth| format!("(type $t{depth} (list $t{}))", depth - 1))
@@ -283,7 +290,7 @@ fn types_without_end_are_refused() {
 }
 
 #[test]
-fn describing_is_sandboxed_like_any_call() {
+fn describe_is_sandboxed_like_any_call() {
     check_with(
         &plugin("endless-describe"),
         "limits: { timeout: 50ms }",
@@ -301,7 +308,7 @@ fn describing_is_sandboxed_like_any_call() {
 }
 
 #[test]
-fn a_wrong_description_is_the_plugins_fault() {
+fn an_invalid_description_is_named() {
     let described = |field: usize, text: &str| {
         let stores = format!(
             "(i32.store (i32.const {}) (i32.const 1024)) (i32.store (i32.const {}) (i32.const {}))",
@@ -322,52 +329,52 @@ fn a_wrong_description_is_the_plugins_fault() {
     };
     check(
         &described(0, "Not A Label"),
-        "describes itself wrongly: its name \"Not A Label\" is not a DNS label",
+        "has an invalid description: its name \"Not A Label\" is not a DNS label; use at most 63 of a-z, 0-9 and `-`",
     );
     check(
         &described(1, "one"),
-        "describes itself wrongly: its version \"one\" is not a semantic version such as 1.2.3",
+        "has an invalid description: its version \"one\" is not a semantic version; write for example 1.2.3",
     );
     check(
         &described(2, &"long ".repeat(200)),
-        "describes itself wrongly: its summary is longer than 512 bytes",
+        "has an invalid description: its summary is longer than 512 bytes",
     );
     check(
         &described(3, "{"),
-        "describes itself wrongly: its configuration schema is not JSON: EOF while parsing an object at line 1 column 1",
+        "has an invalid description: its configuration schema is not JSON: EOF while parsing an object at line 1 column 1",
     );
     check(
         &described(3, "{\"type\": 7}"),
-        "brings an invalid configuration schema, which is its author's to mend: it is not what its draft of JSON Schema calls a schema, as any validator shows",
+        "has an invalid configuration schema, which its author must fix: it is not valid for its draft of JSON Schema; validate it against the meta-schema to see where",
     );
     check(
         &described(3, "{\"$ref\": \"http://example.com/schema.json\"}"),
-        "brings an invalid configuration schema, which is its author's to mend: it refers to \"http://example.com/schema.json\"; write a pointer to something within the schema, such as #/$defs/name, without percent signs",
+        "has an invalid configuration schema, which its author must fix: its reference \"http://example.com/schema.json\" does not point into the schema; write a pointer such as #/$defs/name, without percent-encoding",
     );
     for endless in ["{\"$ref\": \"#\"}", "{\"allOf\": [{\"$ref\": \"#\"}]}"] {
         check(
             &described(3, endless),
-            "brings an invalid configuration schema, which is its author's to mend: its reference \"#\" leads back to itself; write true in the place of one, and let the plugin check what is there",
+            "has an invalid configuration schema, which its author must fix: its reference \"#\" is recursive; replace it with true, and let the plugin check that value itself",
         );
     }
 }
 
-/// Only plain modules are called as such; a host that took these for plain would go wrong.
+/// Calling these as core modules would give wrong results.
 #[test]
 fn modules_that_are_not_plain_are_called_as_components() {
-    let mutation = mutate(&chain_of(&[("initializes", "")])).expect("it was told to begin");
+    let mutation = mutate(&chain_of(&[("initializes", "")])).expect("it was initialized");
     assert_eq!(mutation.pod["metadata"]["labels"]["fixture"], "good");
 
     let plugins = "\n- name: it\n  file: it.wasm";
     let error = load(plugins, &[("it.wasm", &in_utf16("good"))]).expect_err("a refusal");
     assert!(
-        error.contains("describes itself wrongly: its name"),
+        error.contains("has an invalid description: its name"),
         "{error}"
     );
 }
 
 #[test]
-fn the_paths_of_a_chain_are_bounded_together() {
+fn the_paths_of_all_plugins_of_a_chain_have_a_common_limit() {
     let entry =
         |number: usize, lines: &str| format!("\n- {{ name: it-{number}, file: it.wasm {lines} }}");
     let check = |wasm: &[u8], lines: &str| {
@@ -377,7 +384,7 @@ fn the_paths_of_a_chain_are_bounded_together() {
         };
         assert_eq!(chain(4), Ok(()));
         let error = chain(9).expect_err("a refusal");
-        let expected = "plugin it-8 (it.wasm) has too many paths for this chain: with its own, the paths that plugins need and those in `allow` and `read` take more than 16 MiB in all; use fewer plugins, or allow an object in place of each of its fields";
+        let expected = "plugin it-8 (it.wasm) has too many paths: those in `allow` and `read` and those that plugins need may take 16 MiB for all plugins of a chain; grant whole objects instead of their fields, or use fewer plugins";
         assert!(error.ends_with(expected), "{error}");
     };
     let deep = format!("/spec{}", "/x".repeat(15));

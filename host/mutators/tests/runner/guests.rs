@@ -1,8 +1,8 @@
-//! Random guests on both ways into a plugin: as the core module that it is, and as the component that can be made of it. They must
-//! come to the same pod, in the same words, at the same limits.
+//! Random guests, each called both as a core module and as the component that is encoded from it. Both must give the same pod, the
+//! same messages and the same limits.
 //!
-//! Most guests are scripts: what the plugin does stands in an annotation of the pod, so that nothing is compiled for each. The others
-//! are modules whose code is what a script would do. `cargo xtask soak --only guests` runs a hundred times as many.
+//! Most guests are scripts: an annotation of the pod says what the plugin does, so one compiled plugin runs them all. The others are
+//! modules with the code of a script. `cargo xtask soak --only guests` runs a hundred times as many.
 
 mod assembly;
 mod patch;
@@ -19,19 +19,19 @@ use self::assembly::{interpreter, module};
 use self::script::{Allocator, DROP, DRY_RUN, GuestAction, action, allocator, encode};
 use crate::support::{check_host_is_unharmed, componentized, load, request};
 
-/// What each guest may do; enough time for a machine that is busy, as time is no part of what is compared.
+/// The limits and grants of each guest. The timeout is long, since time is not compared.
 const ENTRY: &str = "\n- name: guest\n  file: guest.wasm\n  failurePolicy: Ignore\n  limits: { memory: 2Mi, timeout: 10s }\n  \
     allow: [/metadata/labels, '/spec/containers/*/env/[name=A]', '/spec/containers/[name=new]', /spec/volumes]\n  \
     read: [/metadata/annotations, '/spec/containers/*/image']";
 
-/// A plugin as the two that it can be.
+/// A plugin as a core module and as a component.
 struct Ways {
     module: Chain,
     component: Chain,
 }
 
 impl Ways {
-    /// None if both refuse it, in the same words.
+    /// None if both are refused, with the same message.
     fn load(wasm: &[u8]) -> Option<Self> {
         let module = load(ENTRY, &[("guest.wasm", wasm)]);
         let component = load(ENTRY, &[("guest.wasm", &componentized(wasm))]);
@@ -46,13 +46,13 @@ impl Ways {
 
     #[track_caller]
     fn check(&self, pod: &Value) {
-        let run = |chain: &Chain| told(chain.mutate(pod.clone(), request()));
+        let run = |chain: &Chain| show(chain.mutate(pod.clone(), request()));
         assert_eq!(run(&self.module), run(&self.component));
     }
 }
 
-/// All that can be told of a run; the chains' digests and the times differ.
-fn told(result: Result<Mutation, Rejected>) -> String {
+/// Shows everything about a run but digests of chains and times, which differ.
+fn show(result: Result<Mutation, Rejected>) -> String {
     let (mut pod, runs, cause) = match result {
         Ok(mutation) => (mutation.pod, mutation.runs, None),
         Err(rejected) => (Value::Null, rejected.runs, Some(rejected.cause)),
@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(cases(1))]
 
     #[test]
-    fn a_script_comes_to_the_same_both_ways(allocator in allocator(), actions in actions()) {
+    fn a_script_gives_the_same_both_ways(allocator in allocator(), actions in actions()) {
         scripts().check(&pod(&encode(allocator, &actions)));
     }
 }
@@ -122,7 +122,7 @@ proptest! {
 
     /// Some of them act when they start, and are refused at load.
     #[test]
-    fn a_module_comes_to_the_same_both_ways(
+    fn a_module_gives_the_same_both_ways(
         allocator in allocator(), start in proptest::option::weighted(0.2, vec(action(), 1..4)), actions in actions(), pods in vec(actions(), 3),
     ) {
         if let Some(ways) = Ways::load(&module(allocator, start.as_deref(), &actions)) {
@@ -133,12 +133,12 @@ proptest! {
     }
 }
 
-/// The comparison itself must be able to fail: a guest that notes something else is found out.
+/// The comparison itself must be able to fail.
 #[test]
-fn guests_that_differ_are_told_apart() {
+fn the_comparison_finds_guests_that_differ() {
     let note = |text| vec![GuestAction::note(text)];
     let run = |actions: &[GuestAction]| {
-        told(
+        show(
             scripts()
                 .module
                 .mutate(pod(&encode(Allocator::Plain, actions)), request()),
@@ -153,12 +153,12 @@ fn guests_that_differ_are_told_apart() {
 }
 
 #[test]
-fn the_host_outlives_them() {
+fn the_host_is_unharmed() {
     scripts().check(&pod(&encode(Allocator::Plain, &[GuestAction::trap()])));
     check_host_is_unharmed();
 }
 
-/// While a module starts, the host does not know its memory: what needs none can be called, and nothing else.
+/// While a start function runs, the host does not know the memory: only imports that need none can be called.
 #[test]
 fn few_imports_can_be_called_from_a_start_function() {
     for action in GuestAction::one_of_each_import() {
@@ -168,7 +168,7 @@ fn few_imports_can_be_called_from_a_start_function() {
         assert_eq!(load(&componentized(&wasm)), refused, "{action:?}");
         let expected = match action.code {
             DRY_RUN => None,
-            DROP => Some("it passed something that is not of the contract: unknown handle index 1"),
+            DROP => Some("it broke the plugin contract: unknown handle index 1"),
             _ => Some("it crashed: uninitialized element"),
         };
         let expected = expected.map(|words| {
@@ -179,7 +179,7 @@ fn few_imports_can_be_called_from_a_start_function() {
     check_host_is_unharmed();
 }
 
-/// The host keeps the first few lists of fields; the others are read each time. Call after call each shows what it did at first.
+/// The host keeps the first few lists of fields and parses the others each time. Each call must show the same.
 #[test]
 fn a_view_shows_the_same_whether_or_not_its_fields_are_kept() {
     // All of them paths of labels.
@@ -194,7 +194,7 @@ fn a_view_shows_the_same_whether_or_not_its_fields_are_kept() {
         (3, 1),
     ];
     let views = lists
-        .map(|(first, count)| GuestAction::view_and_tell(first, count))
+        .map(|(first, count)| GuestAction::view_and_note(first, count))
         .concat();
     let pod = pod(&encode(Allocator::Plain, &views));
     let ways = Ways::load(&interpreter()).expect("the interpreter loads");

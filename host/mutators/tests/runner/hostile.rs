@@ -1,8 +1,8 @@
-//! Plugins that misbehave: each ends in a precise error, leaves no trace, and the host goes on.
+//! Plugins that misbehave: each fails with a precise error, leaves nothing behind, and the host goes on.
 
 use std::time::{Duration, Instant};
 
-use podloom_mutators::{CallFailure, Chain, PluginOutcome, RejectionCause, Request};
+use podloom_mutators::{CallFailure, Chain, RejectionCause, Request, RunOutcome};
 
 use crate::support::{
     assemble, chain_of, chain_of_components, check_host_is_unharmed, check_patch, componentized,
@@ -11,7 +11,7 @@ use crate::support::{
 
 const QUICK: &str = "limits: { timeout: 50ms }";
 
-/// As [`check_one`], for the core module and for the component that can be made of it.
+/// As [`check_one`], for the core module and for the component that is encoded from it.
 #[track_caller]
 fn check(fixture: &str, manifest: &str, expected: &str) {
     check_one(chain_of, fixture, manifest, expected);
@@ -36,7 +36,7 @@ fn check_one(
     let ignoring = chain_of(&[(fixture, &format!("{manifest}\n  failurePolicy: Ignore"))]);
     let mutation = mutate(&ignoring).expect("the failure is ignored");
     assert!(
-        matches!(mutation.runs[0].outcome, PluginOutcome::Ignored(_)),
+        matches!(mutation.runs[0].outcome, RunOutcome::Ignored(_)),
         "{:?}",
         mutation.runs[0].outcome
     );
@@ -60,15 +60,15 @@ fn check_denied(fixture: &str, expected: &str) {
             reason: expected.to_owned(),
         };
         assert_eq!(rejected.cause, denied);
-        let denied = PluginOutcome::Denied(expected.to_owned());
+        let denied = RunOutcome::Denied(expected.to_owned());
         assert_eq!(rejected.runs[0].outcome, denied);
     }
     check_host_is_unharmed();
 }
 
-/// A pod is wanted by some time, whatever its plugins may take: the one that runs then has failed, and so have those after it.
+/// The deadline of a pod overrides the time limits of plugins: the plugin that runs then fails, and so do those after it.
 #[test]
-fn no_plugin_runs_longer_than_the_pod_is_waited_for() {
+fn plugins_fail_at_the_deadline_of_the_pod() {
     let overdue = |left: Duration, policy: &str| {
         let lines = format!("failurePolicy: {policy}\n  limits: {{ timeout: 10s }}");
         let chain = chain_of(&[("endless-loop", &lines), ("tolerant", &lines)]);
@@ -84,14 +84,14 @@ fn no_plugin_runs_longer_than_the_pod_is_waited_for() {
         };
         assert!(started.elapsed() < Duration::from_secs(5));
         let outcomes = runs.into_iter().map(|run| run.outcome);
-        outcomes.collect::<Vec<PluginOutcome>>()
+        outcomes.collect::<Vec<RunOutcome>>()
     };
-    let ignored = || PluginOutcome::Ignored(CallFailure::Overdue);
+    let ignored = || RunOutcome::Ignored(CallFailure::Overdue);
     for left in [Duration::ZERO, Duration::from_millis(50)] {
         assert_eq!(overdue(left, "Ignore"), [ignored(), ignored()]);
         assert_eq!(
             overdue(left, "Fail"),
-            [PluginOutcome::Failed(CallFailure::Overdue)]
+            [RunOutcome::Failed(CallFailure::Overdue)]
         );
     }
     check_host_is_unharmed();
@@ -145,46 +145,46 @@ fn crashes_are_named() {
 }
 
 #[test]
-fn lies_about_memory_are_found_out() {
+fn wrong_pointers_and_handles_are_detected() {
     check(
         "lying-length",
         "",
-        "it passed something that is not of the contract: string pointer/length out of bounds of memory",
+        "it broke the plugin contract: string pointer/length out of bounds of memory",
     );
     check(
         "lying-pointer",
         "",
-        "it passed something that is not of the contract: string pointer/length out of bounds of memory",
+        "it broke the plugin contract: string pointer/length out of bounds of memory",
     );
     check(
         "lying-result",
         "",
-        "it passed something that is not of the contract: pointer out of bounds of memory",
+        "it broke the plugin contract: pointer out of bounds of memory",
     );
     check(
         "lying-variant",
         "",
-        "it passed something that is not of the contract: unexpected discriminant: 7",
+        "it broke the plugin contract: unexpected discriminant: 7",
     );
     check(
         "nonsense-realloc",
         "",
-        "it passed something that is not of the contract: realloc return: beyond end of memory",
+        "it broke the plugin contract: realloc return: beyond end of memory",
     );
     check(
         "bad-utf8",
         "",
-        "it passed something that is not of the contract: invalid utf-8 sequence of 1 bytes from index 1",
+        "it broke the plugin contract: invalid utf-8 sequence of 1 bytes from index 1",
     );
     check(
         "bad-utf8-reason",
         "",
-        "it passed something that is not of the contract: invalid utf-8 sequence of 1 bytes from index 0",
+        "it broke the plugin contract: invalid utf-8 sequence of 1 bytes from index 0",
     );
     check(
         "forgets-handle",
         "",
-        "it passed something that is not of the contract: unknown handle index 1",
+        "it broke the plugin contract: unknown handle index 1",
     );
     check_one(
         chain_of,
@@ -195,12 +195,12 @@ fn lies_about_memory_are_found_out() {
     check(
         "invented-handle",
         "",
-        "it passed something that is not of the contract: unknown handle index 12345",
+        "it broke the plugin contract: unknown handle index 12345",
     );
 }
 
 #[test]
-fn wrong_addresses_lengths_and_cases_are_found_out() {
+fn wrong_addresses_lengths_and_cases_are_detected() {
     let cases = [
         ("misaligned-result", "return pointer not aligned"),
         ("result-over-the-end", "pointer out of bounds of memory"),
@@ -229,13 +229,13 @@ fn wrong_addresses_lengths_and_cases_are_found_out() {
         ),
     ];
     for (fixture, rule) in cases {
-        let expected = format!("it passed something that is not of the contract: {rule}");
+        let expected = format!("it broke the plugin contract: {rule}");
         check(fixture, "read: [/spec]", &expected);
     }
 }
 
 #[test]
-fn the_allocator_may_not_call_the_host() {
+fn the_allocator_cannot_call_the_host() {
     check(
         "calling-realloc",
         "",
@@ -249,9 +249,9 @@ fn the_allocator_may_not_call_the_host() {
     check("selfish-realloc", "", "overwritten");
 }
 
-/// The one difference: a module's instance ends before it would clean up, so what it would do there is never done.
+/// The one difference: the host does not call `cabi_post_...` of a module, so it cannot fail there.
 #[test]
-fn a_component_that_crashes_cleaning_up_has_failed_and_a_module_never_does() {
+fn a_crash_in_post_return_fails_a_component_and_is_not_reached_in_a_module() {
     let cases = [
         (
             "calling-post-return",
@@ -265,13 +265,13 @@ fn a_component_that_crashes_cleaning_up_has_failed_and_a_module_never_does() {
     for (fixture, expected) in cases {
         check_one(chain_of_components, fixture, "", expected);
         let mutation = mutate(&chain_of(&[(fixture, "")])).expect("a success");
-        assert_eq!(mutation.runs[0].outcome, PluginOutcome::Unchanged);
+        assert_eq!(mutation.runs[0].outcome, RunOutcome::Unchanged);
         assert!(mutation.runs[0].notes.is_empty());
     }
 }
 
 #[test]
-fn too_much_ends_the_call() {
+fn exceeding_a_limit_ends_the_call() {
     for fixture in ["list-of-nothing", "overlapping-texts"] {
         check(fixture, "", "it passed more than 1 MiB to the host at once");
     }
@@ -287,10 +287,10 @@ fn too_much_ends_the_call() {
     );
 }
 
-/// Sixty parents and a long key of control characters, made again and again: each write is one operation, in which each segment
-/// stands once.
+/// Sixty parents and a long key of control characters, created again and again: each write is one operation with each segment
+/// once.
 #[test]
-fn a_patch_is_not_much_longer_than_what_plugins_said() {
+fn a_patch_is_not_much_longer_than_the_writes() {
     let fixture = fixture_text("control-parents");
     let chain = |text: &str| {
         let manifest = "\n- name: control-parents\n  file: p.wasm\n  allow: ['/spec/containers/*']\n  limits: { timeout: 10s }";
@@ -299,9 +299,9 @@ fn a_patch_is_not_much_longer_than_what_plugins_said() {
     let mutation = mutate(&chain(&fixture)).expect("it passes");
     assert_eq!(mutation.runs[0].writes.len(), 500);
     let patch = mutation.patch().expect("a patch");
-    let said = 250 * (1024 + 904);
-    assert!(patch.len() > said, "{}", patch.len());
-    assert!(patch.len() < 6 * said + 100_000, "{}", patch.len());
+    let written = 250 * (1024 + 904);
+    assert!(patch.len() > written, "{}", patch.len());
+    assert!(patch.len() < 6 * written + 100_000, "{}", patch.len());
     check_patch(&pod(), &mutation);
 
     let endless = fixture.replace("(i32.const 250)", "(i32.const 5000)");
@@ -313,9 +313,9 @@ fn a_patch_is_not_much_longer_than_what_plugins_said() {
     check_host_is_unharmed();
 }
 
-/// Five writes of text that takes a hundred times its length once parsed: the first is refused before it is parsed.
+/// Five writes of text that takes 100 times its length in memory once parsed: the first is refused before it is parsed.
 #[test]
-fn what_is_written_is_charged_for_what_it_takes() {
+fn writes_are_charged_for_the_memory_that_they_take() {
     check(
         "dense-values",
         "allow: [/spec/dense]",
@@ -323,9 +323,9 @@ fn what_is_written_is_charged_for_what_it_takes() {
     );
 }
 
-/// Six plugins may hold no more together than one alone.
+/// All plugins of a chain together have the memory limit of one.
 #[test]
-fn plugins_of_a_chain_share_what_they_may_hold() {
+fn plugins_of_a_chain_share_the_memory_for_writes() {
     let numbers = 1..=6;
     let modules: Vec<Vec<u8>> = numbers
         .clone()
@@ -353,7 +353,7 @@ fn plugins_of_a_chain_share_what_they_may_hold() {
             let entries: String = (1..=count).map(entry).collect();
             load(&entries, &files).expect("the chain loads")
         };
-        mutate(&chain(2)).expect("two do not hold too much");
+        mutate(&chain(2)).expect("two are within the limit");
         let rejected = mutate(&chain(6)).expect_err("a refusal");
         assert_eq!(
             rejected.to_string(),
@@ -364,7 +364,7 @@ fn plugins_of_a_chain_share_what_they_may_hold() {
 }
 
 #[test]
-fn wrong_writes_are_refused_and_the_plugin_is_told_why() {
+fn wrong_writes_are_refused_with_a_reason_for_the_plugin() {
     check(
         "bad-json",
         "",
@@ -378,32 +378,32 @@ fn wrong_writes_are_refused_and_the_plugin_is_told_why() {
     check(
         "write-ungranted",
         "",
-        "writing /spec/nodeName is forbidden: what may be written is /metadata/labels; add the line `- \"/spec/nodeName\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
+        "writing /spec/nodeName is forbidden: the plugin may write /metadata/labels; add the line `- \"/spec/nodeName\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
     );
     check(
         "write-ancestor",
         "allow: [/spec/volumes]",
-        "writing /spec is forbidden: it lies above what may be written, which is /spec/volumes; write below it, path by path, or add the line `- \"/spec\"` to `allow` in chain.yaml",
+        "writing /spec is forbidden: the plugin may write only parts of it, of /spec/volumes; write these parts one by one, or add the line `- \"/spec\"` to `allow` in chain.yaml",
     );
     check(
         "write-by-index",
         "allow: ['/spec/containers/[name=proxy]']",
-        "writing /spec/containers/0/image is forbidden: what may be written is /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*/image\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
+        "writing /spec/containers/0/image is forbidden: the plugin may write /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*/image\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
     );
     check(
         "remove-ungranted",
         "allow: ['/spec/containers/[name=proxy]']",
-        "writing /spec/containers/0 is forbidden: what may be written is /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
+        "writing /spec/containers/0 is forbidden: the plugin may write /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
     );
     check(
         "read-ungranted",
         "read: [/metadata]",
-        "reading /spec/containers is forbidden: what may be read is /metadata, and what may be written (/metadata/labels); add the line `- \"/spec/containers\"` to `read` in chain.yaml, and the path to the reads that the plugin describes",
+        "reading /spec/containers is forbidden: the plugin may read /metadata and write /metadata/labels; add the line `- \"/spec/containers\"` to `read` in chain.yaml, and the path to `reads` in the plugin's description",
     );
 }
 
 #[test]
-fn what_was_written_before_a_crash_is_gone() {
+fn writes_before_a_crash_are_rolled_back() {
     check(
         "write-then-trap",
         "",
@@ -412,18 +412,18 @@ fn what_was_written_before_a_crash_is_gone() {
 }
 
 #[test]
-fn a_failure_has_the_plugins_words() {
-    check("fail", "", r"cannot tell what\u{2028}to do");
+fn a_failure_has_the_reason_of_the_plugin() {
+    check("fail", "", r"cannot decide what\u{2028}to do");
 }
 
 #[test]
-fn a_denial_denies_whatever_the_policy() {
-    check_denied("deny", "this pod must not be");
+fn a_denial_rejects_the_pod_whatever_the_policy() {
+    check_denied("deny", "this pod is not allowed");
     check_denied("no-reason", "it gave no reason");
 }
 
 #[test]
-fn a_flood_of_words_is_cut() {
+fn a_flood_of_notes_is_cut() {
     let mutation =
         mutate(&chain_of(&[("flood-of-words", "limits: { timeout: 10s }")])).expect("a success");
     let notes = &mutation.runs[0].notes;

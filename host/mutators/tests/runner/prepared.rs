@@ -1,4 +1,4 @@
-//! Plugins that make something ready once: it is there in each call, and nothing else is.
+//! Plugins that prepare themselves once: each call begins with the prepared memory, and nothing else.
 
 use podloom_mutators::Chain;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn load_one(wasm: &[u8]) -> Result<Chain, String> {
     load(plugins, &[("prepared.wasm", wasm)])
 }
 
-/// The fixture, with this in place of what it does to get ready.
+/// The fixture with another body of `prepare`.
 fn preparing_by(body: &str) -> Vec<u8> {
     let text = fixture_text("prepared");
     let (start, rest) = text
@@ -24,7 +24,7 @@ fn preparing_by(body: &str) -> Vec<u8> {
     assemble(&format!("{start}{body}){end}"))
 }
 
-/// What the plugin finds is the same in each call.
+/// Checks that the plugin finds the same memory in each call.
 #[track_caller]
 fn check(wasm: &[u8], expected: &str) {
     let chain = load_one(wasm).expect("the chain loads");
@@ -44,23 +44,23 @@ fn check_refused(body: &str, expected: &str) {
 }
 
 #[test]
-fn each_call_begins_with_what_was_prepared() {
+fn each_call_begins_with_the_prepared_memory() {
     check(&plugin("prepared"), "ok-31");
 }
 
 #[test]
-fn components_do_without() {
+fn components_are_not_prepared() {
     check(&componentized(&plugin("prepared")), "no-01");
 }
 
 #[test]
-fn too_much_is_not_kept() {
+fn too_much_prepared_memory_is_not_kept() {
     let fill = "(drop (memory.grow (i32.const 17))) (memory.fill (i32.const 65536) (i32.const 1) (i32.const 0x110000))";
     check(&preparing_by(fill), "no-01");
 }
 
 #[test]
-fn what_was_added_counts_against_the_limit() {
+fn added_memory_counts_against_the_limit() {
     // 256 pages are 16 MiB, and the module begins with two.
     let grow = |pages: u32| {
         preparing_by(&format!(
@@ -87,7 +87,7 @@ fn a_preparation_of_another_signature_is_not_called() {
 }
 
 #[test]
-fn whatever_goes_wrong_refuses_the_plugin() {
+fn a_failed_preparation_refuses_the_plugin() {
     check_refused(
         "(unreachable)",
         "it crashed: wasm unreachable instruction executed",
@@ -106,10 +106,10 @@ fn whatever_goes_wrong_refuses_the_plugin() {
     );
     check_refused(
         "(call $kind (i32.const 512))",
-        "it passed something that is not of the contract: a request that it was not given",
+        "it broke the plugin contract: there is no request while a plugin prepares itself",
     );
     check_refused(
         "(drop (call $get (i32.const 1) (i32.const 1024)))",
-        "it passed something that is not of the contract: unknown handle index 1",
+        "it broke the plugin contract: unknown handle index 1",
     );
 }

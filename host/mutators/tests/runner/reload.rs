@@ -17,14 +17,14 @@ use crate::volume::{Files, Volume};
 
 /// More than the slowest machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// So often that a test does not wait for it, and so rarely that a watch is seen to be quicker.
+/// So rarely that a change must have been noticed by the watch.
 const SELDOM: Duration = Duration::from_secs(600);
 const OFTEN: Duration = Duration::from_millis(100);
 
 /// A loader at work.
 struct Loading {
     slot: Arc<Slot>,
-    told: Arc<Mutex<Vec<Reload>>>,
+    reports: Arc<Mutex<Vec<Reload>>>,
     stop: CancellationToken,
     runtime: Runtime,
 }
@@ -40,12 +40,12 @@ impl Loading {
         watch: WatchMode,
         scan_interval: Duration,
     ) -> Self {
-        let (slot, told, stop) = (
+        let (slot, reports, stop) = (
             Arc::<Slot>::default(),
             Arc::default(),
             CancellationToken::new(),
         );
-        let list: Arc<Mutex<Vec<Reload>>> = Arc::clone(&told);
+        let list: Arc<Mutex<Vec<Reload>>> = Arc::clone(&reports);
         let loader = Loader {
             directory: path.to_owned(),
             engine: Arc::clone(engine()),
@@ -53,7 +53,7 @@ impl Loading {
             watch,
             scan_interval,
             build_timeout,
-            tell: Arc::new(move |reload| {
+            report: Arc::new(move |reload| {
                 list.lock()
                     .expect("no test panics in it")
                     .push(reload.clone())
@@ -68,13 +68,13 @@ impl Loading {
         runtime.spawn(loader.run(stop.clone()));
         Self {
             slot,
-            told,
+            reports,
             stop,
             runtime,
         }
     }
 
-    /// Waits until the file system tells of changes in the directory.
+    /// Loads with notifications of the file system, and waits for the first attempt.
     fn watching(path: &Path) -> Self {
         let loading = Self::of(path, WatchMode::Notified, SELDOM);
         loading.runtime.block_on(loading.slot.attempted());
@@ -128,17 +128,17 @@ impl Loading {
         }
     }
 
-    /// Waits until as much was told, and sees that it is this. The slot is changed first, so telling comes a moment later.
+    /// Waits for this many reports, and compares them. The slot is updated before the report.
     #[track_caller]
-    fn tells(&self, expected: &[&str]) {
-        self.waits_until(&format!("{} attempts are told", expected.len()), || {
+    fn reported(&self, expected: &[&str]) {
+        self.waits_until(&format!("{} attempts are reported", expected.len()), || {
             self.outcomes().len() >= expected.len()
         });
         assert_eq!(self.outcomes(), expected);
     }
 
     fn outcomes(&self) -> Vec<&'static str> {
-        self.told
+        self.reports
             .lock()
             .expect("no test panics in it")
             .iter()
@@ -195,7 +195,7 @@ fn each_update_of_a_volume_serves_at_once() {
         volume.update(&bundle(word), |_| {});
         loading.waits_until_it_serves(word);
     }
-    loading.tells(&["success"; 4]);
+    loading.reported(&["success"; 4]);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn at_each_step_of_an_update_a_bundle_is_whole() {
     volume.update(&old, |step| look(step, &named, &old));
     loading.waits_until_it_serves("one");
     assert_eq!(loading.error(), None);
-    loading.tells(&["success"; 3]);
+    loading.reported(&["success"; 3]);
     let swaps = steps
         .iter()
         .filter(|(step, _)| step == "the link is swapped in");
@@ -278,9 +278,13 @@ fn files_that_are_written_piece_by_piece_are_read_when_they_are_whole() {
     fs::remove_file(directory.path().join(".label.wasm.swp")).expect("the swap file");
     loading.waits_until_it_serves("three");
     // On a machine that stands still for a moment a part may look whole. It is refused, and never serves.
-    loading.waits_until("three chains are told", || {
-        let told = loading.outcomes();
-        told.iter().filter(|outcome| **outcome == "success").count() == 3
+    loading.waits_until("three chains are reported", || {
+        let outcomes = loading.outcomes();
+        outcomes
+            .iter()
+            .filter(|outcome| **outcome == "success")
+            .count()
+            == 3
     });
 }
 
@@ -299,7 +303,7 @@ fn a_file_that_vanishes_leaves_the_last_good_chain_until_it_is_back() {
     assert_eq!(loading.serves().as_deref(), Ok("\"one\""));
     write(directory.path(), &bundle("one"));
     loading.waits_until("the refusal is forgotten", || loading.error().is_none());
-    loading.tells(&["success", "invalid_bundle", "restored"]);
+    loading.reported(&["success", "invalid_bundle", "restored"]);
 }
 
 #[test]
@@ -375,7 +379,7 @@ fn a_link_that_leads_to_another_directory_is_followed() {
 }
 
 #[test]
-fn a_file_system_that_tells_nothing_is_scanned() {
+fn a_file_system_without_notifications_is_scanned() {
     let (volume, directory) = (Volume::new(&bundle("one")), plain(&bundle("one")));
     let of = |path| Loading::of(path, WatchMode::Scanned, OFTEN);
     let (swapped, written) = (of(volume.path()), of(directory.path()));
@@ -401,21 +405,21 @@ fn a_directory_that_is_not_there_yet_is_waited_for() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_bundle_the_last_good_chain_serves() {
+fn the_last_good_chain_serves_whatever_is_wrong_with_a_bundle() {
     let volume = Volume::new(&bundle("one"));
     let loading = Loading::watching(volume.path());
     loading.waits_until_it_serves("one");
-    loading.tells(&["success"]);
+    loading.reported(&["success"]);
     for (change, reason, words) in &BROKEN {
         let before = loading.outcomes().len();
         volume.update(&change.made(), |_| {});
         loading.waits_until_it_refuses(words);
-        loading.waits_until("it is told", || loading.outcomes().len() > before);
+        loading.waits_until("it is reported", || loading.outcomes().len() > before);
         assert_eq!(loading.outcomes()[before..], [*reason], "{words}");
         assert_eq!(loading.serves().as_deref(), Ok("\"one\""), "{words}");
         volume.update(&bundle("one"), |_| {});
-        loading.waits_until(&format!("mended: {words}"), || loading.error().is_none());
-        loading.waits_until("that is told", || {
+        loading.waits_until(&format!("fixed: {words}"), || loading.error().is_none());
+        loading.waits_until("that is reported", || {
             loading.outcomes().last() == Some(&"restored")
         });
     }
@@ -436,11 +440,11 @@ fn a_plugin_may_say_that_it_is_not_idempotent() {
     );
     let loading = Loading::watching(bundle.path());
     assert_eq!(loading.error(), None);
-    loading.tells(&["success"]);
+    loading.reported(&["success"]);
 }
 
 #[test]
-fn a_chain_that_takes_too_long_is_given_up_and_told() {
+fn a_chain_that_takes_too_long_to_build_is_refused() {
     let volume = Volume::new(&bundle("one"));
     let timeout = PATIENCE / 6;
     let loading = Loading::within(timeout, volume.path(), WatchMode::Notified, SELDOM);
@@ -459,7 +463,7 @@ fn a_chain_that_takes_too_long_is_given_up_and_told() {
         |_| {},
     );
     loading.waits_until_it_refuses("ran longer than its limit of 1 s");
-    loading.tells(&["success", "unproven"]);
+    loading.reported(&["success", "unproven"]);
     assert_eq!(loading.serves().as_deref(), Ok("\"one\""));
     volume.update(&bundle("two"), |_| {});
     loading.waits_until_it_serves("two");

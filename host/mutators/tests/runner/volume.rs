@@ -31,7 +31,7 @@ impl Volume {
         self.mount.path()
     }
 
-    /// Replaces all files. After each step somebody may look, and is told which step it was.
+    /// Replaces all files. After each step `look` is called with the name of the step.
     pub(crate) fn update(&self, files: &Files, mut look: impl FnMut(&str)) {
         let at = |name: &str| self.path().join(name);
         let number = self.updates.fetch_add(1, Ordering::Relaxed);

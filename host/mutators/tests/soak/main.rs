@@ -1,4 +1,4 @@
-//! Fifty reloads while eight threads mutate pods without a pause. A process of its own, for it counts what the process holds.
+//! Fifty reloads while eight threads mutate pods all the time. A process of its own, since it counts resources of the process.
 
 #[path = "../runner/support.rs"]
 #[expect(dead_code, reason = "the other tests use more of it")]
@@ -42,7 +42,7 @@ fn bundle(number: usize) -> Files {
     ])
 }
 
-/// What the process holds of the system's.
+/// Resources of the process.
 struct Held {
     descriptors: usize,
     mappings: usize,
@@ -58,7 +58,7 @@ impl Held {
     }
 }
 
-/// Mutates pods until it is told to end; each pod must have gone through one chain.
+/// Mutates pods until `ends` is set; each pod must have passed one chain.
 fn mutate(slot: &Slot, ends: &AtomicBool, pods: &AtomicU64) {
     while !ends.load(Ordering::Relaxed) {
         let serving = slot.serving();
@@ -100,7 +100,7 @@ impl Loading {
             watch: WatchMode::Notified,
             scan_interval: PATIENCE,
             build_timeout: PATIENCE,
-            tell: Arc::new(move |reload| {
+            report: Arc::new(move |reload| {
                 let chain = match reload {
                     Reload::Swapped { chain, .. } => Arc::downgrade(chain),
                     // It is counted, and found dead at the end.
@@ -172,5 +172,5 @@ fn fifty_reloads_under_load_fail_no_call_and_leave_nothing_behind() {
     loading.stop.cancel();
     runtime
         .block_on(loading.loader)
-        .expect("the loader ends in peace");
+        .expect("the loader ends gracefully");
 }

@@ -1,11 +1,11 @@
-//! What values take, against an allocator that counts.
+//! Estimates for texts must equal those for the values that they become.
 
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use serde_json::Value;
 
 use super::{Forecast, cost};
 
-/// A text that is forecast to take what its value takes.
+/// Checks that text and value get the same estimate.
 #[track_caller]
 fn check(text: &str, at_least: usize) {
     let value: Value = serde_json::from_str(text).unwrap();
@@ -19,7 +19,7 @@ fn check(text: &str, at_least: usize) {
 }
 
 #[test]
-fn a_text_is_forecast_to_take_what_its_value_takes() {
+fn a_text_gets_the_estimate_of_its_value() {
     check("7", 0);
     check("\"\"", 0);
     check(&format!("\"{}\"", "x".repeat(1000)), 1000);
@@ -37,12 +37,12 @@ fn a_text_is_forecast_to_take_what_its_value_takes() {
 }
 
 #[test]
-fn a_text_that_is_not_sound_is_forecast_all_the_same() {
+fn an_invalid_text_gets_an_estimate_too() {
     assert_eq!(Forecast::of("[[[", 128).depth, 3);
     assert!(Forecast::of(&r#"{"":"#.repeat(100), 128).cost >= 64_000);
     assert_eq!(Forecast::of("]]}}", 128), Forecast { depth: 0, cost: 0 });
     assert_eq!(Forecast::of(r#""[[[\"[[["#, 128).depth, 0);
-    // What is deeper than it may be is refused, however wide.
+    // Scanning stops at the limit.
     assert_eq!(Forecast::of(&"[".repeat(100_000), 64).depth, 65);
 }
 

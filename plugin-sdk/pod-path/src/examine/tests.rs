@@ -4,19 +4,19 @@ use super::{ViolationKind, examine};
 
 #[track_caller]
 fn check(pod: &Value, expected: &[(&str, &str)]) {
-    let findings = examine(pod);
-    let found: Vec<(&str, &str)> = findings
+    let violations = examine(pod);
+    let found: Vec<(&str, &str)> = violations
         .iter()
-        .map(|finding| match &finding.problem {
-            ViolationKind::Type { expected, .. } => (finding.path.as_str(), expected.as_ref()),
-            ViolationKind::Unknown { .. } => (finding.path.as_str(), "unknown"),
+        .map(|violation| match &violation.kind {
+            ViolationKind::Type { expected, .. } => (violation.path.as_str(), expected.as_ref()),
+            ViolationKind::Unknown { .. } => (violation.path.as_str(), "unknown"),
         })
         .collect();
     assert_eq!(found, expected);
 }
 
 #[test]
-fn a_sound_pod_has_no_findings() {
+fn a_valid_pod_has_no_violations() {
     check(
         &json!({
             "apiVersion": "v1",
@@ -38,7 +38,7 @@ fn a_sound_pod_has_no_findings() {
 }
 
 #[test]
-fn every_misfit_is_found_where_it_is() {
+fn every_violation_is_returned_with_its_path() {
     check(
         &json!({
             "metadata": { "labels": { "a/b": true } },

@@ -1,11 +1,11 @@
-//! From the text of a grant to its segments.
+//! Parses the text of a grant.
 
 use super::{Grant, GrantError, Segment};
 use crate::path::{ListSegment, Path, SEGMENTS, is_too_deep, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
 
-/// A path that may be granted for reading.
+/// Parses a path for reading.
 pub(super) fn grant(text: &str) -> Result<Grant, GrantError> {
     let refuse = |reason: String| GrantError {
         path: text.to_owned(),
@@ -28,7 +28,7 @@ pub(super) fn grant(text: &str) -> Result<Grant, GrantError> {
     })
 }
 
-/// A path that may be granted for writing.
+/// Parses a path for writing.
 pub(super) fn write_grant(text: &str) -> Result<Grant, GrantError> {
     let grant = grant(text)?;
     let refuse = |reason: String| GrantError {
@@ -41,7 +41,7 @@ pub(super) fn write_grant(text: &str) -> Result<Grant, GrantError> {
     });
     if let Some(never) = never_written_at(keys) {
         return Err(refuse(format!(
-            "{never} is never written by a plugin; grant paths beside it"
+            "plugins never write {never}; grant the other paths one by one"
         )));
     }
     let key_field = grant.segments.windows(2).find_map(|pair| match pair {
@@ -50,7 +50,7 @@ pub(super) fn write_grant(text: &str) -> Result<Grant, GrantError> {
     });
     if let Some(key) = key_field {
         let reason = format!(
-            "an element that is granted by its field {key} keeps that field; write `*` instead of the selector to let it change"
+            "the selector needs the field {key} to stay as it is; write `*` in place of the selector to grant changes of it"
         );
         return Err(refuse(reason));
     }
@@ -63,7 +63,7 @@ fn malformed(text: &str) -> String {
     } else if text.starts_with('/') {
         "`~` must be written `~0`, and `/` inside a segment `~1`".to_owned()
     } else {
-        "it must start with `/`; only the empty path, which is the whole pod, does not".to_owned()
+        "it must start with `/`, or be empty for the whole pod".to_owned()
     }
 }
 
@@ -81,21 +81,21 @@ fn segment(raw: &str, schema: Schema) -> Result<Segment, String> {
     match (schema.shape(), list_segment) {
         (Shape::List | Shape::Unknown, Some(segment)) => Ok(segment),
         (Shape::List | Shape::Unknown, None) if position => Err(format!(
-            "`{raw}` is a position, which shifts as elements come and go; name the element as {}, or any as `*`",
+            "`{raw}` is an index, which shifts when elements are added or removed; write {} for one element, or `*` for all",
             example(schema)
         )),
         (Shape::List, None) => {
-            Err(format!("`{raw}` stands on a list, where an element is named as {}, or any as `*`", example(schema)))
+            Err(format!("`{raw}` is on a list; write {} for one element, or `*` for all", example(schema)))
         }
         (Shape::Unknown, None) if raw.starts_with('[') => {
             Err(format!("`{raw}` is not of the form `[key=value]`"))
         }
         (Shape::Object, None) | (Shape::Unknown, None) => Ok(key()),
         (Shape::Object, Some(Segment::Any)) => {
-            Err("`*` stands for elements of lists only; a path covers everything below it, so end it before the `*`".to_owned())
+            Err("`*` is only for elements of lists; end the path before it, since a path covers everything below".to_owned())
         }
-        (Shape::Object, Some(_)) => Err(format!("`{raw}` selects elements of lists only, and stands on an object")),
-        (Shape::Scalar, _) => Err(format!("`{raw}` stands below {}, which has nothing below it", schema.noun())),
+        (Shape::Object, Some(_)) => Err(format!("`{raw}` selects elements of lists, but is on an object; write the name of a field")),
+        (Shape::Scalar, _) => Err(format!("`{raw}` is below {}, which has no fields; end the path before it", schema.noun())),
     }
 }
 

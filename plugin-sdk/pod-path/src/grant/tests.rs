@@ -1,4 +1,4 @@
-//! What can be granted, and what covers what.
+//! Parsing of grants, and which grants cover which.
 
 use super::Grants;
 
@@ -42,7 +42,7 @@ fn check_refused(path: &str, expected: &str) {
 fn malformed_paths_are_refused() {
     check_refused(
         "spec",
-        "it must start with `/`; only the empty path, which is the whole pod, does not",
+        "it must start with `/`, or be empty for the whole pod",
     );
     check_refused(
         "/metadata/labels/a~2b",
@@ -64,18 +64,18 @@ fn grants_have_no_more_segments_than_paths() {
 }
 
 #[test]
-fn positions_are_refused_with_the_key_to_use() {
+fn indices_are_refused_with_the_key_to_use() {
     check_refused(
         "/spec/containers/0",
-        "`0` is a position, which shifts as elements come and go; name the element as `[name=...]`, or any as `*`",
+        "`0` is an index, which shifts when elements are added or removed; write `[name=...]` for one element, or `*` for all",
     );
     check_refused(
         "/spec/containers/*/volumeMounts/-",
-        "`-` is a position, which shifts as elements come and go; name the element as `[mountPath=...]`, or any as `*`",
+        "`-` is an index, which shifts when elements are added or removed; write `[mountPath=...]` for one element, or `*` for all",
     );
     check_refused(
         "/spec/fieldOfTomorrow/0",
-        "`0` is a position, which shifts as elements come and go; name the element as `[key=...]`, or any as `*`",
+        "`0` is an index, which shifts when elements are added or removed; write `[key=...]` for one element, or `*` for all",
     );
 }
 
@@ -83,26 +83,26 @@ fn positions_are_refused_with_the_key_to_use() {
 fn segments_that_do_not_fit_the_pod_are_refused() {
     check_refused(
         "/spec/containers/proxy",
-        "`proxy` stands on a list, where an element is named as `[name=...]`, or any as `*`",
+        "`proxy` is on a list; write `[name=...]` for one element, or `*` for all",
     );
     for path in ["/metadata/labels/*", "/spec/*"] {
         check_refused(
             path,
-            "`*` stands for elements of lists only; a path covers everything below it, so end it before the `*`",
+            "`*` is only for elements of lists; end the path before it, since a path covers everything below",
         );
     }
     check_refused(
         "/spec/[name=a]",
-        "`[name=a]` selects elements of lists only, and stands on an object",
+        "`[name=a]` selects elements of lists, but is on an object; write the name of a field",
     );
     check_refused(
         "/spec/nodeName/x",
-        "`x` stands below a string, which has nothing below it",
+        "`x` is below a string, which has no fields; end the path before it",
     );
 }
 
 #[test]
-fn what_is_never_written_is_refused_and_so_are_its_ancestors() {
+fn paths_that_plugins_never_write_are_refused_with_their_ancestors() {
     for (path, never) in [
         ("", "/apiVersion"),
         ("/metadata", "/metadata/name"),
@@ -125,17 +125,17 @@ fn what_is_never_written_is_refused_and_so_are_its_ancestors() {
     ] {
         check_refused(
             path,
-            &format!("{never} is never written by a plugin; grant paths beside it"),
+            &format!("plugins never write {never}; grant the other paths one by one"),
         );
         assert!(Grants::parse(&[path]).is_ok(), "{path} may be read");
     }
 }
 
 #[test]
-fn the_key_of_a_chosen_element_is_refused() {
+fn the_key_of_a_selected_element_is_refused() {
     check_refused(
         "/spec/containers/[name=a]/name",
-        "an element that is granted by its field name keeps that field; write `*` instead of the selector to let it change",
+        "the selector needs the field name to stay as it is; write `*` in place of the selector to grant changes of it",
     );
     check_parses("/spec/containers/[image=a]/name");
 }
@@ -155,7 +155,7 @@ fn check_covers(grant: &str, needed: &str, expected: bool) {
 }
 
 #[test]
-fn a_path_covers_itself_and_what_lies_below() {
+fn a_path_covers_itself_and_everything_below() {
     check_covers("", "", true);
     check_covers("", "/spec/containers/*", true);
     check_covers("/spec", "", false);

@@ -1,11 +1,11 @@
-//! Grants as a tree, followed along a path in step with the pod.
+//! Grants as a tree, which is followed along a path together with the pod.
 
 use serde_json::Value;
 
 use super::{Grants, Segment};
 use crate::path::{Selector, has_field};
 
-/// All grants of a plugin, to read and to write, with their common beginnings merged.
+/// All grants of a plugin, for reading and writing, with common prefixes merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     /// The first is the root.
@@ -14,11 +14,11 @@ pub(crate) struct Tree {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Whether a grant ends here; one to write includes reading.
+    /// Whether a grant ends here. A write grant includes reading.
     read: bool,
-    /// Whether a grant to write ends here.
+    /// Whether a write grant ends here.
     write: bool,
-    /// Whether a grant to write ends further down.
+    /// Whether a write grant ends further down.
     leads_to_write: bool,
     children: Vec<(Segment, usize)>,
 }
@@ -51,7 +51,7 @@ impl Tree {
         }
     }
 
-    /// The node's child for a segment, made if need be.
+    /// The node's child for a segment, which is created if it is missing.
     fn child(&mut self, at: usize, segment: &Segment) -> usize {
         let next = self.nodes.len();
         let Some(node) = self.nodes.get_mut(at) else {
@@ -69,7 +69,7 @@ impl Tree {
         self.nodes.get(at)
     }
 
-    /// Whether this field of what is at a node may be read.
+    /// Whether this field of the value at a node may be read.
     fn shows(&self, at: usize, field: &str) -> bool {
         let is_granted = |(segment, at): &(Segment, usize)| {
             matches!(segment, Segment::Key(key) if key == field)
@@ -80,66 +80,66 @@ impl Tree {
     }
 }
 
-/// How far a path is granted, as it is followed segment by segment.
+/// Which grants cover a path, while it is followed segment by segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Coverage<'g> {
     tree: &'g Tree,
-    /// A grant to write covers the path and sets no condition.
+    /// A write grant covers the path without a condition.
     free: bool,
-    /// A grant to read or write covers the path.
+    /// A grant covers the path.
     readable: bool,
-    /// Where in the tree the path may be, with something below.
+    /// The nodes that match the path and have children.
     open: Few<usize>,
-    /// Grants to write that cover the path and end at an element that must keep its key.
+    /// Write grants that cover the path and end at an element whose key must not change.
     guards: Few<KeyGuard<'g>>,
-    /// How many segments were followed.
+    /// How many segments have been followed.
     depth: usize,
 }
 
-/// A condition on a write: the element that a grant names by its key keeps that key.
+/// A condition on a write: the key by which a grant selects the element must not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyGuard<'g> {
     pub(crate) key: &'g str,
     pub(crate) value: &'g str,
-    /// How many segments lead to the element.
+    /// The number of segments of the element's path.
     pub(crate) depth: usize,
-    /// How the path relates to it.
+    /// How the path relates to the element.
     pub(crate) reach: Reach,
 }
 
-/// Where a path leads, seen from an element that is granted by its key.
+/// How a path relates to an element that is granted by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// To the element itself.
+    /// It is the element.
     Element,
-    /// Into the key field.
+    /// It is in the key field.
     Key,
-    /// Into another field.
+    /// It is in another field.
     Beside,
 }
 
-/// What a segment of a path has led to.
+/// What a segment of a path has reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reached<'s> {
-    /// A field of an object, existing or not.
+    /// A field of an object, whether or not it exists.
     Key(&'s str),
     /// An element of a list.
     Element(&'s Value),
-    /// Every element of a list, whatever it has.
+    /// All elements of a list.
     EachElement,
-    /// An element that does not exist, named by its position or as the end of the list.
+    /// An element that does not exist, by index or as the end of the list.
     MissingPosition,
-    /// An element that does not exist, named by its key.
+    /// An element that does not exist, by selector.
     Missing(&'s Selector<'s>),
-    /// An element that is about to be added to these.
+    /// An element to be added to these.
     New(&'s Value, &'s [Value]),
 }
 
-/// Among which elements of a list a selector may look, so that it finds out nothing that may not be read.
+/// Which elements of a list a selector may search, so that it reveals only fields that may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     All,
-    /// Those that [`Coverage::sees`].
+    /// Those for which [`Coverage::sees`] is true.
     Some,
     None,
 }
@@ -205,38 +205,38 @@ impl<'g> Coverage<'g> {
         }
     }
 
-    /// Whether what is here may be read.
+    /// Whether the value here may be read.
     pub(crate) fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether nothing here or further down is granted. What the pod has here must then make no difference.
+    /// Whether nothing here or further down is granted. Then the result must not depend on the pod.
     pub(crate) fn is_lost(&self) -> bool {
         !self.readable && self.open.is_empty()
     }
 
-    /// Whether a grant to write covers the path and sets no condition.
+    /// Whether a write grant covers the path without a condition.
     pub(crate) fn is_free(&self) -> bool {
         self.free
     }
 
-    /// Whether a grant to write covers the path, perhaps under a condition.
+    /// Whether a write grant covers the path, possibly with a condition.
     pub(crate) fn is_covered(&self) -> bool {
         self.free || !self.guards.is_empty()
     }
 
-    /// Whether the path leads towards a grant to write without reaching it.
+    /// Whether the path is a parent of a write grant.
     pub(crate) fn is_above(&self) -> bool {
         let leads = |&at: &usize| self.tree.node(at).is_some_and(|node| node.leads_to_write);
         !self.is_covered() && self.open.iter().any(leads)
     }
 
-    /// The conditions, of which one must hold unless the path is free.
+    /// The conditions, one of which must hold unless the path is free.
     pub(crate) fn guards(&self) -> impl Iterator<Item = &KeyGuard<'g>> {
         self.guards.iter()
     }
 
-    /// Whether positions in the list here may be known, and so how long it is.
+    /// Whether indices in the list here, and so its length, may be known.
     pub(crate) fn shows_positions(&self) -> bool {
         self.readable
             || self
@@ -244,8 +244,7 @@ impl<'g> Coverage<'g> {
                 .any(|(segment, _)| matches!(segment, Segment::Any))
     }
 
-    /// Among which elements of the list here a selector may look. `key` is the field that tells the list's elements apart:
-    /// whoever may reach into any of them may name them.
+    /// Which elements of the list here a selector may search. `key` is the list's merge key, which a grant with `*` reveals.
     pub(crate) fn sight(&self, selector: &Selector<'_>, key: Option<&str>) -> Sight {
         let field = &*selector.key;
         if self.readable {
@@ -266,19 +265,19 @@ impl<'g> Coverage<'g> {
         sight
     }
 
-    /// Whether a selector that has not [`Sight::All`] may look at this element of the list here.
+    /// Whether a selector without [`Sight::All`] may search this element of the list here.
     pub(crate) fn sees(&self, selector: &Selector<'_>, element: &Value) -> bool {
         self.segments().any(|(segment, at)| match segment {
             Segment::Selector { key, value } => {
                 let is_same = *key == selector.key && *value == selector.value;
                 (is_same || self.tree.shows(*at, &selector.key)) && has_field(element, key, value)
             }
-            // Where this one shows the field, all elements are seen.
+            // If a grant with `*` shows the field, the sight is all.
             Segment::Any | Segment::Key(_) => false,
         })
     }
 
-    /// The segments by which grants go on from here.
+    /// The next segments of the grants that match the path so far.
     fn segments(&self) -> impl Iterator<Item = &'g (Segment, usize)> {
         let tree = self.tree;
         let nodes = self.open.iter().filter_map(move |&at| tree.node(at));
@@ -307,7 +306,7 @@ impl Segment {
     }
 }
 
-/// A few values, kept without allocating while there is at most one.
+/// A list that does not allocate for a single value.
 #[derive(Clone, Debug)]
 struct Few<T> {
     first: Option<T>,

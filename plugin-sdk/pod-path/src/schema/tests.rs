@@ -1,4 +1,4 @@
-//! Facts that the generated table must have.
+//! Facts that the generated table must contain.
 
 use super::{ROOT, Schema, Type, table};
 
@@ -75,7 +75,7 @@ fn check_key(path: &str, expected: Option<&str>) {
 }
 
 #[test]
-fn lists_know_what_tells_their_elements_apart() {
+fn lists_have_merge_keys() {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         check_key(&format!("spec/{list}"), Some("name"));
         check_key(&format!("spec/{list}/*/env"), Some("name"));

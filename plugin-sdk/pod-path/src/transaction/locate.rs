@@ -1,4 +1,4 @@
-//! Where a write leads, before anything is known of its value.
+//! Finds the target of a write, before its value is parsed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,39 +12,39 @@ use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
 use crate::schema::{ROOT, Schema};
 use crate::walk::{Hidden, ListElement, Walk, WalkStep};
 
-/// What a write is for.
+/// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum WriteOperation {
     Set,
     Insert,
     Remove,
 }
 
-/// Where a write leads.
+/// The target of a write.
 #[derive(Debug)]
 pub(super) struct WriteTarget<'p, 'v, 'g> {
-    /// The canonical path, without the last segment where that is a [`Last::Missing`], or the place of an insertion.
+    /// The canonical path, without the last segment if that is [`Last::Missing`] or an insertion.
     pub(super) canonical: String,
-    /// Where the canonical path leads through lists.
+    /// The list elements in the canonical path.
     pub(super) steps: ListSteps,
     /// How many segments the path has.
     pub(super) depth: usize,
-    /// What is there.
+    /// The present value.
     pub(super) here: Option<&'v Value>,
-    /// What belongs there.
+    /// The schema of the value.
     pub(super) schema: Schema,
     /// Whether it is a value of a map.
     pub(super) in_map: bool,
-    /// What grants say of the canonical path.
+    /// The grants that cover the canonical path.
     pub(super) coverage: Coverage<'g>,
     pub(super) last: Last<'p, 'v>,
-    /// The topmost parent that is missing.
+    /// The topmost missing parent.
     pub(super) absent: Option<Absent<'p>>,
-    /// Whether the path leads through an element that does not exist.
+    /// Whether the path goes through a missing element.
     pub(super) blocked: bool,
 }
 
-/// What the last segment led to.
+/// What the last segment reached.
 #[derive(Debug)]
 pub(super) enum Last<'p, 'v> {
     Root,
@@ -58,19 +58,19 @@ pub(super) enum Last<'p, 'v> {
     },
 }
 
-/// Where a path leaves what was granted.
+/// Why a path is not granted.
 #[derive(Debug)]
 pub(super) enum Outside {
-    /// It leads to another place.
-    Place,
+    /// No grant covers it.
+    Path,
     /// A selector in it would read this field.
     Field(String),
 }
 
-/// A parent that is missing.
+/// A missing parent.
 #[derive(Debug)]
 pub(super) struct Absent<'p> {
-    /// How many segments lead to what is there.
+    /// The number of segments of the deepest path that exists.
     pub(super) depth: usize,
     /// The keys below it.
     pub(super) keys: Vec<Cow<'p, str>>,
@@ -93,19 +93,19 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
         }
     }
 
-    /// Goes from the root to where a path leads, unless it leads out of what was granted: the rest of the pod is not looked at.
-    /// This is done in place, because a target is costly to move.
+    /// Follows a path from the root to the target. Stops where no grant covers it, without reading the rest of the pod.
+    /// Works in place, since a target is expensive to move.
     pub(super) fn locate(
         &mut self,
         pod: &'v Value,
         path: Path<'p>,
-        operation: Operation,
+        operation: WriteOperation,
     ) -> Result<Option<Outside>, AccessError> {
         let mut walk = Walk::new(pod, path);
         self.canonical.reserve(path.text().len() + 16);
         loop {
             if self.coverage.is_lost() {
-                return Ok(Some(Outside::Place));
+                return Ok(Some(Outside::Path));
             }
             self.in_map = matches!(walk.schema, Schema::Map(_));
             let Some(step) = walk.step(&self.coverage)? else {
@@ -116,7 +116,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
                 (WalkStep::Key { raw, key }, is_last) => {
                     self.pass_key(raw, key, walk.here.is_none() && !is_last);
                 }
-                (WalkStep::Element(element), true) if operation == Operation::Insert => {
+                (WalkStep::Element(element), true) if operation == WriteOperation::Insert => {
                     self.last = Last::Element(element);
                 }
                 (WalkStep::Element(element), is_last) => {
@@ -135,7 +135,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
                     self.blocked |= !is_last;
                     self.pass_missing(raw, segment, list, schema);
                 }
-                (WalkStep::Hidden(Hidden::Position), _) => return Ok(Some(Outside::Place)),
+                (WalkStep::Hidden(Hidden::Position), _) => return Ok(Some(Outside::Path)),
                 (WalkStep::Hidden(Hidden::Field(field)), _) => {
                     return Ok(Some(Outside::Field(field)));
                 }
@@ -170,7 +170,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
     fn pass_element(&mut self, element: ListElement<'p, 'v>) {
         self.canonical.push('/');
         match (&element.selector, element.schema.element_key()) {
-            // It names the one element, and by the right key.
+            // The selector already has the merge key.
             (Some(selector), Some(key)) if selector.key == key => {
                 self.canonical.push_str(element.raw)
             }
@@ -196,7 +196,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
         };
     }
 
-    /// Goes on below an element that is missing, for the sake of what the rest of the path says of the grants.
+    /// Continues below a missing element, to find out whether the rest of the path is granted.
     fn enter_missing(&mut self) {
         if let Last::Missing { raw, segment, .. } = &self.last {
             self.canonical.push('/');
@@ -205,7 +205,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
         }
     }
 
-    /// The selector that the path ends in.
+    /// The selector at the end of the path.
     pub(super) fn selector(&self) -> Option<&Selector<'p>> {
         match &self.last {
             Last::Element(element) => element.selector.as_ref(),
@@ -217,7 +217,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
         }
     }
 
-    /// Takes the last step to an element that does not exist.
+    /// Takes the last step to a new element.
     pub(super) fn pass_new(
         &mut self,
         element: &Value,
@@ -232,7 +232,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
     }
 }
 
-/// What a segment that names no element has reached.
+/// What a segment without a matching element has reached.
 pub(super) fn missing<'s>(segment: &'s ListSegment<'_>) -> Reached<'s> {
     match segment {
         ListSegment::Selector(selector) => Reached::Missing(selector),
@@ -261,7 +261,7 @@ fn push_element(path: &mut String, element: &ListElement<'_, '_>) {
     );
 }
 
-/// Appends the canonical segment of an element: by its key if none of the others has the same, else by its index.
+/// Appends the canonical segment of an element: its key if that is unique, else its index.
 fn push_segment(
     path: &mut String,
     element: &Value,
@@ -269,7 +269,7 @@ fn push_segment(
     index: usize,
     key: Option<&str>,
 ) {
-    /// A longer key would make a path, and so the audit, as long as a plugin likes.
+    /// Bounds the length of paths in the audit: a plugin could write longer keys.
     const LONGEST: usize = 256;
     if let Some(key) = key
         && let Some(text) = text_of(element, key)
@@ -287,7 +287,7 @@ fn push_segment(
     let _ = write!(path, "{index}");
 }
 
-/// The text by which a selector would name an element.
+/// The value by which a selector would name an element.
 fn text_of<'v>(element: &'v Value, key: &str) -> Option<Cow<'v, str>> {
     match element.get(key)? {
         Value::String(text) => Some(Cow::Borrowed(text)),

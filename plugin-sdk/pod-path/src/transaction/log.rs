@@ -1,16 +1,16 @@
-//! What was written, and how to take it back.
+//! The log of writes, and how to undo them.
 
 use serde_json::Value;
 
 use super::Write;
 use crate::path::{SEGMENTS, segments, unescape};
 
-/// The place in a parent that was changed: that of the write, or of the topmost parent that was made for it.
+/// The changed slot in a parent: that of the written value, or of the topmost parent that was created for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ParentSlot {
-    /// How many segments of the write's path lead to the parent; the next one is the slot. The root has no parent.
+    /// How many segments of the write's path lead to the parent; the next segment is the slot. The root has no parent.
     pub(super) depth: usize,
-    /// Where the write's path leads through lists.
+    /// The list elements in the write's path.
     pub(super) steps: ListSteps,
 }
 
@@ -21,14 +21,14 @@ pub(super) struct LogEntry {
     pub(super) trace: Trace,
 }
 
-/// Where exactly a write changed the pod, and how it is taken back: what the audit does not tell.
+/// Where exactly a write changed the pod, and how to undo it, which the audit does not show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     pub(super) slot: ParentSlot,
     pub(super) back: Undo,
 }
 
-/// Which segments of a write's path name elements of lists, and where those were at the time.
+/// Which segments of a write's path name list elements, and their indices at that time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ListSteps {
     /// A bit for each segment.
@@ -36,10 +36,10 @@ pub(super) struct ListSteps {
     indices: Vec<usize>,
 }
 
-const _: () = assert!(SEGMENTS <= 64, "a segment has no bit");
+const _: () = assert!(SEGMENTS <= 64, "each segment needs a bit");
 
 impl ListSteps {
-    /// Takes the step with the segment of that number to the element at an index.
+    /// Records that the segment of this number names the element at an index.
     pub(super) fn enter(&mut self, segment: usize, index: usize) {
         self.elements |= bit(segment);
         self.indices.push(index);
@@ -60,7 +60,7 @@ impl ListSteps {
     }
 }
 
-/// No bit for a segment that no path has.
+/// The bit of a segment; none for a number that no path has.
 fn bit(segment: usize) -> u64 {
     u32::try_from(segment)
         .ok()
@@ -68,20 +68,20 @@ fn bit(segment: usize) -> u64 {
         .unwrap_or_default()
 }
 
-/// How to take a write back.
+/// How to undo a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
     /// Put the old value into the slot.
     Restore,
     /// Put null into the slot.
     RestoreNull,
-    /// Take the slot away.
+    /// Remove the slot.
     Take,
     /// Insert the old value as a list element.
     Reinsert,
 }
 
-/// Either end of a slot in its parent.
+/// A mutable reference to a slot in its parent.
 pub(super) enum ParentSlotMut<'v> {
     Root(&'v mut Value),
     Field(&'v mut serde_json::Map<String, Value>, String),
@@ -89,8 +89,8 @@ pub(super) enum ParentSlotMut<'v> {
 }
 
 impl ParentSlot {
-    /// Finds the slot again. There is one as long as the pod is as it was before or after the write.
-    pub(super) fn place<'v>(&self, pod: &'v mut Value, path: &str) -> Option<ParentSlotMut<'v>> {
+    /// Finds the slot in the pod as it was before or after the write.
+    pub(super) fn find<'v>(&self, pod: &'v mut Value, path: &str) -> Option<ParentSlotMut<'v>> {
         let mut indices = self.steps.indices();
         let mut segments = segments(path);
         let mut here = pod;
@@ -117,21 +117,21 @@ impl ParentSlot {
 impl LogEntry {
     pub(super) fn undo(self, pod: &mut Value) {
         let Self { write, trace } = self;
-        let Some(place) = trace.slot.place(pod, &write.path) else {
+        let Some(slot) = trace.slot.find(pod, &write.path) else {
             return;
         };
         let old = write.old.unwrap_or(Value::Null);
-        match (trace.back, place) {
-            (Undo::Restore, place) => drop(place.put(old)),
-            (Undo::RestoreNull, place) => drop(place.put(Value::Null)),
-            (Undo::Take, place) => drop(place.take()),
-            (Undo::Reinsert, place) => place.insert(old),
+        match (trace.back, slot) {
+            (Undo::Restore, slot) => drop(slot.put(old)),
+            (Undo::RestoreNull, slot) => drop(slot.put(Value::Null)),
+            (Undo::Take, slot) => drop(slot.take()),
+            (Undo::Reinsert, slot) => slot.insert(old),
         }
     }
 }
 
 impl ParentSlotMut<'_> {
-    /// Puts a value here and gives what was here.
+    /// Puts a value here; returns the old one.
     pub(super) fn put(self, value: Value) -> Option<Value> {
         match self {
             Self::Root(root) => Some(std::mem::replace(root, value)),
@@ -153,7 +153,7 @@ impl ParentSlotMut<'_> {
     pub(super) fn insert(self, value: Value) {
         match self {
             Self::Element(list, index) => list.insert(index.min(list.len()), value),
-            place => drop(place.put(value)),
+            slot => drop(slot.put(value)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was written as a JSON Patch.
+//! Writes as a JSON Patch.
 
 use serde_json::Value;
 
@@ -119,19 +119,19 @@ impl Patch {
     }
 }
 
-/// No operation is longer than this: of a write at a path, through so many lists, of a value that is a text of so many bytes.
+/// The maximum length of the operation for a write: with this path, through this many lists, with this many bytes of value.
 pub(super) fn most(path: &str, lists: usize, value: usize) -> usize {
-    /// All but path and value.
+    /// Everything but path and value.
     const OPERATION: usize = r#",{"op":"replace","path":"","value":}"#.len();
-    /// A segment as a key of an object that was made, besides its letters.
+    /// A segment as a key of a created object, without the key's bytes.
     const LEVEL: usize = r#"{"":}"#.len();
-    /// An index where the path has a selector.
+    /// An index in place of a selector.
     const INDEX: usize = 20;
-    // Each segment stands in the pointer or in the value, never in both.
+    // Each segment is either in the pointer or in the value.
     OPERATION + escaped(path) + segments(path).count() * LEVEL + lists * INDEX + value
 }
 
-/// How long a text is in JSON at most.
+/// The maximum length of a text in JSON.
 fn escaped(text: &str) -> usize {
     let bytes = text.bytes().map(|byte| match byte {
         b'"' | b'\\' => 2,
@@ -141,7 +141,7 @@ fn escaped(text: &str) -> usize {
     bytes.sum()
 }
 
-/// The JSON Pointer of the place that a write changed.
+/// The JSON Pointer of the slot that a write changed.
 fn pointer(write: &Write, slot: &ParentSlot) -> String {
     let mut indices = slot.steps.indices();
     let mut pointer = String::with_capacity(write.path.len());
@@ -157,7 +157,7 @@ fn pointer(write: &Write, slot: &ParentSlot) -> String {
     pointer
 }
 
-/// The value within the parents that were made for it: below the place that was changed, every place is new.
+/// Writes the value inside the parents that were created for it: everything below the changed slot is new.
 fn nest(text: &mut Vec<u8>, write: &Write, slot: &ParentSlot, value: &str) {
     let made = segments(&write.path).enumerate().skip(slot.depth + 1);
     let mut open: Vec<u8> = Vec::new();

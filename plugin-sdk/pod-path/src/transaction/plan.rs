@@ -1,26 +1,26 @@
-//! What a write will do, if it may.
+//! Plans writes: checks them, and determines what they change.
 
 use serde_json::{Map, Value};
 
-use super::locate::{Last, Operation, Outside, WriteTarget, missing};
+use super::fill::fill_key;
+use super::locate::{Last, Outside, WriteOperation, WriteTarget, missing};
 use super::log::{LogEntry, ParentSlot, Trace, Undo};
 use super::{Transaction, Write, past_the_end, patch};
 use crate::access::AccessLimits;
-use crate::check::{check, check_member, depth, noun, scalar};
+use crate::check::{check, check_member, depth};
 use crate::cost::{self, Forecast};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
 use crate::json::json;
-use crate::path::{ListSegment, Selector, has_text};
+use crate::path::{ListSegment, has_text};
 use crate::protected::PendingWrite;
-use crate::schema::Schema;
 
 /// A write that has passed every check.
 pub(super) struct PlannedWrite {
     path: String,
     new: Option<String>,
     slot: ParentSlot,
-    action: SlotChange,
+    change: SlotChange,
 }
 
 enum SlotChange {
@@ -28,41 +28,41 @@ enum SlotChange {
     Put(Value),
     /// Insert a value as a list element.
     Insert(Value),
-    /// Take the slot's value away.
+    /// Remove the slot's value.
     Take,
 }
 
 impl PlannedWrite {
-    /// What it adds to the memory that is held. An old value goes from the pod to the log, and adds nothing.
+    /// The memory that it adds. An old value moves from the pod to the log, and adds nothing.
     pub(super) fn cost(&self) -> usize {
-        /// The entry of the log, whose list grows by doubling, and its halves once it is committed.
+        /// The log entry: the capacity of the log doubles as it grows, and committing splits the entries.
         const ENTRY: usize = 3 * size_of::<LogEntry>();
-        /// Room in the parent: a map's entry, or a list's element.
-        const PLACE: usize = 256;
-        let value = match &self.action {
+        /// The slot in the parent: a map entry or a list element.
+        const SLOT: usize = 256;
+        let value = match &self.change {
             SlotChange::Put(value) | SlotChange::Insert(value) => cost::cost(value),
             SlotChange::Take => 0,
         };
         let text = self.new.as_ref().map_or(0, String::len);
         let indices = self.slot.steps.len() * size_of::<usize>();
         // The last segment may be a new key of the parent.
-        let place = PLACE + indices + 2 * cost::string(self.path.len());
-        ENTRY + place + value + text + patch::most(&self.path, self.slot.steps.len(), text)
+        let slot = SLOT + indices + 2 * cost::string(self.path.len());
+        ENTRY + slot + value + text + patch::most(&self.path, self.slot.steps.len(), text)
     }
 
     pub(super) fn apply(self, pod: &mut Value) -> LogEntry {
-        let place = self.slot.place(pod, &self.path);
-        let (old, back) = match (self.action, place) {
-            (SlotChange::Put(value), Some(place)) => match place.put(value) {
+        let slot = self.slot.find(pod, &self.path);
+        let (old, back) = match (self.change, slot) {
+            (SlotChange::Put(value), Some(slot)) => match slot.put(value) {
                 None => (None, Undo::Take),
                 Some(Value::Null) => (None, Undo::RestoreNull),
                 old => (old, Undo::Restore),
             },
-            (SlotChange::Insert(value), Some(place)) => {
-                place.insert(value);
+            (SlotChange::Insert(value), Some(slot)) => {
+                slot.insert(value);
                 (None, Undo::Take)
             }
-            (SlotChange::Take, Some(place)) => (place.take(), Undo::Reinsert),
+            (SlotChange::Take, Some(slot)) => (slot.take(), Undo::Reinsert),
             (_, None) => (None, Undo::Take),
         };
         LogEntry {
@@ -86,7 +86,7 @@ impl Transaction {
         value: &str,
     ) -> Result<Option<PlannedWrite>, EditError> {
         let mut target = WriteTarget::root(self.access.coverage());
-        self.locate(&mut target, text, Operation::Set)?;
+        self.locate(&mut target, text, WriteOperation::Set)?;
         if target.blocked {
             return Err(self
                 .not_found(text, &mut target, "an element on the way does not exist")
@@ -128,7 +128,7 @@ impl Transaction {
         value: &str,
     ) -> Result<Option<PlannedWrite>, EditError> {
         let mut target = WriteTarget::root(self.access.coverage());
-        self.locate(&mut target, text, Operation::Insert)?;
+        self.locate(&mut target, text, WriteOperation::Insert)?;
         if target.blocked {
             return Err(self
                 .not_found(text, &mut target, "an element on the way does not exist")
@@ -168,13 +168,13 @@ impl Transaction {
             path: target.canonical,
             new: Some(json(&new)),
             slot,
-            action: SlotChange::Insert(new),
+            change: SlotChange::Insert(new),
         }))
     }
 
     pub(super) fn plan_remove(&self, text: &str) -> Result<Option<PlannedWrite>, EditError> {
         let mut target = WriteTarget::root(self.access.coverage());
-        self.locate(&mut target, text, Operation::Remove)?;
+        self.locate(&mut target, text, WriteOperation::Remove)?;
         match &target.last {
             Last::Root => {
                 return Err(
@@ -217,21 +217,21 @@ impl Transaction {
             path: target.canonical,
             new: None,
             slot,
-            action: SlotChange::Take,
+            change: SlotChange::Take,
         }))
     }
 
-    /// Takes a target from the root to where a path leads, unless that is not granted.
+    /// Finds the target of a path, unless it is not granted.
     fn locate<'s>(
         &'s self,
         target: &mut WriteTarget<'s, 's, 's>,
         text: &'s str,
-        operation: Operation,
+        operation: WriteOperation,
     ) -> Result<(), EditError> {
         let path = self.parse(text)?;
         match target.locate(&self.pod, path, operation)? {
             None if target.coverage.is_covered() || target.coverage.is_above() => Ok(()),
-            None | Some(Outside::Place) => Err(self.unwritable(text, false).into()),
+            None | Some(Outside::Path) => Err(self.unwritable(text, false).into()),
             Some(Outside::Field(field)) => Err(self.unreadable(&field).into()),
         }
     }
@@ -241,7 +241,7 @@ impl Transaction {
         self.afford(text, path_depth)?;
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
-            // The parser has a limit of its own, which must not pass for bad JSON.
+            // The parser's own limit on depth must not be reported as invalid JSON.
             Err(_) if path_depth + Forecast::of(text, limit).depth > limit => {
                 return Err(LimitExceeded::Depth(limit).into());
             }
@@ -253,15 +253,15 @@ impl Transaction {
                 .into());
             }
         };
-        // Each level takes two letters at least, so a short text needs no counting.
+        // Each level takes at least two bytes, so short texts need no check.
         if path_depth + text.len() / 2 > limit && path_depth + depth(&value) > limit {
             return Err(LimitExceeded::Depth(limit).into());
         }
         Ok(value)
     }
 
-    /// Refuses a text whose value would take more memory than is left, before there is anything of it. Most texts are too short
-    /// for that, whatever is in them.
+    /// Refuses a text whose value would take more memory than is left, before it is parsed. Most texts are so short that they need
+    /// no estimate.
     fn afford(&self, text: &str, path_depth: usize) -> Result<(), LimitExceeded> {
         let AccessLimits {
             memory,
@@ -288,7 +288,7 @@ impl Transaction {
         target: &WriteTarget<'_, '_, '_>,
         new: &Value,
     ) -> Result<(), AccessError> {
-        // First whether it is granted: what is protected in a place that is not is nobody's to know.
+        // Grants are checked first, so that the error reveals nothing about protected values without a grant.
         let coverage = &target.coverage;
         let permitted = coverage.is_free()
             || coverage.guards().any(|guard| match guard.reach {
@@ -313,7 +313,7 @@ impl Transaction {
         .check()
     }
 
-    /// The error for a place that does not exist, unless the plugin may not know that.
+    /// The error for a missing target, which does not reveal without a grant that it is missing.
     fn not_found(
         &self,
         text: &str,
@@ -330,7 +330,7 @@ impl Transaction {
     }
 }
 
-/// Whether a write only makes an empty parent on the way to what was granted.
+/// Whether a write only creates an empty parent of a granted path.
 fn is_missing_parent(target: &WriteTarget<'_, '_, '_>, new: &Value) -> bool {
     let is_empty = match new {
         Value::Object(fields) => fields.is_empty(),
@@ -340,52 +340,12 @@ fn is_missing_parent(target: &WriteTarget<'_, '_, '_>, new: &Value) -> bool {
     is_empty && target.here.is_none() && matches!(target.last, Last::Key)
 }
 
-/// Fills in the field that a selector names.
-fn fill_key(
-    path: &str,
-    value: &mut Value,
-    selector: &Selector<'_>,
-    schema: Schema,
-) -> Result<(), AccessError> {
-    let (key, text) = (&*selector.key, &*selector.value);
-    let Value::Object(fields) = value else {
-        let reason = format_args!(
-            "an element that is named by its {key} must be an object, found {}",
-            noun(value)
-        );
-        return Err(AccessError::invalid_value(path, reason));
-    };
-    match fields.get(key) {
-        None | Some(Value::Null) => {}
-        Some(own) if has_text(own, text) => return Ok(()),
-        Some(_) => {
-            let reason = format_args!(
-                "its field {key} is not the {text:?} that the path names; leave it out, or make both agree"
-            );
-            return Err(AccessError::invalid_value(path, reason));
-        }
-    }
-    match scalar(text, schema.field(key)).filter(|own| has_text(own, text)) {
-        Some(own) => {
-            fields.insert(key.to_owned(), own);
-            Ok(())
-        }
-        None => {
-            let reason = format_args!(
-                "the path names its {key} {text:?}, but expected {}",
-                schema.field(key).noun()
-            );
-            Err(AccessError::invalid_value(path, reason))
-        }
-    }
-}
-
-/// The write of a value at a target that may be missing, and so may its parents.
+/// Plans the write of a value. The target and its parents may be missing.
 fn put(target: WriteTarget<'_, '_, '_>, new: Value) -> PlannedWrite {
-    // Not the plugin's own text: that may name a key twice, and readers differ on which one counts.
+    // Not the plugin's own text, which may have a key twice: parsers differ on which one counts.
     let text = json(&new);
     let is_new_element = matches!(target.last, Last::Missing { .. });
-    let (depth, action) = match target.absent {
+    let (depth, change) = match target.absent {
         Some(absent) => {
             let innermost = if is_new_element {
                 Value::Array(vec![new])
@@ -408,6 +368,6 @@ fn put(target: WriteTarget<'_, '_, '_>, new: Value) -> PlannedWrite {
         path: target.canonical,
         new: Some(text),
         slot,
-        action,
+        change,
     }
 }

@@ -1,4 +1,4 @@
-//! Reading, which is counted as writing is.
+//! Reads, which are counted like writes.
 
 use std::cell::Cell;
 
@@ -11,10 +11,10 @@ use crate::json::json;
 use crate::path::ListSegment;
 use crate::walk::{Hidden, Walk, WalkStep};
 
-/// Bytes of memory that a key takes at most besides its text.
+/// Maximum bytes of memory that a key takes besides its text.
 const KEY: usize = 32;
 
-/// What a run has read so far. Reading changes nothing else, so that it needs no more than a shared reference.
+/// Counts the reads of a run. Cells, so that reading needs only a shared reference.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     calls: Cell<usize>,
@@ -23,7 +23,7 @@ pub(super) struct Reads {
 }
 
 impl Transaction {
-    /// The JSON text at a path; none if nothing is there.
+    /// Returns the JSON text at a path; none if there is no value.
     ///
     /// # Errors
     ///
@@ -45,12 +45,12 @@ impl Transaction {
         )
     }
 
-    /// The keys of the object at a path, or `0`, `1`, ... of the list; empty if nothing is there. Those of a list may be known where
-    /// something of any of its elements is granted.
+    /// Returns the keys of the object at a path, or `0`, `1`, ... of the list; empty if there is no value. For a list, a grant below
+    /// `*` is enough.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and a scalar at the path is an invalid path.
+    /// As [`get`](Self::get); also if there is a scalar at the path.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -80,7 +80,7 @@ impl Transaction {
         self.read(keys, |keys| keys.iter().map(|key| key.len() + KEY).sum())
     }
 
-    /// How many calls have read, whatever came of them.
+    /// How many calls were reads, including refused ones.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -103,7 +103,7 @@ impl Transaction {
         self.reads.refused.get()
     }
 
-    /// Counts a call that reads, and what it answers.
+    /// Counts a read and its result.
     pub(super) fn read<T>(
         &self,
         answer: impl FnOnce() -> Result<T, EditError>,
@@ -125,7 +125,7 @@ impl Transaction {
         answer
     }
 
-    /// Counts what a call takes of the host.
+    /// Counts the bytes of a read.
     pub(super) fn count_read(&self, bytes: usize) -> Result<(), LimitExceeded> {
         let (limit, read) = (self.access.limits.read_bytes, &self.reads.bytes);
         read.set(read.get().saturating_add(bytes));
@@ -143,7 +143,7 @@ impl Transaction {
         Err(self.unreadable(text).into())
     }
 
-    /// As [`find`](Self::find), and a list too of which only positions may be known.
+    /// As [`find`](Self::find), but also finds a list of which only the indices may be known.
     fn find_keys(&self, text: &str) -> Result<Option<&Value>, EditError> {
         let (here, coverage) = self.follow(text)?;
         let is_list = matches!(here, None | Some(Value::Null | Value::Array(_)));
@@ -153,8 +153,8 @@ impl Transaction {
         Err(self.unreadable(text).into())
     }
 
-    /// What is at a path, and how far reading it is granted. Where it leads out of what is granted, the rest of the pod is not
-    /// looked at, so that the answer is the same whatever is there.
+    /// The value at a path, and the grants that cover it. Stops where no grant covers the path, without reading the rest of the pod,
+    /// so the result does not depend on it.
     pub(super) fn follow(&self, text: &str) -> Result<(Option<&Value>, Coverage<'_>), EditError> {
         let path = self.parse(text)?;
         let mut coverage = self.access.coverage();

@@ -1,4 +1,4 @@
-//! The words for what was not granted. They depend on the path and the grants alone, never on what the pod has there.
+//! Errors for paths that were not granted. They depend only on the path and the grants, never on the pod.
 
 use super::Transaction;
 use crate::error::{AccessError, shown};
@@ -12,8 +12,8 @@ impl Transaction {
         let (reads, writes) = (self.access.reads(), self.access.writes());
         let line = line(path, None);
         AccessError::Forbidden(format!(
-            "reading {} is forbidden: what may be read is {reads}, and what may be written ({writes}); \
-             add the line {line} to `read` in chain.yaml, and the path to the reads that the plugin describes",
+            "reading {} is forbidden: the plugin may read {reads} and write {writes}; \
+             add the line {line} to `read` in chain.yaml, and the path to `reads` in the plugin's description",
             shown(path)
         ))
     }
@@ -22,21 +22,21 @@ impl Transaction {
         let (shown, writes) = (shown(path), self.access.writes());
         let keys = segments(path).map(unescape).collect::<Vec<_>>();
         let reason = match never_written_at(keys.iter().map(AsRef::as_ref)) {
-            // No line would help.
+            // No grant would help.
             Some(_) if is_above => format!(
-                "it lies above what may be written, which is {writes}; write below it, path by path"
+                "the plugin may write only parts of it, of {writes}; write these parts one by one"
             ),
             Some(never) => format!(
-                "{never} is never changed by a plugin, whatever it was granted; leave it as it is"
+                "plugins never change {never}, whatever they are granted; leave it as it is"
             ),
             None if is_above => format!(
-                "it lies above what may be written, which is {writes}; write below it, path by path, \
+                "the plugin may write only parts of it, of {writes}; write these parts one by one, \
                  or add the line {} to `allow` in chain.yaml",
                 line(path, None)
             ),
             None => format!(
-                "what may be written is {writes}; add the line {} to `allow` in chain.yaml, \
-                 and the path to the writes that the plugin describes",
+                "the plugin may write {writes}; add the line {} to `allow` in chain.yaml, \
+                 and the path to `writes` in the plugin's description",
                 line(path, None)
             ),
         };
@@ -46,8 +46,8 @@ impl Transaction {
     pub(super) fn keeps_key(&self, path: &str, guard: KeyGuard<'_>) -> AccessError {
         let KeyGuard { key, value, .. } = guard;
         AccessError::Forbidden(format!(
-            "writing {} is forbidden: the element is granted as [{key}={value}], so its {key} stays (what may be written is {}); \
-             to change that, ask for `*` in place of the selector: add the line {} to `allow` in chain.yaml",
+            "writing {} is forbidden: the grant is for [{key}={value}], so the field {key} must not change (the plugin may write {}); \
+             to grant that, add the line {} to `allow` in chain.yaml",
             shown(path),
             self.access.writes(),
             line(path, Some(guard.depth))
@@ -55,8 +55,8 @@ impl Transaction {
     }
 }
 
-/// The line of the manifest that would grant a path: positions cannot be granted, and become `*`, and so does the segment at
-/// the depth that is given.
+/// The line of the manifest that would grant a path. Indices cannot be granted and become `*`, and so does the segment at the depth
+/// `any`.
 fn line(path: &str, any: Option<usize>) -> String {
     let mut schema = ROOT;
     let mut grant = String::with_capacity(path.len());
@@ -77,7 +77,7 @@ fn line(path: &str, any: Option<usize>) -> String {
         grant.push('/');
         grant.push_str(segment);
     }
-    // As JSON, which is YAML too.
+    // JSON is valid YAML.
     format!("`- {}`", serde_json::Value::String(grant))
 }
 

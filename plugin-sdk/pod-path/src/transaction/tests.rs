@@ -1,4 +1,4 @@
-//! What accesses do to a pod.
+//! Accesses to a pod.
 
 mod access;
 mod audit;
@@ -74,7 +74,7 @@ enum Call<'c> {
 
 use Call::{Insert, Remove, Set};
 
-/// Makes the call and tells what it answered: `true` unless it removed nothing.
+/// Makes the call and returns its result: `true` unless it removed nothing.
 fn make(transaction: &mut Transaction, call: Call<'_>) -> Result<bool, EditError> {
     match call {
         Set(path, value) => transaction.set(path, value.to_owned()).map(|()| true),
@@ -83,7 +83,7 @@ fn make(transaction: &mut Transaction, call: Call<'_>) -> Result<bool, EditError
     }
 }
 
-/// What an outcome is called in tables.
+/// The name of a result in tables.
 fn kind<T>(outcome: &Result<T, EditError>) -> &'static str {
     match outcome {
         Ok(_) => "fine",
@@ -95,7 +95,7 @@ fn kind<T>(outcome: &Result<T, EditError>) -> &'static str {
     }
 }
 
-/// A call that is refused with this text, and leaves the pod alone.
+/// Checks that a call is refused with this text and does not change the pod.
 #[track_caller]
 fn check_refused(mut transaction: Transaction, call: Call<'_>, expected: &str, text: &str) {
     let outcome = make(&mut transaction, call);

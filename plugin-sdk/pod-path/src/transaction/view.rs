@@ -1,4 +1,4 @@
-//! Reading parts of a pod in one go.
+//! Views: reading several parts of a pod in one call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,43 +13,43 @@ use crate::path::{Path, Segments, push_escaped, unescape};
 
 /// How many fields one view may name.
 const FIELDS: usize = 256;
-/// Bytes of memory that a segment of a field takes at most while its view is read, besides its text.
+/// Maximum bytes of memory that a segment of a field takes while its view is read, besides its text.
 const SEGMENT: usize = 512;
-/// Room for what most views show.
+/// Initial capacity, enough for most views.
 const TEXT: usize = 2048;
 
-/// The fields of a view, read and checked.
+/// The parsed fields of a view.
 ///
-/// A plugin asks for the same ones of pod after pod, so whoever runs it can keep them. Made by [`Transaction::fields`].
+/// A plugin asks for the same fields of each pod, so its host can keep them. Created by [`Transaction::fields`].
 #[derive(Debug)]
 pub struct Fields {
     names: Vec<String>,
     segments: usize,
     selection: Selection,
-    /// What the plugin they were read for may do.
+    /// The grants of the plugin that they were parsed for.
     access: Arc<Access>,
-    /// Set once it is known that all of them are granted below the root of the pod, where most views begin.
+    /// Set once all of them were found to be granted in a view of the whole pod, as most views are.
     granted: OnceLock<()>,
 }
 
 impl Fields {
-    /// The fields as they were named, in order.
+    /// The text of the fields, in order.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// How many segments they have together.
+    /// How many segments they have in total.
     #[must_use]
     pub fn segments(&self) -> usize {
         self.segments
     }
 }
 
-/// Fields as a tree, in the order of their first mention.
+/// Fields as a tree, in the order in which they first occur.
 #[derive(Debug, Default)]
 struct Selection {
-    /// Whether a field ends here: all below it is shown.
+    /// Whether a field ends here, and everything below is shown.
     whole: bool,
     below: Vec<Below>,
 }
@@ -64,8 +64,8 @@ struct Below {
     selection: Selection,
 }
 
-/// One of 64 bits for a key: an object none of whose keys has that bit need not be searched for it.
-/// Most fields of most views are not there, so this spares most of the searching.
+/// One of 64 bits for a key: if none of an object's keys has that bit, the object does not have the key.
+/// Most fields of most views are missing, so this avoids most searches.
 fn mark(key: &str) -> u64 {
     let first = key.as_bytes().first().copied().unwrap_or_default();
     1 << ((usize::from(first) * 5 + key.len()) % 64)
@@ -99,22 +99,21 @@ impl Selection {
 /// A view that is being written.
 struct ViewWriter<'s> {
     path: &'s str,
-    /// Whether `*` is every element of a list and nothing else, as it is unless all of the place is granted.
+    /// Whether `*` matches only elements of lists, as it does unless the whole value is granted.
     lists_only: bool,
     /// JSON, and so UTF-8.
     text: Vec<u8>,
 }
 
 impl Transaction {
-    /// The JSON text at a path with only the parts of it that `fields` name; none if nothing is there.
+    /// Returns the JSON text at a path with only the parts that `fields` name; none if there is no value.
     ///
-    /// Each field is a path below `path`; on a list its segment is `*`, every element. Objects on the way keep just what
-    /// leads to a field, lists keep all their elements in order. What is not there is left out.
+    /// Each field is a path below `path`, with `*` for all elements of a list. Objects have only the keys that lead to a field, lists
+    /// have all their elements in order. Missing values are left out.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), for the path and for each field, whether it is there or not; more than 256 fields are an invalid
-    /// path.
+    /// As [`get`](Self::get), for the path and for each field, whether or not it exists; also for more than 256 fields.
     ///
     /// ```
     /// use podloom_pod_path::{Access, Transaction};
@@ -134,14 +133,14 @@ impl Transaction {
         self.view_of(path, &self.fields(path, fields)?)
     }
 
-    /// Reads the fields of a view of what is at a path.
+    /// Parses the fields of a view.
     ///
     /// # Errors
     ///
-    /// A field is malformed or longer than the limit, or there are too many.
+    /// A field is malformed or too long, or there are too many fields.
     pub fn fields<F: AsRef<str>>(&self, path: &str, fields: &[F]) -> Result<Fields, EditError> {
         if fields.len() > FIELDS {
-            let reason = format_args!("a view of {} fields, of {FIELDS} at most", fields.len());
+            let reason = format_args!("the view has {} fields, of at most {FIELDS}", fields.len());
             return Err(AccessError::invalid_path(path, reason).into());
         }
         let limit = self.access.limits.path_bytes;
@@ -165,7 +164,7 @@ impl Transaction {
         })
     }
 
-    /// As [`view`](Self::view), with fields that were read before, by a transaction with the same limits.
+    /// As [`view`](Self::view), with fields that a transaction with the same limits has parsed.
     ///
     /// # Errors
     ///
@@ -184,7 +183,7 @@ impl Transaction {
     pub fn view_of(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {
         self.read(
             || {
-                // The same for a list that was kept, so that no limit depends on what ran before.
+                // Charged for kept fields too, so that limits do not depend on earlier calls.
                 self.count_read(fields.segments.saturating_mul(SEGMENT))?;
                 self.show(path, fields)
             },
@@ -217,8 +216,7 @@ impl Transaction {
     }
 }
 
-/// The first field that is not granted, as a path below the place that is viewed. The pod has no part in this, so that the answer
-/// is the same whatever is there.
+/// The first field that is not granted, as a path below the viewed path. The result does not depend on the pod.
 fn refused(selection: &Selection, coverage: &Coverage<'_>) -> Option<String> {
     if coverage.is_readable() {
         return None;
@@ -247,7 +245,7 @@ impl ViewWriter<'_> {
             Value::Array(list) => self.show_elements(list, selection)?,
             scalar => {
                 let reason = format_args!(
-                    "a field of the view leads through {}, which has nothing below it",
+                    "a field of the view leads through {}, which has no fields",
                     crate::check::noun(scalar)
                 );
                 return Err(AccessError::invalid_path(shown(self.path), reason));
@@ -296,7 +294,7 @@ impl ViewWriter<'_> {
         Ok(())
     }
 
-    /// Ends an object or a list, in place of the last comma if it is not empty.
+    /// Ends an object or list; the bracket replaces the last comma.
     fn close(&mut self, bracket: u8) {
         match self.text.last_mut() {
             Some(comma @ b',') => *comma = bracket,
@@ -305,7 +303,7 @@ impl ViewWriter<'_> {
     }
 
     fn not_every_element(&self) -> AccessError {
-        let reason = "a field of the view leads to a list, where its segment is `*`, every element";
+        let reason = "a field of the view leads to a list; write `*` there, for all elements";
         AccessError::invalid_path(self.path, reason)
     }
 }

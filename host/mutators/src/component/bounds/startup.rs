@@ -1,6 +1,6 @@
-//! Bounds what is compiled besides the functions: whatever sets a module's globals, tables and memory when it starts.
+//! Bounds the initialization of globals, tables and memory, which is compiled besides the functions.
 //!
-//! The compiler makes one function of it all, out of every expression that is more than a constant.
+//! The compiler makes one function of all initializer expressions that are not constants.
 
 use wasmparser::{ConstExpr, DataKind, ElementItems, ElementKind, Payload, TableInit};
 
@@ -9,11 +9,11 @@ use crate::component::ComponentError;
 use crate::component::names::damaged;
 
 // 23.
-const EXPRESSIONS: Bound = Bound::new(64 << 10, "bytes of initial values");
+const EXPRESSIONS: Bound = Bound::new(64 << 10, "bytes of initializer expressions");
 // 59.
-const ENTRIES: Bound = Bound::new(100_000, "entries of element segments");
+const ENTRIES: Bound = Bound::new(100_000, "entries in element segments");
 // 64.
-const VALUES: Bound = Bound::new(10_000, "values that are set when it starts");
+const VALUES: Bound = Bound::new(10_000, "values that instantiation initializes");
 
 #[derive(Default)]
 pub(super) struct Startup {

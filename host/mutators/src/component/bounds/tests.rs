@@ -1,7 +1,7 @@
 use super::check;
 use crate::component::ComponentError;
 
-/// Twice: as it is, and nested in a component.
+/// Checks the module as it is, and nested in a component.
 #[track_caller]
 fn refused(module: &str, expected: &str) {
     for text in [
@@ -12,7 +12,7 @@ fn refused(module: &str, expected: &str) {
         let error = check(&wasm).expect_err("too much").to_string();
         assert_eq!(
             error,
-            format!("has more than {expected}: compiling it would take too long")
+            format!("has more than {expected}; compiling it would take too long")
         );
     }
 }
@@ -34,28 +34,22 @@ fn nested(times: usize) -> String {
 #[test]
 fn nested_loops_are_refused() {
     accepted(&nested(499));
-    refused(
-        &nested(30_000),
-        "500 blocks within each other in its function 1",
-    );
+    refused(&nested(30_000), "500 nested blocks in function 1");
     refused(
         &function(&"loop end ".repeat(1001)),
-        "1000 loops in its function 1",
+        "1000 loops in function 1",
     );
     let functions = format!("(func {})", "loop end ".repeat(1000)).repeat(4);
-    refused(
-        &format!("(module {functions})"),
-        "3000 loops in its function 3",
-    );
+    refused(&format!("(module {functions})"), "3000 loops in function 3");
 }
 
 #[test]
-fn values_that_live_over_branches_are_refused() {
+fn many_live_values_across_branches_are_refused() {
     let locals = format!("(local {}) ", "i32 ".repeat(1000));
     accepted(&function(&(locals.clone() + &"loop end ".repeat(600))));
     refused(
         &function(&(locals + &"loop end ".repeat(700))),
-        "2000000 values that are kept over branches in its function 1",
+        "2000000 values that are live across branches in function 1",
     );
     let operands = format!(
         "{} {} {}",
@@ -65,16 +59,16 @@ fn values_that_live_over_branches_are_refused() {
     );
     refused(
         &function(&operands),
-        "2000000 values that are kept over branches in its function 1",
+        "2000000 values that are live across branches in function 1",
     );
     refused(
         &function(&format!("(local {})", "i64 ".repeat(2001))),
-        "2000 locals in its function 1",
+        "2000 locals in function 1",
     );
 }
 
 #[test]
-fn branches_of_the_compilers_own_count() {
+fn branches_that_the_compiler_adds_count() {
     for operators in [
         "block end ",
         "local.get 0 if end ",
@@ -84,23 +78,20 @@ fn branches_of_the_compilers_own_count() {
         accepted(&function(&operators.repeat(5_000)));
         refused(
             &function(&operators.repeat(5_001)),
-            "5000 branches, checked accesses and divisions in its function 1",
+            "5000 branches, checked accesses and divisions in function 1",
         );
     }
     let functions = format!("(func {})", "block end ".repeat(5_000)).repeat(13);
     refused(
         &format!("(module {functions})"),
-        "60000 branches, checked accesses and divisions in its function 12",
+        "60000 branches, checked accesses and divisions in function 12",
     );
     let table = format!("(local.get 0) br_table {}", "0 ".repeat(50_002));
-    refused(
-        &function(&table),
-        "50000 targets of br_table in its function 1",
-    );
+    refused(&function(&table), "50000 targets of br_table in function 1");
 }
 
 #[test]
-fn what_becomes_much_code_counts() {
+fn operators_that_become_much_code_count() {
     for operators in [
         "local.get 0 call_indirect ",
         "local.get 0 table.get 0 drop ",
@@ -109,16 +100,16 @@ fn what_becomes_much_code_counts() {
         accepted(&function(&operators.repeat(5_000)));
         refused(
             &function(&operators.repeat(5_001)),
-            "5000 indirect calls and operations on tables and whole memories in its function 1",
+            "5000 indirect calls and operations on tables and whole memories in function 1",
         );
     }
 }
 
 #[test]
-fn values_that_are_handed_over_are_refused() {
+fn many_parameters_and_results_are_refused() {
     let values = |count: usize| "i32 ".repeat(count);
     let wide = format!("(module (type (func (param {}))))", values(65));
-    refused(&wide, "64 parameters and results of one type");
+    refused(&wide, "64 parameters and results in one type");
     let blocks = |count: usize| {
         let blocks = "loop (type $t) end ".repeat(count);
         format!(
@@ -130,7 +121,7 @@ fn values_that_are_handed_over_are_refused() {
     accepted(&blocks(125));
     refused(
         &blocks(126),
-        "2000 parameters and results of blocks in its function 0",
+        "2000 parameters and results of blocks in function 0",
     );
     let calls = format!(
         "(module (type $t (func (param {0}) (result {0}))) (func $f (type $t) {1} {2}))",
@@ -140,7 +131,7 @@ fn values_that_are_handed_over_are_refused() {
     );
     refused(
         &calls,
-        "100000 calls with their parameters and results in its function 0",
+        "100000 calls, parameters and results of calls in function 0",
     );
 }
 
@@ -148,7 +139,7 @@ fn values_that_are_handed_over_are_refused() {
 fn code_is_refused_by_its_size() {
     refused(
         &function(&"i32.const 1 drop ".repeat(90_000)),
-        "262144 bytes in its function 1",
+        "262144 bytes of code in function 1",
     );
     let functions = format!("(func {})", "i32.const 1 drop ".repeat(80_000)).repeat(9);
     refused(&format!("(module {functions})"), "2097152 bytes of code");
@@ -159,7 +150,7 @@ fn code_is_refused_by_its_size() {
 }
 
 #[test]
-fn what_is_not_code_is_refused_by_its_number() {
+fn items_besides_code_are_counted() {
     let module = |text: &str, times: usize| format!("(module {})", text.repeat(times));
     refused(
         &module("(global i32 (i32.const 0))", 10_001),
@@ -181,7 +172,7 @@ fn what_is_not_code_is_refused_by_its_number() {
     let entries = "0 ".repeat(100_001);
     refused(
         &format!("(module (func) (elem declare func {entries}))"),
-        "100000 entries of element segments",
+        "100000 entries in element segments",
     );
 }
 
@@ -205,7 +196,7 @@ fn components_are_refused_by_their_parts() {
             "(component {})",
             format!("(core module {functions})").repeat(2)
         ),
-        "3000 loops in its function 1",
+        "3000 loops in function 1",
     );
     check(
         format!("(component {})", "(type (list u8))".repeat(1001)),
@@ -229,14 +220,14 @@ fn components_are_refused_by_their_parts() {
 }
 
 #[test]
-fn what_is_damaged_is_said_to_be() {
+fn damaged_code_is_reported() {
     let wasm = wat::parse_str("(module (func i32.const 1))").expect("WebAssembly text");
     let error = check(&wasm).expect_err("a value is left over").to_string();
     assert!(error.starts_with("is damaged"), "{error}");
 }
 
 #[test]
-fn a_jump_table_counts_what_lives_with_each_target() {
+fn a_jump_table_counts_the_live_values_for_each_target() {
     let jump = |locals: usize| {
         format!(
             "(module (func (param i32) (local {}) block (br_table {} (local.get 0)) end))",
@@ -247,12 +238,12 @@ fn a_jump_table_counts_what_lives_with_each_target() {
     accepted(&jump(30));
     refused(
         &jump(1900),
-        "2000000 values that are kept over branches in its function 0",
+        "2000000 values that are live across branches in function 0",
     );
 }
 
 #[test]
-fn what_sets_a_module_up_is_compiled_too() {
+fn initializers_are_bounded_too() {
     let sum = format!("i32.const 1 {}", "i32.const 1 i32.add ".repeat(25_000));
     for setup in [
         format!("(global i32 {sum})"),
@@ -261,7 +252,7 @@ fn what_sets_a_module_up_is_compiled_too() {
     ] {
         refused(
             &format!("(module {setup})"),
-            "65536 bytes of initial values",
+            "65536 bytes of initializer expressions",
         );
     }
     let functions = "0 ".repeat(10_001);
@@ -274,7 +265,7 @@ fn what_sets_a_module_up_is_compiled_too() {
     ] {
         refused(
             &format!("(module (func) {setup})"),
-            "10000 values that are set when it starts",
+            "10000 values that instantiation initializes",
         );
     }
 }
@@ -289,7 +280,7 @@ fn component_of_type(kind: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn types_within_types_are_refused_before_they_are_read() {
+fn nested_types_are_refused_before_they_are_parsed() {
     // An instance type with one declaration, which is a type.
     let nested =
         |levels: usize| component_of_type(&[&[0x42, 1, 1].repeat(levels)[..], &[0x42, 0]].concat());
@@ -297,14 +288,14 @@ fn types_within_types_are_refused_before_they_are_read() {
     for levels in [600, 50_000] {
         let error = check(&nested(levels)).expect_err("too deep").to_string();
         assert!(
-            error.starts_with("has more than 120 component types"),
+            error.starts_with("has more than 120 nested component types"),
             "{error}"
         );
     }
 }
 
 #[test]
-fn what_types_declare_counts() {
+fn declarations_in_types_count() {
     let check = |text: String| check(&wat::parse_str(&text).expect("WebAssembly text"));
     let declared = "has more than 20000 fields, cases, parameters and declarations in types";
     for kind in [
@@ -321,11 +312,11 @@ fn what_types_declare_counts() {
 }
 
 #[test]
-fn types_count_as_they_are_written_out() {
+fn types_are_counted_expanded() {
     let accepted = |text: &str| assert_eq!(check(&wat::parse_str(text).expect("text")), Ok(()));
     let refused = |text: &str| {
         let error = check(&wat::parse_str(text).expect("text")).expect_err("too large");
-        let expected = "each type written out where it is used";
+        let expected = "where a type counts each time it is used";
         assert!(error.to_string().contains(expected), "{error}");
     };
     let tuple = |kind: &str, times: usize| format!("(tuple {})", format!("{kind} ").repeat(times));
@@ -336,7 +327,7 @@ fn types_count_as_they_are_written_out() {
     accepted(&format!("(component {})", twice(100)));
     refused(&format!("(component {})", twice(150)));
     refused(&format!("(component (type (instance {})))", twice(150)));
-    // Under another name, from the outside, or as what an instance exports it is as large.
+    // It is as large under another name, from an outer component, or as an export of an instance.
     let (inner, outer) = (tuple("u8", 150), tuple("$t", 150));
     for named in [
         format!("(type $a {inner}) (import \"t\" (type $t (eq $a))) (type {outer})"),
@@ -353,14 +344,14 @@ fn types_count_as_they_are_written_out() {
 }
 
 #[test]
-fn whatever_may_use_a_large_type_costs_as_much() {
+fn uses_of_a_large_type_are_charged_for_its_size() {
     let check = |text: String| check(&wat::parse_str(&text).expect("WebAssembly text"));
     let refused = |text: String| {
         let error = check(text).expect_err("too much").to_string();
-        let expected = "has more than 200000 parts of types in its imports, exports";
+        let expected = "has more than 200000 parts of types in imports, exports";
         assert!(error.starts_with(expected), "{error}");
     };
-    // An instance has a list of its own of all that its component exports.
+    // Each instance has its own list of the exports of its component.
     let export = |number| format!(r#"(export "e{number}" (func (type 0)))"#);
     let exports: String = (0..9_000).map(export).collect();
     let instances = |count: usize| {
@@ -378,7 +369,7 @@ fn whatever_may_use_a_large_type_costs_as_much() {
         r#"(component (import "f" (func $f)) {inner} {})"#,
         r#"(instance (instantiate 0 (with "f" (func $f))))"#.repeat(900)
     ));
-    // Each time that a function is lowered, all cases of its parameters are looked at.
+    // Lowering a function takes time for all cases of its parameters.
     let case = |number| format!(r#"(case "c{number}" u32)"#);
     let cases: String = (0..2_000).map(case).collect();
     let lowered = |count: usize| {
@@ -408,7 +399,7 @@ fn metadata_counts_like_a_component() {
         .expect_err("too large")
         .to_string();
     assert!(error.starts_with("has more than 262144 bytes"), "{error}");
-    assert_eq!(check(b"nonsense"), Ok(()), "the encoder finds that");
+    assert_eq!(check(b"nonsense"), Ok(()), "the encoder reports that");
 }
 
 fn wasm_with(module: &mut Vec<u8>, name: &str, content: &[u8]) {

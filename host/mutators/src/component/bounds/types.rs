@@ -1,11 +1,11 @@
-//! Bounds the types of components, in a component itself and in the metadata of a core module, and what is made of them.
+//! Bounds the types of a component, or of the metadata in a core module, and their uses.
 //!
-//! Types are within each other, and reading one takes stack for each level: 16 levels in 50 bytes, and some 10,000 end the process.
-//! So a section is held against its bounds as bytes before anything of it is read.
+//! Types nest, and parsing takes stack for each level: 50 bytes can have 16 levels, and about 10,000 levels crash the process. So
+//! the bytes of a section are checked for nesting before it is parsed.
 //!
-//! Whoever validates a component writes types out: one that names another twice is as large as both, in a few bytes. An instance
-//! takes memory for all that its component exports, a lowered function takes time for all cases of its parameters. So types are
-//! measured written out, and whatever may use one costs as much as the largest.
+//! Validation expands types: a type that refers to another one twice is as large as both, in a few bytes. An instance takes memory
+//! for all exports of its component, and a lowered function takes time for all cases of its parameters. So types are measured
+//! expanded, and whatever may use a type is charged for the largest one.
 
 use wasmparser::{
     ComponentAlias, ComponentDefinedType, ComponentExternalKind, ComponentFuncType,
@@ -21,16 +21,16 @@ use crate::component::names::damaged;
 // 4 KB.
 const BYTES: Bound = Bound::new(256 << 10, "bytes of component types and metadata");
 // 12.
-const NESTED: Bound = Bound::new(120, "component types within each other");
+const NESTED: Bound = Bound::new(120, "nested component types");
 // 2,100.
 const SIZE: Bound = Bound::new(
     20_000,
-    "fields, cases, parameters and declarations in types, each type written out where it is used",
+    "fields, cases, parameters and declarations in types, where a type counts each time it is used",
 );
-// 20,000, of a component that the encoder made.
+// 20,000 when encoded as a component.
 const USES: Bound = Bound::new(
     200_000,
-    "parts of types in its imports, exports, instances, aliases and lifted or lowered functions",
+    "parts of types in imports, exports, instances, aliases and lifted or lowered functions",
 );
 
 #[derive(Default)]
@@ -38,20 +38,20 @@ pub(super) struct Types {
     bytes: u64,
     nested: u64,
     types: u64,
-    /// The components and component types that are read, each within the one before.
-    scopes: Vec<IndexSpace>,
+    /// The index spaces of the components and types around the current one, from the outermost.
+    spaces: Vec<IndexSpace>,
     /// Of all types together.
     size: u64,
     largest: u64,
     uses: u64,
 }
 
-/// A module, a component, or the type of one or of an instance.
+/// The type index space of a module, a component, or the type of a component or an instance.
 #[derive(Default)]
 struct IndexSpace {
-    /// The sizes of the types that have an index here.
+    /// The sizes of the types, by index.
     types: Vec<u64>,
-    /// The size of what is imported and exported.
+    /// The size of all imports and exports.
     declared: u64,
 }
 
@@ -62,20 +62,20 @@ impl Types {
         wasm: &[u8],
     ) -> Result<(), ComponentError> {
         match payload {
-            Payload::Version { .. } => self.scopes.push(IndexSpace::default()),
+            Payload::Version { .. } => self.spaces.push(IndexSpace::default()),
             Payload::End(_) => {
                 self.close();
             }
             Payload::ComponentTypeSection(section) => {
                 add(&mut self.types, section.count(), TYPES)?;
-                self.look(bytes(wasm, &section.range()))?;
+                self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.define(&kind.map_err(damaged)?)?;
                 }
             }
             Payload::CoreTypeSection(section) => {
                 add(&mut self.types, section.count(), TYPES)?;
-                self.look(bytes(wasm, &section.range()))?;
+                self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.measured(core_size(&kind.map_err(damaged)?))?;
                 }
@@ -108,26 +108,26 @@ impl Types {
         Ok(())
     }
 
-    /// So many parts of a component, each of which may use any type there is.
+    /// Charges for parts of a component, each of which may use any type.
     pub(super) fn uses(&mut self, parts: u64) -> Result<(), TooMuch> {
         add(&mut self.uses, parts.saturating_mul(1 + self.largest), USES)
     }
 
-    /// The description of a core module's world is a component of its own.
+    /// The metadata of a core module is a component, too.
     pub(super) fn metadata(&mut self, component: &[u8]) -> Result<(), ComponentError> {
         add(&mut self.bytes, component.len() as u64, BYTES)?;
-        let around = std::mem::take(&mut self.scopes);
+        let around = std::mem::take(&mut self.spaces);
         for payload in Parser::new(0).parse_all(component) {
-            // What is damaged the encoder finds.
+            // The encoder reports damaged metadata.
             let Ok(payload) = payload else { break };
             self.section(&payload, component)?;
         }
-        self.scopes = around;
+        self.spaces = around;
         Ok(())
     }
 
-    /// A type within a type is a declaration that begins with these two bytes, though they may mean something else too.
-    fn look(&mut self, bytes: &[u8]) -> Result<(), ComponentError> {
+    /// A nested type is a declaration that begins with these two bytes; the same bytes elsewhere are counted too.
+    fn check_bytes(&mut self, bytes: &[u8]) -> Result<(), ComponentError> {
         add(&mut self.bytes, bytes.len() as u64, BYTES)?;
         let nested = bytes
             .windows(2)
@@ -193,7 +193,7 @@ impl Types {
     }
 
     fn component(&mut self, declarations: &[ComponentTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
-        self.scopes.push(IndexSpace::default());
+        self.spaces.push(IndexSpace::default());
         for declaration in declarations {
             match declaration {
                 ComponentTypeDeclaration::CoreType(kind) => self.measured(core_size(kind))?,
@@ -208,7 +208,7 @@ impl Types {
     }
 
     fn instance(&mut self, declarations: &[InstanceTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
-        self.scopes.push(IndexSpace::default());
+        self.spaces.push(IndexSpace::default());
         for declaration in declarations {
             match declaration {
                 InstanceTypeDeclaration::CoreType(kind) => self.measured(core_size(kind))?,
@@ -221,7 +221,7 @@ impl Types {
         Ok(self.close())
     }
 
-    /// What is imported, or declared to be imported or exported; a type gets an index by that.
+    /// An import, or a declaration of an import or export. A type gets the next index.
     fn entity(&mut self, kind: &ComponentTypeRef) {
         let size = match kind {
             ComponentTypeRef::Func(index)
@@ -245,11 +245,11 @@ impl Types {
                 count,
                 index,
             } => {
-                let outward = self.scopes.iter().rev().nth(*count as usize);
-                let size = outward.and_then(|scope| scope.types.get(*index as usize).copied());
+                let outward = self.spaces.iter().rev().nth(*count as usize);
+                let size = outward.and_then(|space| space.types.get(*index as usize).copied());
                 self.index(size.unwrap_or(self.largest));
             }
-            // Which one is not looked up.
+            // The exported type is not looked up, so it counts as the largest.
             ComponentAlias::InstanceExport {
                 kind: ComponentExternalKind::Type,
                 ..
@@ -265,28 +265,28 @@ impl Types {
         }
     }
 
-    /// The size of the type with this index. Where there is none the validator refuses it.
+    /// The size of the type with this index. The validator refuses an index without a type.
     fn at(&self, index: u32) -> u64 {
-        let scope = self.scopes.last();
-        let size = scope.and_then(|scope| scope.types.get(index as usize).copied());
+        let space = self.spaces.last();
+        let size = space.and_then(|space| space.types.get(index as usize).copied());
         size.unwrap_or(self.largest)
     }
 
     fn index(&mut self, size: u64) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.types.push(size);
+        if let Some(space) = self.spaces.last_mut() {
+            space.types.push(size);
         }
     }
 
     fn declare(&mut self, size: u64) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.declared = scope.declared.saturating_add(size);
+        if let Some(space) = self.spaces.last_mut() {
+            space.declared = space.declared.saturating_add(size);
         }
     }
 
-    /// Ends a module, a component or a type, which may be instantiated from here on.
+    /// Ends a module, a component or a type. It can be instantiated from here on.
     fn close(&mut self) -> u64 {
-        let size = 1 + self.scopes.pop().map_or(0, |scope| scope.declared);
+        let size = 1 + self.spaces.pop().map_or(0, |space| space.declared);
         self.largest = self.largest.max(size);
         size
     }

@@ -8,7 +8,7 @@ use crate::until::Until;
 
 type Compiled = Result<Result<u32, &'static str>, CompileThreadError>;
 
-/// Compiles what is nothing to look at.
+/// Compiles something that needs no inspection.
 fn compile(compiler: &Compiler, number: u32) -> Compiled {
     compiler.run(|| Ok(()), move |()| Ok(number), Until::DONE)
 }
@@ -19,7 +19,7 @@ fn a_panic_while_compiling_is_an_error() {
     let panicked: Compiled = compiler.run(|| Ok(()), |()| panic!("no such opcode"), Until::DONE);
     assert_eq!(
         panicked.expect_err("an error").to_string(),
-        "the compiler gave up on it: no such opcode"
+        "the compiler panicked: no such opcode"
     );
     let panicked: Compiled = compiler.run(|| panic!("no such type"), |()| Ok(1), Until::DONE);
     assert_eq!(
@@ -44,7 +44,7 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     );
     assert_eq!(slow, Err(CompileThreadError::TooLong));
 
-    // It still compiles: another plugin waits for its turn, no longer than it may, and is not compiled afterwards.
+    // It still compiles. Another plugin waits for its turn until its deadline, and is not compiled afterwards.
     let was_compiled = Arc::new(AtomicBool::new(false));
     let compiles = Arc::clone(&was_compiled);
     let next: Compiled = compiler.run(
@@ -56,13 +56,13 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
         soon(),
     );
     assert_eq!(next, Err(CompileThreadError::TooLong));
-    // What can be refused needs no turn.
+    // A refusal needs no turn.
     let refused: Compiled = compiler.run(|| Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
     assert_eq!(refused, Ok(Err("too large")));
 
     drop(go_on);
     assert_eq!(compile(&compiler, 4), Ok(Ok(4)), "its turn comes");
-    // The one that nobody waited for has had its turn once nobody can run it any more.
+    // The plugin whose caller gave up has had its turn once its closure is dropped.
     while Arc::strong_count(&was_compiled) > 1 {
         thread::yield_now();
     }

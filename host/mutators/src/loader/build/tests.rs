@@ -11,7 +11,7 @@ fn builder() -> Builder {
     let engine = Engine::new(&EngineOptions::default()).expect("the engine starts");
     let attempts = Attempts {
         slot: Arc::<Slot>::default(),
-        tell: Arc::new(|_| {}),
+        report: Arc::new(|_| {}),
     };
     Builder::new(engine, attempts, FIRST, FIRST)
 }
@@ -24,13 +24,13 @@ fn empty(comment: &str) -> Result<Bundle, BundleError> {
 fn refuse(builder: &Builder, content: &Content) {
     let error = LoadError::Broken {
         directory: PathBuf::from("/plugins"),
-        message: "it stood still".to_owned(),
+        message: "out of threads".to_owned(),
     };
     builder.refuse(content.clone(), error);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_is_built_again_in_growing_pauses() {
+async fn refused_content_is_built_again_in_growing_pauses() {
     let (builder, content) = (builder(), Content::of(&empty("one")));
     assert!(!builder.is_settled(&content));
     let mut pause = FIRST;
@@ -46,7 +46,7 @@ async fn what_was_refused_is_built_again_in_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_new_is_built_at_once_and_begins_anew() {
+async fn new_content_is_built_at_once_and_restarts_the_pauses() {
     let builder = builder();
     let (one, two) = (Content::of(&empty("one")), Content::of(&empty("two")));
     refuse(&builder, &one);
@@ -61,7 +61,7 @@ async fn what_is_new_is_built_at_once_and_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_cannot_be_read_is_told_and_looked_for_soon() {
+async fn an_unreadable_directory_is_reported_once_and_looked_for_soon() {
     let builder = builder();
     let after = async |error: io::Error| {
         let error = BundleError::Open {
@@ -76,14 +76,14 @@ async fn a_directory_that_cannot_be_read_is_told_and_looked_for_soon() {
     };
     let missing = || io::Error::from(io::ErrorKind::NotFound);
     assert_eq!(after(missing()).await, Next::After(ABSENT_PAUSE));
-    let told = |slot: &Slot| slot.serving().failed.as_ref().map(|failed| failed.at);
-    let first = told(&builder.attempts.slot).expect("it is told");
+    let reported = |slot: &Slot| slot.serving().failed.as_ref().map(|failed| failed.at);
+    let first = reported(&builder.attempts.slot).expect("it is reported");
     assert_eq!(after(missing()).await, Next::After(ABSENT_PAUSE));
-    assert_eq!(told(&builder.attempts.slot), Some(first), "once");
+    assert_eq!(reported(&builder.attempts.slot), Some(first), "once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_serves_is_not_built_again() {
+async fn the_serving_content_is_not_built_again() {
     let builder = builder();
     let (bundle, content) = (empty("one").expect("a bundle"), Content::of(&empty("one")));
     let chain = Chain::load(&builder.engine, &bundle).expect("a chain");

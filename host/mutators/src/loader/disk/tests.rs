@@ -6,14 +6,14 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A look that does not end before this is dropped.
+/// An access that does not return before this is dropped.
 pub(crate) async fn hang(disk: &Disk) -> OwnedSemaphorePermit {
     let turn = Arc::clone(&disk.0).acquire_owned().await;
     turn.expect("nobody closes it")
 }
 
 #[tokio::test]
-async fn a_look_that_hangs_takes_one_thread_however_often_one_looks() {
+async fn a_hanging_access_takes_one_thread_whatever_follows() {
     let disk = Disk::default();
     let (hangs, ends) = mpsc::channel::<()>();
     let (looks, looked) = mpsc::channel();

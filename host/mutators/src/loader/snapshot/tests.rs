@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::loader::disk::tests::hang;
 
-/// A directory with one file of this content, that was written at the beginning of time.
+/// A directory with one file of this content, last modified in 1970.
 fn holding(content: &str) -> TempDir {
     let directory = TempDir::new().expect("a directory");
     let file = fs::File::create(directory.path().join("chain.yaml")).expect("a file");
@@ -16,7 +16,7 @@ fn holding(content: &str) -> TempDir {
     directory
 }
 
-/// Looks, lets something happen, and looks again.
+/// Compares the states before and after something happens.
 #[track_caller]
 fn check(happens: impl FnOnce(&Path), expected: bool) {
     let directory = holding("one");
@@ -54,7 +54,7 @@ fn a_directory_that_came_or_went_is_looked_at_again() {
 }
 
 #[test]
-fn a_volume_is_one_whose_link_leads_somewhere() {
+fn only_a_data_link_that_resolves_makes_a_volume() {
     let is_swapped = |target: &str| {
         let directory = holding("one");
         symlink(target, directory.path().join(SWAPPED)).expect("a link");
@@ -64,18 +64,18 @@ fn a_volume_is_one_whose_link_leads_somewhere() {
         )
     };
     assert!(is_swapped("."));
-    assert!(!is_swapped("nowhere"), "it has to be quiet, as any other");
+    assert!(!is_swapped("nowhere"), "it must be quiet like any other");
 }
 
 #[test]
-fn what_is_of_no_bundle_may_change_as_it_likes() {
+fn changes_of_other_files_are_ignored() {
     for name in ["operator.log", ".chain.yaml.swp", "chain.yaml~", "README"] {
         check(|path| fs::write(path.join(name), "").expect("a file"), true);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_does_not_answer_is_told() {
+async fn a_hanging_disk_is_reported() {
     let disk = Disk::default();
     let storage = Snapshots { disk: disk.clone() };
     let _hangs = hang(&disk).await;

@@ -36,7 +36,7 @@ fn reading_the_directory_is_no_reason_to_read_it() {
 }
 
 #[test]
-fn what_may_have_changed_a_file_is_a_reason_to_look() {
+fn events_that_may_change_a_file_are_a_reason_to_look() {
     let renamed = |mode| EventKind::Modify(ModifyKind::Name(mode));
     for kind in [
         EventKind::Access(AccessKind::Close(AccessMode::Write)),
@@ -74,7 +74,7 @@ fn a_directory_that_goes_away_is_watched_no_longer() {
 }
 
 #[test]
-fn what_was_not_told_is_looked_for() {
+fn lost_events_are_a_reason_to_look() {
     let overflow = Event::new(EventKind::Other).set_flag(Flag::Rescan);
     let directory = Path::new(DIRECTORY);
     assert_eq!(meaning(directory, &Ok(overflow)), Meaning::Changed);
@@ -83,7 +83,7 @@ fn what_was_not_told_is_looked_for() {
 }
 
 #[tokio::test]
-async fn a_directory_that_could_not_be_watched_is_watched_as_soon_as_it_can() {
+async fn a_directory_that_cannot_be_watched_is_watched_as_soon_as_possible() {
     let above = TempDir::new().expect("a directory");
     let path = above.path().join("plugins");
     std::os::unix::fs::symlink(&path, &path).expect("a link to itself");
@@ -94,7 +94,7 @@ async fn a_directory_that_could_not_be_watched_is_watched_as_soon_as_it_can() {
     let mut silent = source
         .watch(&ctx)
         .await
-        .expect("no error to be told again and again");
+        .expect("no error that would be logged again and again");
     source.list(&ctx).await.expect("the directory");
     assert!(silent.next().now_or_never().is_none(), "it is left alone");
 
@@ -102,7 +102,10 @@ async fn a_directory_that_could_not_be_watched_is_watched_as_soon_as_it_can() {
     std::fs::create_dir(&path).expect("a directory");
     source.list(&ctx).await.expect("the directory");
     let end = silent.next().now_or_never();
-    assert!(matches!(end, Some(None)), "it ends, to be opened anew");
+    assert!(
+        matches!(end, Some(None)),
+        "it ends, so that it is opened again"
+    );
     let mut hints = source.watch(&ctx).await.expect("a watch");
     source.list(&ctx).await.expect("the directory");
     std::fs::write(path.join("chain.yaml"), "").expect("a file");

@@ -9,10 +9,10 @@ fn check(schema: &Value, expected: &str) {
 }
 
 #[test]
-fn a_wrong_choice_is_told_the_choices() {
+fn the_error_for_a_wrong_choice_lists_the_choices() {
     let described = json!({ "properties": { "mode": { "oneOf": [
         { "const": "off", "type": "string", "description": "Does nothing." },
-        { "const": "warn", "type": "string", "description": "Tells." },
+        { "const": "warn", "type": "string", "description": "Warns." },
         { "const": "enforce", "type": "string", "description": "Denies." },
     ] } } });
     check(
@@ -55,7 +55,7 @@ fn a_configuration_that_would_take_hours_is_an_error() {
 }
 
 #[test]
-fn a_wrong_configuration_is_refused_even_if_all_that_is_wrong_takes_too_much_memory() {
+fn an_invalid_configuration_is_refused_even_if_all_errors_would_take_too_much_memory() {
     let schema = json!({ "anyOf": vec![json!({ "required": ["a"] }); 3000] });
     let config = json!({ "big": vec![1; 20_000] });
     let error = check_schema(&config, &schema).expect_err("there is no a");
@@ -68,7 +68,7 @@ fn a_wrong_configuration_is_refused_even_if_all_that_is_wrong_takes_too_much_mem
 }
 
 #[test]
-fn what_is_no_schema_is_an_error() {
+fn an_invalid_schema_is_an_error() {
     for schema in [
         json!(5),
         json!({ "properties": [] }),
@@ -81,7 +81,7 @@ fn what_is_no_schema_is_an_error() {
     }
 }
 
-/// As deep as a schema may be, in every way it may be deep.
+/// Schemas as deep as they may be, nested by each keyword.
 #[test]
 fn the_deepest_schema_fits_a_small_stack() {
     let within = |keyword: &str, inner: Value| match keyword {
@@ -129,7 +129,7 @@ fn the_deepest_schema_fits_a_small_stack() {
 }
 
 #[test]
-fn a_schema_called_like_one_of_the_validators_own_means_itself() {
+fn a_schema_with_the_id_of_a_meta_schema_refers_to_itself() {
     let schema = json!({
         "$id": "https://json-schema.org/draft/2020-12/schema",
         "$ref": "#/$defs/none",

@@ -16,7 +16,7 @@ fn check_needs(reads: &[&str], writes: &[&str], expected: Option<&DescriptionErr
 }
 
 #[test]
-fn needed_paths_are_bounded_in_what_they_take_together() {
+fn needed_paths_have_a_limit_on_all_segments() {
     let deep = format!("/spec{}", "/a".repeat(31));
     let (fits, too_many) = (vec![deep.as_str(); 64], vec![deep.as_str(); 65]);
     check_needs(&fits, &fits, None);

@@ -26,7 +26,7 @@ fn ladder(definitions: usize, times: usize) -> Value {
 }
 
 #[test]
-fn references_are_replaced_by_what_they_refer_to() {
+fn references_are_replaced_by_their_targets() {
     let defs = json!({
         "name": { "title": "A name", "minLength": 1 },
         "pair": { "items": { "$ref": "#/$defs/name" }, "maxItems": 2 },
@@ -46,7 +46,7 @@ fn references_are_replaced_by_what_they_refer_to() {
 }
 
 #[test]
-fn what_only_describes_is_left_out_but_names_are_kept() {
+fn descriptions_are_left_out_but_properties_of_these_names_are_kept() {
     expand(
         &json!({
             "$id": "urn:it",
@@ -69,7 +69,7 @@ fn what_only_describes_is_left_out_but_names_are_kept() {
 }
 
 #[test]
-fn references_cannot_blow_a_schema_up() {
+fn the_size_of_an_expanded_schema_is_limited() {
     assert_eq!(check(&ladder(10, 2)), Ok(()));
     assert_eq!(check(&ladder(14, 2)), Err(ExpansionError::TooLarge));
     assert_eq!(check(&ladder(30, 1)), Ok(()));
@@ -81,7 +81,7 @@ fn references_cannot_blow_a_schema_up() {
 }
 
 #[test]
-fn a_long_name_counts_with_each_place_below_it() {
+fn a_long_name_counts_with_each_value_below_it() {
     let names = |count: usize| (0..count).map(|n| (n.to_string(), json!([])));
     let below = |places: usize| {
         [
@@ -99,9 +99,9 @@ fn a_long_name_counts_with_each_place_below_it() {
     }
 }
 
-/// The validator keeps a copy of what is in a `not`, to tell it.
+/// The validator keeps a copy of the schema in a `not`, for its message.
 #[test]
-fn what_is_within_many_nots_counts_with_each() {
+fn a_schema_in_many_nots_counts_with_each() {
     let nested = |levels: usize| {
         (0..levels).fold(
             json!({ "enum": vec![0; 1000] }),
@@ -113,7 +113,7 @@ fn what_is_within_many_nots_counts_with_each() {
 }
 
 #[test]
-fn a_schema_does_not_refer_to_itself() {
+fn recursive_schemas_are_refused() {
     let circle = |reference: &str| Err(ExpansionError::Circle(reference.to_owned()));
     let tree = json!({ "$ref": "#/$defs/node", "$defs": { "node": { "properties": { "child": { "$ref": "#/$defs/node" } } } } });
     assert_eq!(check(&tree), circle("#/$defs/node"));
@@ -180,13 +180,13 @@ fn patterns_are_few_and_short() {
     let long = |length: usize| json!({ "properties": { "a": { "pattern": "a".repeat(length) } } });
     assert_eq!(check(&long(512)), Ok(()));
     assert_eq!(check(&long(513)), Err(ExpansionError::Patterns));
-    // A property of that name is none.
+    // A property of that name is not a pattern.
     let property = json!({ "properties": { "pattern": { "type": "string" } } });
     assert_eq!(check(&property), Ok(()));
 }
 
 #[test]
-fn what_is_left_over_by_other_keywords_cannot_be_asked_for() {
+fn unevaluated_keywords_are_refused() {
     for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
         let hidden = json!({ "$ref": "#/properties", "properties": { keyword: false } });
         for schema in [hidden, json!({ "items": { keyword: {} } })] {
@@ -196,7 +196,7 @@ fn what_is_left_over_by_other_keywords_cannot_be_asked_for() {
 }
 
 #[test]
-fn only_drafts_are_accepted_whose_keywords_are_known() {
+fn only_supported_drafts_are_accepted() {
     let of = |draft: &str| json!({ "$schema": draft });
     for draft in [
         "https://json-schema.org/draft/2020-12/schema",

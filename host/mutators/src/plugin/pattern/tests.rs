@@ -6,7 +6,7 @@ fn check(pattern: &str, expected: usize) {
 }
 
 #[test]
-fn repetitions_multiply_what_is_in_them_and_add_up_beside_each_other() {
+fn nested_repetitions_multiply_and_sequences_add_up() {
     check("abc", 3);
     check("[a-z]{4}", 5);
     check("a{10}b{20}", 32);
@@ -16,7 +16,7 @@ fn repetitions_multiply_what_is_in_them_and_add_up_beside_each_other() {
 }
 
 #[test]
-fn brackets_that_are_letters_are_no_groups() {
+fn escaped_brackets_are_not_groups() {
     check(r"(a{10}\)[)]){20}", 273);
     check(r"[\]{4}]", 1);
     check(r"\p{L}", 1 + 2);

@@ -7,7 +7,7 @@ fn check(schema: &Value, config: &Value) -> Result<(), TooManySteps> {
 }
 
 #[test]
-fn a_schema_that_multiplies_with_each_level_is_given_up() {
+fn a_schema_that_multiplies_with_each_level_is_refused() {
     let nested = |levels: usize, keyword: &str| {
         (0..levels).fold(
             json!({}),
@@ -26,13 +26,13 @@ fn a_schema_that_multiplies_with_each_level_is_given_up() {
 }
 
 #[test]
-fn nested_choices_are_looked_at_once_more_for_each() {
+fn nested_choices_are_applied_once_more_for_each() {
     let nested = (0..30).fold(json!({}), |inner, _| json!({ "anyOf": [inner] }));
     assert_eq!(check(&nested, &json!(1)), Ok(()));
 }
 
 #[test]
-fn many_patterns_on_much_text_are_given_up() {
+fn many_patterns_on_much_text_are_refused() {
     let patterns = vec![json!({ "pattern": "a*b" }); 60];
     let schema = json!({ "items": { "allOf": patterns } });
     let texts = |count: usize| json!(vec!["a".repeat(640); count]);
@@ -40,7 +40,7 @@ fn many_patterns_on_much_text_are_given_up() {
     assert_eq!(check(&schema, &texts(10)), Err(TooManySteps));
     let label = json!({ "items": { "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" } });
     assert_eq!(check(&label, &json!(vec!["a".repeat(63); 1000])), Ok(()));
-    // Each byte of it leads to thousands of states.
+    // Each byte of the text leads to thousands of states.
     for slow in ["[ab]*a[ab]{3000}x", "[ab]*a(([ab]{10}){20}){15}x"] {
         for schema in [
             json!({ "pattern": slow }),
@@ -86,7 +86,7 @@ fn a_large_configuration_of_a_plain_schema_is_fine() {
 }
 
 #[test]
-fn long_lists_in_a_schema_count_with_each_value_that_is_held_against_them() {
+fn long_lists_in_a_schema_count_with_each_compared_value() {
     let names: Vec<String> = (0..5000).map(|index| index.to_string()).collect();
     let long = "a".repeat(60_000);
     for keywords in [
@@ -114,7 +114,7 @@ fn long_lists_in_a_schema_count_with_each_value_that_is_held_against_them() {
 }
 
 #[test]
-fn errors_count_with_all_that_they_keep() {
+fn errors_count_with_the_memory_that_they_keep() {
     let too_many = |schema: &Value, config: &Value| {
         assert_eq!(super::check(schema, config), Ok(Errors::TooMany));
     };
@@ -133,7 +133,7 @@ fn errors_count_with_all_that_they_keep() {
         &json!({ "additionalProperties": items }),
         &json!({ "a".repeat(500_000): vec![1; 1000] }),
     );
-    // What only has to be true or not keeps nothing.
+    // Errors inside a not are not kept.
     let silent = json!({ "not": { "anyOf": branches } });
     assert_eq!(
         super::check(&silent, &json!({ "big": vec![1; 20_000] })),

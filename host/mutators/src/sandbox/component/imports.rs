@@ -1,4 +1,4 @@
-//! The contract's imports as a finished component calls them: the engine lifts and lowers, see [`crate::sandbox::services`] for the rest.
+//! The contract's imports for components: wasmtime lifts and lowers, [`crate::sandbox::services`] does the work.
 
 use podloom_pod_path::AccessError;
 use wasmtime::component::Resource;
@@ -101,7 +101,7 @@ impl pods::HostPod for Guest {
         edit(self.remove(&path))
     }
 
-    /// Guests only ever borrow the pod, so there is nothing to release.
+    /// Guests only borrow the pod, so there is nothing to release.
     fn drop(&mut self, _: Resource<PodHandle>) -> wasmtime::Result<()> {
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! The canonical ABI of the component model, for a core module that the host calls without a component around it.
+//! The canonical ABI of the Component Model, for core modules that the host calls without a component around them.
 //!
-//! The rules are those of WebAssembly/component-model, `design/mvp/CanonicalABI.md`, for 32-bit memories and UTF-8; the names
-//! in parentheses are the functions there. What the guest says of its memory is never believed:
+//! The rules are in WebAssembly/component-model, `design/mvp/CanonicalABI.md`, for 32-bit memories and UTF-8; names in
+//! parentheses are functions there. Every pointer and length from the guest is checked:
 //!
 //! - Numbers are little-endian. A pointer to anything wider than a byte is aligned to it (`load`, `store`: `trap_if(ptr !=
 //!   align_to(...))`), and all that it points to lies within the memory as it is at that moment.
@@ -9,10 +9,10 @@
 //! - A list is a pointer and a count of elements, each at a multiple of the element's size (`load_list_from_range`).
 //! - A variant is its case's number, then the payload at the payload's alignment (`load_variant`, `store_variant`); an option and
 //!   a result are variants. A number without a case is an error.
-//! - A string or list for the guest goes into memory that the guest's own `cabi_realloc` gives, one call for each, since the
-//!   guest frees them one by one (`store_string_copy`, `store_list_into_range`). That address is held against alignment and the
-//!   end of memory too. While it runs, the guest may call no import (`may_leave`).
-//! - What the guest hands over in one call is bounded, and nothing is allocated before it is counted.
+//! - A string or list for the guest goes into memory from the guest's own `cabi_realloc`, one call for each, since the guest
+//!   frees them one by one (`store_string_copy`, `store_list_into_range`). The address that it returns is checked for alignment
+//!   and bounds too. While `cabi_realloc` runs, the guest must not call imports (`may_leave`).
+//! - The bytes that the guest passes in one call are limited, and counted before anything is allocated.
 
 use podloom_pod_path::AccessError;
 use wasmtime::{Caller, Memory, Trap, TypedFunc};
@@ -25,10 +25,10 @@ pub(super) type Realloc = TypedFunc<(u32, u32, u32, u32), u32>;
 
 /// A pointer and a length.
 const PAIR: usize = 8;
-/// Strings and lists longer than this are not of the ABI (`MAX_STRING_BYTE_LENGTH`).
+/// The ABI has no longer strings and lists (`MAX_STRING_BYTE_LENGTH`).
 const MAX_BYTES: usize = (1 << 31) - 1;
 
-/// What the guest hands over in one call: its memory, and how much of it may be taken.
+/// Lifts what the guest passes in one call, up to a limit of bytes.
 pub(super) struct GuestReader<'m> {
     memory: &'m [u8],
     left: usize,
@@ -49,7 +49,7 @@ impl<'m> GuestReader<'m> {
         std::str::from_utf8(bytes).map_err(|error| CallFailure::BrokeContract(error.to_string()))
     }
 
-    /// A list of strings that are still to be lifted.
+    /// A list of strings, which are not lifted yet.
     pub(super) fn list(
         &mut self,
         (address, count): (u32, u32),
@@ -59,7 +59,7 @@ impl<'m> GuestReader<'m> {
             .checked_mul(PAIR)
             .and_then(|size| range(self.memory, address, size))
             .ok_or_else(|| broken("list pointer/length out of bounds of memory"))?;
-        // What an element is worth in the host, so that a list of empty strings is not for nothing.
+        // Charged with the size of an element in the host, so a list of empty strings is not free.
         self.take(count.saturating_mul(size_of::<String>()))?;
         if !address.is_multiple_of(4) {
             return Err(broken("list pointer is not aligned"));
@@ -75,7 +75,7 @@ impl<'m> GuestReader<'m> {
         pairs.map(|pair| self.string(pair_of(pair))).collect()
     }
 
-    /// What an export returned a pointer to.
+    /// The value that an export returned a pointer to.
     pub(super) fn returned<const N: usize>(
         &self,
         address: u32,
@@ -105,7 +105,7 @@ pub(super) struct StringList<'m> {
 }
 
 impl StringList<'_> {
-    /// Whether the list holds just these strings: what is equal to them, byte by byte, needs no other check.
+    /// Whether the list holds exactly these strings. Equal bytes need no other check.
     pub(super) fn holds(self, texts: &[String]) -> bool {
         let is_text = |(pair, text): (&[u8; PAIR], &String)| {
             let (address, length) = pair_of(pair);
@@ -115,7 +115,7 @@ impl StringList<'_> {
     }
 }
 
-/// The fields of a value in memory, by their offsets.
+/// A value in memory, whose fields are read by their offsets.
 pub(super) struct Returned<'m>(&'m [u8]);
 
 impl Returned<'_> {
@@ -134,14 +134,14 @@ impl Returned<'_> {
     }
 }
 
-/// The way back: the guest's memory, and the guest's own allocator.
+/// Lowers values into the guest's memory, with the guest's own allocator.
 pub(super) struct GuestWriter<'c, 'g> {
     caller: &'c mut Caller<'g, Guest>,
     memory: Memory,
 }
 
 impl<'c, 'g> GuestWriter<'c, 'g> {
-    /// The place for a result of this size, where the guest wants it.
+    /// Prepares to write a result of this size to the address that the guest passed.
     pub(super) fn result<const N: usize>(
         caller: &'c mut Caller<'g, Guest>,
         memory: Memory,
@@ -154,14 +154,14 @@ impl<'c, 'g> GuestWriter<'c, 'g> {
         Ok(Self { caller, memory })
     }
 
-    /// Places a string, and its pointer and length at `at`.
+    /// Writes a string, and its pointer and length to `at`.
     pub(super) fn string(&mut self, at: u32, text: &str) -> wasmtime::Result<()> {
         let address = self.allocate(1, text.len())?;
         self.store(address, text.as_bytes())?;
         self.pair(at, address, text.len())
     }
 
-    /// Places a list of strings, and its pointer and length at `at`.
+    /// Writes a list of strings, and its pointer and length to `at`.
     pub(super) fn strings(&mut self, at: u32, texts: &[String]) -> wasmtime::Result<()> {
         let address = self.allocate(4, texts.len().saturating_mul(PAIR))?;
         let mut element = address;
@@ -210,7 +210,7 @@ impl<'c, 'g> GuestWriter<'c, 'g> {
         Ok(())
     }
 
-    /// The allocator is taken away while it runs, which is how the imports know that they may not be called.
+    /// Takes the allocator out of the state while it runs, which makes imports refuse to be called.
     fn allocate(&mut self, alignment: u32, size: usize) -> wasmtime::Result<u32> {
         let size = u32::try_from(size)
             .ok()
@@ -253,7 +253,7 @@ pub(super) fn broken(rule: &str) -> CallFailure {
     CallFailure::BrokeContract(rule.to_owned())
 }
 
-/// A number that is no case of a variant.
+/// An undefined case of a variant.
 pub(super) fn unexpected_case(case: impl Into<u32>) -> CallFailure {
     CallFailure::BrokeContract(format!("unexpected discriminant: {}", case.into()))
 }

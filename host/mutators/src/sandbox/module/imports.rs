@@ -1,7 +1,7 @@
-//! The contract's imports as a core module calls them: arguments lifted and results lowered by the rules of [`super::abi`].
+//! The contract's imports for core modules: arguments are lifted and results lowered by the rules of [`super::abi`].
 //!
-//! Arguments come flat, results of more than one number go where the last argument points. Offsets: a result or an option is
-//! its case, and its payload 4 further on.
+//! Arguments are flat. A result of more than one number is written to the address in the last argument; results and options have
+//! their case at offset 0 and their payload at offset 4.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const STRING: usize = 8;
 const OPTION: usize = 12;
 const RESULT: usize = 16;
 
-/// Offers one function under the name by which a module asks for it. A name that is not of the contract is left undefined.
+/// Defines one import of a module. An import that is not in the contract stays undefined.
 pub(super) fn offer(
     linker: &mut Linker<Guest>,
     module: &str,
@@ -54,8 +54,8 @@ pub(super) fn offer(
     .map(|_| ())
 }
 
-/// The instance's memory, if it may call the host now. Before its memory and allocator are known (a start function) it may
-/// not, as in a component, where the imports are put in place after the module has started.
+/// The instance's memory, unless the guest must not call the host now: in `cabi_realloc`, or in a start function, where memory and
+/// allocator are not known yet. In a component the imports are not linked yet either.
 fn memory(guest: &Guest) -> Result<Memory, Trap> {
     let module = guest.module.as_ref().ok_or(Trap::IndirectCallToNull)?;
     match module.realloc {
@@ -64,7 +64,7 @@ fn memory(guest: &Guest) -> Result<Memory, Trap> {
     }
 }
 
-/// Whether the guest may call what needs no memory, as it may in a component even while it starts.
+/// Fails in `cabi_realloc`. Imports that need no memory can be called in a start function, as in a component.
 fn may_leave(guest: &Guest) -> Result<(), Trap> {
     match &guest.module {
         Some(module) if module.realloc.is_none() => Err(Trap::CannotLeaveComponent),
@@ -88,7 +88,7 @@ fn lift_pod<'c>(
     Ok((reader, guest))
 }
 
-/// The guest's one handle is a number; it is good until it is given back.
+/// Checks the guest's handle, a number that is valid until the guest drops it.
 fn check_pod(guest: &Guest, pod: u32) -> Result<(), CallFailure> {
     match &guest.module {
         Some(module) if module.lends_pod && pod == POD => Ok(()),
@@ -104,7 +104,7 @@ fn lower<'c, 'g, const N: usize>(
     Ok(GuestWriter::result::<N>(caller, memory, result)?)
 }
 
-/// Lowers `result<T, access-error>`, of which `store` lowers the `T`.
+/// Lowers `result<T, access-error>`; `store` lowers the `T`.
 fn lower_answer<T>(
     caller: &mut Caller<'_, Guest>,
     result: u32,
@@ -222,7 +222,10 @@ fn get(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the contract's own, flat")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the flat arguments of the contract"
+)]
 fn view(
     mut caller: Caller<'_, Guest>,
     pod: u32,
@@ -255,7 +258,10 @@ fn keys(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the contract's own, flat")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the flat arguments of the contract"
+)]
 fn set(
     mut caller: Caller<'_, Guest>,
     pod: u32,
@@ -272,7 +278,10 @@ fn set(
     lower_answer(&mut caller, result, answer, |_, _, ()| Ok(()))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the contract's own, flat")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the flat arguments of the contract"
+)]
 fn insert(
     mut caller: Caller<'_, Guest>,
     pod: u32,

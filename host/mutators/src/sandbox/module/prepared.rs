@@ -1,7 +1,7 @@
-//! A plugin's memory as its preparation has left it.
+//! The memory of a plugin after it has prepared itself.
 //!
-//! Only what differs from a fresh instance is kept, and laid over each fresh instance before it is called: a plugin reads its
-//! configuration once, and yet no call sees anything of another, for what is laid over comes from a time before any pod.
+//! Only the difference to a fresh instance is kept, and copied into each fresh instance before the call. So a plugin reads its
+//! configuration only once, and still no call sees another: the copied memory was made before any pod.
 
 use wasmtime::{Memory, Store};
 
@@ -9,22 +9,22 @@ use super::abi::broken;
 use crate::limits::PREPARED_BYTES;
 use crate::sandbox::Guest;
 
-/// What is compared at once. Runs of bytes as they come would be many and short.
+/// Bytes that are compared at once. Smaller blocks would make many short runs.
 const BLOCK: usize = 64;
-/// What a run takes besides its bytes.
+/// Memory that a run takes besides its bytes.
 const RUN_BYTES: usize = 32;
 
-/// What a preparation has changed in a plugin's memory.
+/// The changes that a preparation made in a plugin's memory.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     /// The memory's size in bytes.
     size: usize,
-    /// Where each run of changed blocks begins, and what is in it.
+    /// Runs of changed blocks: offset and content.
     runs: Vec<(usize, Box<[u8]>)>,
 }
 
 impl Prepared {
-    /// The difference between two memories; none if it is too large. Memory that was added counts as changed from zeroes.
+    /// The difference between two memories; none if it is too large. Added memory is compared with zeroes.
     pub(in crate::sandbox) fn of(before: &[u8], after: &[u8]) -> Option<Self> {
         let mut runs: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut kept = 0;
@@ -52,13 +52,13 @@ impl Prepared {
         })
     }
 
-    /// What it takes in the host's memory.
+    /// How much of the host's memory it takes.
     pub(in crate::sandbox) fn bytes(&self) -> usize {
         let runs = self.runs.iter().map(|(_, run)| run.len() + RUN_BYTES);
         runs.sum()
     }
 
-    /// Brings the memory of a fresh instance to what was kept.
+    /// Copies the changes into the memory of a fresh instance.
     pub(super) fn restore(&self, memory: Memory, store: &mut Store<Guest>) -> wasmtime::Result<()> {
         let missing = self.size.saturating_sub(memory.data_size(&*store)) as u64;
         if missing > 0 {
@@ -69,7 +69,7 @@ impl Prepared {
         for (at, run) in &self.runs {
             let place = bytes.get_mut(*at..*at + run.len());
             place
-                .ok_or_else(|| broken("memory smaller than it was prepared"))?
+                .ok_or_else(|| broken("memory smaller than when it was prepared"))?
                 .copy_from_slice(run);
         }
         Ok(())

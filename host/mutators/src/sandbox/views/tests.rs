@@ -31,7 +31,7 @@ fn a_list_is_found_by_all_its_names_in_their_order() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn the_number_and_size_of_kept_lists_are_limited() {
     let views = Views::default();
     let long = format!("/{}", "x".repeat(1000));
     views.keep(
@@ -55,7 +55,7 @@ fn what_is_kept_is_bounded() {
 }
 
 #[test]
-fn what_the_chain_has_no_room_for_is_not_kept() {
+fn lists_over_the_budget_of_the_chain_are_not_kept() {
     let budget = MemoryBudget::default();
     assert!(budget.take_to_keep(CHAIN_KEPT_BYTES - 1500));
     let views = Views::default();

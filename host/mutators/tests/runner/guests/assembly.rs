@@ -2,8 +2,8 @@
 
 use super::script::{
     ALLOCATE_BY, ANSWER_AT, Allocator, CODES, CONFIG, DROP, DRY_RUN, GET, GROW, GuestAction,
-    INSERT, KEYS, KIND, LABEL, LOG, NOTE, PAGES, RECURSE, REJECT, REMOVE, RETURN, SET, STORE,
-    TABLE_AT, TELL, TEXTS, TEXTS_AT, TRAP, VIEW, place,
+    INSERT, KEYS, KIND, LABEL, LOG, NOTE, NOTE_ANSWER, PAGES, RECURSE, REJECT, REMOVE, RETURN, SET,
+    STORE, TABLE_AT, TEXTS, TEXTS_AT, TRAP, VIEW, place,
 };
 use crate::support::assemble;
 
@@ -23,7 +23,7 @@ const IMPORTS: &str = r#"
 (import "podloom:mutator/pods@0.1.0" "[resource-drop]pod" (func $drop (param i32)))
 "#;
 
-/// What all have in common: an allocator of many ways, and the words in which a guest tells what it was answered.
+/// What all guests share: an allocator with several behaviours, and functions that note the host's answers.
 const COMMON: &str = r#"
 (global $heap (mut i32) (i32.const 131072))
 (global $dropped (mut i32) (i32.const 0))
@@ -54,7 +54,7 @@ const COMMON: &str = r#"
   (i32.const 600))
 
 (func $recurse (call $recurse))
-(func $tell (param $at i32)
+(func $note_answer (param $at i32)
   (call $note (i32.load (local.get $at)) (i32.load offset=4 (local.get $at))))
 (func $finish
   (if (i32.eqz (global.get $dropped)) (then (call $drop (i32.const 1)))))
@@ -215,7 +215,7 @@ fn call(code: u8, [a, b, c, d, e, f]: [String; 6]) -> Option<String> {
         GROW => format!("(drop (memory.grow {a}))"),
         RECURSE => "(call $recurse)".to_owned(),
         STORE => format!("(i32.store {a} {b})"),
-        TELL => format!("(call $tell {a})"),
+        NOTE_ANSWER => format!("(call $note_answer {a})"),
         ALLOCATE_BY => format!("(global.set $mode {a})"),
         _ => return None,
     })

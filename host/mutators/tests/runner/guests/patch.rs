@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use podloom_mutators::{Chain, Mutation, PluginOutcome, PluginRun, Rejected};
+use podloom_mutators::{Chain, Mutation, PluginRun, Rejected, RunOutcome};
 use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
@@ -119,7 +119,7 @@ fn script() -> impl Strategy<Value = String> {
     })
 }
 
-/// The pod of the guests with their scripts in it, and with these places as they are told.
+/// The pod of the guests with their scripts, and with these values at these paths.
 fn varied(scripts: &[String; 3], variant: &[(&str, Value)]) -> Value {
     let mut pod = super::pod("");
     for (annotation, script) in SCRIPTS.iter().zip(scripts) {
@@ -158,10 +158,9 @@ impl Sample {
             return;
         };
         self.passed += 1;
-        let is_ignored = |run: &PluginRun| matches!(run.outcome, PluginOutcome::Ignored(_));
+        let is_ignored = |run: &PluginRun| matches!(run.outcome, RunOutcome::Ignored(_));
         let after = mutation.runs.iter().skip_while(|run| !is_ignored(run));
-        let writes =
-            |run: &PluginRun| run.plugin != "good" && run.outcome == PluginOutcome::Mutated;
+        let writes = |run: &PluginRun| run.plugin != "good" && run.outcome == RunOutcome::Mutated;
         self.rolled_back += usize::from(after.into_iter().any(writes));
     }
 }
@@ -202,10 +201,7 @@ fn what_was_taken_back_is_not_in_it() {
         ("persists", ""),
     ]);
     let mutation = chain.mutate(pod(), request()).expect("a pod");
-    assert!(matches!(
-        mutation.runs[1].outcome,
-        PluginOutcome::Ignored(_)
-    ));
+    assert!(matches!(mutation.runs[1].outcome, RunOutcome::Ignored(_)));
     check_patch(&pod(), &mutation);
     let patch: Value = serde_json::from_str(&mutation.patch().expect("a patch")).expect("JSON");
     let paths: Vec<&str> = patch

@@ -95,7 +95,7 @@ pub(super) const GROW: u8 = 14;
 pub(super) const RECURSE: u8 = 15;
 pub(super) const STORE: u8 = 16;
 /// Notes what the host answered: a text, or the words of a refusal.
-pub(super) const TELL: u8 = 17;
+pub(super) const NOTE_ANSWER: u8 = 17;
 pub(super) const RETURN: u8 = 18;
 pub(super) const REJECT: u8 = 19;
 pub(super) const ALLOCATE_BY: u8 = 20;
@@ -113,14 +113,14 @@ impl GuestAction {
     }
 
     /// A view of the pod with these of the texts, and its answer as a note.
-    pub(super) fn view_and_tell(first: u32, count: u32) -> [Self; 2] {
+    pub(super) fn view_and_note(first: u32, count: u32) -> [Self; 2] {
         let (at, length) = place(18);
         [
             Self::new(
                 VIEW,
                 [1, at, length, TABLE_AT + 8 * first, count, ANSWER_AT],
             ),
-            Self::new(TELL, [ANSWER_AT + 8, 0, 0, 0, 0, 0]),
+            Self::new(NOTE_ANSWER, [ANSWER_AT + 8, 0, 0, 0, 0, 0]),
         ]
     }
 
@@ -223,7 +223,7 @@ fn sound_action() -> impl Strategy<Value = GuestAction> {
         }),
         10 => (select(vec![SET, INSERT]), text(), text())
             .prop_map(move |(code, (at, length), (value, bytes))| GuestAction::new(code, [pod, at, length, value, bytes, ANSWER_AT])),
-        12 => Just(GuestAction::new(TELL, [ANSWER_AT + 8, 0, 0, 0, 0, 0])),
+        12 => Just(GuestAction::new(NOTE_ANSWER, [ANSWER_AT + 8, 0, 0, 0, 0, 0])),
         1 => Just(GuestAction::new(DROP, [pod, 0, 0, 0, 0, 0])),
         1 => select(vec![TRAP, RECURSE]).prop_map(|code| GuestAction::new(code, [0; 6])),
         1 => select(vec![0, 1, 3, 28, 29, 100, 65535]).prop_map(|pages| GuestAction::new(GROW, [pages, 0, 0, 0, 0, 0])),

@@ -115,7 +115,7 @@ fn missing_empty_parents_may_be_made() {
 }
 
 #[test]
-fn an_element_is_granted_whatever_form_names_it() {
+fn an_element_is_granted_in_whatever_form_it_is_named() {
     for element in ["1", "[name=proxy]", "[image=envoy]"] {
         let path = format!("/spec/containers/{element}");
         check(PROXY, Set(&format!("{path}/image"), "\"x\""), "fine");
@@ -273,7 +273,7 @@ fn any_element_may_be_made_under_a_star() {
 }
 
 #[test]
-fn a_place_that_does_not_exist_is_told_only_to_those_granted_it() {
+fn only_a_grant_reveals_that_an_element_is_missing() {
     check(PROXY, Set("/spec/containers/7", "{}"), "forbidden");
     check(
         PROXY,
@@ -298,20 +298,20 @@ fn a_place_that_does_not_exist_is_told_only_to_those_granted_it() {
 }
 
 #[test]
-fn the_refusal_tells_what_is_granted_and_what_to_do() {
+fn the_refusal_says_what_is_granted_and_what_to_do() {
     let grants: &[&str] = &["/spec/containers/[name=proxy]", "/metadata/labels"];
     for (call, text) in [
         (
             Set("/spec/hostNetwork", "true"),
-            "writing /spec/hostNetwork is forbidden: what may be written is /spec/containers/[name=proxy], /metadata/labels; add the line `- \"/spec/hostNetwork\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
+            "writing /spec/hostNetwork is forbidden: the plugin may write /spec/containers/[name=proxy], /metadata/labels; add the line `- \"/spec/hostNetwork\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
         ),
         (
             Remove("/spec/containers"),
-            "writing /spec/containers is forbidden: it lies above what may be written, which is /spec/containers/[name=proxy], /metadata/labels; write below it, path by path, or add the line `- \"/spec/containers\"` to `allow` in chain.yaml",
+            "writing /spec/containers is forbidden: the plugin may write only parts of it, of /spec/containers/[name=proxy], /metadata/labels; write these parts one by one, or add the line `- \"/spec/containers\"` to `allow` in chain.yaml",
         ),
         (
             Remove("/spec/containers/[name=proxy]/name"),
-            "writing /spec/containers/[name=proxy]/name is forbidden: the element is granted as [name=proxy], so its name stays (what may be written is /spec/containers/[name=proxy], /metadata/labels); to change that, ask for `*` in place of the selector: add the line `- \"/spec/containers/*/name\"` to `allow` in chain.yaml",
+            "writing /spec/containers/[name=proxy]/name is forbidden: the grant is for [name=proxy], so the field name must not change (the plugin may write /spec/containers/[name=proxy], /metadata/labels); to grant that, add the line `- \"/spec/containers/*/name\"` to `allow` in chain.yaml",
         ),
     ] {
         check_refused(granted(&[], grants), call, "forbidden", text);
@@ -320,6 +320,6 @@ fn the_refusal_tells_what_is_granted_and_what_to_do() {
         granted(&[], &[]),
         Remove("/spec"),
         "forbidden",
-        "writing /spec is forbidden: what may be written is nothing; add the line `- \"/spec\"` to `allow` in chain.yaml, and the path to the writes that the plugin describes",
+        "writing /spec is forbidden: the plugin may write nothing; add the line `- \"/spec\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
     );
 }

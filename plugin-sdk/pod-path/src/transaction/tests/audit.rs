@@ -1,4 +1,4 @@
-//! What a commit tells of the writes.
+//! The writes that a commit returns.
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,12 @@ fn check(call: Call<'_>, path: &str, old: Option<Value>, new: Option<&str>) {
     let [write] = &writes[..] else {
         panic!("{call:?}: {writes:?}")
     };
-    let told = (write.path.clone(), write.old.clone(), write.new.as_deref());
-    assert_eq!(told, (path.to_owned(), old, new), "{call:?}");
+    let listed = (write.path.clone(), write.old.clone(), write.new.as_deref());
+    assert_eq!(listed, (path.to_owned(), old, new), "{call:?}");
 }
 
 #[test]
-fn a_write_tells_old_and_new() {
+fn a_write_has_old_and_new_value() {
     check(
         Set("/spec/hostNetwork", " true"),
         "/spec/hostNetwork",
@@ -51,7 +51,7 @@ fn a_write_tells_old_and_new() {
 }
 
 #[test]
-fn elements_are_named_by_the_key_that_tells_them_apart() {
+fn elements_are_named_by_their_merge_key() {
     let x = Some("\"x\"");
     check(
         Set("/spec/containers/1/image", "\"x\""),
@@ -80,7 +80,7 @@ fn elements_are_named_by_the_key_that_tells_them_apart() {
 }
 
 #[test]
-fn an_index_stands_where_the_key_tells_nothing() {
+fn an_index_is_used_if_the_key_is_missing_or_not_unique() {
     let x = Some("\"x\"");
     check(
         Set("/spec/containers/0/ports/1/name", "\"x\""),

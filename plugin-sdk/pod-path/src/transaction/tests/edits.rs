@@ -1,10 +1,10 @@
-//! What `set`, `insert` and `remove` leave behind.
+//! The results of `set`, `insert` and `remove`.
 
 use serde_json::{Value, json};
 
 use super::{Call, Insert, Remove, Set, check_refused, make, pod, unrestricted};
 
-/// The call leaves this at a path, and rolling back leaves nothing of it.
+/// Checks the value at a path after the call, and that a rollback undoes it.
 #[track_caller]
 fn check(call: Call<'_>, at: &str, expected: &Value) {
     let mut transaction = unrestricted();
@@ -48,7 +48,7 @@ fn set_writes_fields() {
 }
 
 #[test]
-fn set_makes_missing_parents_by_the_schema() {
+fn set_creates_missing_parents_by_the_schema() {
     check(
         Set("/metadata/annotations/a", "\"b\""),
         "/metadata/annotations",
@@ -83,7 +83,7 @@ fn set_makes_missing_parents_by_the_schema() {
 }
 
 #[test]
-fn unknown_parents_are_lists_only_if_the_next_segment_says_so() {
+fn unknown_parents_are_lists_only_if_the_next_segment_is_for_lists() {
     check(Set("/spec/new/0", "1"), "/spec/new", &json!({ "0": 1 }));
     check(
         Set("/spec/new/a/b", "1"),
@@ -213,7 +213,7 @@ fn remove_leaves_parents() {
     );
 }
 
-/// The call changes nothing, and so is not a write.
+/// Checks that the call changes nothing, and is not a write.
 #[track_caller]
 fn check_idle(call: Call<'_>, expected: bool) {
     let mut transaction = unrestricted();
@@ -222,7 +222,7 @@ fn check_idle(call: Call<'_>, expected: bool) {
 }
 
 #[test]
-fn what_is_there_already_is_not_written() {
+fn an_equal_value_is_not_written() {
     check_idle(Set("/metadata/labels/app", "\"web\""), true);
     check_idle(Set("/spec/containers/0/args", r#" [ "a", "b" ] "#), true);
     check_idle(
@@ -238,7 +238,7 @@ fn what_is_there_already_is_not_written() {
 }
 
 #[test]
-fn nothing_is_removed_where_nothing_is() {
+fn removing_a_missing_value_is_not_a_write() {
     for path in [
         "/spec/volumes",
         "/spec/volumes/[name=a]",
@@ -254,7 +254,7 @@ fn nothing_is_removed_where_nothing_is() {
 }
 
 #[test]
-fn elements_on_the_way_are_never_made() {
+fn missing_elements_on_the_way_are_never_created() {
     let way = "an element on the way does not exist";
     for (path, reason) in [
         ("/spec/containers/[name=new]/image", way),
@@ -281,9 +281,9 @@ fn elements_on_the_way_are_never_made() {
 }
 
 #[test]
-fn what_a_path_cannot_name_is_invalid() {
-    let end = "`-` is past the end of the list, where only `set` has something to do";
-    let several = "\"[containerPort=80]\" matches 2 elements; name the one by its index";
+fn paths_that_an_operation_cannot_use_are_invalid() {
+    let end = "`-` is the end of the list, where only `set` can append";
+    let several = "\"[containerPort=80]\" matches 2 elements; name one by its index";
     let element = "it names no element of a list to insert before; use `set`";
     let ports = "/spec/containers/0/ports/[containerPort=80]";
     for (call, path, reason) in [
@@ -302,12 +302,12 @@ fn what_a_path_cannot_name_is_invalid() {
         (
             Set("/spec/nodeName/x", "1"),
             "/spec/nodeName/x",
-            "before \"x\" it leads to a string, which has nothing below it",
+            "before \"x\" it leads to a string, which has no fields",
         ),
         (
             Set("/spec/hostNetwork/x", "1"),
             "/spec/hostNetwork/x",
-            "before \"x\" it leads to a boolean, which has nothing below it",
+            "before \"x\" it leads to a boolean, which has no fields",
         ),
     ] {
         check_refused(

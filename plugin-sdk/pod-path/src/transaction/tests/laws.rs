@@ -1,4 +1,4 @@
-//! Laws that hold for any accesses.
+//! Laws that hold for all accesses.
 
 mod patch;
 mod secrecy;
@@ -12,7 +12,7 @@ use super::{Transaction, begin, granted, pod, unrestricted};
 use crate::path::push_escaped;
 use crate::{Access, Grants};
 
-/// A call with texts of its own.
+/// A call that owns its texts.
 #[derive(Clone, Debug)]
 enum Call {
     Set(String, String),
@@ -21,7 +21,7 @@ enum Call {
 }
 
 fn make(transaction: &mut Transaction, call: &Call) {
-    // Refusals are fine: the laws say what calls leave behind, whatever they answer.
+    // Calls may be refused: the laws are about the pod, not about results.
     let _ = match call {
         Call::Set(path, value) => transaction.set(path, value.clone()).map(|()| true),
         Call::Insert(path, value) => transaction.insert(path, value.clone()).map(|()| true),
@@ -42,12 +42,12 @@ const PLACES: &str = " /spec /metadata /metadata/labels /metadata/labels/x /meta
     /spec/securityContext/seccompProfile/type /spec/securityContext /spec/hostNetwork /spec/new/- /spec/new/x \
     /spec/tomorrow/list/1 /spec/tomorrow/list/0";
 
-/// One of the words, of which the first may be empty.
+/// One of the words; the first may be empty.
 fn word(words: &'static str) -> impl Strategy<Value = &'static str> {
     select(words.split(' ').collect::<Vec<_>>())
 }
 
-/// Paths that often lead somewhere.
+/// Paths that often exist.
 fn path() -> impl Strategy<Value = String> {
     let joined = |segments: Vec<&str>| {
         segments
@@ -62,7 +62,7 @@ fn path() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values that often fit.
+/// Values that often have the right type.
 fn value() -> impl Strategy<Value = String> {
     select(vec![
         json!({}),
@@ -115,7 +115,7 @@ fn grants() -> impl Strategy<Value = Vec<&'static str>> {
     subsequence(WRITES.to_vec(), 0..4)
 }
 
-/// What is left of a pod when everything granted is cut out, and with it parents that are empty or null.
+/// The rest of a pod after removing everything granted, and then parents that are empty or null.
 fn ungranted(mut pod: Value, grants: &[&str]) -> Value {
     for grant in grants {
         let segments: Vec<&str> = grant.split('/').skip(1).collect();
@@ -125,7 +125,7 @@ fn ungranted(mut pod: Value, grants: &[&str]) -> Value {
     pod
 }
 
-/// Cuts what a grant names, in a way that shares no code with the crate. Cut elements become null, so that none moves.
+/// Removes what a grant covers, without code of the crate. Removed elements become null, so that indices do not shift.
 fn cut(value: &mut Value, segments: &[&str]) {
     let Some((first, rest)) = segments.split_first() else {
         *value = Value::Null;
@@ -154,7 +154,7 @@ fn cut(value: &mut Value, segments: &[&str]) {
     }
 }
 
-/// Drops nulls and what is empty, everywhere.
+/// Drops nulls and empty values everywhere.
 fn prune(value: &mut Value) {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,
@@ -185,7 +185,7 @@ fn names(pod: &Value, name: &str) -> usize {
         .count()
 }
 
-/// Undoes writes by what the audit tells alone.
+/// Undoes writes with the audit alone.
 fn revert(pod: &mut Value, writes: &[crate::Write]) {
     for write in writes.iter().rev() {
         let mut transaction =
@@ -206,22 +206,22 @@ fn renames(path: &str, key: &str) -> bool {
 
 proptest! {
     #[test]
-    fn rollback_gives_the_pod_as_it_was(calls in calls()) {
+    fn rollback_restores_the_pod(calls in calls()) {
         let mut transaction = unrestricted();
         calls.iter().for_each(|call| make(&mut transaction, call));
         assert_eq!(transaction.rollback().to_string(), pod().to_string());
     }
 
     #[test]
-    fn what_was_set_can_be_got(before in calls(), path in path(), value in value()) {
+    fn a_set_value_can_be_read(before in calls(), path in path(), value in value()) {
         let mut transaction = unrestricted();
         before.iter().for_each(|call| make(&mut transaction, call));
-        // Neither `-` nor a selector whose key was just written names the same place again.
+        // `-`, or a selector whose key was just written, names another element afterwards.
         let lasts = !path.ends_with('-') && !["name", "image", "on"].iter().any(|key| renames(&path, key));
         if transaction.set(&path, value.clone()).is_ok() && lasts {
             let got = transaction.get(&path).unwrap().unwrap_or_else(|| "null".to_owned());
             let (got, mut set): (Value, Value) = (serde_json::from_str(&got).unwrap(), serde_json::from_str(&value).unwrap());
-            // A selector at the end fills its field in.
+            // A selector at the end sets its field.
             if let (Some(got), Some(set)) = (got.as_object(), set.as_object_mut()) {
                 let filled = got.iter().filter(|(key, _)| !set.contains_key(*key));
                 let filled: Vec<_> = filled.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_never_written_stays(calls in calls()) {
+    fn protected_paths_do_not_change(calls in calls()) {
         let mut transaction = unrestricted();
         calls.iter().for_each(|call| make(&mut transaction, call));
         let (after, _) = transaction.commit();
@@ -275,10 +275,10 @@ proptest! {
         }
     }
 
-    /// Up to parents that were made on the way and to the place of an element that comes back, which the audit does not tell.
-    /// The grants keep keys as they are, because a path names an element by the key that it had before the write.
+    /// Except for created parents and the index of a restored element, which the audit does not have.
+    /// The grants keep keys unchanged, since a path names an element by the key that it had before the write.
     #[test]
-    fn the_audit_told_backwards_gives_the_pod_as_it_was(calls in calls()) {
+    fn undoing_the_audit_backwards_restores_the_pod(calls in calls()) {
         let grants = [
             "/metadata/labels", "/metadata/annotations", "/spec/hostNetwork", "/spec/securityContext", "/spec/new",
             "/spec/containers/*/image", "/spec/containers/*/env/[name=TZ]", "/spec/volumes/[name=new]",
@@ -298,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn no_path_and_no_value_is_too_odd(path in odd_path(), value in any::<String>(), grants in grants()) {
+    fn odd_paths_and_values_do_no_harm(path in odd_path(), value in any::<String>(), grants in grants()) {
         for mut transaction in [granted(&[], &grants), begin(Access::unrestricted())] {
             let _ = transaction.get(&path);
             let _ = transaction.keys(&path);

@@ -1,4 +1,4 @@
-//! How much one run may do.
+//! Limits of one run.
 
 use super::{Insert, Remove, Set, Transaction, begin, kind, make};
 use crate::{Access, AccessLimits, EditError, LimitExceeded};
@@ -156,7 +156,7 @@ fn the_pod_grows_no_larger_than_the_limit() {
 }
 
 #[test]
-fn reads_are_counted_whatever_they_answer() {
+fn reads_are_counted_whatever_they_return() {
     let limits = AccessLimits {
         reads: 4,
         ..AccessLimits::default()
@@ -173,7 +173,7 @@ fn reads_are_counted_whatever_they_answer() {
 }
 
 #[test]
-fn read_bytes_are_those_of_the_answers() {
+fn read_bytes_are_those_of_the_results() {
     let limits = AccessLimits {
         read_bytes: 20,
         ..AccessLimits::default()
@@ -188,7 +188,7 @@ fn read_bytes_are_those_of_the_answers() {
     );
 }
 
-/// The names of keys and the fields of a view take more of the host than the text that they make.
+/// Keys and the fields of a view take more memory of the host than their text.
 #[test]
 fn keys_and_fields_are_read_bytes_too() {
     let check = |calls: usize, read: &dyn Fn(&Transaction) -> Result<(), EditError>| {
@@ -204,19 +204,19 @@ fn keys_and_fields_are_read_bytes_too() {
     };
     // Three keys of 38 bytes together.
     check(74, &|pod| pod.keys("/metadata/labels").map(drop));
-    // 18 segments, and nothing there.
+    // 18 segments, and no value.
     let fields = ["/a".repeat(9), "/b".repeat(9)];
     check(1, &|pod| pod.view("", &fields).map(drop));
-    // A list that was kept from an earlier call costs the same.
+    // Kept fields of an earlier call cost the same.
     let kept = limited(AccessLimits::default())
         .fields("", &fields)
         .unwrap();
     check(1, &|pod| pod.view_of("", &kept).map(drop));
 }
 
-/// Five writes of a megabyte, each worth a hundred megabytes once parsed.
+/// Five writes of a megabyte, each of which takes 100 megabytes once parsed.
 #[test]
-fn what_is_written_takes_no_more_memory_than_the_limit() {
+fn writes_take_no_more_memory_than_the_limit() {
     let levels = |count: usize| format!("[{}0]", r#"{"":{"":0}},"#.repeat(count));
     let memory = LimitExceeded::Memory(16 * 1024 * 1024);
     check(
@@ -224,7 +224,7 @@ fn what_is_written_takes_no_more_memory_than_the_limit() {
         &[Set("/spec/new", &levels(80_000))],
         memory,
     );
-    // What no longer stands in the pod is still in the log.
+    // Overwritten values are still in the log.
     let part = levels(4000);
     let write = Set("/spec/new", &part);
     let away = Remove("/spec/new");
@@ -233,7 +233,7 @@ fn what_is_written_takes_no_more_memory_than_the_limit() {
         &[write, away, write, away, write, away, write],
         memory,
     );
-    // What was there already is not kept.
+    // Equal values are not kept.
     check(
         AccessLimits {
             writes: 10,
@@ -245,7 +245,7 @@ fn what_is_written_takes_no_more_memory_than_the_limit() {
 }
 
 #[test]
-fn parents_that_are_made_take_memory_too() {
+fn created_parents_take_memory_too() {
     let limits = AccessLimits {
         memory: 100_000,
         ..AccessLimits::default()
@@ -270,7 +270,7 @@ fn runs_of_a_chain_share_the_memory() {
 }
 
 #[test]
-fn a_limit_tells_itself() {
+fn messages_name_the_limit() {
     for (limit, text) in [
         (LimitExceeded::Reads(1), "more than 1 reads in one run"),
         (
@@ -297,7 +297,7 @@ fn a_limit_tells_itself() {
     }
 }
 
-/// The host moves a run into a Wasm store, on another thread.
+/// The host moves a transaction into a Wasm store on another thread.
 #[test]
 fn a_run_can_be_moved_anywhere() {
     fn check<T: Send + 'static>(transaction: T) -> T {

@@ -1,11 +1,11 @@
-//! What a patch says of each kind of write.
+//! The patch for each kind of write.
 
 use serde_json::{Value, json};
 
 use super::{Call, Insert, Remove, Set, granted, make, pod, unrestricted};
 use crate::{Patch, Transaction};
 
-/// A pod after a patch, by an implementation that is not ours.
+/// Applies a patch with an independent implementation.
 pub(super) fn patched(mut pod: Value, patch: &str) -> Value {
     let patch: json_patch::Patch = serde_json::from_str(patch).expect("a JSON Patch");
     json_patch::patch(&mut pod, &patch).expect("a patch that fits the pod");
@@ -21,15 +21,15 @@ fn patch_of(transaction: Transaction) -> (Value, String) {
     (after, patch.finish().expect("no limit"))
 }
 
-/// The calls give this patch, which gives the pod that they made.
+/// Checks that the calls give this patch, and that the patch gives the same pod.
 #[track_caller]
 fn check(mut transaction: Transaction, calls: &[Call<'_>], expected: &[Value]) {
     for call in calls {
         make(&mut transaction, *call).unwrap();
     }
     let (after, patch) = patch_of(transaction);
-    let told: Value = serde_json::from_str(&patch).expect("JSON");
-    assert_eq!(told, json!(expected), "{calls:?}");
+    let operations: Value = serde_json::from_str(&patch).expect("JSON");
+    assert_eq!(operations, json!(expected), "{calls:?}");
     assert_eq!(patched(pod(), &patch), after, "{calls:?}");
 }
 
@@ -81,7 +81,7 @@ fn an_element_that_is_null_is_replaced() {
 }
 
 #[test]
-fn parents_that_are_made_are_part_of_the_value() {
+fn created_parents_are_part_of_the_value() {
     check(
         unrestricted(),
         &[
@@ -106,7 +106,7 @@ fn parents_that_are_made_are_part_of_the_value() {
 }
 
 #[test]
-fn elements_are_named_by_the_index_that_they_had_at_the_time() {
+fn elements_are_named_by_their_index_at_that_time() {
     check(
         unrestricted(),
         &[
@@ -136,7 +136,7 @@ fn elements_are_named_by_the_index_that_they_had_at_the_time() {
 }
 
 #[test]
-fn keys_are_escaped_and_never_taken_for_indices() {
+fn keys_are_escaped_and_not_confused_with_indices() {
     check(
         unrestricted(),
         &[
@@ -156,9 +156,9 @@ fn keys_are_escaped_and_never_taken_for_indices() {
     );
 }
 
-/// Readers differ on a key that stands twice, so that one could be shown to the host and another to the API server.
+/// Parsers differ on duplicate keys, so a plugin could show one value to the host and another to the API server.
 #[test]
-fn a_value_is_what_is_in_the_pod_and_not_what_the_plugin_said() {
+fn a_value_is_that_of_the_pod_and_not_the_plugins_text() {
     let mut transaction = granted(&[], &["/spec/volumes"]);
     let twice = r#"{ "name": "x", "emptyDir": { "medium": "Memory" }, "emptyDir": {} }"#;
     transaction
@@ -170,7 +170,7 @@ fn a_value_is_what_is_in_the_pod_and_not_what_the_plugin_said() {
 }
 
 #[test]
-fn what_was_refused_or_written_for_nothing_is_not_in_it() {
+fn refused_and_needless_writes_are_not_in_it() {
     let mut transaction = unrestricted();
     assert!(transaction.set("/status", "{}".to_owned()).is_err());
     assert!(
@@ -182,7 +182,7 @@ fn what_was_refused_or_written_for_nothing_is_not_in_it() {
     assert_eq!(patch_of(transaction), (pod(), "[]".to_owned()));
 }
 
-/// A write is charged for its operation, so that no patch is longer than what is held; each letter of the path stands in it once.
+/// A write is charged for its operation, so no patch is longer than the charged memory. Each byte of the path is in it once.
 #[test]
 fn a_patch_is_no_longer_than_what_was_charged() {
     let deep = |key: &str| format!("/spec/tomorrow/{key}{}", "/a".repeat(60));
@@ -223,7 +223,7 @@ fn a_patch_is_no_longer_than_what_was_charged() {
 }
 
 #[test]
-fn a_patch_that_is_too_long_comes_to_nothing() {
+fn a_patch_that_is_too_long_is_dropped() {
     let value = Value::from("0123456789");
     let whole = r#"[{"op":"add","path":"/a","value":"0123456789"}]"#;
     for (limit, expected) in [

@@ -1,4 +1,4 @@
-//! What is never written, whatever is granted.
+//! Paths that plugins never write, whatever they are granted.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn never_written_paths_are_refused() {
     ] {
         let canonical = path.replace('-', "0");
         let text = format!(
-            "writing {canonical} is forbidden: {never} is never changed by a plugin, whatever it was granted; leave it as it is"
+            "writing {canonical} is forbidden: plugins never change {never}, whatever they are granted; leave it as it is"
         );
         check_refused(unrestricted(), Set(path, value), "forbidden", &text);
     }
@@ -38,7 +38,7 @@ fn never_written_paths_are_refused() {
         unrestricted(),
         Remove("/metadata/name"),
         "forbidden",
-        "writing /metadata/name is forbidden: /metadata/name is never changed by a plugin, whatever it was granted; leave it as it is",
+        "writing /metadata/name is forbidden: plugins never change /metadata/name, whatever they are granted; leave it as it is",
     );
 }
 
@@ -61,7 +61,7 @@ fn check_whole(path: &str, change: impl FnOnce(&mut serde_json::Value), expected
 }
 
 #[test]
-fn they_are_refused_inside_a_bigger_value_too() {
+fn they_are_refused_inside_a_larger_value_too() {
     check_whole("", |pod| pod["kind"] = json!("Job"), "forbidden");
     check_whole("", |pod| pod["metadata"]["uid"] = json!("x"), "forbidden");
     check_whole(
@@ -94,7 +94,7 @@ fn they_are_refused_inside_a_bigger_value_too() {
 }
 
 #[test]
-fn whole_maps_are_written_if_they_keep_what_is_protected() {
+fn whole_maps_are_written_if_protected_values_stay() {
     check_whole(
         "/metadata/labels",
         |pod| pod["metadata"]["labels"]["new"] = json!("x"),
@@ -140,7 +140,7 @@ fn check_key(call: Call<'_>, expected: &str) {
 }
 
 #[test]
-fn reserved_and_selected_labels_stay() {
+fn reserved_and_selected_labels_cannot_change() {
     check_key(
         Set("/metadata/labels/selenosis.io~1browser", "\"firefox\""),
         "forbidden",
@@ -168,7 +168,7 @@ fn reserved_and_selected_labels_stay() {
 }
 
 #[test]
-fn the_hosts_annotations_stay() {
+fn annotations_of_the_host_cannot_change() {
     check_key(
         Set("/metadata/annotations/podloom.dev~1chain", "\"x\""),
         "forbidden",
@@ -189,19 +189,19 @@ fn the_hosts_annotations_stay() {
 }
 
 #[test]
-fn the_refusal_tells_why() {
+fn the_refusal_says_why() {
     for (call, text) in [
         (
             Set("/metadata/labels/selenosis.io~1x", "\"x\""),
-            "writing /metadata/labels/selenosis.io~1x is forbidden: the labels selenosis.io/* are never changed by a plugin, and selenosis.io/x is one of them",
+            "writing /metadata/labels/selenosis.io~1x is forbidden: plugins never change the labels selenosis.io/*, such as selenosis.io/x; leave it as it is",
         ),
         (
             Remove("/metadata/labels/app"),
-            "writing /metadata/labels/app is forbidden: the workload's selector matches the label app, so changing it would orphan the pod",
+            "writing /metadata/labels/app is forbidden: the workload's selector matches the label app, so a change would orphan the pod; leave it as it is",
         ),
         (
             Set("/metadata/annotations/podloom.dev~1chain", "\"x\""),
-            "writing /metadata/annotations/podloom.dev~1chain is forbidden: the annotations podloom.dev/* are written by the host alone, and podloom.dev/chain is one of them; use a prefix of your own, such as sidecar.podloom.dev/",
+            "writing /metadata/annotations/podloom.dev~1chain is forbidden: only the host writes the annotations podloom.dev/*, such as podloom.dev/chain; use a prefix of your own, such as sidecar.podloom.dev/",
         ),
     ] {
         check_refused(unrestricted(), call, "forbidden", text);

@@ -1,4 +1,4 @@
-//! What `get` and `keys` answer.
+//! The results of `get` and `keys`.
 
 use super::{granted, kind, unrestricted};
 
@@ -33,7 +33,7 @@ fn get_gives_json_text() {
 }
 
 #[test]
-fn selectors_name_the_one_element() {
+fn selectors_name_one_element() {
     check_get("/spec/containers/[name=proxy]/image", Some("\"envoy\""));
     check_get("/spec/containers/[image=envoy]/name", Some("\"proxy\""));
     check_get(
@@ -111,33 +111,33 @@ fn malformed_paths_are_invalid() {
         check_invalid(
             &format!("/spec/containers/{segment}"),
             &format!(
-                "{segment:?} stands on a list, where an element is named as `[name=value]` or by its index, such as `0`"
+                "{segment:?} is on a list; name an element as `[name=value]` or by its index, such as `0`"
             ),
         );
     }
     check_invalid(
         "/spec/containers/-",
-        "`-` is past the end of the list, where only `set` has something to do",
+        "`-` is the end of the list, where only `set` can append",
     );
     check_invalid(
         "/spec/volumes/tmp",
-        "\"tmp\" stands on a list, where an element is named as `[name=value]` or by its index, such as `0`",
+        "\"tmp\" is on a list; name an element as `[name=value]` or by its index, such as `0`",
     );
 }
 
 #[test]
-fn nothing_lies_below_a_scalar() {
+fn a_scalar_has_no_fields() {
     check_invalid(
         "/metadata/name/x",
-        "before \"x\" it leads to a string, which has nothing below it",
+        "before \"x\" it leads to a string, which has no fields",
     );
     check_invalid(
         "/spec/nodeName/x",
-        "before \"x\" it leads to a string, which has nothing below it",
+        "before \"x\" it leads to a string, which has no fields",
     );
     check_invalid(
         "/spec/tomorrow/list/0/x/y",
-        "before \"x\" it leads to a number, which has nothing below it",
+        "before \"x\" it leads to a number, which has no fields",
     );
 }
 
@@ -145,7 +145,7 @@ fn nothing_lies_below_a_scalar() {
 fn a_selector_that_matches_several_is_invalid() {
     check_invalid(
         "/spec/containers/0/ports/[containerPort=80]",
-        "\"[containerPort=80]\" matches 2 elements; name the one by its index",
+        "\"[containerPort=80]\" matches 2 elements; name one by its index",
     );
 }
 
@@ -195,7 +195,7 @@ fn check_readable(reads: &[&str], writes: &[&str], path: &str, expected: &str) {
 }
 
 #[test]
-fn what_was_not_granted_cannot_be_read() {
+fn paths_without_a_grant_cannot_be_read() {
     let labels = ["/metadata/labels"];
     check_readable(&labels, &[], "/metadata/labels", "fine");
     check_readable(&labels, &[], "/metadata/labels/app", "fine");
@@ -216,7 +216,7 @@ fn elements_are_read_as_granted_whichever_field_names_them() {
         check_readable(&proxy, &[], &format!("/spec/containers/{path}"), "fine");
     }
     for path in [
-        // Its position would tell how many containers there are.
+        // Its index would reveal how many containers there are.
         "1",
         "1/name",
         "0",
@@ -265,13 +265,13 @@ fn elements_are_read_as_granted_whichever_field_names_them() {
 }
 
 #[test]
-fn the_refusal_tells_what_is_granted_and_what_to_do() {
+fn the_refusal_says_what_is_granted_and_what_to_do() {
     let error = granted(&["/metadata/labels"], &["/spec/volumes"])
         .get("/spec/nodeName")
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "reading /spec/nodeName is forbidden: what may be read is /metadata/labels, and what may be written (/spec/volumes); \
-         add the line `- \"/spec/nodeName\"` to `read` in chain.yaml, and the path to the reads that the plugin describes"
+        "reading /spec/nodeName is forbidden: the plugin may read /metadata/labels and write /spec/volumes; \
+         add the line `- \"/spec/nodeName\"` to `read` in chain.yaml, and the path to `reads` in the plugin's description"
     );
 }

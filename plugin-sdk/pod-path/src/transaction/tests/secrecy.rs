@@ -1,11 +1,11 @@
-//! What was not granted makes no difference to any answer.
+//! Results do not depend on values that are not granted.
 
 use serde_json::{Value, json};
 
 use super::{Transaction, granted, kind};
 use crate::{Access, EditError, Grants};
 
-/// A read and the kind of its answer, on a pod that has what is guessed and on one that has not.
+/// Makes an access on a pod with the guessed value and on one without, and compares the results.
 #[track_caller]
 fn check_guess(
     reads: &[&str],
@@ -29,7 +29,7 @@ fn with_env(value: &str) -> Value {
 }
 
 #[test]
-fn a_selector_tells_no_value_that_may_not_be_read() {
+fn a_selector_reveals_no_value_that_may_not_be_read() {
     let pods = || [with_env("guess"), with_env("other")];
     let guess = "/spec/containers/0/env/[value=guess]";
     let reads: [&[&str]; 4] = [
@@ -55,7 +55,7 @@ fn a_selector_tells_no_value_that_may_not_be_read() {
 }
 
 #[test]
-fn an_insertion_tells_neither_image_nor_count() {
+fn an_insertion_reveals_neither_image_nor_count() {
     let pods = || {
         [
             json!({ "spec": { "containers": [{ "name": "a", "image": "guess" }] } }),
@@ -69,7 +69,7 @@ fn an_insertion_tells_neither_image_nor_count() {
                 .map(|()| String::new())
         });
     }
-    // Nor can it be seen where one's own has come to stand.
+    // Nor does the index of the inserted element.
     for place in ["0", "1", "2"] {
         check_guess(&[], &["/spec/containers/[name=new]"], pods(), |pod| {
             pod.set("/spec/containers/-", r#"{"name":"new"}"#.to_owned())?;
@@ -80,7 +80,7 @@ fn an_insertion_tells_neither_image_nor_count() {
 }
 
 #[test]
-fn a_count_of_matches_is_told_to_those_alone_who_may_read_the_field() {
+fn the_number_of_matches_is_revealed_only_if_the_field_may_be_read() {
     let pods = || {
         let two = json!([{ "name": "a", "image": "x" }, { "name": "b", "image": "x" }]);
         [
@@ -100,7 +100,7 @@ fn a_count_of_matches_is_told_to_those_alone_who_may_read_the_field() {
 }
 
 #[test]
-fn a_refused_map_tells_nothing_of_its_keys() {
+fn a_refused_map_reveals_nothing_about_its_keys() {
     let pods = [
         json!({ "metadata": { "labels": { "selenosis.io/browser": "chrome" } } }),
         json!({ "metadata": { "labels": { "app": "web" } } }),
@@ -160,7 +160,7 @@ fn the_refusal_names_the_field_that_would_have_been_read() {
 }
 
 #[test]
-fn who_may_reach_into_any_element_may_name_it_by_its_key_and_by_its_position() {
+fn a_grant_below_a_star_lets_elements_be_named_by_key_and_index() {
     let transaction = granted(&["/spec/containers/*/image"], &[]);
     for element in ["1", "[name=proxy]", "[image=envoy]"] {
         let got = transaction.get(&format!("/spec/containers/{element}/image"));

@@ -1,4 +1,4 @@
-//! Which values fit where.
+//! Which values may be written where.
 
 use super::{Insert, Set, check_refused, make, unrestricted};
 
@@ -8,7 +8,7 @@ fn check_misfit(path: &str, value: &str, place: &str, reason: &str) {
     check_refused(unrestricted(), Set(path, value), "invalid value", &text);
 }
 
-/// Path, value, where below the path it does not fit, and why.
+/// Path, value, the wrong part of the value, and the reason.
 const MISFITS: &[(&str, &str, &str, &str)] = &[
     (
         "/spec/hostNetwork",
@@ -129,7 +129,7 @@ const MISFITS: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn a_wrong_type_is_refused_with_the_place() {
+fn a_wrong_type_is_refused_with_its_path() {
     for (path, value, place, reason) in MISFITS {
         let place = format!("{path}{place}");
         check_misfit(
@@ -174,7 +174,7 @@ fn text_that_is_not_json_is_refused() {
 }
 
 #[test]
-fn the_named_key_must_fit() {
+fn the_key_in_the_path_must_match() {
     let path = "/spec/containers/[name=new]";
     check_misfit(
         path,
@@ -183,25 +183,25 @@ fn the_named_key_must_fit() {
         "an element that is named by its name must be an object, found a list",
     );
     let conflict =
-        "its field name is not the \"new\" that the path names; leave it out, or make both agree";
+        "its field name differs from \"new\" in the path; omit the field, or make both equal";
     check_misfit(path, r#"{"name":"old"}"#, path, conflict);
     let path = "/spec/containers/[name=proxy]";
     let conflict =
-        "its field name is not the \"proxy\" that the path names; leave it out, or make both agree";
+        "its field name differs from \"proxy\" in the path; omit the field, or make both equal";
     check_misfit(path, r#"{"name":"old"}"#, path, conflict);
     let path = "/spec/containers/0/ports/[containerPort=http]";
     check_misfit(
         path,
         "{}",
         path,
-        "the path names its containerPort \"http\", but expected a 32-bit integer",
+        "the path has \"http\" for its field containerPort, expected a 32-bit integer",
     );
     let path = "/spec/containers/0/ports/[containerPort=070]";
     check_misfit(
         path,
         "{}",
         path,
-        "the path names its containerPort \"070\", but expected a 32-bit integer",
+        "the path has \"070\" for its field containerPort, expected a 32-bit integer",
     );
 }
 
@@ -215,7 +215,7 @@ fn check_fits(path: &str, value: &str) {
 }
 
 #[test]
-fn what_the_api_server_takes_fits() {
+fn values_that_the_api_server_accepts_may_be_written() {
     check_fits("/spec/containers/0/resources/limits/cpu", "2");
     check_fits("/spec/containers/0/resources/limits/cpu", "0.5");
     check_fits("/spec/containers/0/resources/limits/cpu", "\"500m\"");

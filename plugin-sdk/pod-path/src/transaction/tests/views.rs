@@ -1,4 +1,4 @@
-//! What `view` answers.
+//! The results of `view`.
 
 use super::{granted, kind, unrestricted};
 use crate::{Access, Transaction};
@@ -41,7 +41,7 @@ fn a_view_shows_just_the_fields() {
 }
 
 #[test]
-fn a_field_that_is_the_place_itself_shows_all_of_it() {
+fn an_empty_field_shows_the_whole_value() {
     check("/spec/containers/0/args", &[""], Some(r#"["a","b"]"#));
     check(
         "/spec/containers/0",
@@ -51,7 +51,7 @@ fn a_field_that_is_the_place_itself_shows_all_of_it() {
 }
 
 #[test]
-fn elements_that_are_null_keep_their_place() {
+fn elements_that_are_null_keep_their_index() {
     let pod = serde_json::json!({"spec": {"containers": [null, {"name": "a", "image": "x"}]}});
     let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
     let view = pod.view("/spec/containers", &["/*/name".to_owned()]);
@@ -59,7 +59,7 @@ fn elements_that_are_null_keep_their_place() {
 }
 
 #[test]
-fn what_is_not_there_is_left_out() {
+fn missing_values_are_left_out() {
     check("/spec", &["/volumes/*/name"], Some("{}"));
     check("/spec/volumes", &["/*/name"], None);
     check(
@@ -91,7 +91,7 @@ fn keys_that_resemble_the_field_are_not_taken_for_it() {
 }
 
 #[test]
-fn commas_stand_between_what_is_shown_alone() {
+fn commas_are_only_between_shown_values() {
     let pod = serde_json::json!({"a": [], "b": [null], "c": [",", {}], "d": {}, "e": ","});
     let pod = Transaction::begin(pod, Access::unrestricted().into(), [].into());
     let view = pod.view("", &["/a/*/x", "/b/*/x", "/c", "/none", "/d/x", "/e"]);
@@ -124,7 +124,7 @@ fn every_field_must_be_granted() {
         ("", "/spec"),
         ("/spec", ""),
         ("/metadata", "/name"),
-        // Not even that nothing is there may be known.
+        // A refusal does not reveal whether the field exists.
         ("/spec", "/nodeName"),
         ("/spec/volumes", "/*/name"),
         ("/metadata", "/annotations"),
@@ -134,7 +134,7 @@ fn every_field_must_be_granted() {
 }
 
 #[test]
-fn an_element_granted_by_its_key_is_shown_alone() {
+fn only_the_element_granted_by_its_key_is_shown() {
     let reads = ["/spec/containers/[name=proxy]"];
     check_refused(
         &reads,
@@ -149,7 +149,7 @@ fn an_element_granted_by_its_key_is_shown_alone() {
 }
 
 #[test]
-fn what_is_written_may_be_viewed() {
+fn paths_that_may_be_written_may_be_viewed() {
     let view = granted(&[], &["/metadata/labels"]).view("/metadata", &["/labels/app".to_owned()]);
     assert_eq!(
         view.unwrap().as_deref(),
@@ -158,7 +158,7 @@ fn what_is_written_may_be_viewed() {
 }
 
 #[test]
-fn wrong_fields_are_told() {
+fn invalid_fields_are_named() {
     let all = [""];
     check_refused(
         &all,
@@ -179,7 +179,7 @@ fn wrong_fields_are_told() {
         "/spec",
         &["/hostNetwork/x"],
         "invalid path",
-        "nothing below it",
+        "which has no fields",
     );
     check_refused(
         &all,

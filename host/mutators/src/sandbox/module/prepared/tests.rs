@@ -1,4 +1,4 @@
-//! The difference between two memories, and what is too much to keep.
+//! Differences between two memories, and differences that are too large to keep.
 
 use super::{BLOCK, PREPARED_BYTES, Prepared};
 

@@ -1,4 +1,4 @@
-//! The patch law: by an implementation of RFC 6902 that is not ours, the patch makes of the pod as it came the pod that the plugins
+//! The patch law: applied to the original pod by an independent implementation of RFC 6902, the patch gives the pod that the plugins
 //! made. `cargo xtask soak --only patch` tries many more.
 
 use proptest::collection::vec;
@@ -11,7 +11,7 @@ use super::{Call, call, calls, make, pod, value};
 use crate::path::push_escaped;
 use crate::{Access, Grants, Patch, Transaction};
 
-/// A plugin's run on a pod, and whether it fails in the end and is ignored.
+/// A plugin's run on a pod, and whether it is rolled back in the end.
 struct Run<'r> {
     access: Access,
     calls: Box<dyn Fn(&mut Transaction) + 'r>,
@@ -38,7 +38,7 @@ fn check(before: &Value, runs: Vec<Run<'_>>) {
     assert_eq!(patched(before.clone(), &patch), after, "{before}\n{patch}");
 }
 
-/// What one plugin does in a pod where it may write all.
+/// The run of a plugin without restrictions.
 fn unrestricted(calls: &[Call], is_ignored: bool) -> Run<'_> {
     Run {
         access: Access::unrestricted(),
@@ -64,7 +64,7 @@ fn granted((grants, asks, is_ignored): &Granted) -> Run<'_> {
     }
 }
 
-/// Keys that a pointer has to escape, and keys that could be taken for indices.
+/// Keys that must be escaped in a pointer, and keys that look like indices.
 fn odd_key() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[-~/01\\[\\]=a\"\\\\]{0,5}", "[0-9]{1,3}"]
 }

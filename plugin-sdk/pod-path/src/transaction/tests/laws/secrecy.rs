@@ -1,4 +1,4 @@
-//! What was not granted makes no difference to any answer: of two pods that agree on what is granted, any plugin hears the same.
+//! Results do not depend on values that are not granted: on two pods that differ only there, every plugin gets the same results.
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
@@ -29,7 +29,7 @@ pub(super) fn grants() -> impl Strategy<Value = Vec<&'static str>> {
     subsequence(GRANTS.to_vec(), 0..3)
 }
 
-/// Few values, so that guesses are often right.
+/// Few values, so that guesses often match.
 fn text() -> impl Strategy<Value = Value> {
     prop_oneof![
         8 => select(vec![json!("a"), json!("b"), json!("x")]),
@@ -95,10 +95,10 @@ pub(super) fn any_pod() -> impl Strategy<Value = Value> {
         .prop_map(|(metadata, spec)| object([("metadata", metadata), ("spec", spec)]))
 }
 
-/// `hidden`, with everything in it that the grants show of `shown`; shares no code with the crate.
+/// `hidden` with everything that the grants reveal of `shown`; shares no code with the crate.
 ///
-/// Shown are what lies below a grant; of what lies above one, whether it is there and what kind of value it is; of a list with
-/// `*`, how many elements it has, and their keys; of a list with a selector alone, the elements that it names.
+/// Revealed are the values below a grant; for parents of a grant, whether they exist and their kind; for a list with `*`, the number
+/// of elements and their keys; for a list with a selector, the matching elements.
 fn graft(
     shown: Option<&Value>,
     hidden: Option<&Value>,
@@ -117,7 +117,7 @@ fn graft(
             let others = hidden.and_then(Value::as_object).unwrap_or(&none);
             let keys = fields.keys().chain(others.keys());
             let field = |key: &String| {
-                // In an object, `*` is no grant.
+                // On an object `*` grants nothing.
                 let below = below(grants, |segment| segment == key && segment != "*");
                 let place = format!("{place}/{key}");
                 let value = graft(fields.get(key), others.get(key), &below, &place)?;
@@ -151,7 +151,7 @@ fn graft_list(shown: &[Value], hidden: &[Value], grants: &[&[String]], place: &s
     Value::Array(mixed)
 }
 
-/// Besides what is granted in it, an element keeps what it is found by.
+/// An element keeps its key besides the granted values.
 fn graft_element(
     shown: &Value,
     hidden: Option<&Value>,
@@ -181,7 +181,7 @@ fn graft_element(
     grafted
 }
 
-/// What is left of the grants that go on by such a segment.
+/// The rest of the grants that continue with such a segment.
 fn below<'g>(grants: &[&'g [String]], goes_on: impl Fn(&str) -> bool) -> Vec<&'g [String]> {
     let going = grants.iter().filter(|grant| goes_on(&grant[0]));
     going.map(|grant| &grant[1..]).collect()
@@ -200,12 +200,12 @@ fn named(segment: &str) -> Option<(&str, &str)> {
 
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
-    Get(Place),
-    Keys(Place),
-    View(Place, &'static str),
-    Set(Place, &'static str),
-    Insert(Place, &'static str),
-    Remove(Place),
+    Get(PathTemplate),
+    Keys(PathTemplate),
+    View(PathTemplate, &'static str),
+    Set(PathTemplate, &'static str),
+    Insert(PathTemplate, &'static str),
+    Remove(PathTemplate),
 }
 
 pub(super) fn answer(
@@ -213,7 +213,7 @@ pub(super) fn answer(
     ask: &Ask,
     grants: &[&str],
 ) -> Result<String, EditError> {
-    let path = |place: &Place| place.path(grants);
+    let path = |place: &PathTemplate| place.path(grants);
     match ask {
         Ask::Get(place) => pod.get(&path(place)).map(|got| format!("{got:?}")),
         Ask::Keys(place) => pod.keys(&path(place)).map(|keys| keys.join(" ")),
@@ -232,11 +232,11 @@ pub(super) fn answer(
 
 const ELEMENTS: &str = "0 1 2 - [name=a] [name=b] [name=A] [image=x] [image=b] [value=x] [value=b] [kind=x] [on=x] x *";
 
-/// A path, once it is known what is granted.
+/// A path that depends on the grants.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum PathTemplate {
     Fixed(&'static str),
-    /// A grant's path with other elements in it, cut off somewhere, or leading on.
+    /// A grant's path with other elements, cut short or extended.
     Near {
         grant: Index,
         elements: Vec<&'static str>,
@@ -245,7 +245,7 @@ pub(super) enum Place {
     },
 }
 
-impl Place {
+impl PathTemplate {
     fn path(&self, grants: &[&str]) -> String {
         let (grant, elements, cut, suffix) = match self {
             Self::Near {
@@ -273,13 +273,13 @@ fn words(words: &'static str) -> impl Strategy<Value = &'static str> {
     select(words.split(' ').collect::<Vec<_>>())
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = PathTemplate> {
     let suffix = words(" /name /image /value /kind /on /zz /env/[value=x]/name /env/1");
     let near = (any::<Index>(), vec(words(ELEMENTS), 3), 2..8_usize, suffix);
     prop_oneof![
-        9 => near.prop_map(|(grant, elements, cut, suffix)| Place::Near { grant, elements, cut, suffix }),
+        9 => near.prop_map(|(grant, elements, cut, suffix)| PathTemplate::Near { grant, elements, cut, suffix }),
         1 => words(" /metadata /metadata/labels/y /metadata/annotations /metadata/annotations/y /metadata/annotations/y/z /spec \
-            /spec/volumes /spec/new/z /status").prop_map(Place::Fixed),
+            /spec/volumes /spec/new/z /status").prop_map(PathTemplate::Fixed),
     ]
 }
 
@@ -321,11 +321,11 @@ pub(super) fn ask() -> impl Strategy<Value = Ask> {
 }
 
 proptest! {
-    // Answers differ rarely, even where something leaks.
+    // Results rarely differ even if something leaks.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1000), ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_not_granted_makes_no_difference(
+    fn results_do_not_depend_on_values_without_grant(
         shown in any_pod(), hidden in any_pod(), reads in grants(), writes in grants(), asks in vec(ask(), 1..12), swap in any::<bool>(),
     ) {
         let grants: Vec<&str> = reads.iter().chain(&writes).copied().collect();
