@@ -40,7 +40,7 @@ pub(crate) fn run(json: Option<&Path>) -> Result<()> {
     let bundle = plugins::run_unlimited()?;
     progress::step(
         "benchmarks",
-        "compiling; the first time takes about ten minutes on two cores",
+        "compiling with link-time optimization; the first time takes many minutes",
         || run::succeed(bench(&bundle, &["chain", "render", "reload"]).arg("--no-run")),
     )?;
     run::succeed(&mut bench(&bundle, &["chain", "render"]))?;

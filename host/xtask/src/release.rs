@@ -19,11 +19,9 @@ const FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"lin
 pub(crate) fn local(binary: &str) -> Result<PathBuf> {
     // With the features that all crates need together, so that one binary shares its dependencies with the next.
     let arguments = ["build", "--quiet", "--release", "--workspace", "--bin"];
-    progress::step(
-        binary,
-        "compiling; the first time takes about six minutes on two cores",
-        || run::succeed(run::cargo(arguments).arg(binary)),
-    )?;
+    progress::step(binary, "compiling; the first time takes minutes", || {
+        run::succeed(run::cargo(arguments).arg(binary))
+    })?;
     let target = run::workspace()?.target_directory;
     Ok(target.join("release").join(binary).into_std_path_buf())
 }
@@ -49,7 +47,7 @@ pub(crate) fn shipped() -> Result<PathBuf> {
     }
     progress::step(
         "podloom as it is shipped",
-        "compiling with link-time optimization; the first time takes about ten minutes on two cores",
+        "compiling with link-time optimization; the first time takes many minutes",
         || run::succeed(&mut cargo),
     )
     .context(

@@ -33,9 +33,7 @@ pub(crate) fn run(plane: Plane) -> Result<Built> {
         Plane::NotNeeded => Vec::new(),
     };
     if !missing.is_empty() {
-        screen::line(
-            "The first time, everything takes about 12 minutes on two cores; later seconds.",
-        );
+        screen::line("The first time, all of this takes many minutes; later it takes seconds.");
     }
     let (built, ()) = thread::scope(|scope| {
         let programs = (!missing.is_empty()).then(|| scope.spawn(find_programs));
