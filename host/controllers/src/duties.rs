@@ -1,8 +1,8 @@
-//! The duties: what an installation can switch on, one row each.
+//! The duties: what an installation can switch on. Each has a row in this table.
 //!
-//! All that depends on a duty comes from its row: the values of `--controllers`, which kinds and rights are looked for before it
-//! starts, what `podloom crds` and `podloom rbac` print, readiness, Leases and metrics. Tests hold `deploy/` to it.
-//! A further duty is a row here and an arm where the binary starts it.
+//! The row decides everything else about a duty: the values of `--controllers`, which kinds and rights preflight checks, what
+//! `podloom crds` and `podloom rbac` print, readiness, Leases and metrics. Tests compare `deploy/` with it.
+//! To add a duty, add a row here and an arm where the binary starts it.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
@@ -16,103 +16,103 @@ pub enum Duty {
     Browser,
 }
 
-/// All that is particular to a duty.
+/// Everything that differs between duties.
 #[derive(Debug)]
 pub struct Row {
-    /// What `--controllers`, `/readyz/<duty>`, logs and metrics call it.
+    /// The name in `--controllers`, `/readyz/<duty>`, logs and metrics.
     pub name: &'static str,
-    /// How its objects and its Lease are called.
+    /// How its Deployment, roles and Lease are named.
     pub names: Names,
-    /// Which of several replicas work.
+    /// Which replicas work.
     pub replicas: Replicas,
     /// Its kinds.
     pub kinds: &'static [OwnKind],
-    /// What it asks of the API server, apart from what all duties of its sort ask.
+    /// The rights that it needs, except those that [`Row::all_rights`] adds.
     pub rights: &'static [Right],
-    /// Whether it passes pods through the chain of plugins.
+    /// Whether it needs the plugin chain.
     pub chain: Chain,
 }
 
-/// How the objects and the Lease of a duty are called.
+/// How the Deployment, roles and Lease of a duty are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// `podloom`, and the Lease as `--lease-name` says: the first duty, which older installations have without a name.
+    /// `podloom`, and the Lease `<lease-name>`: for the first duty, as older installations know it.
     Plain,
     /// `podloom-<duty>`, and the Lease `<lease-name>-<duty>`.
     WithDuty,
 }
 
-/// Which of several replicas work.
+/// Which replicas of a duty work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replicas {
-    /// The one that holds the Lease.
+    /// Only the one that holds the Lease.
     Leader,
-    /// All, without a Lease.
+    /// All of them; there is no Lease.
     All,
 }
 
-/// Whether a duty passes pods through the chain of plugins.
+/// Whether a duty needs the plugin chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chain {
-    /// It does, so it works only with a chain.
+    /// It does: it passes pods through the chain.
     Needed,
     /// It does not.
     Unused,
 }
 
-/// A kind that is a duty's own.
+/// A kind of ours that a duty reconciles.
 #[derive(Debug)]
 pub struct OwnKind {
     /// The API group.
     pub group: Group,
     /// The version that the duty reads and writes.
     pub version: &'static str,
-    /// The resource, in the plural.
+    /// The plural name of the resource.
     pub plural: &'static str,
     /// Whether its objects are in namespaces.
     pub scope: ResourceScope,
-    /// Its CustomResourceDefinition in a set of API groups.
+    /// Returns its CustomResourceDefinition for a set of API groups.
     pub definition: fn(SelenosisApi) -> CustomResourceDefinition,
-    /// Who of a cluster's users may write it.
+    /// Which users of the cluster may write it.
     pub writers: Writers,
-    /// What programs may do that ask for its objects; nothing for a kind that only people write.
+    /// The verbs for programs that create such objects; empty for kinds that only people write.
     pub clients: &'static [&'static str],
 }
 
-/// The lowest of Kubernetes' roles for users that can write a kind. `view` can read every kind.
+/// The least privileged of Kubernetes' user roles that may write a kind. `view` may read all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
-    /// `edit`: its objects do no more than a pod does, which this role may create too.
+    /// `edit`: the objects can do no more than pods, which this role may create too.
     Edit,
-    /// `admin`: its objects decide what is done with the operator's own rights.
+    /// `admin`: the objects decide how the operator uses its own rights.
     Admin,
 }
 
-/// The right to do some things with one resource.
+/// A right: verbs on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The API group.
     pub group: Group,
-    /// The resource, in the plural.
+    /// The plural name of the resource.
     pub resource: &'static str,
-    /// Its subresource, if that is meant.
+    /// The subresource, if the right is for one.
     pub subresource: Option<&'static str>,
-    /// What is done with it.
+    /// The verbs.
     pub verbs: &'static [&'static str],
     /// Where it is needed.
     pub scope: RightScope,
-    /// Whether the operator can do without.
+    /// Whether the operator can work without it.
     pub need: Need,
-    /// What it is for, as the rest of a sentence that begins with the operator.
+    /// What it is for, in words that complete "the operator …".
     pub why: &'static str,
 }
 
 /// An API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// That of one of Selenosis' kinds, which an installation chooses.
+    /// The group of one of Selenosis' kinds, which depends on the installation.
     Selenosis(SelenosisKind),
-    /// Always the same.
+    /// A fixed group.
     Fixed(&'static str),
 }
 
@@ -125,14 +125,16 @@ pub enum RightScope {
     Cluster,
     /// In the namespace of the Lease, if leader election is on.
     LeaseNamespace,
+    /// In this namespace, whichever namespaces are watched.
+    Namespace(&'static str),
 }
 
-/// Whether the operator can do without a right.
+/// Whether the operator can work without a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It cannot work without.
+    /// It cannot.
     Required,
-    /// It works, and this is what is missing then.
+    /// It can; the text says what is missing then.
     Optional(&'static str),
 }
 
@@ -163,66 +165,65 @@ const BROWSER: Row = Row {
     rights: &[
         Right {
             verbs: &["list", "watch", "patch", "delete"],
-            why: "follows Browsers, sets their finalizer and labels, and deletes those that ended",
+            why: "watches Browsers, sets their finalizer and labels, and deletes those that have ended",
             ..of_kind(SelenosisKind::Browser, None)
         },
         Right {
             verbs: &["patch"],
-            why: "tells in its status what became of a Browser",
+            why: "writes the status of Browsers",
             ..of_kind(SelenosisKind::Browser, Some("status"))
         },
         Right {
             verbs: &["update"],
             need: Need::Optional(
-                "clusters that enforce owner references permissions refuse pods whose owner waits for them",
+                "clusters with the admission plugin OwnerReferencesPermissionEnforcement reject the pods of Browsers",
             ),
-            why: "makes a Browser the owner of its pod",
+            why: "sets a Browser as the owner of its pod, in a way that blocks its deletion",
             ..of_kind(SelenosisKind::Browser, Some("finalizers"))
         },
         Right {
             verbs: &["list", "watch", "patch"],
-            why: "reads BrowserConfigs and takes an old finalizer off them",
+            why: "reads BrowserConfigs, and removes an old finalizer from them",
             ..of_kind(SelenosisKind::BrowserConfig, None)
         },
         Right {
             verbs: &["patch"],
-            why: "tells in its status what is wrong with a BrowserConfig",
+            why: "writes the status of BrowserConfigs",
             ..of_kind(SelenosisKind::BrowserConfig, Some("status"))
         },
         Right {
             verbs: &["get", "list", "watch", "create", "delete"],
-            why: "makes the pods of Browsers, follows and deletes them, and never changes one",
+            why: "creates, watches and deletes the pods of Browsers, and never changes them",
             ..fixed("", "pods", RightScope::WatchedNamespaces)
-        },
-        Right {
-            // Repeated Events are counted in the first one, which is a patch.
-            verbs: &["create", "patch"],
-            need: Need::Optional("there are no Events on Browsers"),
-            why: "tells in Events what it did",
-            ..fixed("events.k8s.io", "events", RightScope::WatchedNamespaces)
         },
     ],
     chain: Chain::Needed,
 };
 
-/// What every duty asks that needs the chain.
+/// The rights of every duty with a namespaced kind: Events are in the namespace of their object.
+const EVENTS: [Right; 1] = [events(RightScope::WatchedNamespaces)];
+
+/// The rights of every duty with a cluster-scoped kind: Events about such objects are in the namespace `default`.
+const CLUSTER_EVENTS: [Right; 1] = [events(RightScope::Namespace("default"))];
+
+/// The rights of every duty that needs the chain.
 const CHAIN: [Right; 1] = [Right {
     verbs: &["list", "watch"],
-    need: Need::Optional("plugins see no labels and annotations of namespaces"),
-    why: "shows labels and annotations of namespaces to plugins",
+    need: Need::Optional("plugins cannot see the labels and annotations of namespaces"),
+    why: "shows the labels and annotations of namespaces to plugins",
     ..fixed("", "namespaces", RightScope::Cluster)
 }];
 
-/// What every duty asks that has a Lease.
+/// The rights of every duty that has a Lease.
 const LEASE: [Right; 2] = [
     Right {
         verbs: &["get", "update"],
-        why: "holds the Lease of the leader",
+        why: "renews the Lease of the leader",
         ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
     },
     Right {
         verbs: &["create"],
-        why: "makes the Lease of the leader",
+        why: "creates the Lease of the leader",
         ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
     },
 ];
@@ -231,7 +232,7 @@ impl Duty {
     /// All duties.
     pub const ALL: [Self; 1] = [Self::Browser];
 
-    /// Returns what is particular to it.
+    /// Returns its row.
     #[must_use]
     pub const fn row(self) -> &'static Row {
         match self {
@@ -247,8 +248,17 @@ impl Duty {
 }
 
 impl Row {
-    /// Returns all rights that the duty uses, and no other.
+    /// Returns all rights that the duty uses: its own, and those that duties with its kinds, chain or Lease need.
     pub fn all_rights(&self) -> impl Iterator<Item = &'static Right> + use<> {
+        let has = |scope| self.kinds.iter().any(|kind| kind.scope == scope);
+        let events: &[Right] = match has(ResourceScope::Namespaced) {
+            true => &EVENTS,
+            false => &[],
+        };
+        let cluster_events: &[Right] = match has(ResourceScope::Cluster) {
+            true => &CLUSTER_EVENTS,
+            false => &[],
+        };
         let chain: &[Right] = match self.chain {
             Chain::Needed => &CHAIN,
             Chain::Unused => &[],
@@ -257,23 +267,25 @@ impl Row {
             Replicas::Leader => &LEASE,
             Replicas::All => &[],
         };
-        [self.rights, chain, lease].into_iter().flatten()
+        [self.rights, events, cluster_events, chain, lease]
+            .into_iter()
+            .flatten()
     }
 
-    /// Returns the name of its Deployment, its ServiceAccount and the role with its rights to Kubernetes' own kinds; the names of its
-    /// other objects begin with it.
+    /// Returns the name of its Deployment, its ServiceAccount and the role for Kubernetes' own kinds. The names of its other objects
+    /// begin with it.
     #[must_use]
     pub fn object_name(&self) -> String {
         self.name_after("podloom")
     }
 
-    /// Returns the name of its Lease where `--lease-name` is `name`; none if all replicas work.
+    /// Returns the name of its Lease if `--lease-name` is `name`; none if it has no Lease.
     #[must_use]
     pub fn lease_name(&self, name: &str) -> Option<String> {
         (self.replicas == Replicas::Leader).then(|| self.name_after(name))
     }
 
-    /// Returns the name of the role with the rights to its own kinds.
+    /// Returns the name of the role for its own kinds.
     #[must_use]
     pub fn kinds_role_name(&self) -> String {
         match self.names {
@@ -291,7 +303,7 @@ impl Row {
 }
 
 impl OwnKind {
-    /// Returns the name of its CustomResourceDefinition, which is what `kubectl` knows it by.
+    /// Returns the name of its CustomResourceDefinition, `<plural>.<group>`.
     #[must_use]
     pub fn full_name(&self, api: SelenosisApi) -> String {
         format!("{}.{}", self.plural, self.group.name(api))
@@ -299,7 +311,7 @@ impl OwnKind {
 }
 
 impl Group {
-    /// Returns the group's name in an installation; the core group has none.
+    /// Returns the name of the group in an installation; empty for the core group.
     #[must_use]
     pub fn name(self, api: SelenosisApi) -> &'static str {
         match self {
@@ -318,6 +330,16 @@ const fn of_kind(kind: SelenosisKind, subresource: Option<&'static str>) -> Righ
         scope: RightScope::WatchedNamespaces,
         need: Need::Required,
         why: "",
+    }
+}
+
+const fn events(scope: RightScope) -> Right {
+    Right {
+        // A repeated Event is a patch of the first one.
+        verbs: &["create", "patch"],
+        need: Need::Optional("there are no Events about its objects"),
+        why: "publishes Events about its objects",
+        ..fixed("events.k8s.io", "events", scope)
     }
 }
 

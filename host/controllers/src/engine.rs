@@ -1,11 +1,11 @@
-//! What every controller stands on, whatever its kind is; it names none.
+//! What all controllers share. It names no kind.
 //!
 //! A kind implements [`kind::Kind`]: *observe* reads the world, *plan* decides and is pure, *act* is the only writer, *learn* puts the
-//! answer into the world, and the plan is made again until it has no action left. What no kind should repeat is here: backoff,
-//! deadlines, panics, caches that are behind, watches that died silently, Events, metrics, and the requests themselves.
+//! outcome into the world, and the plan is made again until it has no action left. The engine handles what is the same for all kinds:
+//! backoff, timeouts, panics, caches that lag, watches that died silently, Events, metrics, and the requests themselves.
 //!
 //! From the bottom up: requests ([`mod@write`], [`read`], [`answer`]), one pass over one object (`pass`), its controller (`drive`), the
-//! watches that wake it ([`wiring`]), and the namespaces that are watched ([`scope`]).
+//! watches that wake objects ([`wiring`]), and the watched namespaces ([`scope`]).
 
 pub mod answer;
 pub mod backoff;
@@ -23,7 +23,6 @@ pub mod namespaces;
 pub(crate) mod pass;
 mod permits;
 pub mod plan;
-mod pulse;
 mod queue;
 pub mod read;
 pub mod readable;
@@ -31,5 +30,6 @@ pub mod readiness;
 mod recent;
 pub mod scope;
 pub mod watch;
+mod watch_age;
 pub mod wiring;
 pub mod write;

@@ -1,7 +1,7 @@
 //! Podloom's reconcilers, and the pure rendering of pods that they share with the command line.
 //!
-//! [`engine`] is what every controller stands on; it names no kind. Each duty is a folder of its own, with the kinds that it is
-//! about. Controllers know the chain of plugins only as a [`PodMutator`].
+//! [`engine`] is what all controllers share; it names no kind. Each duty has a folder with its kinds. Controllers know the plugin chain
+//! only as a [`PodMutator`].
 
 mod browser;
 pub mod duties;

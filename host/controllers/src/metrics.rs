@@ -1,4 +1,4 @@
-//! What the controllers count, together.
+//! The metrics of all controllers.
 
 use prometheus_client::registry::Registry;
 
@@ -9,14 +9,14 @@ use crate::engine::metrics::EngineMetrics;
 /// Metrics of the controllers; cheap to clone, registered once.
 #[derive(Clone)]
 pub struct ControllerMetrics {
-    /// Events on objects of the cluster.
+    /// Events about objects.
     pub events: EventMetrics,
     pub(crate) engine: EngineMetrics,
     pub(crate) browsers: BrowserMetrics,
 }
 
 impl ControllerMetrics {
-    /// Registers all metrics of the controllers. Call it once: a second set would be shown beside the first.
+    /// Registers all metrics of the controllers. Call it once: a second set would appear beside the first.
     pub fn register(registry: &mut Registry) -> Self {
         let events = EventMetrics::register(registry);
         let engine = EngineMetrics::register(registry);

@@ -1,4 +1,4 @@
-//! Runs the controllers: what they share is made once, then each duty runs in each scope.
+//! Runs the controllers of a duty in each watch scope.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,54 +17,54 @@ use crate::engine::readiness::Readiness;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::metrics::ControllerMetrics;
 
-/// How long the last Events may take after the controllers have ended.
+/// How long sending the last Events may take after the controllers have ended.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
 
-/// What the controllers of every duty run with.
+/// What the controllers of every duty need.
 #[derive(Clone)]
 pub struct Setup {
-    /// Talks to the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// The namespaces that are watched; none means all.
+    /// The watched namespaces; empty means all.
     pub namespaces: Vec<String>,
-    /// How many objects of a kind are worked on at once, in each of the watched namespaces.
+    /// How many objects of a kind are reconciled at once, in each watched namespace.
     pub concurrency: u16,
-    /// Resync interval; 10 minutes is usual.
+    /// Resync interval; 10 minutes by default.
     pub resync: Duration,
-    /// Where plans that take long are made.
+    /// Runs plans that take long.
     pub blocking: BlockingThreads,
-    /// The API server's time, which the client's answers set right.
+    /// The API server's time, corrected by the client's responses.
     pub clock: Clock,
-    /// Where passes are counted.
+    /// The metrics.
     pub metrics: ControllerMetrics,
-    /// The name of our own pod, for Events.
+    /// The name of our own pod: the reporting instance of Events.
     pub instance: Option<String>,
 }
 
-/// What one duty runs with besides.
+/// What one duty needs besides.
 #[derive(Clone)]
 pub enum DutySetup {
     /// Browsers and BrowserConfigs.
     Browser(BrowserSetup),
 }
 
-/// Why the controllers ended though nobody stopped them.
+/// Why the controllers ended without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
-    /// A controller's streams ended.
+    /// The streams of a controller ended, which is a bug.
     #[error("a controller ended by itself")]
     Ended,
 }
 
 /// Runs the controllers of a duty until they are stopped.
 ///
-/// `stop` ends them gracefully: no new work is begun, what is being done is finished.
-/// Dropping the future ends them at once: no write is begun after it.
-/// `readiness` shows which caches are not yet filled.
+/// `stop` ends them gracefully: running passes are finished, and no new ones start.
+/// Dropping the future ends them at once: no write starts afterwards.
+/// `readiness` reports which caches are not yet filled.
 ///
 /// # Errors
 ///
-/// Returns an error if a controller ends by itself, which none does.
+/// Returns an error if a controller ends by itself, which is a bug.
 pub async fn run(
     setup: Setup,
     duty: DutySetup,
@@ -85,17 +85,17 @@ pub async fn run(
             controllers = begin(duty, &scopes, &setup.metrics) => controllers,
             () = stop.cancelled() => return,
         };
-        // Their Events end when they do.
+        // The queue of Events ends with the last scope.
         drop((scopes, starting));
         controllers.await;
     };
     let mut send_events = std::pin::pin!(send_events);
     tokio::select! {
         () = controllers => {}
-        // It does not end before the controllers do: the queue is theirs.
+        // It does not end before the controllers, which hold the queue.
         () = &mut send_events => {}
     }
-    // What does not get out in time is dropped, as Events may be.
+    // Events that are not sent in time are dropped.
     let _ = timeout(LAST_EVENTS, send_events).await;
     if stopped.is_cancelled() {
         return Ok(());
@@ -103,7 +103,7 @@ pub async fn run(
     Err(ControllerError::Ended)
 }
 
-/// Returns the work of a duty's controllers, once what it needs before the first pass is there.
+/// Starts the controllers of a duty, and returns their work.
 async fn begin(
     duty: DutySetup,
     scopes: &[WatchScope],
@@ -114,7 +114,7 @@ async fn begin(
     }
 }
 
-/// The namespaces that are watched: each by itself, or all together.
+/// The watch scopes: one for each watched namespace, or one for all.
 fn scopes(
     setup: &Setup,
     events: Events,

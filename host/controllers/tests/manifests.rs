@@ -107,7 +107,9 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
         Some(subresource) => format!("{}/{subresource}", right.resource),
     };
     let place = match right.scope {
-        RightScope::WatchedNamespaces | RightScope::Cluster => EVERYWHERE,
+        RightScope::WatchedNamespaces | RightScope::Cluster | RightScope::Namespace(_) => {
+            EVERYWHERE
+        }
         RightScope::LeaseNamespace => OWN_NAMESPACE,
     };
     let verbs = right.verbs.iter().map(|verb| {

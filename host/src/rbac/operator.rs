@@ -54,15 +54,18 @@ fn header(row: &Row, installation: &Installation<'_>) -> Vec<String> {
 
 fn roles<'a>(row: &'static Row, installation: &Installation<'a>) -> Vec<Role<'a>> {
     let mut roles = Vec::new();
-    let (everywhere, watched): (Vec<&Right>, Vec<&Right>) = row
-        .all_rights()
-        .filter(|right| {
-            right.scope != RightScope::LeaseNamespace && !is_left_out(right, installation)
-        })
-        .partition(|right| right.scope == RightScope::Cluster || installation.watched.is_empty());
-    roles.extend(by_owner(row, installation.api, &everywhere, None));
-    for namespace in installation.watched {
-        roles.extend(by_owner(row, installation.api, &watched, Some(namespace)));
+    let mut namespaces = vec![None];
+    namespaces.extend(installation.watched.iter().copied().map(Some));
+    for right in row.all_rights() {
+        if let RightScope::Namespace(name) = right.scope
+            && !namespaces.contains(&Some(name))
+        {
+            namespaces.push(Some(name));
+        }
+    }
+    for namespace in namespaces {
+        let rights = rights_in(row, installation, namespace);
+        roles.extend(by_owner(row, installation.api, &rights, namespace));
     }
     let lease = |right: &&Right| right.scope == RightScope::LeaseNamespace;
     let lease: Vec<&Right> = row.all_rights().filter(lease).collect();
@@ -79,6 +82,43 @@ fn roles<'a>(row: &'static Row, installation: &Installation<'a>) -> Vec<Role<'a>
         ));
     }
     roles
+}
+
+/// The rights to grant in a namespace, or in the whole cluster if it is none: each once. Those for the Lease are apart.
+///
+/// If all namespaces are watched, a ClusterRole has the rights for single namespaces too: kustomize moves every Role to the namespace
+/// of the operator.
+fn rights_in(
+    row: &Row,
+    installation: &Installation<'_>,
+    namespace: Option<&str>,
+) -> Vec<&'static Right> {
+    let is_granted = |right: &&Right| match right.scope {
+        RightScope::Cluster => namespace.is_none() && !is_left_out(right, installation),
+        RightScope::WatchedNamespaces | RightScope::Namespace(_)
+            if installation.watched.is_empty() =>
+        {
+            namespace.is_none()
+        }
+        RightScope::WatchedNamespaces => {
+            namespace.is_some_and(|name| installation.watched.contains(&name))
+        }
+        RightScope::Namespace(name) => namespace == Some(name),
+        RightScope::LeaseNamespace => false,
+    };
+    let mut rights: Vec<&Right> = Vec::new();
+    for right in row.all_rights().filter(is_granted) {
+        let same = |known: &&Right| {
+            Right {
+                scope: right.scope,
+                ..**known
+            } == *right
+        };
+        if !rights.iter().any(same) {
+            rights.push(right);
+        }
+    }
+    rights
 }
 
 /// Splits the rights into two roles: those for Kubernetes' own kinds, and those for the duty's kinds, whose API groups depend on the

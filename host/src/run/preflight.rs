@@ -244,6 +244,7 @@ impl Preflight {
         let namespaces = |scope| match scope {
             RightScope::WatchedNamespaces => watched.clone(),
             RightScope::Cluster => vec![None],
+            RightScope::Namespace(name) => vec![Some(name.to_owned())],
             RightScope::LeaseNamespace => {
                 let namespace = self.lease.iter().map(|lease| Some(lease.namespace.clone()));
                 namespace.collect()
@@ -353,9 +354,7 @@ impl NeededVerb {
         let place = match (&self.namespace, self.right.scope) {
             (Some(namespace), _) => format!(" in namespace {namespace}"),
             (None, RightScope::Cluster) => String::new(),
-            (None, RightScope::WatchedNamespaces | RightScope::LeaseNamespace) => {
-                " in all namespaces".to_owned()
-            }
+            (None, _) => " in all namespaces".to_owned(),
         };
         format!(
             "{subject} may not {} {resource}{subresource}{name}{place}; the operator {}",

@@ -217,7 +217,7 @@ fn held_again() -> Error {
     Error::Retry {
         reason: names::reason::METADATA_REFUSED,
         message: "a policy puts back the finalizer that was taken off".to_owned(),
-        deadline: Duration::MAX,
+        within: Duration::MAX,
     }
 }
 

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
-use podloom_api::SelenosisApi;
+use podloom_api::{SelenosisApi, SelenosisKind, crd};
 
-use super::{Chain, Duty, Group, Names, Need, Replicas, Right, RightScope, Row};
+use super::{Chain, Duty, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Writers};
 use crate::engine::kind::ResourceScope;
 
 #[test]
@@ -25,7 +25,7 @@ fn each_kind_is_what_its_definition_says() {
 }
 
 #[test]
-fn names_tell_duties_apart() {
+fn duties_have_different_names() {
     let rows = Duty::ALL.map(Duty::row);
     let of = |name: fn(&Row) -> String| rows.iter().map(|row| name(row)).collect::<BTreeSet<_>>();
     for names in [
@@ -47,9 +47,9 @@ fn names_tell_duties_apart() {
     assert_eq!(Duty::named("none"), None);
 }
 
-/// What runs already holds the Lease `podloom`, and its objects are called so.
+/// Existing installations hold the Lease `podloom`, and have objects of that name.
 #[test]
-fn browsers_keep_the_plain_names_alone() {
+fn only_browsers_keep_the_plain_names() {
     let plain: Vec<_> = Duty::ALL
         .into_iter()
         .filter(|duty| duty.row().names == Names::Plain)
@@ -62,7 +62,7 @@ fn browsers_keep_the_plain_names_alone() {
 }
 
 #[test]
-fn every_right_says_what_it_is_for() {
+fn every_right_has_a_reason() {
     for row in Duty::ALL.map(Duty::row) {
         for right in row.all_rights() {
             assert!(!right.verbs.is_empty(), "{right:?}");
@@ -74,24 +74,32 @@ fn every_right_says_what_it_is_for() {
                 ResourceScope::Namespaced => RightScope::WatchedNamespaces,
                 ResourceScope::Cluster => RightScope::Cluster,
             };
-            let follows = row.rights.iter().any(|right| {
+            let watches = row.rights.iter().any(|right| {
                 (right.group, right.resource, right.scope) == (kind.group, kind.plural, scope)
                     && right.subresource.is_none()
                     && ["list", "watch"]
                         .iter()
                         .all(|verb| right.verbs.contains(verb))
             });
-            assert!(follows, "{} cannot follow {}", row.name, kind.plural);
+            assert!(watches, "{} cannot watch {}", row.name, kind.plural);
         }
     }
 }
 
-/// A duty as it may come: of the whole cluster, with one kind of its own.
+/// A duty with a cluster-scoped kind.
 const CLUSTERS: Row = Row {
     name: "clusters",
     names: Names::WithDuty,
     replicas: Replicas::Leader,
-    kinds: &[],
+    kinds: &[OwnKind {
+        group: Group::Fixed("example.com"),
+        version: "v1",
+        plural: "clusters",
+        scope: ResourceScope::Cluster,
+        definition: |api| crd(api, SelenosisKind::Browser),
+        writers: Writers::Admin,
+        clients: &[],
+    }],
     rights: &[Right {
         group: Group::Fixed("example.com"),
         resource: "clusters",
@@ -99,18 +107,21 @@ const CLUSTERS: Row = Row {
         verbs: &["list", "watch"],
         scope: RightScope::Cluster,
         need: Need::Required,
-        why: "follows clusters",
+        why: "watches clusters",
     }],
     chain: Chain::Unused,
 };
 
 #[test]
-fn a_duty_has_the_rights_of_its_sort_alone() {
+fn a_duty_has_the_rights_that_its_kinds_chain_and_lease_need() {
     let resources = |row: &Row| {
         let rights = row.all_rights();
         rights.map(|right| right.resource).collect::<BTreeSet<_>>()
     };
-    assert_eq!(resources(&CLUSTERS), BTreeSet::from(["clusters", "leases"]));
+    assert_eq!(
+        resources(&CLUSTERS),
+        BTreeSet::from(["clusters", "events", "leases"])
+    );
     let with_chain = Row {
         chain: Chain::Needed,
         replicas: Replicas::All,
@@ -118,8 +129,16 @@ fn a_duty_has_the_rights_of_its_sort_alone() {
     };
     assert_eq!(
         resources(&with_chain),
-        BTreeSet::from(["clusters", "namespaces"])
+        BTreeSet::from(["clusters", "events", "namespaces"])
     );
+    let scopes_of_events = |row: &Row| -> Vec<_> {
+        let events = row.all_rights().filter(|right| right.resource == "events");
+        events.map(|right| right.scope).collect()
+    };
+    let of_cluster = RightScope::Namespace("default");
+    assert_eq!(scopes_of_events(&CLUSTERS), [of_cluster]);
+    let watched = RightScope::WatchedNamespaces;
+    assert_eq!(scopes_of_events(Duty::Browser.row()), [watched]);
     assert_eq!(CLUSTERS.object_name(), "podloom-clusters");
     assert_eq!(
         CLUSTERS.lease_name("mine").as_deref(),

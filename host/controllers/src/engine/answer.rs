@@ -1,53 +1,53 @@
-//! What the API server answered to a write, as types.
+//! The API server's answers to writes, as types.
 
 use kube::core::Status;
 
 use super::error::Error;
 
-/// The longest sentence of the API server that is passed on, in bytes.
+/// The longest message of the API server that is passed on, in bytes.
 const SENTENCE_MAX: usize = 4096;
 
-/// What became of a patch.
+/// The result of a patch.
 #[derive(Debug)]
 pub enum Patched<K> {
-    /// The object is now like this.
+    /// The object as it is now.
     Object(Box<K>),
-    /// The object is gone.
+    /// The object does not exist any more.
     Gone,
-    /// The API server does not allow it, and this is what it says.
+    /// The API server rejected the patch with this message.
     Rejected(String),
 }
 
-/// What became of an object that was to be created or applied.
+/// The result of creating or applying an object.
 #[derive(Debug)]
 pub enum Stored<K> {
-    /// It is there, like this.
+    /// The object as it is now.
     Object(Box<K>),
-    /// One of that name is there already.
+    /// Another object of that name exists.
     Exists,
-    /// The API server does not accept it as it is.
+    /// The API server calls the object invalid, with this message.
     Invalid(String),
-    /// The API server does not let it in.
+    /// The API server rejected the object for another reason: quota, admission, a missing right.
     Rejected {
         /// The HTTP status of its answer.
         code: u16,
-        /// What it says.
+        /// Its message.
         sentence: String,
     },
-    /// Nobody answered, so it may be there all the same; the sentence says what happened.
+    /// No answer, so the object may exist or not; the message says what happened.
     Unanswered(String),
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// The object will go.
+    /// The API server accepted the deletion; the object may still exist for a while.
     Asked,
-    /// The object of that UID is gone.
+    /// There is no object of that UID, so there is nothing left to delete.
     Gone,
 }
 
-/// A webhook may deny with any status, or not answer. Either may change, so the object is tried until its own deadline.
+/// Converts an answer. A webhook may deny with any status, or not answer at all; both may change, so neither is an error.
 pub(super) fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K> {
     match done {
         Ok(Ok(object)) => Stored::Object(Box::new(object)),
@@ -68,13 +68,13 @@ pub(super) fn stored<K>(done: Result<Result<K, kube::Error>, Error>) -> Stored<K
     }
 }
 
-/// Returns whether the API server says that there is no such object. A 404 in plain text, from a proxy or from a server that does
-/// not serve the kind yet, says nothing about the object.
+/// Returns whether the answer says that the object does not exist. A 404 in plain text says nothing about the object: it is from a
+/// proxy, or from a server that does not serve the kind yet.
 pub(super) fn is_gone(status: &Status) -> bool {
     status.reason == kube::core::response::reason::NOT_FOUND
 }
 
-/// Returns whether the API server says that the object of that name has another UID: an apply that names one would change it.
+/// Returns whether the answer says that the object of that name has another UID than the one that an apply names.
 fn is_anothers(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.is_invalid()
@@ -87,7 +87,7 @@ pub(super) fn no_answer(error: &kube::Error) -> String {
     format!("no answer from the API server: {error}")
 }
 
-/// What the API server says, cut to what a condition can hold: admission may say anything.
+/// The message of a status, cut to what a condition can hold, since admission webhooks may send any text.
 pub(super) fn sentence(status: Status) -> String {
     let mut sentence = status.message;
     sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX));

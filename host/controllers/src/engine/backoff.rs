@@ -1,4 +1,4 @@
-//! How long each object waits after it failed, and each watch after it broke.
+//! How long an object waits after a failure, and a watch after it broke.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,43 +9,44 @@ use kube::core::ObjectMeta;
 use kube::runtime::utils::{Backoff as WaitBackoff, ResetTimerBackoff};
 use tokio::time::Instant;
 
-/// How long a watch waits after it broke once.
-const FIRST_BLIND: Duration = Duration::from_millis(200);
+/// How long a watch waits after its first error.
+const WATCH_FIRST: Duration = Duration::from_millis(200);
 /// How long failures are remembered at least.
 const FORGET: Duration = Duration::from_mins(5);
-/// How often the forgotten ones are looked for: with thousands that fail, not at each failure.
+/// How often old failures are removed: with thousands of failing objects, not at each failure.
 const SWEEP: Duration = Duration::from_mins(1);
-/// The longest that a watch stays broken; twice that with its jitter.
-const LONGEST_BLIND: Duration = Duration::from_secs(4);
-/// After so long without an error, a watch starts anew with the shortest wait.
-const PEACE: Duration = Duration::from_secs(30);
+/// How long a watch waits at most; twice that with its jitter.
+const WATCH_LONGEST: Duration = Duration::from_secs(4);
+/// After this time without an error, the waits of a watch restart with the shortest.
+const WATCH_RESET: Duration = Duration::from_secs(30);
 
-/// Counts the failures of objects in a row: each waits twice as long as the one before, and nobody waits for another.
+/// Counts the consecutive failures of each object, and doubles its wait with each.
 ///
-/// The wait is a gate, not only a time to come back. A pass that fails may have written a status, and that write's own event
-/// wakes the object at once: without the gate it would be the next try, and so on.
+/// The wait is a gate, not only a time to come back. A pass that fails may have written a status, and the event of that write wakes
+/// the object at once: without the gate, that would be the next try, and so on.
 pub(super) struct Backoff {
     waits: Waits,
     objects: Mutex<Objects>,
 }
 
-/// How long an object waits after failures in a row: each time twice as long.
+/// How long an object waits after consecutive failures: twice as long each time.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
-    /// After the first.
+    /// After the first failure.
     pub first: Duration,
     /// At most.
     pub longest: Duration,
 }
 
 impl Waits {
-    /// What suits requests to the API server: 200 ms at first, 30 s at most.
+    /// For kinds that only send requests to the API server: 200 ms at first, 30 s at most.
     pub const DEFAULT: Self = Self {
         first: Duration::from_millis(200),
         longest: Duration::from_secs(30),
     };
 
-    /// After so long without another failure an object is forgotten: most of them are gone, and nobody says so. One that waits is not.
+    /// After this time without another failure, an object is forgotten: most are deleted, which is not reported here. It is longer than
+    /// any wait.
     fn forget(self) -> Duration {
         self.longest.saturating_mul(2).max(FORGET)
     }
@@ -57,17 +58,17 @@ struct Objects {
     swept: Instant,
 }
 
-/// The failures of one object in a row.
+/// The consecutive failures of one object.
 struct Failures {
     count: u32,
     last: Instant,
     closed_until: Instant,
-    asked: Asked,
+    requested: Requested,
 }
 
-/// What an object asked for when it failed. An object that asks for something else is tried at once, and its waits start over.
+/// What was requested of an object when it failed. If that changes, the object is tried at once, and its waits start over.
 #[derive(PartialEq, Eq)]
-struct Asked {
+struct Requested {
     generation: Option<i64>,
     deleted: bool,
 }
@@ -83,24 +84,24 @@ impl Backoff {
         }
     }
 
-    /// Returns how long an object still has to wait, whatever woke it. One that was deleted or edited since it failed need not.
+    /// Returns how long an object must still wait, whatever woke it. One that was deleted or edited since it failed must not wait.
     pub(super) fn rest(&self, object: &ObjectMeta) -> Option<Duration> {
         self.with(|objects| {
             let failures = objects.failing.get(uid(object))?;
             let rest = failures
                 .closed_until
                 .checked_duration_since(Instant::now())?;
-            (!rest.is_zero() && failures.asked == Asked::by(object)).then_some(rest)
+            (!rest.is_zero() && failures.requested == Requested::of(object)).then_some(rest)
         })
     }
 
-    /// Notes a failure and returns how long the object waits, at most `longest`.
+    /// Records a failure and returns how long the object waits, at most `longest`.
     pub(super) fn failed(&self, object: &ObjectMeta, longest: Duration) -> Duration {
         self.count(object, |wait| jittered(wait).min(longest), Gate::Closed)
     }
 
-    /// Notes that somebody else wrote the object meanwhile, and returns when to look at the latest: the event of that other write
-    /// may come earlier, and it is what this object waits for.
+    /// Records a conflict with another writer, and returns when to try again at the latest. The event of the other write may wake the
+    /// object earlier.
     pub(super) fn conflicted(&self, object: &ObjectMeta) -> Duration {
         self.count(object, jittered, Gate::Open)
     }
@@ -126,9 +127,9 @@ impl Backoff {
                     count: 0,
                     last: now,
                     closed_until: now,
-                    asked: Asked::by(object),
+                    requested: Requested::of(object),
                 });
-            if failures.asked != Asked::by(object) {
+            if failures.requested != Requested::of(object) {
                 failures.count = 0;
             }
             let doubled = self
@@ -138,7 +139,7 @@ impl Backoff {
             let wait = wait(doubled.min(self.waits.longest));
             failures.count = failures.count.saturating_add(1);
             failures.last = now;
-            failures.asked = Asked::by(object);
+            failures.requested = Requested::of(object);
             failures.closed_until = match gate {
                 Gate::Closed => now.checked_add(wait).unwrap_or(now),
                 Gate::Open => now,
@@ -152,7 +153,7 @@ impl Backoff {
     }
 }
 
-/// Whether events may wake an object before its wait is over.
+/// Whether an event may start a pass before the wait is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Open,
@@ -169,8 +170,8 @@ impl Objects {
     }
 }
 
-impl Asked {
-    fn by(object: &ObjectMeta) -> Self {
+impl Requested {
+    fn of(object: &ObjectMeta) -> Self {
         Self {
             generation: object.generation,
             deleted: object.deletion_timestamp.is_some(),
@@ -182,27 +183,27 @@ fn uid(object: &ObjectMeta) -> &str {
     object.uid.as_deref().unwrap_or_default()
 }
 
-/// Spreads a wait over a tenth more, so that a thousand objects do not come back at once.
+/// Adds up to a tenth to a wait, so that a thousand objects do not come back at once.
 pub(super) fn jittered(wait: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8);
     let share = random % 1000;
     wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
 }
 
-/// How long a watch waits after it broke.
+/// How long a watch waits after errors.
 ///
-/// kube's own backoff grows to more than half a minute, and is reset after two minutes of peace. An API server that restarts costs
-/// each watch several errors in a row, so a second restart would leave us blind for long after it is back.
+/// kube's own backoff grows to more than half a minute, and restarts only after two minutes without an error. A restart of the API
+/// server costs each watch several errors, so after a second restart watches would stay broken long after it is back.
 pub(super) fn watch_backoff() -> ResetTimerBackoff<WatchBackoff> {
-    ResetTimerBackoff::new(WatchBackoff::default(), PEACE)
+    ResetTimerBackoff::new(WatchBackoff::default(), WATCH_RESET)
 }
 
-/// Doubles, and is jittered so that a thousand clients do not come back at once.
+/// Doubles each time, with jitter, so that a thousand clients do not come back at once.
 pub(super) struct WatchBackoff(Duration);
 
 impl Default for WatchBackoff {
     fn default() -> Self {
-        Self(FIRST_BLIND)
+        Self(WATCH_FIRST)
     }
 }
 
@@ -211,7 +212,7 @@ impl Iterator for WatchBackoff {
 
     fn next(&mut self) -> Option<Duration> {
         let wait = self.0;
-        self.0 = wait.saturating_mul(2).min(LONGEST_BLIND);
+        self.0 = wait.saturating_mul(2).min(WATCH_LONGEST);
         let share = u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or_default();
         Some(wait.saturating_add(wait.saturating_mul(share) / 1000))
     }
@@ -219,7 +220,7 @@ impl Iterator for WatchBackoff {
 
 impl WaitBackoff for WatchBackoff {
     fn reset(&mut self) {
-        self.0 = FIRST_BLIND;
+        self.0 = WATCH_FIRST;
     }
 }
 

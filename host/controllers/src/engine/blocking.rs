@@ -1,4 +1,4 @@
-//! Work that takes long, on threads that nobody waits for.
+//! Work that takes long, on blocking threads.
 
 use std::future;
 use std::panic::resume_unwind;
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// How much is done at once. Work cannot be stopped, and it keeps its permit when its pass gives it up: otherwise each retry would add
-/// a thread.
+/// How much work runs at once. Work cannot be cancelled, so it keeps its permit when its pass is cancelled: otherwise each retry would
+/// add a thread.
 const PERMITS: usize = 8;
 
-/// Threads for work that takes long; cheap to clone, and all clones share the permits.
+/// Threads for work that takes long. Cheap to clone; all clones share the permits.
 #[derive(Clone, Debug)]
 pub struct BlockingThreads(Arc<Semaphore>);
 
 impl BlockingThreads {
-    /// Returns threads of which all permits are free. A process needs one of these, as its threads are its own.
+    /// Returns threads with all permits free. A process needs only one of these.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Semaphore::new(PERMITS)))
     }
 
-    /// Runs work on a thread of its own: on one of the runtime's, probes and the Lease would wait for it.
+    /// Runs work on a blocking thread: on a thread of the async runtime, probes and the Lease would wait for it.
     ///
-    /// It cannot be stopped, so it must have an end. If it panics, so does this.
+    /// It cannot be cancelled, so it must end by itself. If it panics, so does this.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let Ok(permit) = Arc::clone(&self.0).acquire_owned().await else {
-            // Nobody closes it.
+            // The semaphore is never closed.
             return future::pending().await;
         };
         let work = move || {
@@ -39,7 +39,7 @@ impl BlockingThreads {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The runtime is shutting down and drops this future too.
+                // The runtime is shutting down, and drops this future too.
                 Err(_) => future::pending().await,
             },
         }
@@ -63,9 +63,9 @@ mod tests {
 
     use super::{BlockingThreads, PERMITS};
 
-    /// A pass that took too long is given up, and its work goes on: the next one must not add to it without end.
+    /// A pass that took too long is cancelled, but its work goes on. Retries must not pile up more work without end.
     #[tokio::test]
-    async fn work_that_nobody_waits_for_any_more_is_bounded() {
+    async fn abandoned_work_is_bounded() {
         let (began, mut begun) = mpsc::unbounded_channel();
         let (end, ended) = channel::<()>();
         let ended = Arc::new(std::sync::Mutex::new(ended));

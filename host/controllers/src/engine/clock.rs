@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// The dates of answers are whole seconds, cut off.
+/// The dates of responses are truncated to whole seconds.
 const DATE: Duration = Duration::from_secs(1);
 
-/// What time it is for the API server; cheap to clone.
+/// The time of the API server; cheap to clone.
 ///
-/// Objects carry its stamps, and deadlines are counted from them. A machine whose own clock is five minutes ahead would otherwise
-/// end everything at once. So this one begins with the machine's clock, goes on by itself, and is set right by the date of each
-/// answer, as far as that date leaves no doubt.
+/// Timeouts count from the API server's timestamps in objects. With the machine's own clock, five minutes ahead, all of them would
+/// pass at once. So this clock starts with the machine's time and is corrected by the date of each response, as far as the date is
+/// precise.
 ///
 /// ```
 /// use std::time::{Duration, Instant, SystemTime};
@@ -30,12 +30,12 @@ pub struct Clock(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     began: Instant,
-    /// What time it was then, in microseconds.
+    /// The time at that moment, in microseconds.
     origin: AtomicI64,
 }
 
 impl Clock {
-    /// Returns a clock that shows the machine's time until it hears better.
+    /// Returns a clock that shows the machine's time until it is corrected.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Inner {
@@ -52,12 +52,12 @@ impl Clock {
         Timestamp::from_microsecond(now).unwrap_or(Timestamp::MAX)
     }
 
-    /// Takes in the date of an answer that has just come, and when its request was sent. A date that no clock can have is ignored.
+    /// Corrects the clock by the date of a response that has just come; `sent` is when its request was sent. An invalid date is ignored.
     pub fn heard(&self, date: impl TryInto<Timestamp>, sent: Instant) {
         self.hears(date, sent, Instant::now());
     }
 
-    /// At some moment between the two, it was that date or up to a second later.
+    /// At some moment between the two instants, the time was that date or up to a second later.
     fn hears(&self, date: impl TryInto<Timestamp>, sent: Instant, came: Instant) {
         let Ok(date) = date.try_into() else {
             return;
@@ -69,12 +69,12 @@ impl Clock {
             .saturating_add(micros(DATE))
             .saturating_sub(since(sent))
             .max(earliest);
-        let right = |origin: i64| Some(origin.clamp(earliest, latest));
-        // It always has a value to give.
+        let corrected = |origin: i64| Some(origin.clamp(earliest, latest));
+        // It never fails, since `corrected` always returns a value.
         let _ = self
             .0
             .origin
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, right);
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, corrected);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the statuses of all our kinds have in common: conditions, and that they are written only when they differ.
+//! What the statuses of all kinds have in common: conditions, and patches of what differs.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// One condition as it is now, before it has a time.
+/// A condition as it is now, before it has a transition time.
 pub struct NewCondition {
     /// Its type, in CamelCase.
     pub type_: &'static str,
-    /// Whether it holds.
+    /// Whether it is true.
     pub status: ConditionStatus,
     /// One word, in CamelCase.
     pub reason: String,
@@ -18,14 +18,14 @@ pub struct NewCondition {
     pub message: String,
 }
 
-/// Whether a condition holds.
+/// Whether a condition is true.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ConditionStatus {
-    /// It does.
+    /// It is.
     True,
-    /// It does not.
+    /// It is not.
     False,
-    /// Nobody knows.
+    /// That is not known.
     Unknown,
 }
 
@@ -39,32 +39,32 @@ impl ConditionStatus {
     }
 }
 
-/// Makes the conditions of findings: ours in their order, then what others wrote.
+/// Returns the list of conditions for a status: the new ones in their order, then those of other writers.
 ///
-/// A condition keeps the time of its last transition as long as its status is the same.
+/// A condition keeps its transition time as long as its status is the same.
 pub fn conditions(
     seen: Option<&Vec<Condition>>,
-    findings: Vec<NewCondition>,
+    new: Vec<NewCondition>,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
     let seen = seen.map(Vec::as_slice).unwrap_or_default();
     let foreign: Vec<Condition> = seen
         .iter()
-        .filter(|old| findings.iter().all(|finding| finding.type_ != old.type_))
+        .filter(|old| new.iter().all(|new| new.type_ != old.type_))
         .cloned()
         .collect();
-    let ours = findings.into_iter().map(|finding| {
-        let status = finding.status.as_str();
+    let ours = new.into_iter().map(|new| {
+        let status = new.status.as_str();
         let since = seen
             .iter()
-            .find(|old| old.type_ == finding.type_ && old.status == status)
+            .find(|old| old.type_ == new.type_ && old.status == status)
             .map_or_else(|| time(now), |old| old.last_transition_time.clone());
         Condition {
-            type_: finding.type_.to_owned(),
+            type_: new.type_.to_owned(),
             status: status.to_owned(),
-            reason: finding.reason,
-            message: finding.message,
+            reason: new.reason,
+            message: new.message,
             last_transition_time: since,
             observed_generation: generation,
         }
@@ -72,20 +72,20 @@ pub fn conditions(
     ours.chain(foreign).collect()
 }
 
-/// Returns a time as Kubernetes keeps it: in whole seconds.
+/// Returns a time as Kubernetes stores it: in whole seconds.
 pub fn time(now: Timestamp) -> Time {
     let seconds = Timestamp::from_second(now.as_second());
     Time(seconds.unwrap_or(now))
 }
 
-/// Returns the merge-patch (RFC 7396) that makes one status of another: the fields that differ, at any depth, and null for those that
-/// go. A list is written as a whole.
+/// Returns the merge-patch (RFC 7396) from the `seen` status to the `wanted` one: the fields that differ, at any depth, and null for
+/// those to remove. A list is written as a whole.
 ///
-/// Not server-side apply: that leaves what another writer once set and we do not, so the status would differ for ever.
+/// Server-side apply would not do: it keeps fields that another writer once set and we do not, so the status would differ for ever.
 ///
 /// # Errors
 ///
-/// Returns an error if a status cannot be written as JSON.
+/// Returns an error if a status cannot be serialized.
 pub fn difference<S: Serialize>(
     seen: Option<&S>,
     wanted: &S,
@@ -106,19 +106,19 @@ fn differing(mut seen: Map<String, Value>, wanted: Map<String, Value>) -> Map<St
             (Some(Value::Object(seen)), Value::Object(wanted)) => {
                 patch.insert(key, Value::Object(differing(seen, wanted)));
             }
-            // A null in a merge-patch removes, so one that is wanted is the same as none.
+            // In a merge-patch, null removes a field, which is what a null in the status means too.
             (_, wanted) => {
                 patch.insert(key, wanted);
             }
         }
     }
-    // What is left of it is not wanted any more.
+    // The fields that are left are to be removed.
     patch.extend(seen.into_iter().map(|(key, _)| (key, Value::Null)));
     patch
 }
 
-/// Puts what was written into the status that the API server answered, where the answer lacks it: that happens where the CRD lacks
-/// fields that we write, and they would be written for ever. What others wrote meanwhile stays as it is.
+/// Adds to the answered status what was written and is missing in it. The API server drops fields that its CRD does not have; without
+/// this, they would be written again for ever. What others wrote meanwhile is kept.
 pub(super) fn keep_dropped<S>(
     answered: &mut Option<S>,
     before: Option<&S>,
@@ -141,7 +141,7 @@ pub(super) fn keep_dropped<S>(
     *answered = Some(kept);
 }
 
-/// What was answered and what was written, if the answer does not have all of it.
+/// The answered status with what was written, if the answer lacks some of it.
 fn kept<S>(answered: Option<&S>, before: Option<&S>, wanted: &S) -> Option<S>
 where
     S: Clone + Serialize + DeserializeOwned,

@@ -1,4 +1,4 @@
-//! Runs the controller of a kind: kube wakes objects, and each gets its passes.
+//! Runs the controller of a kind: kube schedules the objects, and each scheduled object gets a pass.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -22,10 +22,10 @@ use super::permits::PassPermits;
 use super::queue::Queue;
 use super::readable::Readable;
 
-/// How long a pass may go on when a stop is asked for. Requests may take longer, and until they end nobody else may lead.
-const LAST: Duration = Duration::from_secs(10);
+/// How long running passes may go on after a stop. Their requests could take longer, and until they end no other replica may lead.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs a controller to its end, which `stop` asks for.
+/// Runs a controller until `stop`.
 pub(super) async fn drive<K: Kind>(
     controller: Controller<Readable<K::Object>>,
     passes: Passes<K>,
@@ -44,7 +44,7 @@ pub(super) async fn drive<K: Kind>(
             let (passes, stop): &(Passes<K>, CancellationToken) = &at_work;
             tokio::select! {
                 biased;
-                // First: the watches have ended with it, and with them the caches are as good as filled, though empty.
+                // First, since the watches end at a stop too, and then empty caches count as filled.
                 () = stop.cancelled() => return Ok(Action::await_change()),
                 () = passes.caches.clone() => {}
             }
@@ -55,15 +55,15 @@ pub(super) async fn drive<K: Kind>(
     );
     tokio::select! {
         () = drain(name, queue, permits, done) => {}
-        () = stopped.cancelled().then(|()| sleep(LAST)) => {
-            tracing::warn!(controller = name, after = ?LAST, "passes that do not end are given up");
+        () = stopped.cancelled().then(|()| sleep(STOP_TIMEOUT)) => {
+            tracing::warn!(controller = name, after = ?STOP_TIMEOUT, "passes did not end in time and are cancelled");
         }
-        // In an empty cluster there is no pass that would wait for the caches, and they would be awaited for ever.
+        // In an empty cluster, no pass polls this future, and readiness would report the caches as not filled for ever.
         () = caches.then(|()| future::pending()) => {}
     }
 }
 
-/// Takes what comes of the passes. Errors of watches were logged where they arose, and those of passes are no errors here.
+/// Consumes the results of the passes. Errors of watches and passes are logged where they occur.
 async fn drain<K, S>(name: &'static str, queue: Queue, permits: PassPermits, passes: S)
 where
     K: Resource,
@@ -77,7 +77,7 @@ where
             Err(controller::Error::ObjectNotFound(id)) => {
                 queue.taken(id.namespace.as_deref(), &id.name);
                 permits.passed_by(id.namespace.as_deref().unwrap_or_default());
-                tracing::debug!(controller = name, object = %id, "gone before its turn");
+                tracing::debug!(controller = name, object = %id, "deleted before its pass");
             }
             Err(error) => tracing::warn!(
                 controller = name,

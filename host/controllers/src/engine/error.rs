@@ -1,4 +1,4 @@
-//! What can go wrong while a controller observes or acts. What is wrong with an object itself is no error but its status.
+//! Errors of observing and acting. A mistake in an object is not an error; it belongs in the object's status.
 
 use std::time::Duration;
 
@@ -7,66 +7,66 @@ use podloom_api::names;
 
 use super::events::Notice;
 
-/// A pass that has to be repeated.
+/// Why a pass failed and must be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server was asked for something and did not do it.
+    /// A request to the API server failed.
     #[error("could not {} {name}", attempt.what)]
     Request {
-        /// What was tried.
+        /// What the request was for.
         attempt: Attempt,
-        /// The name of the object that it was tried on.
+        /// The name of the object.
         name: String,
-        /// What the API server or the connection said.
+        /// The error of the API server or of the connection.
         source: Box<kube::Error>,
     },
     /// The API server did not answer in time.
     #[error("no answer from the API server after {} s", after.as_secs())]
     Unanswered {
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
     },
-    /// Something was refused, and may not be another time.
-    #[error("refused: {message}")]
+    /// The plan asks for a retry with backoff.
+    #[error("{message}")]
     Retry {
         /// The label of the metric.
         reason: &'static str,
         /// Why.
         message: String,
-        /// How long it is tried yet.
-        deadline: Duration,
+        /// The longest wait before the next attempt.
+        within: Duration,
     },
-    /// The pass panicked, which is a bug of ours or of what it calls.
+    /// The pass panicked, which is a bug.
     #[error("the pass panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// The pass did not come to an end.
+    /// The pass took too long.
     #[error("the pass took longer than {} s", after.as_secs())]
     TooLong {
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
     },
-    /// Acting taught nothing new, though the plan went on.
-    #[error("the plan does not come to an end")]
+    /// The plan asked for more actions than the kind's `steps`, which is a bug.
+    #[error("the plan asks for actions without end")]
     Endless,
 }
 
-/// Something that was tried on the API server.
+/// What a request to the API server is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// The label of the metric: one word, from a closed set.
     pub reason: &'static str,
-    /// What was tried, as the rest of a sentence that begins with "could not" and ends with the object's name.
+    /// The request in words that complete "could not …" and end before the object's name.
     pub what: &'static str,
-    /// The reason of the Event to publish if the API server refuses, for what no status shows.
+    /// The reason of the Event to publish if the API server rejects the request, for failures that no status shows.
     pub event: Option<&'static str>,
 }
 
 impl Attempt {
-    /// Reading an object, or several.
-    pub const READ: Self = Self::new("Read", "read what the cache may not show of");
+    /// Reading one object or several, past the cache.
+    pub const READ: Self = Self::new("Read", "read");
     /// Setting finalizers and labels.
     pub const SET_METADATA: Self = Self {
         event: Some(names::reason::METADATA_REFUSED),
@@ -77,7 +77,7 @@ impl Attempt {
     /// Deleting an object of the kind itself.
     pub const DELETE: Self = Self::new("Delete", "delete");
 
-    /// Returns an attempt whose failure is told by the log and the metric alone.
+    /// Returns an attempt whose failure appears in the log and the metric only.
     #[must_use]
     pub const fn new(reason: &'static str, what: &'static str) -> Self {
         Self {
@@ -102,19 +102,19 @@ impl Error {
         }
     }
 
-    /// Returns the Event to publish on the object, if its status cannot show the error.
+    /// Returns the Event to publish about the object, if its status cannot show the error.
     #[must_use]
     pub fn notice(&self) -> Option<Notice> {
         match self {
             Self::Panicked { .. } => Some(Notice::warning(
                 names::event::PANICKED,
-                "the operator hit a bug at this object and tries again; see its log",
+                "the operator hit a bug while it worked on this object, and tries again; see its log",
             )),
             Self::TooLong { .. } => Some(Notice::warning(names::event::TOO_SLOW, self.to_string())),
             Self::Request {
                 attempt, source, ..
             } => match &**source {
-                kube::Error::Api(status) if is_refusal(status) => {
+                kube::Error::Api(status) if is_rejection(status) => {
                     let note = format!("{self}: {}", status.message);
                     Some(Notice::warning(attempt.event?, note))
                 }
@@ -127,12 +127,12 @@ impl Error {
     /// Returns the longest wait before the next attempt.
     pub(super) fn retry_within(&self) -> Duration {
         match self {
-            Self::Retry { deadline, .. } => *deadline,
+            Self::Retry { within, .. } => *within,
             _ => Duration::MAX,
         }
     }
 
-    /// Returns whether somebody else wrote meanwhile, which the next look will show; no reason to worry anybody.
+    /// Returns whether another writer was faster. The next pass will see its write, so this is not worth a warning.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
             Self::Request { source, .. } => {
@@ -143,9 +143,9 @@ impl Error {
     }
 }
 
-/// Whether admission or validation said no; the same request may pass once somebody has changed a policy. A webhook that is down is
-/// an internal error.
-fn is_refusal(status: &Status) -> bool {
+/// Whether admission or validation rejected the request; it may succeed once somebody changes a policy. A webhook that is down answers
+/// 500.
+fn is_rejection(status: &Status) -> bool {
     status.is_forbidden() || status.is_invalid() || matches!(status.code, 400 | 500)
 }
 
@@ -177,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_refused_only_by_an_api_server_that_says_so() {
-        let refused = |source| has_event(Attempt::SET_METADATA, source);
-        assert!(refused(answer(403, "Forbidden")));
-        assert!(refused(answer(500, "InternalError")));
-        assert!(!refused(answer(409, "Conflict")));
-        assert!(!refused(answer(503, "ServiceUnavailable")));
-        assert!(!refused(kube::Error::Service("connection refused".into())));
+    fn an_event_is_published_only_if_the_api_server_rejects_metadata() {
+        let rejected = |source| has_event(Attempt::SET_METADATA, source);
+        assert!(rejected(answer(403, "Forbidden")));
+        assert!(rejected(answer(500, "InternalError")));
+        assert!(!rejected(answer(409, "Conflict")));
+        assert!(!rejected(answer(503, "ServiceUnavailable")));
+        assert!(!rejected(kube::Error::Service("connection refused".into())));
         assert!(!has_event(Attempt::WRITE_STATUS, answer(403, "Forbidden")));
     }
 }

@@ -1,4 +1,7 @@
-//! Events on our objects, sent in the background: the queues are bounded, and what does not fit is dropped rather than waited for.
+//! Events about our objects, sent in the background. The queues are bounded, and what does not fit is dropped.
+//!
+//! An Event is created in the namespace of its object; Events about cluster-scoped objects are in the namespace `default`. The rights
+//! for both are part of every duty's row (`duties::Row::all_rights`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -15,25 +18,25 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// How many Events are sent at once. Those about one object are sent one after the other, so that they keep their order.
+/// How many Events are sent at once. Those about one object are sent one after another, in their order.
 const LANES: usize = 8;
-/// How many Events wait in each lane. A storm of a thousand objects tells at least how each began and failed.
+/// How many Events wait in each lane: enough for a few about each of a thousand objects at once.
 const QUEUE: usize = 512;
-/// How long one Event may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Whom Events name as the controller.
+/// How long sending one Event may take.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// The reporting controller of all Events.
 const REPORTER: &str = "podloom";
-/// The API server refuses longer notes.
+/// The API server rejects longer notes.
 const NOTE_MAX: usize = 1024;
-/// How long a note may get by what plugins say.
+/// How long a note with appended sentences may be.
 const APPENDED_MAX: usize = 1000;
-/// How long it may take to say that there is more.
+/// How much of that is for "… and 3 more".
 const MORE_MAX: usize = 32;
 
-/// Something to tell about an object.
+/// What an Event says about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// How bad it is.
+    /// Whether somebody should look.
     pub severity: Severity,
     /// One word, from `names::event` or `names::reason`.
     pub reason: &'static str,
@@ -41,17 +44,17 @@ pub struct Notice {
     pub note: String,
 }
 
-/// How bad it is.
+/// Whether somebody should look: the type of the Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Severity {
-    /// As it should be.
+    /// All is well.
     Normal,
     /// Somebody should look.
     Warning,
 }
 
 impl Notice {
-    /// Returns a notice of something that is as it should be.
+    /// Returns a notice of type `Normal`.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
             severity: Severity::Normal,
@@ -60,7 +63,7 @@ impl Notice {
         }
     }
 
-    /// Returns a notice of something that somebody should look at.
+    /// Returns a notice of type `Warning`.
     pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
@@ -70,32 +73,33 @@ impl Notice {
     }
 }
 
-/// Where notices are handed in.
+/// The queues of notices that become Events; cheap to clone.
 #[derive(Clone)]
 pub struct Events {
     lanes: Vec<mpsc::Sender<Addressed>>,
     metrics: EventMetrics,
 }
 
+/// A notice, and the object that it is about.
 type Addressed = (ObjectReference, Notice);
 
-/// Sends the notices of one lane. What is left when it is dropped is counted.
+/// Sends the notices of one lane. When it is dropped, it counts what is left as dropped.
 struct Sending {
     queue: mpsc::Receiver<Addressed>,
-    /// Whether a notice is on its way.
+    /// Whether a notice is being sent.
     is_sending: bool,
     client: Client,
     reporter: Reporter,
-    /// Counts warnings that are repeated; all lanes share it.
+    /// Aggregates repeated warnings; all lanes share it.
     repeated: Recorder,
     action: &'static str,
     metrics: EventMetrics,
 }
 
 impl Events {
-    /// Returns the queue, and the work that empties it until the queue is dropped.
+    /// Returns the queues, and the work that sends what is in them until they are dropped.
     ///
-    /// The Events name the instance as their reporter, and the action as what was being done.
+    /// `instance` is the reporting instance of the Events, and `action` their action.
     pub fn new(
         client: &Client,
         instance: Option<String>,
@@ -125,7 +129,7 @@ impl Events {
         (Self { lanes, metrics }, future::join_all(work).map(drop))
     }
 
-    /// Hands a notice in; a full queue drops it.
+    /// Queues a notice; if the queue is full, the notice is dropped.
     pub fn send(&self, about: ObjectReference, notice: Notice) {
         let mut hasher = DefaultHasher::new();
         (&about.namespace, &about.name).hash(&mut hasher);
@@ -144,8 +148,8 @@ impl Sending {
     async fn run(mut self) {
         while let Some((about, notice)) = self.queue.recv().await {
             self.is_sending = true;
-            // What goes well happens once to each object. A recorder keeps all of its Events for minutes to count repeats,
-            // so one that lasts would hold a copy of every object that comes and goes.
+            // A recorder keeps all of its Events for minutes to aggregate repeats. Normal Events do not repeat, so each has a
+            // recorder of its own: a shared one would hold an Event for every object that comes and goes.
             let recorder = match notice.severity {
                 Severity::Normal => Recorder::new(self.client.clone(), self.reporter.clone()),
                 Severity::Warning => self.repeated.clone(),
@@ -170,7 +174,7 @@ impl Drop for Sending {
     }
 }
 
-/// What became of Events.
+/// Counts Events by outcome.
 #[derive(Clone)]
 pub struct EventMetrics(Family<Label, Counter>);
 
@@ -179,13 +183,13 @@ struct Label {
     outcome: &'static str,
 }
 
-/// What became of one Event.
+/// The outcome of one Event.
 #[derive(Clone, Copy)]
 pub(super) enum EventOutcome {
     Sent,
-    /// The API server refused it, or did not answer in time.
+    /// The API server rejected it, or did not answer in time.
     Failed,
-    /// It was never sent, since too many others waited.
+    /// It was never sent, because the queue was full or the process stopped.
     Dropped,
 }
 
@@ -211,7 +215,7 @@ impl EventMetrics {
         }
         registry.register(
             "events",
-            "Events on objects of the cluster: sent, failed, or dropped because too many waited",
+            "Events about objects, by outcome: sent, failed, or dropped because the queue was full or the process stopped",
             events.clone(),
         );
         Self(events)
@@ -237,10 +241,10 @@ fn event(notice: Notice, action: &str) -> Event {
 }
 
 async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> EventOutcome {
-    match timeout(PATIENCE, recorder.publish(&event, about)).await {
+    match timeout(SEND_TIMEOUT, recorder.publish(&event, about)).await {
         Ok(Ok(())) => EventOutcome::Sent,
         Ok(Err(error)) => {
-            tracing::debug!(reason = event.reason, %error, "event refused");
+            tracing::debug!(reason = event.reason, %error, "event rejected");
             EventOutcome::Failed
         }
         Err(_) => {
@@ -250,13 +254,13 @@ async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> 
     }
 }
 
-/// Cuts a note to what the API server takes, at the border of a character.
+/// Cuts a note to what the API server accepts, between two characters.
 fn cut(mut note: String) -> String {
     note.truncate(note.floor_char_boundary(NOTE_MAX));
     note
 }
 
-/// Appends sentences to a note as far as there is room, and says how many were left out.
+/// Appends sentences to a note as far as they fit, then how many are left out.
 #[must_use]
 pub fn appended(note: String, sentences: &[String]) -> String {
     let mut whole = note;

@@ -1,5 +1,4 @@
-//! What tests of controllers run against: a kind of their own, and an API server that gives one answer to everything, or answers as
-//! a script says.
+//! Fixtures for tests of controllers: a kind, and API servers that always give one answer, or follow a script.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +25,7 @@ use super::permits::PassPermits;
 use super::queue::Queue;
 use super::recent::Recent;
 
-/// A kind of the tests' own.
+/// A kind for tests.
 pub(crate) type Lamp = Object<LampSpec, LampStatus>;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -48,13 +47,13 @@ pub(crate) enum LampPhase {
     Dark,
 }
 
-/// What the API server calls lamps.
+/// The resource of lamps.
 pub(crate) fn lamps() -> Arc<ApiResource> {
     let kind = GroupVersionKind::gvk("example.com", "v1", "Lamp");
     Arc::new(ApiResource::from_gvk_with_plural(&kind, "lamps"))
 }
 
-/// A lamp of that generation; its UID is its name.
+/// A lamp; its UID is its name.
 pub(crate) fn lamp(namespace: &str, name: &str, generation: i64) -> Lamp {
     let lamp = json!({
         "metadata": { "name": name, "namespace": namespace, "uid": name, "generation": generation },
@@ -63,7 +62,7 @@ pub(crate) fn lamp(namespace: &str, name: &str, generation: i64) -> Lamp {
     serde_json::from_value(lamp).unwrap()
 }
 
-/// Passes over objects that no watch wakes, with all caches filled.
+/// Passes without watches, with all caches filled.
 pub(crate) fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Context) -> Passes<K> {
     let caches: Shared<BoxFuture<'static, ()>> = future::ready(()).boxed().shared();
     Passes {
@@ -79,7 +78,7 @@ pub(crate) fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Con
     }
 }
 
-/// The requests that were made.
+/// The requests that a client sent.
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<Vec<String>>>);
 
@@ -93,7 +92,7 @@ impl Requests {
     }
 }
 
-/// A client of an API server that answers so, and what it was asked.
+/// A client of an API server that always gives this answer, and its requests.
 pub(crate) fn client(code: u16, answer: Value) -> (Client, Requests) {
     let requests = Requests::default();
     let noted = requests.clone();
@@ -108,7 +107,7 @@ pub(crate) fn client(code: u16, answer: Value) -> (Client, Requests) {
     (Client::new(service, "default"), requests)
 }
 
-/// A client of an API server that answers each request, `METHOD /path`, and its body so, and what it was asked.
+/// A client of an API server whose answer depends on the request, `METHOD /path`, and its body; and its requests.
 pub(crate) fn scripted(
     answer: impl Fn(&str, Value) -> (u16, Value) + Send + Sync + 'static,
 ) -> (Client, Requests) {
@@ -140,15 +139,15 @@ pub(crate) fn scripted(
 /// The status of an answer that never comes.
 pub(crate) const SILENCE: u16 = 0;
 
-/// An answer that refuses.
+/// An error response.
 pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message })
 }
 
 pub(crate) fn context(client: Client) -> Context {
     let mut registry = Registry::default();
-    let told = EventMetrics::register(&mut registry);
-    let (events, _unsent) = Events::new(&client, None, "Reconcile", told);
+    let metrics = EventMetrics::register(&mut registry);
+    let (events, _unsent) = Events::new(&client, None, "Reconcile", metrics);
     Context {
         client,
         events,

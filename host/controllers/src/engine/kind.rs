@@ -1,4 +1,4 @@
-//! What a kind has to say for itself; the engine does the rest.
+//! What a kind implements; the engine does the rest.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use super::events::{Events, Notice};
 use super::metrics::EngineMetrics;
 use super::plan::Plan;
 
-/// What every controller needs; what one kind needs besides is its own field.
+/// What every controller needs. What one kind needs besides is a field of that kind.
 pub struct Context {
-    /// Talks to the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// Where Events are handed in.
+    /// Sends Events.
     pub events: Events,
     /// The API server's time.
     pub clock: Clock,
-    /// Where passes are counted.
+    /// Counts passes.
     pub metrics: EngineMetrics,
-    /// Where plans that take long are made.
+    /// Runs plans that take long.
     pub blocking: BlockingThreads,
 }
 
-/// A kind of object, and the way from one of them to what is done about it.
+/// How one kind of object is reconciled.
 ///
 /// A pass calls [`observe`](Self::observe) once, then [`plan`](Self::plan), [`act`](Self::act), [`report`](Self::report) and
-/// [`learn`](Self::learn) in turn until a plan has no action. No pass begins before every cache that it reads is filled.
+/// [`learn`](Self::learn) in turn until a plan has no action. No pass starts before all caches of the kind are filled.
 pub trait Kind: Send + Sync + 'static {
-    /// An object of the kind as the API server has it.
+    /// An object of the kind, as the API server stores it.
     type Object: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
         + DeserializeOwned
@@ -44,21 +44,22 @@ pub trait Kind: Send + Sync + 'static {
         + Send
         + Sync
         + 'static;
-    /// All that a plan may depend on.
+    /// Everything that a plan may depend on.
     type World: Send + Sync + 'static;
-    /// One thing to do. Reading from the API server what a cache may not show is an action too, so a plan can ask for it.
+    /// One thing to do. To read something from the API server instead of a cache is an action too, so a plan can ask for it.
     type Action: Clone + PartialEq + Serialize + Debug + Send + Sync + 'static;
-    /// What an action taught.
+    /// What came of an action: what the API server answered.
     type Outcome: Send + Sync;
 
-    /// What the engine has to know of the kind.
+    /// What the engine must know about the kind.
     const TRAITS: Traits;
 
-    /// Reads the world around an object. It may leave out what only some plans need; such a plan asks for it by an action.
+    /// Reads the world around an object, from caches where it can. What only some plans need, it may leave out; such a plan asks for it
+    /// by an action.
     ///
     /// # Errors
     ///
-    /// Returns an error if the API server was asked and gave no answer to go on with; the object is tried again with backoff.
+    /// Returns an error if a request to the API server failed; the object is tried again with backoff.
     fn observe(
         &self,
         ctx: &Context,
@@ -66,21 +67,21 @@ pub trait Kind: Send + Sync + 'static {
         source: Source,
     ) -> impl Future<Output = Result<Self::World, Error>> + Send;
 
-    /// Decides the next step. It is pure and total: the same world at the same time gives the same plan.
+    /// Decides the next step. It is pure and total: the same world and time give the same plan.
     fn plan(&self, world: &Self::World, now: Timestamp) -> Plan<Self::Action>;
 
-    /// Returns whether a plan for this world takes more than a few milliseconds. It is then made beside the operator's tasks, which
-    /// would wait for it.
+    /// Returns whether the plan for this world takes more than a few milliseconds. It is then made on a blocking thread, so that other
+    /// tasks do not wait for it.
     fn is_heavy(&self, _: &Self::World) -> bool {
         false
     }
 
-    /// Does one action. Nothing else writes.
+    /// Executes one action. Nothing else writes.
     ///
     /// # Errors
     ///
-    /// Returns an error if the pass cannot go on; the object is tried again with backoff. What the next plan can decide on, such as
-    /// a refusal, is a fact.
+    /// Returns an error if the pass cannot go on; the object is tried again with backoff. What the next plan can handle, such as a
+    /// rejected write, is not an error but an outcome.
     fn act(
         &self,
         ctx: &Context,
@@ -88,7 +89,7 @@ pub trait Kind: Send + Sync + 'static {
         action: &Self::Action,
     ) -> impl Future<Output = Result<Self::Outcome, Error>> + Send;
 
-    /// Returns which Events to publish now that an action came to this: those of its plan by default. Counting belongs here too.
+    /// Returns the Events to publish after an action: by default those of its plan. Count metrics here too.
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice>
     where
         Self: Sized,
@@ -97,35 +98,34 @@ pub trait Kind: Send + Sync + 'static {
         notices
     }
 
-    /// Puts what an action taught into the world, and returns what is left of the object.
+    /// Puts the outcome of an action into the world, and returns what is left of the object.
     fn learn(&self, world: &mut Self::World, outcome: Self::Outcome) -> Remains;
 
-    /// Returns the metadata of the object as the world has it now. When an action changed it, the engine waits for the cache to
-    /// show that before it begins another pass.
+    /// Returns the metadata of the object as the world has it now. If an action changed it, the engine starts no other pass before the
+    /// cache shows the change.
     fn metadata(world: &Self::World) -> &ObjectMeta;
 }
 
-/// What the engine has to know of a kind.
+/// What the engine must know about a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
-    /// The kind, as the API has it.
+    /// The kind, as in `kind:` of a manifest.
     pub kind: &'static str,
     /// Whether its objects are in namespaces.
     pub scope: ResourceScope,
-    /// The name of its controller in logs and metrics.
+    /// The name of the controller in logs and metrics.
     pub controller: &'static str,
-    /// The finalizer that holds objects until they are cleaned up; none if nothing needs it.
+    /// The finalizer that keeps deleted objects until they are cleaned up; none if nothing has to be cleaned up.
     pub finalizer: Option<&'static str>,
-    /// Who writes, as managed fields say it.
+    /// The field manager of all writes.
     pub field_manager: &'static str,
-    /// More actions than any way through one pass has.
+    /// A limit on the actions of one pass, against plans that never end.
     pub steps: usize,
-    /// How long a pass may take: longer than the patience of a few requests. The next pass does what one that was given up left
-    /// undone.
+    /// How long a pass may take: longer than the timeouts of a few requests. The next pass does what a cancelled one left undone.
     pub pass_timeout: Duration,
     /// How long objects wait after failures.
     pub backoff: Waits,
-    /// What becomes of an object that cannot be read, when it is deleted.
+    /// What happens to our finalizer when an unreadable object is deleted.
     pub unreadable: Unreadable,
 }
 
@@ -149,31 +149,31 @@ impl ResourceScope {
     }
 }
 
-/// What becomes of an object that our types cannot hold, when it is deleted.
+/// What happens to our finalizer when an object is deleted that our types cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Our finalizer is taken off: what it owns goes with it by garbage collection.
+    /// It is removed: garbage collection deletes what the object owns.
     Release,
-    /// It is held until somebody repairs it: what it stands for lies outside the cluster, and would be left behind.
+    /// It stays until somebody repairs the object: what the object manages is outside the cluster, and would be left behind.
     Keep,
 }
 
-/// Where an object was read.
+/// Where an object was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In a cache, which may be behind.
+    /// A cache, which may lag.
     Cache,
-    /// From the API server, in this pass.
+    /// The API server, in this pass.
     Live,
 }
 
-/// An action that was done, and the world as it was before.
+/// A completed action, and the world as it was before.
 pub struct Done<'a, K: Kind> {
-    /// What was known.
+    /// The world before the action.
     pub world: &'a K::World,
-    /// What was done.
+    /// The action.
     pub action: &'a K::Action,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: &'a K::Outcome,
     /// When the action was planned.
     pub now: Timestamp,
@@ -182,16 +182,16 @@ pub struct Done<'a, K: Kind> {
 /// What is left of an object after an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// The object.
+    /// The object still exists.
     Object,
-    /// Nothing: our own write let it go.
+    /// Nothing: our own write removed the last finalizer.
     Nothing,
-    /// Nothing, says the API server, but one that is behind may have said so.
+    /// Nothing, by an answer of the API server that may be from a stale cache of its own.
     Unknown,
 }
 
 impl Remains {
-    /// Returns what is left of an object that a write was answered with: nothing if it is being deleted and no finalizer holds it.
+    /// Returns what is left after a write with this answer: nothing if the object is being deleted and has no finalizer.
     #[must_use]
     pub fn of(answered: &ObjectMeta) -> Self {
         let finalizers = answered.finalizers.as_deref().unwrap_or_default();
@@ -203,7 +203,7 @@ impl Remains {
 }
 
 impl Traits {
-    /// Returns what fits most kinds; every field can be overridden by struct update.
+    /// Returns what fits most kinds; override fields by struct update syntax.
     #[must_use]
     pub const fn of(
         kind: &'static str,

@@ -1,4 +1,4 @@
-//! What all controllers count.
+//! Metrics of all controllers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::pulse::Pulses;
 use super::queue::Queue;
+use super::watch_age::WatchAges;
 
 /// From a tenth of a millisecond to about half a minute, doubling.
 const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
@@ -28,7 +28,7 @@ pub struct EngineMetrics {
     errors: Family<ErrorLabels, Counter>,
     watch_errors: Family<WatchLabels, Counter>,
     queues: Family<ControllerLabels, Gauge>,
-    pub(super) pulses: Pulses,
+    pub(super) watch_ages: WatchAges,
     /// Objects by controller and phase.
     pub objects: Objects,
 }
@@ -56,7 +56,7 @@ struct WatchLabels {
 }
 
 impl EngineMetrics {
-    /// Registers all metrics of the engine. Call it once: a second set would be shown beside the first.
+    /// Registers all metrics of the engine. Call it once: a second set would appear beside the first.
     pub fn register(registry: &mut Registry) -> Self {
         let new_histogram: fn() -> Histogram = || {
             let (first, factor, count) = RECONCILE_BUCKETS;
@@ -68,19 +68,23 @@ impl EngineMetrics {
             errors: Family::default(),
             watch_errors: Family::default(),
             queues: Family::default(),
-            pulses: Pulses::default(),
+            watch_ages: WatchAges::default(),
             objects: Objects::default(),
         };
         registry.register_with_unit(
             "reconcile_duration",
-            "How long a pass over an object took",
+            "Duration of a reconcile pass",
             Unit::Seconds,
             metrics.duration.clone(),
         );
-        registry.register("reconcile", "Passes over objects", metrics.total.clone());
+        registry.register(
+            "reconcile",
+            "Reconcile passes by outcome",
+            metrics.total.clone(),
+        );
         registry.register(
             "reconcile_errors",
-            "Passes over objects that have to be repeated",
+            "Reconcile passes that failed and are repeated, by reason",
             metrics.errors.clone(),
         );
         registry.register(
@@ -90,15 +94,15 @@ impl EngineMetrics {
         );
         registry.register(
             "reconcile_queue_depth",
-            "Objects that were woken and whose pass has not begun",
+            "Objects that wait for a reconcile pass",
             metrics.queues.clone(),
         );
-        registry.register_collector(Box::new(metrics.pulses.clone()));
+        registry.register_collector(Box::new(metrics.watch_ages.clone()));
         registry.register_collector(Box::new(metrics.objects.clone()));
         metrics
     }
 
-    /// Counts one pass; an error by its reason.
+    /// Counts one pass, and an error by its reason.
     pub(super) fn reconciled(
         &self,
         controller: &'static str,
@@ -117,12 +121,12 @@ impl EngineMetrics {
             })
             .inc();
         if let Some(reason) = error {
-            let failure = ErrorLabels { controller, reason };
-            self.errors.get_or_create(&failure).inc();
+            let labels = ErrorLabels { controller, reason };
+            self.errors.get_or_create(&labels).inc();
         }
     }
 
-    /// Returns a queue that is counted as the controller's.
+    /// Returns a queue whose depth is the controller's metric.
     pub(super) fn queue(&self, controller: &'static str) -> Queue {
         Queue::new(
             self.queues
@@ -136,25 +140,25 @@ impl EngineMetrics {
     }
 }
 
-/// How many objects of each phase there are.
+/// The number of objects in each phase.
 pub type Counts = BTreeMap<&'static str, i64>;
 
-/// Returns the phase of each object that a cache has.
+/// Returns the phase of each object in a cache.
 pub type Phases = Arc<dyn Fn() -> Vec<&'static str> + Send + Sync>;
 
-/// Counts objects by controller and phase when somebody asks.
+/// Counts objects by controller and phase, at each scrape.
 #[derive(Clone, Default)]
 pub struct Objects(Arc<Mutex<BTreeMap<&'static str, Counting>>>);
 
 /// The objects of one controller.
 struct Counting {
-    /// All phases that there are. One without objects is 0 and not missing, or rates and alerts would see nothing.
+    /// All phases. One without objects is 0 and not missing, so that rates and alerts work.
     phases: Vec<&'static str>,
-    /// One for each scope that is watched.
+    /// One for each watch scope.
     caches: Vec<Phases>,
 }
 
-/// Stops counting when it is dropped: the cache of a controller that has stopped grows stale.
+/// Stops counting when it is dropped, since the cache of a stopped controller is stale.
 pub struct Counted {
     objects: Objects,
     controller: &'static str,
@@ -162,7 +166,7 @@ pub struct Counted {
 }
 
 impl Objects {
-    /// Has the objects of a controller counted, at first as none of each phase.
+    /// Declares the phases of a controller's objects, each with a count of 0.
     pub fn declare(&self, controller: &'static str, phases: Vec<&'static str>) {
         let counting = Counting {
             phases,
@@ -171,7 +175,7 @@ impl Objects {
         self.lock().insert(controller, counting);
     }
 
-    /// Counts the objects of a cache until what is returned is dropped. Undeclared controllers count nothing.
+    /// Counts the objects of a cache until the returned value is dropped. The controller must be declared.
     #[must_use]
     pub fn count(&self, controller: &'static str, cache: Phases) -> Counted {
         if let Some(counting) = self.lock().get_mut(controller) {
@@ -184,7 +188,7 @@ impl Objects {
         }
     }
 
-    /// Returns how many objects of each phase a controller has.
+    /// Returns the number of a controller's objects in each phase.
     #[must_use]
     pub fn counts(&self, controller: &'static str) -> Counts {
         let (mut counts, caches) = match self.lock().get(controller) {

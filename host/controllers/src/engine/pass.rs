@@ -1,4 +1,4 @@
-//! One pass over one object: when it may begin, how it goes, and what becomes of its failure.
+//! One pass over one object: when it may start, its steps, and how errors are handled.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -30,28 +30,28 @@ use super::readable::Readable;
 use super::recent::{Cached, Recent};
 use super::write::{MetadataPatch, Target};
 
-/// How long an object waits at most for its cache to show our own write; the write's event wakes it earlier.
+/// How long an object waits at most for its cache to show our own write. Usually the event of the write wakes it earlier.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// When to look at an object again. A change of it or of what it depends on wakes it in any case.
+/// When the next pass over an object is due. A change of it or of what it depends on wakes it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// At the resync.
     Resync,
-    /// After this time, at the resync at the latest.
+    /// After this time, or at the resync if that is earlier.
     Within(Duration),
-    /// As soon as the cache shows what we wrote: nothing was decided in this pass.
+    /// As soon as the cache shows our own write: this pass decided nothing.
     CatchUp,
-    /// Only when it changes: it is gone by our own last write, or nothing else would help.
+    /// Only when it changes: our last write let it go, or a retry would not help.
     Change,
 }
 
-/// A kind at work: all that its passes have in common.
+/// What all passes of a kind share.
 pub(crate) struct Passes<K: Kind> {
     pub(super) kind: Arc<K>,
     pub(super) resource: Arc<ApiResource>,
     pub(super) ctx: Arc<Context>,
-    /// Resolves when every cache that a pass reads is filled.
+    /// Resolves when all caches of the kind are filled.
     pub(super) caches: Shared<BoxFuture<'static, ()>>,
     pub(super) queue: Queue,
     pub(super) permits: PassPermits,
@@ -62,7 +62,7 @@ pub(crate) struct Passes<K: Kind> {
 }
 
 impl<K: Kind> Passes<K> {
-    /// Makes one pass, unless the object still waits after a failure, and returns when to make the next.
+    /// Makes one pass, unless the object must wait after a failure or for a permit. Returns when the next one is due.
     pub(super) async fn pass(&self, object: &Readable<K::Object>) -> Action {
         let metadata = object.meta();
         self.queue.taken(
@@ -70,12 +70,12 @@ impl<K: Kind> Passes<K> {
             metadata.name.as_deref().unwrap_or_default(),
         );
         if let Some(rest) = self.backoff.rest(metadata) {
-            // A permit may have been free for it.
+            // It may have been woken for a free permit.
             self.permits
                 .passed_by(metadata.namespace.as_deref().unwrap_or_default());
             return Action::requeue(rest);
         }
-        let Some(_permit) = self.permits.take(metadata) else {
+        let Some(_permit) = self.permits.acquire(metadata) else {
             self.queue.woken(metadata);
             return Action::await_change();
         };
@@ -100,7 +100,7 @@ impl<K: Kind> Passes<K> {
         }
     }
 
-    /// Makes one pass. If it panics or hangs, that costs this pass and no other.
+    /// Makes one pass. A panic or a timeout costs this pass only.
     async fn attempt(&self, object: &Readable<K::Object>) -> Result<Next, Error> {
         let pass = async {
             match &object.0 {
@@ -109,7 +109,7 @@ impl<K: Kind> Passes<K> {
             }
         };
         let longest = K::TRAITS.pass_timeout;
-        // Whatever outlives the pass is kept behind locks, and is changed in one step.
+        // Unwind safety: state that outlives the pass is behind locks, and each change of it is one step.
         match timeout(longest, AssertUnwindSafe(pass).catch_unwind()).await {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => Err(Error::Panicked {
@@ -161,7 +161,7 @@ impl<K: Kind> Passes<K> {
         Err(Error::Endless)
     }
 
-    /// Makes the plan, on a thread of its own if it is heavy.
+    /// Makes the plan, on a blocking thread if it is heavy.
     async fn plan(&self, world: K::World, now: Timestamp) -> (K::World, Plan<K::Action>) {
         if !self.kind.is_heavy(&world) {
             let plan = self.kind.plan(&world, now);
@@ -186,7 +186,7 @@ impl<K: Kind> Passes<K> {
         }
     }
 
-    /// Puts the fact into the world, and remembers what the cache has to show before the next pass.
+    /// Puts the outcome into the world, and records the version that the cache must show before the next pass.
     fn learn(&self, world: &mut K::World, outcome: K::Outcome) -> Remains {
         let before = K::metadata(world).resource_version.clone();
         let left = self.kind.learn(world, outcome);
@@ -199,12 +199,12 @@ impl<K: Kind> Passes<K> {
         left
     }
 
-    /// Logs an error, once and here, and returns how long the object waits.
+    /// Handles an error: logs it, which nothing else does, publishes its Event, and returns how long the object waits.
     fn failed(&self, object: &Readable<K::Object>, error: &Error) -> Duration {
         let controller = K::TRAITS.controller;
         let id = ObjectRef::from_obj_with(object, self.resource.clone());
         if error.is_conflict() {
-            tracing::debug!(controller, object = %id, "somebody else wrote, looking again");
+            tracing::debug!(controller, object = %id, "another writer was faster, trying again");
             return self.backoff.conflicted(object.meta());
         }
         let cause = error as &dyn std::error::Error;
@@ -230,8 +230,8 @@ impl<K: Kind> Passes<K> {
         self.backoff.failed(object.meta(), error.retry_within())
     }
 
-    /// Somebody stored an object that our types cannot hold: it harms no other. When it is deleted, its kind says whether our
-    /// finalizer goes on holding it.
+    /// Logs an object that our types cannot hold, and leaves it alone. If it is deleted, the kind decides whether our finalizer is
+    /// removed.
     async fn leave_alone(&self, unreadable: &InvalidObject) -> Result<Next, Error> {
         let metadata = &unreadable.metadata;
         tracing::warn!(
@@ -239,7 +239,7 @@ impl<K: Kind> Passes<K> {
             namespace = metadata.namespace,
             name = metadata.name,
             error = %unreadable.error,
-            "unreadable object left alone"
+            "object cannot be read and is left alone"
         );
         let Some(patch) = released::<K>(metadata) else {
             return Ok(Next::Change);
@@ -257,7 +257,7 @@ impl<K: Kind> Passes<K> {
     }
 }
 
-/// The patch that lets an unreadable object go, if it is deleted and its kind lets it.
+/// The patch that removes our finalizer from an unreadable object, if it is deleted and its kind wants that.
 fn released<K: Kind>(metadata: &ObjectMeta) -> Option<MetadataPatch> {
     let ours = K::TRAITS.finalizer?;
     if K::TRAITS.unreadable == Unreadable::Keep || metadata.deletion_timestamp.is_none() {
@@ -266,7 +266,7 @@ fn released<K: Kind>(metadata: &ObjectMeta) -> Option<MetadataPatch> {
     MetadataPatch::without(metadata, ours)
 }
 
-/// When to look again after a plan that has no action.
+/// When the next pass is due after a plan without an action.
 fn rest(then: Then, now: Timestamp) -> Result<Next, Error> {
     match then {
         Then::GoOn | Then::Change => Ok(Next::Resync),
@@ -278,7 +278,7 @@ fn rest(then: Then, now: Timestamp) -> Result<Next, Error> {
         } => Err(Error::Retry {
             reason,
             message,
-            deadline: until(now, at),
+            within: until(now, at),
         }),
     }
 }
@@ -287,7 +287,7 @@ fn until(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }
 
-/// What an Event is about.
+/// The reference of an object for Events.
 fn reference(resource: &ApiResource, metadata: &ObjectMeta) -> ObjectReference {
     ObjectReference {
         api_version: Some(resource.api_version.clone()),
@@ -299,7 +299,7 @@ fn reference(resource: &ApiResource, metadata: &ObjectMeta) -> ObjectReference {
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))

@@ -1,4 +1,4 @@
-//! How many passes of one namespace are made at once.
+//! A limit on the concurrent passes of one namespace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,18 +9,18 @@ use kube::core::ObjectMeta;
 /// A namespace and a name in it.
 type Id = (String, String);
 
-/// The permits that a namespace has among the passes.
+/// The permits of each namespace to make passes.
 ///
-/// A pass waits for its requests, and a webhook that hangs, for one namespace alone, makes all of that namespace's passes last for
-/// half a minute. They must not take every permit: an object that finds none of its namespace free is set aside, without keeping
-/// one, and is woken when a pass of its namespace has ended.
+/// A pass waits for its requests. If a webhook hangs for one namespace, each pass of that namespace takes half a minute, and without a
+/// limit they would soon be all passes. So an object that gets no permit of its namespace is parked, and woken when a pass of the
+/// namespace ends.
 #[derive(Clone)]
 pub(super) struct PassPermits(Arc<Inner>);
 
 struct Inner {
-    /// How many each namespace has.
+    /// The permits of each namespace.
     each: usize,
-    /// How many objects without a namespace have together.
+    /// The permits of all cluster-scoped objects together.
     cluster: usize,
     namespaces: Mutex<HashMap<String, Namespace>>,
     woken: UnboundedSender<Id>,
@@ -29,20 +29,19 @@ struct Inner {
 #[derive(Default)]
 struct Namespace {
     taken: usize,
-    /// Set aside and not woken since. `order` may also name some that have had a pass meanwhile.
-    aside: HashSet<String>,
+    /// Objects that are parked. `order` may also name some that had a pass meanwhile.
+    parked: HashSet<String>,
     order: VecDeque<String>,
 }
 
-/// A permit; it is free again when this is dropped.
+/// A permit for one pass; it is returned when this is dropped.
 pub(super) struct PassPermit {
     permits: PassPermits,
     namespace: String,
 }
 
 impl PassPermits {
-    /// Returns the permits, so many for each namespace and so many for the objects that have none, and the objects that were set aside
-    /// and can be looked at now.
+    /// Returns so many permits for each namespace and for the cluster-scoped objects, and the stream of parked objects to wake.
     pub(super) fn new(each: usize, cluster: usize) -> (Self, UnboundedReceiver<Id>) {
         let (woken, wakes) = unbounded();
         let inner = Inner {
@@ -54,32 +53,32 @@ impl PassPermits {
         (Self(Arc::new(inner)), wakes)
     }
 
-    /// Returns a permit for a pass of an object; if there is none, the object is set aside.
-    pub(super) fn take(&self, object: &ObjectMeta) -> Option<PassPermit> {
+    /// Returns a permit for a pass of an object; if there is none, parks the object.
+    pub(super) fn acquire(&self, object: &ObjectMeta) -> Option<PassPermit> {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         let name = object.name.as_deref().unwrap_or_default();
         let mut namespaces = self.lock();
         let of = namespaces.entry(namespace.to_owned()).or_default();
         if of.taken >= self.of(namespace) {
-            if of.aside.insert(name.to_owned()) {
+            if of.parked.insert(name.to_owned()) {
                 of.order.push_back(name.to_owned());
             }
             return None;
         }
         of.taken = of.taken.saturating_add(1);
-        of.aside.remove(name);
+        of.parked.remove(name);
         Some(PassPermit {
             permits: self.clone(),
             namespace: namespace.to_owned(),
         })
     }
 
-    /// Notes that an object which was woken makes no pass: its permit goes to the next.
+    /// Reports that a woken object makes no pass, so the next parked one can have its permit.
     pub(super) fn passed_by(&self, namespace: &str) {
         self.wake(&mut self.lock(), namespace);
     }
 
-    /// Wakes one for each free permit.
+    /// Wakes a parked object for each free permit.
     fn wake(&self, namespaces: &mut HashMap<String, Namespace>, namespace: &str) {
         let Some(of) = namespaces.get_mut(namespace) else {
             return;
@@ -88,9 +87,9 @@ impl PassPermits {
         while free > 0
             && let Some(name) = of.order.pop_front()
         {
-            if of.aside.remove(&name) {
+            if of.parked.remove(&name) {
                 free -= 1;
-                // Nobody listens any more only when the controller has ended.
+                // This fails only after the controller has ended.
                 let _ = self.0.woken.unbounded_send((namespace.to_owned(), name));
             }
         }

@@ -1,4 +1,4 @@
-//! What a plan says: at most one action, the Events that tell it, and when to look again.
+//! The plan for an object: at most one action, its Events, and when to look again.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use serde::Serialize;
 
 use super::events::Notice;
 
-/// The next step for an object. It has at most one action, since what that teaches may change what comes next.
+/// The next step for an object. It has at most one action, since the outcome may change what comes next.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan<A> {
-    /// What to do.
+    /// The action, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<A>,
-    /// The Events to publish once the action is done.
+    /// The Events to publish after the action.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
-    /// What comes after it.
+    /// When to look again.
     pub then: Then,
 }
 
 /// When to look again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Then {
-    /// At once, with what the action taught. A plan without an action never says so.
+    /// At once, with the outcome of the action: plan again. Only for plans with an action.
     GoOn,
-    /// When something changes, at the resync at the latest.
+    /// When something changes, or at the resync.
     Change,
-    /// When something changes, or then.
+    /// When something changes, or at this time.
     At(Timestamp),
-    /// With backoff, since something was refused; the last time then.
+    /// With backoff, because something was rejected.
     Retry {
         /// The label of the metric: one word, from a closed set.
         reason: &'static str,
-        /// Why, for the log; the status says it too.
+        /// Why, for the log. The status should show it too.
         #[serde(skip)]
         message: String,
         /// When trying ends.
@@ -42,7 +42,7 @@ pub enum Then {
 }
 
 impl<A> Plan<A> {
-    /// Returns a plan to act, and to plan again with what that taught.
+    /// Returns a plan to act, and to plan again with the outcome.
     pub fn act(action: A) -> Self {
         Self {
             action: Some(action),
@@ -60,7 +60,7 @@ impl<A> Plan<A> {
         }
     }
 
-    /// Adds Events to publish once the action is done.
+    /// Adds Events to publish after the action.
     #[must_use]
     pub fn with_notices(mut self, notices: impl IntoIterator<Item = Notice>) -> Self {
         self.notices.extend(notices);
@@ -69,7 +69,7 @@ impl<A> Plan<A> {
 }
 
 impl Then {
-    /// Returns the same, but at this time at the latest. What is retried keeps its backoff.
+    /// Returns the same, but no later than this time. A retry keeps its backoff.
     #[must_use]
     pub fn by(self, at: Timestamp) -> Self {
         match self {
@@ -80,7 +80,7 @@ impl Then {
     }
 }
 
-/// Returns a point in time after another; one beyond all time is the end of time.
+/// Returns the time after a duration, at most the latest one that a timestamp can hold.
 #[must_use]
 pub fn later(from: Timestamp, by: Duration) -> Timestamp {
     SignedDuration::try_from(by)

@@ -1,4 +1,4 @@
-//! How many objects wait for their turn.
+//! The number of objects that wait for a pass.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -11,22 +11,22 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// How many places an empty queue keeps: after a start with thousands of objects it is small again.
-const KEPT: usize = 1024;
+/// The capacity that an empty queue keeps, so that a start with thousands of objects does not cost memory for ever.
+const KEPT_CAPACITY: usize = 1024;
 
-/// The objects that something woke and whose pass has not begun; those that wait for a time of their own are not among them.
+/// The objects that something woke and whose pass has not started. Those that wait for a backoff or a set time do not count.
 #[derive(Clone)]
 pub(super) struct Queue(Arc<Inner>);
 
 struct Inner {
-    /// Hashes of namespace and name: this is a measure, and names would take memory.
+    /// Hashes of namespace and name: enough to count, and smaller than names.
     waiting: Mutex<HashSet<u64>>,
     hasher: RandomState,
     depth: Gauge,
 }
 
 impl Queue {
-    /// Returns a queue that counts in the gauge, for as long as it lasts.
+    /// Returns a queue that shows its length in the gauge until it is dropped.
     pub(super) fn new(depth: Gauge) -> Self {
         Self(Arc::new(Inner {
             waiting: Mutex::default(),
@@ -71,7 +71,7 @@ impl Queue {
         })
     }
 
-    /// Counts an object that waits for its turn.
+    /// Counts an object that waits for a pass.
     pub(super) fn woken(&self, object: &ObjectMeta) {
         self.insert(
             object.namespace.as_deref(),
@@ -83,13 +83,13 @@ impl Queue {
         self.insert(object.namespace.as_deref(), &object.name);
     }
 
-    /// Notes that an object has its turn, or has gone before it.
+    /// Removes an object whose pass starts, or that was deleted before.
     pub(super) fn taken(&self, namespace: Option<&str>, name: &str) {
         let mut waiting = self.0.lock();
         if waiting.remove(&self.0.hash(namespace, name)) {
             self.0.depth.dec();
         }
-        if waiting.is_empty() && waiting.capacity() > KEPT {
+        if waiting.is_empty() && waiting.capacity() > KEPT_CAPACITY {
             waiting.shrink_to_fit();
         }
     }

@@ -1,4 +1,4 @@
-//! What is read from the API server itself, where a cache is not enough: it may be old, and nobody would know.
+//! Reads from the API server, for decisions that a stale cache must not make.
 
 use std::fmt::Debug;
 
@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::error::{Attempt, Error};
-use super::write::PATIENCE;
+use super::write::REQUEST_TIMEOUT;
 
-/// Reads an object of ours; none if there is none, or another of that name.
+/// Reads an object of ours; none if there is no object of that name and UID.
 ///
 /// # Errors
 ///
-/// Returns an error if the API server does not say.
+/// Returns an error if the request fails.
 pub async fn read_object<K>(
     client: &Client,
     resource: &K::DynamicType,
@@ -26,19 +26,19 @@ where
 {
     let name = object.name.as_deref().unwrap_or_default();
     let objects: Api<K> = objects(client, resource, object.namespace.as_deref());
-    // A list of one, since the right to list is there anyway.
+    // A list of one object, since this needs no right besides `list`.
     let one = ListParams::default().fields(&format!("metadata.name={name}"));
-    let found = answer(objects.list(&one), name).await?;
+    let found = answered(objects.list(&one), name).await?;
     let is_same = |found: &K| found.meta().uid == object.uid;
     Ok(found.items.into_iter().find(is_same))
 }
 
-/// Compares the cache with the API server, by metadata, for one namespace or the whole cluster. Returns all objects if they differ,
-/// none if the cache is right.
+/// Compares a cache with the API server, by metadata, for one namespace or the whole cluster. Returns all objects if they differ, none
+/// if the cache is right.
 ///
 /// # Errors
 ///
-/// Returns an error if the API server does not say.
+/// Returns an error if a request fails.
 pub async fn read_all<K>(
     client: &Client,
     resource: &K::DynamicType,
@@ -51,8 +51,8 @@ where
     let objects: Api<K> = objects(client, resource, namespace);
     let everything = ListParams::default();
     let place = namespace.unwrap_or("the cluster");
-    // The metadata of a hundred objects is small, and mostly it shows that the cache is right.
-    let found = answer(objects.list_metadata(&everything), place).await?;
+    // The metadata of a hundred objects is small, and usually shows that the cache is right.
+    let found = answered(objects.list_metadata(&everything), place).await?;
     let mut cached: Vec<_> = cached.map(edition).collect();
     let mut there: Vec<_> = found
         .items
@@ -64,11 +64,12 @@ where
     if cached == there {
         return Ok(None);
     }
-    let all = answer(objects.list(&everything), place).await?;
+    let all = answered(objects.list(&everything), place).await?;
     Ok(Some(all.items))
 }
 
-/// What changes when something changes that a plan looks at.
+/// Returns what changes when anything changes that plans depend on: another object, another spec, a deletion. A status changes nothing
+/// of it.
 #[must_use]
 pub fn edition(metadata: &ObjectMeta) -> (Option<&str>, Option<i64>, bool) {
     (
@@ -88,17 +89,19 @@ where
     }
 }
 
-async fn answer<T>(
+async fn answered<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
     name: &str,
 ) -> Result<T, Error> {
-    match timeout(PATIENCE, request).await {
+    match timeout(REQUEST_TIMEOUT, request).await {
         Ok(Ok(read)) => Ok(read),
         Ok(Err(error)) => Err(Error::Request {
             attempt: Attempt::READ,
             name: name.to_owned(),
             source: Box::new(error),
         }),
-        Err(_) => Err(Error::Unanswered { after: PATIENCE }),
+        Err(_) => Err(Error::Unanswered {
+            after: REQUEST_TIMEOUT,
+        }),
     }
 }

@@ -1,6 +1,4 @@
-//! Objects as they come from the API server, without what nobody reads of them.
-//!
-//! Half of an object are its managed fields, and reading them takes more than half of the time.
+//! Objects as the API server sends them, without managed fields, which are half of an object and more than half of the time to parse.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,9 +12,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// An object, or why our types cannot hold it: one that somebody stored by other means hides no other.
+/// An object, or why our types cannot hold it: an invalid one in a list must not hide the others.
 ///
-/// As kube's `DeserializeGuard`, which copies each object twice to find out.
+/// It replaces kube's `DeserializeGuard`, which copies each object twice.
 #[derive(Clone, Debug)]
 pub struct Readable<K>(pub Result<K, InvalidObject>);
 
@@ -53,11 +51,11 @@ where
 /// How much of an error is kept, in characters.
 const ERROR_MAX: usize = 256;
 
-/// Leaves out of what serde says the value that it is about: it may be a secret, of many lines, and as long as the object.
+/// Removes the value from an error text of serde: it may be a secret, have many lines, and be as long as the object.
 ///
 /// The value is quoted, before what was expected: `invalid type: string "hunter2", expected i32`.
 fn without_value(error: &str) -> String {
-    // This one names a field of ours and no value.
+    // This text names a field of ours, and no value.
     if error.starts_with("missing field") {
         return error.to_owned();
     }
@@ -72,7 +70,7 @@ fn without_value(error: &str) -> String {
     text.chars().take(ERROR_MAX).collect()
 }
 
-/// An object of ours as the API server answers a write with it.
+/// An object of ours in the API server's answer to a write.
 #[derive(Debug)]
 pub struct Answered<K>(pub K);
 
@@ -106,7 +104,7 @@ fn none<U>() -> Option<U> {
     None
 }
 
-/// The metadata that anybody reads.
+/// The metadata that anything reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
@@ -144,7 +142,7 @@ pub fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
     })
 }
 
-/// The dynamic type is shared: a cache and a queue keep one with each reference to an object.
+/// The dynamic type is shared, since caches and queues keep one with each reference to an object.
 impl<K: Resource> Resource for Readable<K> {
     type DynamicType = Arc<K::DynamicType>;
     type Scope = K::Scope;

@@ -1,26 +1,26 @@
-//! Which caches are not yet filled.
+//! Reports which caches are not yet filled.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tells whether the controllers know the cluster; shared with whoever answers probes.
+/// The caches that are not yet filled; shared with the handler of readiness probes.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<Mutex<BTreeSet<String>>>);
 
-/// A cache that is awaited; it is no longer when this is dropped, as a controller that stopped awaits nothing.
+/// A cache that is not yet filled, until this is dropped.
 pub struct Awaited {
     readiness: Readiness,
     cache: String,
 }
 
 impl Readiness {
-    /// Returns the caches that are still awaited, for people.
+    /// Returns the names of the caches that are not yet filled, for people.
     #[must_use]
     pub fn awaited(&self) -> Vec<String> {
         self.lock().iter().cloned().collect()
     }
 
-    /// Notes that a cache is awaited until what is returned is dropped; the name is for people.
+    /// Reports a cache as not yet filled until the returned value is dropped. The name is for people.
     #[must_use]
     pub fn await_cache(&self, cache: String) -> Awaited {
         self.lock().insert(cache.clone());

@@ -1,8 +1,8 @@
 //! Our own writes, until the caches show them.
 //!
-//! Watches lag behind writes. A plan made on an older object than the one just written would undo or repeat what was done. So an
-//! object is left alone until its cache shows our last write. If the cache does not for long, its watch may be dead, and the API
-//! server is asked: an old cache is never taken for the truth.
+//! Watches lag behind writes. A plan from an older object than the one just written would undo or repeat the write. So no pass starts
+//! before the cache shows our last write of the object. If that takes long, the watch may be dead, and the object is read from the API
+//! server instead.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use kube::core::ObjectMeta;
 use tokio::time::Instant;
 
-/// After this time without our write in the cache, the API server is asked. Busy watches lag for seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Objects that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
+/// After this time without our write in the cache, the object is read from the API server. Busy watches lag for seconds.
+const LAG_MAX: Duration = Duration::from_secs(30);
+/// Objects that vanish without our doing, as when somebody removes our finalizer, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// How often the forgotten ones are looked for, not at each write.
+/// How often such objects are removed: not at each write.
 const SWEEP: Duration = Duration::from_mins(1);
 
 /// The last write of each object.
@@ -24,29 +24,29 @@ pub(super) struct Recent(Mutex<Writes>);
 
 struct Writes {
     /// By UID.
-    of: HashMap<String, Write>,
+    of: HashMap<String, OwnWrite>,
     swept: Instant,
 }
 
-struct Write {
-    /// The resourceVersion that it gave the object.
+struct OwnWrite {
+    /// The resourceVersion of the object after it.
     version: u64,
     at: Instant,
 }
 
-/// What a cached object is worth.
+/// How a cached object compares with our last write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cached {
     /// As new as our last write, or newer.
     Current,
-    /// Older than our last write, as caches are for a moment.
+    /// Older than our last write: the watch lags.
     Behind,
-    /// Older than our last write for so long that nobody knows whether the watch still lives.
+    /// Older than our last write for so long that the watch may be dead.
     Stale,
 }
 
 impl Recent {
-    /// Returns whether the cached object shows our last write of it.
+    /// Compares a cached object with our last write of it.
     pub(super) fn compare(&self, cached: &ObjectMeta) -> Cached {
         let mut writes = self.lock();
         let Some(write) = writes.of.get(uid(cached)) else {
@@ -56,21 +56,21 @@ impl Recent {
             writes.of.remove(uid(cached));
             return Cached::Current;
         }
-        match write.at.elapsed() < PATIENCE {
+        match write.at.elapsed() < LAG_MAX {
             true => Cached::Behind,
             false => Cached::Stale,
         }
     }
 
-    /// Notes that we wrote the object, and that it is now like this.
+    /// Records the object as it is after our write.
     pub(super) fn wrote(&self, object: &ObjectMeta) {
         let at = Instant::now();
         let mut writes = self.lock();
         match version(object) {
             Some(version) => writes
                 .of
-                .insert(uid(object).to_owned(), Write { version, at }),
-            // It cannot be compared, so it is never waited for.
+                .insert(uid(object).to_owned(), OwnWrite { version, at }),
+            // It cannot be compared, so nothing waits for it.
             None => writes.of.remove(uid(object)),
         };
         writes.sweep();

@@ -1,4 +1,4 @@
-//! The namespaces that a controller watches: one of its own, or all; objects without a namespace are seen in all.
+//! What a controller watches: one namespace, or all and the cluster-scoped objects.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use super::permits::PassPermits;
 use super::readable::Readable;
 use super::readiness::Readiness;
 
-/// A namespace that is one of all gets this part of the passes at once.
+/// If all namespaces are watched, one gets at most this part of the concurrent passes.
 const SHARE: u16 = 4;
 
-/// A namespace of its own, or all of them, and what all controllers in it share.
+/// One namespace or all of them, and what the controllers in it share.
 #[derive(Clone)]
 pub struct WatchScope {
-    /// The namespace; none means all, and what is cluster-scoped.
+    /// The namespace; none means all namespaces and the cluster-scoped objects.
     pub namespace: Option<String>,
     /// What every controller needs.
     pub ctx: Arc<Context>,
-    /// Where caches that are not yet filled are noted.
+    /// Reports which caches are not yet filled.
     pub readiness: Readiness,
-    /// Ends the controllers gracefully.
+    /// Stops the controllers gracefully.
     pub stop: CancellationToken,
-    /// How passes are bounded, and when all objects are looked at again.
+    /// Concurrency and resync interval.
     pub pace: Pace,
 }
 
-/// How much is done at once, and how often without a cause.
+/// Concurrency and resync interval of controllers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How many objects of a kind are worked on at once, in each scope.
+    /// How many objects of a kind are reconciled at once, in each scope.
     pub concurrency: u16,
     /// Resync interval.
     pub resync: Duration,
 }
 
 impl WatchScope {
-    /// Returns the whole cluster, for what is seen once however many namespaces are watched.
+    /// Returns the scope of the whole cluster, for what is watched once whatever the namespaces are.
     #[must_use]
     pub fn of_cluster(&self) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl WatchScope {
         }
     }
 
-    /// Returns the objects of a kind of ours in this scope, for one watch; those of a cluster-scoped kind are in none and in all.
+    /// Returns the API of the objects of a kind of ours in this scope, for one watch. Cluster-scoped objects are the same in each scope.
     pub fn api_of_kind<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
         let client = self.watch_client(K::TRAITS.kind);
         match &self.namespace {
@@ -65,7 +65,7 @@ impl WatchScope {
         }
     }
 
-    /// Returns the objects of another kind in this scope, for one watch.
+    /// Returns the API of the objects of another namespaced kind in this scope, for one watch.
     pub fn api<K>(&self, kind: &'static str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -77,12 +77,12 @@ impl WatchScope {
         }
     }
 
-    /// A client for one watch.
-    fn watch_client(&self, kind: &'static str) -> Client {
-        self.ctx.metrics.pulses.client(&self.ctx.client, kind)
+    /// Returns a client for one watch of a kind, whose age is measured.
+    pub fn watch_client(&self, kind: &'static str) -> Client {
+        self.ctx.metrics.watch_ages.client(&self.ctx.client, kind)
     }
 
-    /// Returns what logs that a watch broke, here and nowhere else; it restarts after a while.
+    /// Returns a function that logs and counts an error of a watch. No other code logs it; the watch restarts after a while.
     pub fn on_watch_error(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
         let metrics = self.ctx.metrics.clone();
         let namespace = self.namespace.clone();
@@ -97,7 +97,7 @@ impl WatchScope {
         }
     }
 
-    /// Returns what resolves when a cache is filled. From this call on until then the cache is noted as awaited, by its name.
+    /// Returns a future that resolves when a cache is filled. Until then, from this call on, readiness reports the cache by its name.
     pub fn cache_filled<K>(&self, store: &Store<K>, name: &str) -> BoxFuture<'static, ()>
     where
         K: Resource + Clone + Send + Sync + 'static,
@@ -110,15 +110,15 @@ impl WatchScope {
         let awaited = self.readiness.await_cache(cache);
         let store = store.clone();
         let filled = async move {
-            // A cache whose watch has ended is filled no more. That happens at a stop alone, after which no pass begins.
+            // The cache of a watch that ended never fills. That happens only at a stop, after which no pass starts.
             let _ended = store.wait_until_ready().await;
             drop(awaited);
         };
         filled.boxed()
     }
 
-    /// The permits of each namespace among the passes, and what wakes those that found none. One namespace alone has all, and so
-    /// have the objects that have none.
+    /// Returns the permits for passes, and the stream of parked objects to wake. A single namespace may use all permits, and so may
+    /// cluster-scoped objects.
     pub(super) fn permits<K>(
         &self,
         resource: &Arc<ApiResource>,

@@ -1,4 +1,4 @@
-//! Watches: what fills the caches and wakes the controllers.
+//! Watches: they fill the caches and wake the controllers.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -14,21 +14,21 @@ use serde::de::DeserializeOwned;
 
 use super::backoff::watch_backoff;
 
-/// How many seconds a watch lasts. kube takes one that is silent for five more to be dead.
+/// The timeout of a watch in seconds. After five more seconds of silence, kube gives it up.
 ///
-/// Shortly before its end the API server sends the version that a watch has come to, so the next one goes on from there and lists
-/// nothing.
-const WATCH: u32 = 30;
-/// How many objects a page of a list has.
+/// Shortly before the timeout, the API server sends the latest resourceVersion, so that the next watch continues there without a list.
+const WATCH_SECONDS: u32 = 30;
+/// The number of objects on a page of a list.
 const PAGE: u32 = 100;
 
-/// Watches a kind into a cache, and returns the events too. `prune` drops what nobody reads before it is kept.
+/// Watches a kind, and returns its cache and its events; polling the events fills the cache. `prune` removes from an object what
+/// nothing reads.
 pub fn watch_into_cache<K>(
     api: Api<K>,
     config: watcher::Config,
     dyntype: K::DynamicType,
     prune: impl FnMut(&mut K) + Send + 'static,
-    broke: impl Fn(&watcher::Error) + Send + 'static,
+    on_error: impl Fn(&watcher::Error) + Send + 'static,
 ) -> (
     Store<K>,
     impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
@@ -41,16 +41,16 @@ where
     let reader = writer.as_reader();
     (
         reader,
-        watch_events(api, config, prune, broke).reflect(writer),
+        watch_events(api, config, prune, on_error).reflect(writer),
     )
 }
 
-/// Watches a kind and returns its events, for a cache that the caller keeps.
+/// Watches a kind and returns its events, for a cache of the caller's.
 pub fn watch_events<K>(
     api: Api<K>,
     config: watcher::Config,
     prune: impl FnMut(&mut K) + Send + 'static,
-    broke: impl Fn(&watcher::Error) + Send + 'static,
+    on_error: impl Fn(&watcher::Error) + Send + 'static,
 ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -58,21 +58,23 @@ where
     watcher(api, config)
         .backoff(watch_backoff())
         .modify(prune)
-        .inspect_err(broke)
-        // Logged, and waited for here: an error would make the controller hold back all of its other streams too.
+        .inspect_err(on_error)
+        // `on_error` has logged it, and the backoff is here: with an error, the controller would hold back its other streams too.
         .filter(|event| future::ready(event.is_ok()))
 }
 
-/// How every watch is made: it ends often, so that one whose connection died without a word is noticed, and it lists in pages, so
-/// that starting with many objects takes little memory.
+/// The configuration of every watch: a short timeout, so that a connection that died silently is noticed, and lists in pages, so that a
+/// start with many objects takes little memory.
 pub fn watch_config() -> watcher::Config {
-    watcher::Config::default().page_size(PAGE).timeout(WATCH)
+    watcher::Config::default()
+        .page_size(PAGE)
+        .timeout(WATCH_SECONDS)
 }
 
-/// Signals each time that a watch has listed everything; one that was broken for too long lists again.
+/// Signals the end of each list of a watch: the first, and one after each longer interruption.
 ///
-/// Objects that went in the meantime show in no event. Objects that came show in one before the cache has them: the pages of a list
-/// come one by one, and the cache changes with the last. So after each list all objects are looked at, or both would be missed.
+/// Objects that were deleted in the meantime have no event. New objects have one, but before the cache has them: the pages of a list come
+/// one by one, and the cache changes with the last. So all objects are reconciled after each list, or both would be missed.
 pub fn signal_lists<K, E>(
     events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
     mut listed: mpsc::Sender<()>,
@@ -83,7 +85,7 @@ where
 {
     events.inspect(move |event| {
         if matches!(event, Ok(watcher::Event::InitDone)) {
-            // If it is full, it was signalled before and nobody has looked yet.
+            // If it is full, an earlier signal is still unread.
             let _ = listed.try_send(());
         }
     })

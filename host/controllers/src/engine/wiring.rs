@@ -1,4 +1,4 @@
-//! What wakes the objects of a kind: themselves, what they own, and whatever else the kind names.
+//! What wakes the objects of a kind: their own changes, those of objects that they own, and those of others that they depend on.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -28,21 +28,21 @@ use super::watch::{signal_lists, watch_config, watch_into_cache};
 /// The events of one watch.
 pub type WatchEvents<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 
-/// How one kind of other objects is watched, into a cache.
+/// How other objects are watched into a cache.
 pub struct Other<K> {
-    /// Which objects.
+    /// The API of these objects.
     pub api: Api<K>,
-    /// The kind, as metrics and logs name it.
+    /// The kind, for metrics and logs.
     pub kind: &'static str,
-    /// The cache, as readiness names it: the kind in the plural.
+    /// The name of the cache for readiness: the kind in the plural.
     pub cache: &'static str,
-    /// The label that an object needs to be watched; empty for all.
+    /// The label selector of the watch; empty for all objects.
     pub label: &'static str,
-    /// Drops what nobody reads of an object before it is kept.
+    /// Removes from an object what nothing reads, before it is cached.
     pub prune: fn(&mut K),
 }
 
-/// The watches that a kind's controller stands on.
+/// The watches of a kind's controller.
 pub struct Wiring<K: Kind> {
     resource: Arc<ApiResource>,
     store: Store<Readable<K::Object>>,
@@ -53,7 +53,7 @@ pub struct Wiring<K: Kind> {
     lists: mpsc::Receiver<()>,
 }
 
-/// Has a controller woken by one more stream.
+/// Adds a stream to a controller that wakes its objects.
 type Trigger<O> =
     Box<dyn FnOnce(Controller<Readable<O>>, &Queue) -> Controller<Readable<O>> + Send>;
 
@@ -61,7 +61,7 @@ impl<K: Kind> Wiring<K>
 where
     Readable<K::Object>: DeserializeOwned,
 {
-    /// Watches the kind in a scope. Readiness names the cache so: the kind in the plural.
+    /// Watches the kind in a scope. `cache` is the name of its cache for readiness: the kind in the plural.
     #[must_use]
     pub fn of(scope: &WatchScope, resource: Arc<ApiResource>, cache: &str) -> Self {
         let scope = &match K::TRAITS.scope {
@@ -79,7 +79,7 @@ where
         Self::cached(resource, store, events.boxed(), filled)
     }
 
-    /// Stands on a cache that somebody else reads too. Polling the events fills it.
+    /// Uses a watch of the caller's, whose cache others read too. Polling the events must fill the cache.
     #[must_use]
     pub fn cached(
         resource: Arc<ApiResource>,
@@ -105,12 +105,12 @@ where
         self.store.clone()
     }
 
-    /// Has passes wait for one more cache.
+    /// Makes passes wait for one more cache.
     pub fn await_cache(&mut self, filled: BoxFuture<'static, ()>) {
         self.caches.push(filled);
     }
 
-    /// Has objects woken.
+    /// Wakes the objects of a stream.
     pub fn wake(
         &mut self,
         objects: impl Stream<Item = ObjectRef<Readable<K::Object>>> + Send + 'static,
@@ -120,8 +120,8 @@ where
         }));
     }
 
-    /// Watches what objects of the kind own, and wakes the controller owner of each. Returns the cache of what they own. `also` sees
-    /// each event before anybody is woken.
+    /// Watches objects that those of the kind own, and wakes their controller owners. Returns the cache of the owned objects. `also` is
+    /// called with each event before objects are woken.
     pub fn own<C>(
         &mut self,
         scope: &WatchScope,
@@ -137,8 +137,8 @@ where
         })
     }
 
-    /// Watches other objects that some of the kind depend on, and wakes those that are named for each. Returns the cache of the
-    /// others.
+    /// Watches other objects that those of the kind depend on, and wakes the objects that `wakes` returns for each. Returns the cache of
+    /// the others.
     pub fn depend_on<C>(
         &mut self,
         scope: &WatchScope,
@@ -229,7 +229,7 @@ where
     drive(controller, passes, scope.stop.clone())
 }
 
-/// The object of our kind that controls another, if one does.
+/// The controller owner of another object, if it is of this kind.
 fn owner_of<K: Kind, C: Resource>(
     owned: &C,
     resource: &Arc<ApiResource>,

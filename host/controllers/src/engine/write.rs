@@ -1,4 +1,4 @@
-//! Writes to the API server: each is one request, and says as a type what the API server answered.
+//! Writes to the API server. Each is one request, and returns the answer as a type.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,38 +17,37 @@ use super::conditions::{difference, keep_dropped};
 use super::error::{Attempt, Error};
 use super::readable::Answered;
 
-/// How long one request may take: admission webhooks take 10 seconds each unless they are given more. The client itself tries again
-/// where the API server asks for it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of one request, retries of the client included. A single admission webhook may take 10 seconds by default.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An object that is written, or read; `namespace` is none for a cluster-scoped one.
+/// An object to write or read.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// Talks to the API server.
+    /// The client of the API server.
     pub client: &'a Client,
-    /// What it is.
+    /// Its resource.
     pub resource: &'a ApiResource,
-    /// Where it is.
+    /// Its namespace; none if it is cluster-scoped.
     pub namespace: Option<&'a str>,
     /// Its name.
     pub name: &'a str,
-    /// Who writes, as managed fields say it.
+    /// The field manager of the writes.
     pub field_manager: &'static str,
 }
 
-/// The finalizers that an object shall have, if they change, and the labels that are missing or wrong.
+/// The changes of an object's metadata: finalizers and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MetadataPatch {
-    /// All finalizers, those of others among them.
+    /// All finalizers, those of others included; none if they do not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalizers: Option<Vec<String>>,
-    /// The labels to set; others stay.
+    /// The labels to set; other labels are kept.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<&'static str, String>,
 }
 
 impl MetadataPatch {
-    /// Returns the patch that takes a finalizer off an object; none if the object does not have it.
+    /// Returns the patch that removes a finalizer; none if the object does not have it.
     #[must_use]
     pub fn without(object: &ObjectMeta, finalizer: &str) -> Option<Self> {
         let finalizers = object.finalizers.as_deref().unwrap_or_default();
@@ -67,14 +66,14 @@ impl MetadataPatch {
 /// How an object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Deletion {
-    /// In the time that the object itself asks for; what it owns goes afterwards.
+    /// With the object's own grace period; what it owns is deleted in the background.
     Graceful,
-    /// At once.
+    /// At once, with grace period 0.
     Force,
 }
 
 impl<'a> Target<'a> {
-    /// Returns the object of this metadata.
+    /// Returns the target with this name and namespace.
     #[must_use]
     pub fn of(
         client: &'a Client,
@@ -91,15 +90,15 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Sets finalizers and labels in one patch, provided that nobody wrote since the object was `seen`.
+    /// Sets finalizers and labels in one patch, unless somebody wrote the object since it was `seen`.
     ///
-    /// Webhooks deny with any status, or do not answer: whatever it is, the object's time goes on and its status has to say so, so
-    /// it is no error.
+    /// Webhooks deny with any status, or do not answer. That is not an error but [`Patched::Rejected`], so that the status can show it
+    /// and the object's timeouts go on.
     ///
     /// # Errors
     ///
-    /// Returns an error if somebody else wrote meanwhile, and for an object that is being deleted if the API server refuses: it has
-    /// to be released.
+    /// Returns an error on a conflict with another writer. If the object is being deleted, a rejection is an error too, since the finalizer
+    /// must be removed.
     pub async fn set_metadata<K: DeserializeOwned>(
         &self,
         seen: &ObjectMeta,
@@ -133,15 +132,15 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Writes what differs in the status, and returns the object as it is then; none if it is gone.
+    /// Writes what differs in the status, and returns the updated object; none if it does not exist any more.
     ///
-    /// Conditions are written as a whole list, those of other writers among them: one that came since the object was `seen` would be
-    /// lost. Of an object within the status only what differs is written, and with another writer's half it may be no valid one. So
-    /// a patch with either names the version that it was made from.
+    /// Conditions are written as a whole list: one that another writer added since the object was `seen` would be lost. Of an object within
+    /// the status only the differences are written, and combined with those of another writer it may be invalid. So a patch with either
+    /// includes the resourceVersion.
     ///
     /// # Errors
     ///
-    /// Returns an error if the API server does not take it.
+    /// Returns an error if the API server rejects the patch.
     pub async fn write_status<P, S>(
         &self,
         seen: &ObjectMeta,
@@ -154,7 +153,7 @@ impl<'a> Target<'a> {
     {
         let status = difference(before, wanted)
             .map_err(|error| self.failed(Attempt::WRITE_STATUS, kube::Error::SerdeError(error)))?;
-        // The UID keeps a new object of the same name from getting the old one's status.
+        // With the UID, a new object of the same name cannot get the old one's status.
         let mut metadata = json!({ "uid": seen.uid });
         if status.contains_key("conditions") || status.values().any(Value::is_object) {
             metadata["resourceVersion"] = json!(seen.resource_version);
@@ -173,7 +172,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request cannot be made; what the API server says is no error.
+    /// Returns an error if the request cannot be built. A rejection is not an error but a [`Stored`].
     pub async fn create<K: DeserializeOwned>(
         &self,
         object: &impl Serialize,
@@ -193,16 +192,16 @@ impl<'a> Target<'a> {
         Ok(stored(self.send(request).await))
     }
 
-    /// Applies the object's fields by server-side apply: it is created if it is missing, fields that were applied before and are no
-    /// longer given are removed, and those of others stay. Fields that others own as well are taken from them.
+    /// Writes the object by server-side apply. A missing object is created. Fields that we applied before and that are now absent are
+    /// removed, fields of others are kept, and on conflicts we take over the field.
     ///
-    /// The object is made anew, without managed fields and resourceVersion. With a UID in its metadata no other object of that name is
-    /// changed, and none is created.
+    /// Build the object from scratch, without managed fields and resourceVersion. With a UID in its metadata, no other object of that
+    /// name is changed, and none is created.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request cannot be made, or if the API server answers with a conflict: the object of the UID is then
-    /// gone. What else the API server says is no error.
+    /// Returns an error if the request cannot be built, and on a conflict: the object of the UID does not exist any more. Any other
+    /// rejection is not an error but a [`Stored`].
     pub async fn apply<K: DeserializeOwned>(
         &self,
         object: &impl Serialize,
@@ -220,11 +219,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Deletes the object of that UID, and never another of the same name.
+    /// Deletes the object of that UID, never another of the same name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the API server does not allow it, or does not answer.
+    /// Returns an error if the API server rejects the request or does not answer.
     pub async fn delete(
         &self,
         uid: &str,
@@ -247,7 +246,7 @@ impl<'a> Target<'a> {
             .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
         match self.send::<Value>(request).await? {
             Ok(_) => Ok(Deleted::Asked),
-            // A conflict says that the object of that UID is gone, and the name another's.
+            // A conflict means that the name belongs to an object with another UID.
             Err(kube::Error::Api(status)) if is_gone(&status) || status.is_conflict() => {
                 Ok(Deleted::Gone)
             }
@@ -255,11 +254,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Reads the object; none if there is none.
+    /// Reads the object; none if it does not exist.
     ///
     /// # Errors
     ///
-    /// Returns an error if the API server does not say.
+    /// Returns an error if the request fails.
     pub async fn read<K: DeserializeOwned>(&self, attempt: Attempt) -> Result<Option<K>, Error> {
         let request = Request::new(self.url())
             .get(self.name, &kube::api::GetParams::default())
@@ -296,12 +295,14 @@ impl<'a> Target<'a> {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> Result<Result<T, kube::Error>, Error> {
-        timeout(PATIENCE, self.client.request(request))
+        timeout(REQUEST_TIMEOUT, self.client.request(request))
             .await
-            .map_err(|_| Error::Unanswered { after: PATIENCE })
+            .map_err(|_| Error::Unanswered {
+                after: REQUEST_TIMEOUT,
+            })
     }
 
-    /// Whoever writes to an object that is gone has nothing left to do.
+    /// Not found is no error: there is nothing left to write.
     fn patched<K>(
         &self,
         done: Result<K, kube::Error>,

@@ -27,7 +27,7 @@ const CLUSTERS: Row = Row {
             verbs: &["list", "watch"],
             scope: RightScope::Cluster,
             need: Need::Required,
-            why: "follows clusters",
+            why: "watches clusters",
         },
         Right {
             group: Group::Fixed(""),
@@ -44,7 +44,11 @@ const CLUSTERS: Row = Row {
 
 #[test]
 fn a_cluster_scoped_kind_always_needs_a_cluster_role() {
-    for (name, watched) in [("everywhere", &[][..]), ("in_namespaces", &["a", "b"])] {
+    for (name, watched) in [
+        ("everywhere", &[][..]),
+        ("in_namespaces", &["a", "b"]),
+        ("in_namespaces_with_default", &["a", "default"]),
+    ] {
         let installation = Installation {
             api: SelenosisApi::Seed,
             watched,

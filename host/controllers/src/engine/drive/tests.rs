@@ -184,7 +184,7 @@ fn refused() -> Result<Plan<()>, Error> {
     Err(Error::Retry {
         reason: "PodForbidden",
         message: "quota".to_owned(),
-        deadline: Duration::from_mins(5),
+        within: Duration::from_mins(5),
     })
 }
 

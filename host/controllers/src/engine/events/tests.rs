@@ -27,14 +27,14 @@ fn appended_to(note: &str, sentences: &[&str]) -> String {
 }
 
 #[test]
-fn what_plugins_say_follows_the_note() {
+fn sentences_follow_the_note() {
     assert_eq!(appended_to("created pod a", &[]), "created pod a");
-    let note = appended_to("created pod a", &["labels: none", "sidecar: one"]);
-    assert_eq!(note, "created pod a; labels: none; sidecar: one");
+    let note = appended_to("created pod a", &["first: none", "second: one"]);
+    assert_eq!(note, "created pod a; first: none; second: one");
 }
 
 #[test]
-fn what_plugins_say_is_cut_and_the_rest_is_counted() {
+fn long_sentences_are_cut_and_the_rest_is_counted() {
     let long = "é".repeat(300);
     let note = appended_to("created pod a", &["short", &long, &long, &long]);
     assert!(note.len() <= APPENDED_MAX, "{}", note.len());
@@ -42,10 +42,10 @@ fn what_plugins_say_is_cut_and_the_rest_is_counted() {
     assert!(note.ends_with("é… and 2 more"), "{note}");
 }
 
-/// An API server that notes each Event, `name reason`, and answers those about objects whose names do not begin with `stuck`.
+/// An API server that records each Event as `name reason`, and does not answer those about objects whose names begin with `stuck`.
 fn client() -> (Client, Arc<Mutex<Vec<String>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&told);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&received);
     let service = service_fn(move |request: Request<Body>| {
         let noted = Arc::clone(&noted);
         async move {
@@ -60,7 +60,7 @@ fn client() -> (Client, Arc<Mutex<Vec<String>>>) {
             Ok::<_, BoxError>(Response::new(Body::from(body.to_vec())))
         }
     });
-    (Client::new(service, "default"), told)
+    (Client::new(service, "default"), received)
 }
 
 fn about(name: impl Into<String>) -> ObjectReference {
@@ -95,19 +95,19 @@ fn count(registry: &Registry, outcome: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn several_events_are_sent_at_once() {
-    let (client, told) = client();
+    let (client, received) = client();
     let (metrics, _) = metrics();
     let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
     for number in 0..100 {
-        events.send(about(format!("stuck-{number}")), Notice::normal("Told", ""));
+        events.send(about(format!("stuck-{number}")), Notice::normal("Done", ""));
     }
     work(sending).await;
-    assert_eq!(told.lock().unwrap().len(), LANES);
+    assert_eq!(received.lock().unwrap().len(), LANES);
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_about_one_object_keep_their_order() {
-    let (client, told) = client();
+    let (client, received) = client();
     let (metrics, registry) = metrics();
     let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
     for reason in ["First", "Second", "Third"] {
@@ -118,8 +118,8 @@ async fn events_about_one_object_keep_their_order() {
     work(sending).await;
     for number in 0..20 {
         let start = format!("a-{number} ");
-        let told = told.lock().unwrap();
-        let of_one: Vec<&str> = told
+        let received = received.lock().unwrap();
+        let of_one: Vec<&str> = received
             .iter()
             .filter_map(|line| line.strip_prefix(&start))
             .collect();
@@ -135,22 +135,22 @@ async fn what_does_not_fit_is_dropped_and_counted() {
     let (metrics, registry) = metrics();
     let (events, _not_working) = Events::new(&client, None, "Test", metrics.clone());
     for _ in 0..QUEUE + 3 {
-        events.send(about("a"), Notice::normal("Told", ""));
+        events.send(about("a"), Notice::normal("Done", ""));
     }
     assert_eq!(count(&registry, "dropped"), "3");
 }
 
-/// Whoever loses the Lease drops its work, and what that wanted to tell.
+/// A process that loses the Lease drops its work, and the Events that are not sent yet.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_when_the_work_ends_is_dropped_and_counted() {
     let (client, _) = client();
     let (metrics, registry) = metrics();
     let (events, sending) = Events::new(&client, None, "Test", metrics.clone());
     for _ in 0..3 {
-        events.send(about("stuck"), Notice::normal("Told", ""));
+        events.send(about("stuck"), Notice::normal("Done", ""));
     }
     work(sending).await;
     assert_eq!(count(&registry, "sent"), "0");
-    // One of them was on its way.
+    // One of them was being sent.
     assert_eq!(count(&registry, "dropped"), "3");
 }

@@ -25,7 +25,7 @@ fn a_cache_is_behind_until_it_shows_our_write() {
 }
 
 #[test]
-fn what_is_forgotten_is_not_waited_for() {
+fn nothing_waits_for_a_forgotten_write() {
     let recent = Recent::default();
     recent.wrote(&object("a", "10"));
     recent.forget(&object("a", "10"));
@@ -33,13 +33,13 @@ fn what_is_forgotten_is_not_waited_for() {
 }
 
 #[test]
-fn a_version_that_is_no_number_is_never_waited_for() {
+fn nothing_waits_for_a_version_that_is_not_a_number() {
     let recent = Recent::default();
     recent.wrote(&object("a", "opaque"));
     assert_eq!(recent.compare(&object("a", "older")), Cached::Current);
 }
 
-/// The watch may be dead: then the API server is to be asked, and not an old cache believed.
+/// The watch may be dead, so the object must be read from the API server.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_stays_behind_is_stale() {
     let recent = Recent::default();
@@ -51,7 +51,7 @@ async fn a_cache_that_stays_behind_is_stale() {
     assert_eq!(recent.compare(&object("a", "10")), Cached::Current);
 }
 
-/// Somebody may take our finalizer off, and then we never hear of the end.
+/// If somebody removes our finalizer, no pass sees the object go.
 #[tokio::test(start_paused = true)]
 async fn objects_that_vanish_are_forgotten() {
     let recent = Recent::default();

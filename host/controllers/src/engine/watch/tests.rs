@@ -5,22 +5,22 @@ use kube::runtime::watcher::Event;
 
 use super::signal_lists;
 
-/// How often lists are told while these events pass by, if somebody listens all the time.
+/// Checks how often lists are signalled by these events, if each signal is read at once.
 #[track_caller]
-fn check(events: Vec<Result<Event<Pod>, &'static str>>, told: usize) {
+fn check(events: Vec<Result<Event<Pod>, &'static str>>, expected: usize) {
     let (listed, mut lists) = mpsc::channel(1);
     let mut passing = std::pin::pin!(signal_lists(stream::iter(events), listed));
-    let mut heard = 0;
+    let mut signals = 0;
     while passing.next().now_or_never().flatten().is_some() {
         if lists.next().now_or_never().flatten().is_some() {
-            heard += 1;
+            signals += 1;
         }
     }
-    assert_eq!(heard, told);
+    assert_eq!(signals, expected);
 }
 
 #[test]
-fn a_list_is_told_at_its_end_and_each_time_anew() {
+fn the_end_of_each_list_is_signalled() {
     let pod = Pod::default();
     let in_the_middle = vec![Ok(Event::Init), Ok(Event::InitApply(pod.clone()))];
     check(in_the_middle, 0);
@@ -41,7 +41,7 @@ fn a_list_is_told_at_its_end_and_each_time_anew() {
 }
 
 #[test]
-fn lists_that_nobody_listens_to_hold_nobody_back() {
+fn unread_signals_block_nothing() {
     let (listed, mut lists) = mpsc::channel(1);
     let events = (0..100).map(|_| Ok::<_, ()>(Event::<Pod>::InitDone));
     let passing = signal_lists(stream::iter(events), listed);

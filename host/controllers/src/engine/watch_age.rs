@@ -1,7 +1,7 @@
-//! The age of each watch: the time since it last heard from the API server.
+//! The age of each watch: the time since the API server last sent anything on it.
 //!
-//! The watch of a quiet kind has no events for hours, and kube restarts it silently. So this listens one layer below: each watch
-//! has a client of its own, which notes every answer and every piece of its body, bookmarks too.
+//! A quiet kind has no events for hours, and kube restarts its watch silently. So this measures one layer below: each watch has a client
+//! of its own, which sees every response and every frame of its body, bookmarks included.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,44 +20,44 @@ use prometheus_client::registry::Unit;
 use tokio::time::Instant;
 use tower::service_fn;
 
-/// The watches that are at work.
+/// The ages of all running watches.
 #[derive(Clone, Default)]
-pub(super) struct Pulses(Arc<Mutex<Vec<Weak<Pulse>>>>);
+pub(super) struct WatchAges(Arc<Mutex<Vec<Weak<WatchAge>>>>);
 
-struct Pulse {
+struct WatchAge {
     kind: &'static str,
     last: Mutex<Instant>,
 }
 
-impl Pulses {
-    /// Returns a client for one watch, whose signs of life are noted for as long as it is used.
+impl WatchAges {
+    /// Returns a client for one watch. The age of the watch is measured for as long as the client is used.
     pub(super) fn client(&self, client: &Client, kind: &'static str) -> Client {
-        let pulse = Arc::new(Pulse {
+        let age = Arc::new(WatchAge {
             kind,
             last: Mutex::new(Instant::now()),
         });
-        self.lock().push(Arc::downgrade(&pulse));
+        self.lock().push(Arc::downgrade(&age));
         let namespace = client.default_namespace().to_owned();
         let client = client.clone();
         let service = service_fn(move |request: Request<Body>| {
-            let (client, pulse) = (client.clone(), Arc::clone(&pulse));
+            let (client, age) = (client.clone(), Arc::clone(&age));
             async move {
                 let response = client.send(request).await?;
                 let is_success = response.status().is_success();
-                // A refusal is an answer, but it brings nothing of the objects.
-                let beat = move || {
+                // An error response says nothing about the objects.
+                let reset = move || {
                     if is_success {
-                        pulse.beat();
+                        age.reset();
                     }
                 };
-                beat();
-                let heard = response.map(|body| {
+                reset();
+                let measured = response.map(|body| {
                     body.map_frame(move |frame| {
-                        beat();
+                        reset();
                         frame
                     })
                 });
-                Ok::<_, kube::Error>(heard)
+                Ok::<_, kube::Error>(measured)
             }
         });
         Client::new(service, namespace)
@@ -66,45 +66,44 @@ impl Pulses {
     /// Returns the age of the oldest watch of each kind.
     fn ages(&self) -> BTreeMap<&'static str, Duration> {
         let mut ages = BTreeMap::new();
-        let mut pulses = self.lock();
-        pulses.retain(|pulse| {
-            let Some(pulse) = pulse.upgrade() else {
+        self.lock().retain(|watch| {
+            let Some(watch) = watch.upgrade() else {
                 return false;
             };
-            let age: &mut Duration = ages.entry(pulse.kind).or_default();
-            *age = pulse.age().max(*age);
+            let oldest: &mut Duration = ages.entry(watch.kind).or_default();
+            *oldest = watch.elapsed().max(*oldest);
             true
         });
         ages
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Pulse>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<WatchAge>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pulse {
-    fn beat(&self) {
+impl WatchAge {
+    fn reset(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn age(&self) -> Duration {
+    fn elapsed(&self) -> Duration {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.elapsed()
     }
 }
 
-impl fmt::Debug for Pulses {
+impl fmt::Debug for WatchAges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pulses").finish_non_exhaustive()
+        f.debug_tuple("WatchAges").finish_non_exhaustive()
     }
 }
 
-impl Collector for Pulses {
+impl Collector for WatchAges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut ages = encoder.encode_descriptor(
             "watch_age",
-            "Time since a watch last heard from the API server; each is begun again after 30 s",
+            "Time since the API server last sent anything on the watch of a kind; watches restart every 30 s",
             Some(&Unit::Seconds),
             MetricType::Gauge,
         )?;
