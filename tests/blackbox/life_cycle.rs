@@ -135,7 +135,7 @@ const ENDINGS: [(&str, &[&str]); 17] = [
         "succeeded",
         &[
             "Pending",
-            "Succeeded Completed: all containers ended well",
+            "Succeeded Completed: all containers completed",
             "gone",
         ],
     ),
@@ -144,7 +144,7 @@ const ENDINGS: [(&str, &[&str]); 17] = [
         &[
             "Pending",
             "Running",
-            "Succeeded Completed: all containers ended well",
+            "Succeeded Completed: all containers completed",
             "gone",
         ],
     ),
@@ -278,7 +278,7 @@ fn a_deleted_pod_takes_its_session_with_it() {
             let seen_gone = [
                 "Pending",
                 "Running",
-                "Failed PodLost: the pod is gone, and a session has one pod only",
+                "Failed PodLost: the pod is gone, and a session never gets a second one",
                 "gone",
             ];
             assert!(

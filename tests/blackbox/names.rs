@@ -56,7 +56,7 @@ fn a_pod_of_somebody_else_is_left_alone() {
                 story,
                 [
                     format!(
-                        "Failed PodNameConflict: pod {name} exists and is not of this Browser: delete it, or create a Browser of another name"
+                        "Failed PodNameConflict: pod {name} exists and does not belong to this Browser: delete it, or create a Browser with another name"
                     ),
                     "gone".to_owned()
                 ]

@@ -141,7 +141,7 @@ async fn start(workplace: &Workplace, pod: &str, browser: &BrowserObject) -> Res
         "phase": "Pending",
         "podUID": created.metadata.uid,
         "observedGeneration": 1,
-        "conditions": conditions(&name, "Unknown", "PodPending", "the pod does not run yet"),
+        "conditions": conditions(&name, "Unknown", "PodPending", "the pod is not running yet"),
     });
     write_status(workplace, &name, status).await
 }
@@ -168,7 +168,7 @@ async fn publish(workplace: &Workplace, pod: &Pod) -> Result<()> {
         "podIP": status.and_then(|status| status.pod_ip.clone()),
         "startTime": status.and_then(|status| status.start_time.clone()),
         "containerStatuses": containers,
-        "conditions": conditions(&name, "True", "Running", "the pod runs"),
+        "conditions": conditions(&name, "True", "Running", "the pod is running"),
     });
     write_status(workplace, &name, status).await
 }

@@ -47,19 +47,19 @@ pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
 #[serde(rename_all = "camelCase")]
 pub struct BrowserSpec {
     /// Name the browser to run, such as `chrome`, as a BrowserConfig of this namespace defines it.
-    /// Cannot be changed: a session's pod is made once.
+    /// Cannot be changed: a session's pod is created only once.
     #[schemars(length(min = 1, max = schema::NAME_MAX))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("browserName cannot be changed: create another Browser"))]
     pub browser_name: String,
 
     /// Name the version to run, such as `139.0`, as a BrowserConfig of this namespace defines it for the browser.
-    /// Cannot be changed: a session's pod is made once.
+    /// Cannot be changed: a session's pod is created only once.
     #[schemars(length(min = 1, max = schema::NAME_MAX))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("browserVersion cannot be changed: create another Browser"))]
     pub browser_version: String,
 }
 
-/// What became of the session; published by the operator alone.
+/// The state of the session, published by the operator.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct BrowserStatus {
@@ -67,55 +67,55 @@ pub struct BrowserStatus {
     #[serde(rename = "podIP", default, skip_serializing_if = "Option::is_none")]
     pub pod_ip: Option<String>,
 
-    /// The UID of the pod that was made for this session; there is never a second one.
+    /// The UID of the session's pod. A session never gets a second pod.
     #[serde(rename = "podUID", default, skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
 
-    /// How far the session is.
+    /// The phase of the session: Pending, Running, Succeeded, Failed or Unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 
-    /// A sentence about the phase, such as why the session failed.
+    /// Why the session is over, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// One word for what the message says, such as `Evicted`.
+    /// Why the session is over, as one word such as `Evicted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
-    /// When the pod was started.
+    /// When the node's kubelet accepted the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub start_time: Option<Time>,
 
-    /// What the pod's containers do.
+    /// The state of the pod's containers, init containers excepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::atomic_list)]
     pub container_statuses: Option<Vec<ContainerStatus>>,
 
-    /// How far the session is, one aspect each: ConfigResolved, PodCreated, Ready and, while something drives the pod out,
+    /// Conditions of the session: ConfigResolved, PodCreated, Ready and, if the pod is evicted or preempted or its node is lost,
     /// DisruptionTarget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::conditions)]
     pub conditions: Option<Vec<Condition>>,
 
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// What the chain of plugins did to the pod.
+    /// What the plugin chain did to the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutations: Option<Mutations>,
 }
 
-/// How far a session is; the phases are those of its pod.
+/// The phase of the session: Pending, Running, Succeeded, Failed or Unknown.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// The pod is not yet made or does not yet run.
+    /// The pod does not exist yet, or is not running yet.
     Pending,
-    /// The pod runs.
+    /// The pod is running.
     Running,
-    /// The session ended well.
+    /// The session succeeded.
     Succeeded,
     /// The session failed; the message says why.
     Failed,
@@ -145,23 +145,23 @@ impl Phase {
     }
 }
 
-/// What one container of the pod does.
+/// The state of one container of the pod.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStatus {
     /// The container's name.
     pub name: String,
 
-    /// Whether the container waits, runs or has terminated, and why.
+    /// Whether the container is waiting, running or terminated, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<v1::ContainerState>", transform = schema::core)]
     pub state: Option<ContainerState>,
 
-    /// The image that the container runs.
+    /// The container's image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 
-    /// How often the container was restarted.
+    /// How many times the container was restarted.
     #[serde(default)]
     pub restart_count: i32,
 
@@ -192,7 +192,7 @@ pub struct ExposedPort {
     pub host_port: Option<i32>,
 }
 
-/// What a chain of plugins did to a pod.
+/// What a plugin chain did to a pod.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Mutations {
@@ -210,7 +210,7 @@ pub struct Mutations {
 pub struct PluginMutation {
     /// The plugin's name in the chain.
     pub name: String,
-    /// The version that the plugin gives itself.
+    /// The version that the plugin reports.
     pub version: String,
     /// The digest of the plugin's file.
     pub sha256: String,

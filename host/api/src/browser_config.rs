@@ -17,7 +17,7 @@ pub type BrowserConfigObject = kube::core::Object<BrowserConfigSpec, BrowserConf
 /// The versions of one browser, by name.
 pub type Versions = BTreeMap<String, VersionConfig>;
 
-/// Which browsers there are, and what their pods look like.
+/// Which browsers this namespace has, and what their pods look like.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "selenosis.io",
@@ -50,7 +50,7 @@ pub type Versions = BTreeMap<String, VersionConfig>;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = schema::bounded)]
 pub struct BrowserConfigSpec {
-    /// Say what the pods of all browsers and versions have in common.
+    /// Set what the pods of all browsers and versions have in common.
     /// A version's own settings are merged over these: lists and maps entry by entry, everything else as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::sidecars_not_empty)]
@@ -58,19 +58,20 @@ pub struct BrowserConfigSpec {
 
     /// Define each browser by name, and each of its versions by name with at least an image.
     /// Names have at most 253 characters; there are at most 1,024 browsers, and 1,024 versions of each, as in every list and map.
-    /// A Browser finds its entry by the exact names first, then without regard to case; two names must differ in more than case.
+    /// A Browser finds its entry by the exact names first, then by ignoring case; names that differ only in case are invalid.
     #[schemars(transform = schema::browsers)]
     pub browsers: BTreeMap<String, Versions>,
 
     /// Limit what a Browser may ask for: in its annotation selenosis.io/options, and by its own labels and annotations, which its
     /// pod gets too. Without this field it may ask for everything.
-    /// What is listed nowhere is then refused: the Browser fails with the reason InvalidSelenosisOptions, and the message names it.
+    /// With it, anything that is not listed is rejected: the Browser fails with the reason InvalidSelenosisOptions, and the
+    /// message names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_options: Option<SessionOptions>,
 }
 
-/// What a Browser may ask for in its annotation `selenosis.io/options`, and which labels and annotations it may have itself, since
-/// its pod gets them; what is listed nowhere is refused.
+/// What a Browser may ask for in its annotation `selenosis.io/options`, and which labels and annotations it may have itself,
+/// since its pod gets them. Anything that is not listed is rejected.
 ///
 /// In a pattern, `*` stands for any characters.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
@@ -96,11 +97,11 @@ pub struct SessionOptions {
     pub env: Option<BTreeMap<String, Vec<String>>>,
 }
 
-/// Whether the configuration serves, and which one it is; published by the operator alone.
+/// Whether the configuration is accepted, and its hash; published by the operator.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct BrowserConfigStatus {
-    /// A hash of the configuration after merging, 16 hex digits; it changes when any pod would.
+    /// A hash of the merged configuration, 16 hex digits. It changes when any pod would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
@@ -109,12 +110,12 @@ pub struct BrowserConfigStatus {
     #[schemars(transform = schema::core)]
     pub last_updated: Option<Time>,
 
-    /// Whether the configuration is accepted: Valid, InvalidTemplate or DuplicateBrowser.
+    /// The condition Accepted, with the reason Valid, InvalidTemplate or DuplicateBrowser.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::conditions)]
     pub conditions: Option<Vec<Condition>>,
 
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

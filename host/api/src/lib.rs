@@ -1,8 +1,9 @@
 //! Podloom's Kubernetes kinds: pure types, and every label, annotation and finalizer name.
 //!
-//! Two kinds drive browser sessions: a [`Browser`] asks for one session, a [`BrowserConfig`] says what its pod looks like.
-//! Installations of Selenosis serve them in one of two sets of API groups, [`SelenosisApi`]; spec and status are the same in both.
-//! Code that works on either set therefore uses [`BrowserObject`] and [`BrowserConfigObject`], whose group is known at run time.
+//! Two kinds describe browser sessions: a [`Browser`] is a request for one session, a [`BrowserConfig`] defines what its pod
+//! looks like. Installations of Selenosis serve them in one of two sets of API groups, [`SelenosisApi`]; spec and status are the
+//! same in both. Code that works on either set therefore uses [`BrowserObject`] and [`BrowserConfigObject`], whose group is known
+//! at run time.
 //!
 //! ```
 //! use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind};

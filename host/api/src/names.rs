@@ -4,12 +4,10 @@
 pub mod label {
     /// On a Browser and its pod: the Browser's name.
     pub const BROWSER: &str = "selenosis.io/browser";
-    /// On a Browser and its pod: the browser that was asked for.
+    /// On a Browser and its pod: the requested browser.
     pub const BROWSER_NAME: &str = "selenosis.io/browser.name";
-    /// On a Browser and its pod: the version that was asked for.
+    /// On a Browser and its pod: the requested version.
     pub const BROWSER_VERSION: &str = "selenosis.io/browser.version";
-    /// What no plugin may write.
-    pub const PREFIX: &str = "selenosis.io/";
 }
 
 /// Annotations.
@@ -18,10 +16,8 @@ pub mod annotation {
     pub const OPTIONS: &str = "selenosis.io/options";
     /// On a pod: which plugins ran, and how many paths each wrote.
     pub const MUTATIONS: &str = "podloom.dev/mutations";
-    /// On a pod: the digest of the chain that it went through.
+    /// On a pod: the digest of the plugin chain that it went through.
     pub const CHAIN: &str = "podloom.dev/chain";
-    /// What the host alone writes.
-    pub const PREFIX: &str = "podloom.dev/";
     /// What `kubectl apply` leaves on the object that it was given.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// What Argo CD may do with an object.
@@ -34,7 +30,7 @@ pub mod annotation {
 pub mod finalizer {
     /// On every Browser, until its pod is gone.
     pub const BROWSER: &str = "browserpod.selenosis.io/finalizer";
-    /// Found on old BrowserConfigs only, and removed when they are deleted.
+    /// On old BrowserConfigs only; removed when they are deleted.
     pub const BROWSER_CONFIG: &str = "browserconfig.selenosis.io/finalizer";
 }
 
@@ -50,7 +46,7 @@ pub mod field_manager {
 pub mod container {
     /// The browser itself, first of the pod's containers.
     pub const BROWSER: &str = "browser";
-    /// The proxy that ends a session; the session is over when it terminates.
+    /// The proxy of a session; the session is over when it exits.
     pub const SELENIFEROUS: &str = "seleniferous";
 }
 
@@ -60,9 +56,9 @@ pub mod condition {
     pub const CONFIG_RESOLVED: &str = "ConfigResolved";
     /// On a Browser: its pod was created.
     pub const POD_CREATED: &str = "PodCreated";
-    /// On a Browser: its pod runs.
+    /// On a Browser: its pod is running and ready.
     pub const READY: &str = "Ready";
-    /// On a pod, and on its Browser as the pod has it: something drives the pod out, as an eviction, a preemption or a lost node.
+    /// On a pod, and copied to its Browser: the pod is evicted or preempted, or its node is lost.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// On a BrowserConfig: it serves all that it defines.
     pub const ACCEPTED: &str = "Accepted";
@@ -72,72 +68,72 @@ pub mod condition {
 pub mod reason {
     /// A BrowserConfig serves all that it defines.
     pub const VALID: &str = "Valid";
-    /// A BrowserConfig holds something that no pod could be made of.
+    /// A BrowserConfig is invalid, at least in part: no pod can be made from that.
     pub const INVALID_TEMPLATE: &str = "InvalidTemplate";
     /// A BrowserConfig defines what an older one serves already.
     pub const DUPLICATE_BROWSER: &str = "DuplicateBrowser";
     /// No pod can be made for the Browser: its configuration is missing or invalid.
     pub const BROWSER_POD_SPEC: &str = "BrowserPodSpec";
-    /// The annotation with the session's options cannot be read.
+    /// The session's options are invalid, or ask for more than the BrowserConfig allows.
     pub const INVALID_OPTIONS: &str = "InvalidSelenosisOptions";
-    /// Somebody else's pod has the Browser's name.
+    /// A pod of another owner has the Browser's name.
     pub const POD_NAME_CONFLICT: &str = "PodNameConflict";
-    /// The pod vanished after it had run.
+    /// The pod disappeared.
     pub const POD_LOST: &str = "PodLost";
     /// A plugin rejected the pod.
     pub const MUTATION_DENIED: &str = "MutationDenied";
-    /// A plugin broke on the pod until the creation timeout.
+    /// A plugin failed on the pod, or there is no chain.
     pub const MUTATION_FAILED: &str = "MutationFailed";
     /// The pod did not start in time.
     pub const CREATION_TIMEOUT: &str = "CreationTimeout";
-    /// The API server does not let the pod in, for now.
+    /// The API server does not admit the pod, for now.
     pub const POD_FORBIDDEN: &str = "PodForbidden";
     /// The API server does not let the operator set its finalizer and labels.
     pub const METADATA_REFUSED: &str = "MetadataRefused";
-    /// The configuration of a Browser was found.
+    /// A configuration for the Browser was found.
     pub const RESOLVED: &str = "Resolved";
     /// The pod exists.
     pub const POD_CREATED: &str = "PodCreated";
-    /// The pod does not yet exist.
+    /// The pod does not exist yet.
     pub const POD_MISSING: &str = "PodMissing";
-    /// The pod does not yet run.
+    /// The pod is not running yet.
     pub const POD_PENDING: &str = "PodPending";
-    /// No node takes the pod, for now.
+    /// The pod fits no node, for now.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
-    /// The pod runs.
+    /// The pod is running.
     pub const RUNNING: &str = "Running";
     /// The pod's node does not answer.
     pub const NODE_LOST: &str = "NodeLost";
-    /// The session ended well.
+    /// The session succeeded.
     pub const COMPLETED: &str = "Completed";
 }
 
 /// Reasons of Events; those that are also reasons of a status are in [`reason`].
 pub mod event {
-    /// On the operator's own pod: another chain of plugins serves.
+    /// On the operator's own pod: a new plugin chain was loaded.
     pub const CHAIN_RELOADED: &str = "ChainReloaded";
-    /// On the operator's own pod: what is in the directory of the plugins now is refused.
+    /// On the operator's own pod: the content of the plugin directory was rejected.
     pub const CHAIN_REFUSED: &str = "ChainRefused";
-    /// The pod runs, but is not ready any more.
+    /// The pod is no longer ready.
     pub const POD_NOT_READY: &str = "PodNotReady";
-    /// Something drives the pod out: an eviction, a preemption, a node that is lost or drained.
+    /// The pod is evicted or preempted, or its node is lost or drained.
     pub const POD_DISRUPTED: &str = "PodDisrupted";
     /// The Browser and its pod are gone.
     pub const DELETED: &str = "Deleted";
-    /// No BrowserConfig defines the browser that was asked for.
+    /// No BrowserConfig defines the requested browser and version.
     pub const CONFIG_NOT_FOUND: &str = "ConfigNotFound";
-    /// A BrowserConfig defines the browser that was asked for, but no pod can be made from it.
+    /// A BrowserConfig defines the requested browser and version, but is invalid there.
     pub const CONFIG_INVALID: &str = "ConfigInvalid";
     /// The pod failed.
     pub const POD_FAILED: &str = "PodFailed";
-    /// The operator panicked over the object, which is a bug.
+    /// The operator hit a bug while it worked on the object, and tries again.
     pub const PANICKED: &str = "Panicked";
-    /// The operator took too long at an object and tries again.
+    /// The operator took too long for the object, and tries again.
     pub const TOO_SLOW: &str = "TooSlow";
 }
 
 /// The longest value that a label can have.
-pub const LABEL_VALUE_MAX: usize = 63;
+const LABEL_VALUE_MAX: usize = 63;
 
 /// Returns the text as a label value: unchanged if it is one, else the nearest text that is.
 ///

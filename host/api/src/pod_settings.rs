@@ -1,4 +1,4 @@
-//! What a BrowserConfig can say about a pod, for all browsers or for one version.
+//! What a BrowserConfig can set for a pod, for all browsers or for one version.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ pub struct VersionConfig {
     #[schemars(length(min = 1))]
     pub image: String,
 
-    /// Everything that the template can say too.
+    /// The same settings as in the template.
     #[serde(flatten)]
     pub settings: PodSettings,
 }
 
-/// Settings of a pod and its browser container; each is optional.
+/// Settings of a pod and its browser container. Each is optional.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSettings {
@@ -41,16 +41,18 @@ pub struct PodSettings {
     #[schemars(transform = schema::core)]
     pub env: Option<Vec<EnvVar>>,
 
-    /// Request and limit the browser container's resources. A version's replace the template's as a whole.
+    /// Request and limit the browser container's resources, such as cpu in cores and memory in bytes. Defaults to none.
+    /// A version's replace the template's as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub resources: Option<ResourceRequirements>,
 
-    /// Say when to pull the browser's image. Defaults to Always for the tag latest, else to IfNotPresent.
+    /// Choose when to pull the browser's image: Always, IfNotPresent or Never. Defaults to Always for the tag latest, else to
+    /// IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
 
-    /// Give the pod volumes. Merged by name.
+    /// Add volumes to the pod. Merged by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub volumes: Option<Vec<Volume>>,
@@ -60,7 +62,7 @@ pub struct PodSettings {
     #[schemars(transform = schema::core)]
     pub volume_mounts: Option<Vec<VolumeMount>>,
 
-    /// Choose nodes by label. Merged by key.
+    /// Choose nodes by label. Merged by key. Defaults to any node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
@@ -69,12 +71,12 @@ pub struct PodSettings {
     #[schemars(transform = schema::core)]
     pub affinity: Option<Affinity>,
 
-    /// Tolerate taints of nodes. A version's are added to the template's; equal ones count once.
+    /// Tolerate taints of nodes. A version's are added to the template's; equal entries count once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub tolerations: Option<Vec<Toleration>>,
 
-    /// Add entries to the pod's hosts file. Merged by IP address, host names united.
+    /// Add entries to the pod's /etc/hosts. Merged by IP address: host names of both are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub host_aliases: Option<Vec<HostAlias>>,
@@ -96,7 +98,7 @@ pub struct PodSettings {
     #[schemars(transform = schema::core)]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
 
-    /// Configure the pod's name resolution. A version's replaces the template's as a whole.
+    /// Configure the pod's name resolution, on top of the cluster's DNS. A version's replaces the template's as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub dns_config: Option<PodDNSConfig>,
@@ -125,7 +127,7 @@ pub struct PodSettings {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarContainer {
-    /// Name the container. No other container of the pod has this name, and none is called browser.
+    /// Name the container. The name must be unique in the pod, and browser is reserved.
     #[schemars(length(min = 1, max = schema::NAME_MAX))]
     pub name: String,
 
@@ -160,11 +162,11 @@ pub struct SidecarContainer {
     #[schemars(transform = schema::core)]
     pub volume_mounts: Option<Vec<VolumeMount>>,
 
-    /// Say when to pull the image. Defaults to Always for the tag latest, else to IfNotPresent.
+    /// Choose when to pull the image: Always, IfNotPresent or Never. Defaults to Always for the tag latest, else to IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
 
-    /// Request and limit the container's resources.
+    /// Request and limit the container's resources, such as cpu in cores and memory in bytes. Defaults to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub resources: Option<ResourceRequirements>,
@@ -174,17 +176,18 @@ pub struct SidecarContainer {
     #[schemars(transform = schema::core)]
     pub security_context: Option<SecurityContext>,
 
-    /// Say Always to keep an init container running beside the browser. Not for sidecars, whose session ends with them.
+    /// Set Always to keep an init container running beside the browser. Defaults to running it once. Not valid for sidecars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<ContainerRestartPolicy>,
 }
 
-/// When the node pulls an image.
+// A CRD describes a field of an enum by the enum's own documentation, so that is written for `kubectl explain`.
+/// Choose when to pull the image: Always, IfNotPresent or Never. Defaults to Always for the tag latest, else to IfNotPresent.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImagePullPolicy {
     /// Each time a container starts.
     Always,
-    /// When the node does not have it.
+    /// When the node does not have it yet.
     IfNotPresent,
     /// Never; the node must have it.
     Never,
@@ -201,7 +204,7 @@ impl ImagePullPolicy {
     }
 }
 
-/// How an init container becomes one that runs beside the browser.
+/// Set Always to keep an init container running beside the browser. Defaults to running it once. Not valid for sidecars.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerRestartPolicy {
     /// Starts before the browser and is restarted as long as the pod lives.

@@ -1,4 +1,5 @@
-//! Browsers: each gets one pod, lives as long as it, and leaves nothing behind. BrowserConfigs say what the pods are made from.
+//! Browsers and BrowserConfigs. A Browser gets one pod, lives as long as that pod, and leaves nothing behind. BrowserConfigs
+//! define what the pods look like.
 
 mod act;
 mod action;

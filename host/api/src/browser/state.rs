@@ -1,4 +1,4 @@
-//! What a container does, in little room.
+//! The state of a container, in little memory.
 
 use k8s_openapi::api::core::v1;
 use serde::{Deserialize, Serialize};
@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "v1::ContainerState", into = "v1::ContainerState")]
 pub enum ContainerState {
-    /// It runs.
+    /// It is running.
     Running(v1::ContainerStateRunning),
     /// It has not started yet.
     Waiting(Box<v1::ContainerStateWaiting>),
-    /// It has ended.
+    /// It has terminated.
     Terminated(Box<v1::ContainerStateTerminated>),
-    /// Nothing is said of it.
+    /// The kubelet has not reported a state.
     Unsaid,
 }
 

@@ -1,4 +1,4 @@
-//! The only writer: does one action of a plan, and returns what that taught.
+//! The only writer: carries out one action of a plan, and returns its outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
 
 impl BrowserKind {
-    /// Does one action.
+    /// Carries out one action.
     pub(super) async fn carry_out(
         &self,
         ctx: &Context,
@@ -97,7 +97,8 @@ impl BrowserKind {
                 let browser = Box::new(answered.0);
                 if browser.metadata.deletion_timestamp.is_none() {
                     let is_missing = missing_metadata(&browser).is_some();
-                    let dropped = is_missing.then(|| "a policy removes what we set".to_owned());
+                    let dropped = is_missing
+                        .then(|| "an admission policy removes what the operator sets".to_owned());
                     return Ok(ActionOutcome::Marked { browser, dropped });
                 }
                 let finalizer = names::finalizer::BROWSER;
@@ -109,7 +110,7 @@ impl BrowserKind {
                     dropped: None,
                 }
             }
-            Patched::Rejected(sentence) => ActionOutcome::MetadataRefused(sentence),
+            Patched::Rejected(sentence) => ActionOutcome::MetadataRejected(sentence),
             Patched::Gone => ActionOutcome::Gone,
         })
     }
@@ -126,7 +127,7 @@ impl BrowserKind {
         Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
     }
 
-    /// Passes a pod through the chain and creates what comes out.
+    /// Passes a pod through the plugin chain and creates the result.
     async fn create_pod(
         &self,
         ctx: &Context,
@@ -136,13 +137,13 @@ impl BrowserKind {
         let pod = match serde_json::to_value(pod) {
             Ok(pod) => pod,
             Err(error) => {
-                let reason = format!("the pod is no JSON: {error}");
-                return Ok(ActionOutcome::PodRefused(PodRejection::Broken(reason)));
+                let reason = format!("the pod cannot be written as JSON: {error}");
+                return Ok(ActionOutcome::PodRejected(PodRejection::Broken(reason)));
             }
         };
         let mutated = match self.mutator.mutate(pod, self.request(world)).await {
             Ok(mutated) => mutated,
-            Err(rejected) => return Ok(ActionOutcome::PodRefused(rejected.rejection)),
+            Err(rejected) => return Ok(ActionOutcome::PodRejected(rejected.rejection)),
         };
         let target = self.pod(ctx, world);
         let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
@@ -154,10 +155,12 @@ impl BrowserKind {
                 Some(found) => ActionOutcome::PodExists(found),
                 None => return Err(gone_again(target.name)),
             },
-            Stored::Invalid(sentence) => ActionOutcome::PodRefused(PodRejection::Invalid(sentence)),
-            // If only the answer was lost, the pod is there all the same: then the next attempt finds it.
+            Stored::Invalid(sentence) => {
+                ActionOutcome::PodRejected(PodRejection::Invalid(sentence))
+            }
+            // If only the answer was lost, the pod exists: then the next attempt finds it.
             Stored::Rejected { sentence, .. } | Stored::Unanswered(sentence) => {
-                ActionOutcome::PodRefused(PodRejection::Forbidden(sentence))
+                ActionOutcome::PodRejected(PodRejection::Forbidden(sentence))
             }
         })
     }
@@ -182,7 +185,7 @@ impl BrowserKind {
                     namespace = target.namespace,
                     name = target.name,
                     error = &error as &dyn std::error::Error,
-                    "a pod that does not go is given up"
+                    "could not delete a pod, leaving it behind"
                 );
                 Ok(ActionOutcome::PodDeleted)
             }
@@ -190,7 +193,7 @@ impl BrowserKind {
         }
     }
 
-    /// What plugins may ask.
+    /// What plugins may ask for.
     fn request(&self, world: &World) -> PodRequest {
         let metadata = &world.browser.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
@@ -212,18 +215,18 @@ impl BrowserKind {
     }
 }
 
-/// The finalizer that was taken off is there again. Nobody but a webhook puts one on what is being deleted.
+/// Our finalizer was removed and is back. Only a webhook can add one to an object that is being deleted.
 fn held_again() -> Error {
     Error::Retry {
         reason: names::reason::METADATA_REFUSED,
-        message: "a policy puts back the finalizer that was taken off".to_owned(),
+        message: "an admission policy restores the finalizer that the operator removes".to_owned(),
         within: Duration::MAX,
     }
 }
 
-/// A pod that was there when ours was to be created, and gone when it was read: the next attempt will create ours.
+/// A pod of the same name existed when ours was to be created, and no longer when it was read: the next attempt creates ours.
 fn gone_again(name: &str) -> Error {
-    let status = Status::failure("a pod of that name was there a moment ago", ALREADY_EXISTS);
+    let status = Status::failure("a pod of that name existed a moment ago", ALREADY_EXISTS);
     Error::Request {
         attempt: CREATE_POD,
         name: name.to_owned(),

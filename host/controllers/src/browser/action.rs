@@ -1,4 +1,4 @@
-//! What can be done about a Browser, and what doing it teaches.
+//! The actions of a Browser's plan, and their outcomes.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
 use crate::mutator::{Note, PodRejection};
 
-/// One thing to do about a Browser.
+/// One action for a Browser.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) enum Action {
     /// Read the Browser from the API server: a cache may not show that it was deleted or is over.
     ReadBrowser,
     /// Read from the API server what is about to end the session.
     Confirm(Confirmation),
-    /// Set finalizers and labels in one patch, provided that nobody wrote since.
+    /// Set finalizers and labels in one patch, unless the Browser has changed since it was read.
     SetMetadata(MetadataPatch),
     /// Write the status.
     WriteStatus(Box<StatusWrite>),
-    /// Pass the pod through the chain and create what comes out.
+    /// Pass the pod through the plugin chain and create the result.
     CreatePod(Box<Pod>),
     /// Delete the pod of that UID.
     DeletePod { uid: String, how: PodDeletion },
@@ -42,60 +42,61 @@ pub(crate) struct StatusWrite {
     pub(crate) end: Option<Cause>,
 }
 
-/// What is read before a session ends. What has ended stays so, thus only these may be otherwise by now.
+/// What is read once more before a session ends, since a cache may be out of date. A pod that has ended needs no second look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Confirmation {
-    /// The pod, which never ran, or which nobody has looked for.
+    /// The pod, which has not run yet, or was not looked up yet.
     Pod,
-    /// That there is no BrowserConfig and no pod: one may exist unknown to us if the answer to its creation was lost.
+    /// Whether there is really no BrowserConfig and no pod. If the answer to a creation was lost, a pod may exist that we do not
+    /// know.
     Absence,
 }
 
 /// How a pod is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum PodDeletion {
-    /// In the time that the pod itself asks for.
+    /// With the pod's own grace period.
     Graceful,
-    /// At once.
+    /// With a grace period of 0.
     Force,
-    /// At once, and what comes of it does not matter any more.
+    /// With a grace period of 0, and an error is only logged: the Browser is released anyway.
     LastResort,
 }
 
-/// What acting taught about a Browser.
+/// What an action came to, as the next plan has to know it.
 #[derive(Debug)]
 pub(crate) enum ActionOutcome {
-    /// The Browser was read, and is like this.
+    /// The Browser, as it was read.
     Read(Box<BrowserObject>),
-    /// Finalizers and labels were written; `dropped` says what became of those that the answer does not have.
+    /// Finalizers and labels were written; `dropped` says why some of them are missing in the answer.
     Marked {
         browser: Box<BrowserObject>,
         dropped: Option<String>,
     },
-    /// The API server does not let us set finalizers and labels, and this is what it says.
-    MetadataRefused(String),
-    /// The status was written, and the Browser is like this.
+    /// The API server rejected the finalizers and labels, for this reason.
+    MetadataRejected(String),
+    /// The status was written; the Browser as the API server answered.
     StatusWritten(Box<BrowserObject>),
-    /// The Browser is gone, and all is done.
+    /// The Browser no longer exists.
     Gone,
-    /// The pod as the API server has it, and until when one that is late is not given up yet.
+    /// The pod as the API server has it, and until when to wait for it if it is late.
     Pod {
         pod: Option<Arc<SeenPod>>,
         late_until: Option<Timestamp>,
     },
-    /// The pod that nobody knew of, if there is one; else the BrowserConfigs, if they are others than the cached ones.
+    /// The pod that we did not know of, if there is one; else the BrowserConfigs, if they differ from the cached ones.
     Absence {
         pod: Option<Arc<SeenPod>>,
         configs: Option<Vec<Arc<Readable<BrowserConfigObject>>>>,
     },
-    /// This pod was created; plugins had something to say.
+    /// This pod was created; the notes are the plugins'.
     PodCreated(Arc<SeenPod>, Vec<Note>),
-    /// There is a pod of that name already.
+    /// This pod of the same name already exists.
     PodExists(Arc<SeenPod>),
-    /// The pod was refused.
-    PodRefused(PodRejection),
-    /// The pod will go.
+    /// The pod was rejected.
+    PodRejected(PodRejection),
+    /// The API server has accepted the pod's deletion.
     PodDeleted,
-    /// The pod is gone.
+    /// The pod no longer exists.
     PodGone,
 }

@@ -80,7 +80,7 @@ pub(crate) struct Exit {
     pub(crate) code: i32,
 }
 
-/// What drove a pod out, as its condition DisruptionTarget says it.
+/// Why a pod was evicted or preempted, from its condition DisruptionTarget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disruption {
     pub(crate) reason: String,
@@ -191,7 +191,7 @@ impl From<&PodRejection> for Cause {
 impl Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Completed => f.write_str("all containers ended well"),
+            Self::Completed => f.write_str("all containers completed"),
             Self::Exited(exit) => write!(f, "container {exit}"),
             Self::StartFailed(exit) => write!(f, "pod container {exit}"),
             Self::Unconfigured(sentence)
@@ -206,7 +206,7 @@ impl Display for Cause {
             }
             Self::NameTaken { pod } => write!(
                 f,
-                "pod {pod} exists and is not of this Browser: delete it, or create a Browser of another name"
+                "pod {pod} exists and does not belong to this Browser: delete it, or create a Browser with another name"
             ),
             Self::CreationTimeout { timeout, missing } => {
                 let timeout = go_duration(*timeout);
@@ -231,7 +231,7 @@ impl Display for Cause {
                     message => write!(f, " - {message}"),
                 }
             }
-            Self::PodLost => f.write_str("the pod is gone, and a session has one pod only"),
+            Self::PodLost => f.write_str("the pod is gone, and a session never gets a second one"),
         }
     }
 }

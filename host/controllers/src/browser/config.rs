@@ -17,10 +17,10 @@ use crate::engine::plan::Plan;
 use crate::engine::readable::{Answered, Readable};
 use crate::engine::write::Target;
 
-/// How much work a plan may be to be made at once, in a few milliseconds; more would keep probes and the Lease waiting.
+/// How much work a plan may be without a thread of its own: it takes a few milliseconds. More would delay probes and the Lease.
 const LIGHT: usize = 128 << 10;
 
-/// What the controller of BrowserConfigs needs besides the context of all.
+/// What the controller of BrowserConfigs needs besides the [`Context`].
 pub(super) struct BrowserConfigKind {
     pub(super) resource: Arc<ApiResource>,
     pub(super) configs: Store<Readable<BrowserConfigObject>>,
@@ -82,7 +82,7 @@ impl Kind for BrowserConfigKind {
                     let Answered(config): Answered<BrowserConfigObject> = *answered;
                     Ok(Some(Box::new(config)))
                 }
-                // It is being deleted, so what is refused is an error.
+                // It is being deleted, so a rejection is an error, and is none of these.
                 Patched::Gone | Patched::Rejected(_) => Ok(None),
             },
             Action::WriteStatus(status) => {

@@ -1,7 +1,7 @@
-//! What is looked at once more before it is believed.
+//! What is read from the API server before a plan acts on it.
 //!
-//! A plan made on caches may be made on an old one. Before a pod is created, and before a session ends for what may be otherwise by
-//! now, the plan is to look at the API server instead; made again on what that shows, it is the same plan or a better one.
+//! A cache may be out of date. So before a pod is created, and before a session ends for a reason that may no longer hold, the
+//! next step is a read from the API server. The plan that is made from the answer is the same, or a better one.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use super::timeouts::Timeouts;
 use super::world::World;
 use crate::engine::plan::Plan;
 
-/// How long a pod that is late gets after it was found to be, a quarter of its time at most: kubelets tell every ten seconds.
+/// How much longer a late pod gets, a quarter of its timeout at most: kubelets report every ten seconds.
 const LATE: Duration = Duration::from_secs(15);
 
-/// Returns the plan, or the look that has to come before it.
+/// Returns the plan, or the read that has to come before it.
 pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
     match &plan.action {
-        // A session that is over by now would lose its pod, or be taken for one that has lost it.
+        // As long as nobody has looked for the pod, it would seem to be lost, or be left behind.
         Some(_) if world.learned.pod_unknown => Plan::act(Action::Confirm(Confirmation::Pod)),
-        // Of a session that is over, a cache may still show that it never began.
+        // A cache may still show a session as new that is over.
         Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
             Plan::act(Action::ReadBrowser)
         }
@@ -34,12 +34,12 @@ pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
     }
 }
 
-/// What may be otherwise by now, unless it was looked at in this pass.
+/// What may have changed by now, unless it was read in this pass.
 fn doubtful(world: &World) -> Option<Confirmation> {
     if world.learned.end_confirmed {
         return None;
     }
-    let is_marked = world.has_finalizer() || world.learned.metadata_refused.is_none();
+    let is_marked = world.has_finalizer() || world.learned.metadata_rejected.is_none();
     match world.own_pod() {
         Some(pod) if pod.is_pending() => Some(Confirmation::Pod),
         None if world.lacks_pod() && is_marked => Some(Confirmation::Absence),
@@ -47,8 +47,8 @@ fn doubtful(world: &World) -> Option<Confirmation> {
     }
 }
 
-/// Returns for how long a pod is not given up that has been late for so long, if it is late: after an outage of the API server it may
-/// run, and its kubelet not have said so yet.
+/// Returns how much longer to wait for a pod that is late, if it is; `known` says for how long that has been known. After an
+/// outage of the API server the pod may be running, and its kubelet may not have reported it yet.
 pub(crate) fn patience(
     pod: &SeenPod,
     timeouts: &Timeouts,

@@ -1,4 +1,4 @@
-//! How Browsers go: those that ended, and those that somebody deleted.
+//! How Browsers are deleted: those whose session is over, and those that a user deleted.
 
 use jiff::{SignedDuration, Timestamp};
 use podloom_api::{BrowserStatus, Phase, names};
@@ -11,8 +11,8 @@ use crate::engine::events::Notice;
 use crate::engine::plan::{Plan, Then, later};
 use crate::engine::write::MetadataPatch;
 
-/// Plans for a Browser whose status says that its session is over: the pod of a failed one goes, the Browser follows when its
-/// message has been there long enough.
+/// Plans for a Browser whose status says that its session is over. The pod of a failed session is deleted, and the Browser after
+/// `--failed-retention`.
 pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     if world.phase() != Some(Phase::Failed) {
         return Plan::act(Action::Delete);
@@ -21,7 +21,7 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
         .status()
         .map_or(now, |status| ended_at(world, status, now));
     let visible_until = later(ended, timeouts.failed_retention);
-    // Its own deletion goes on with a pod that nobody lets us delete, and gives it up in the end.
+    // If the pod could not be deleted, the deletion of the Browser tries it again, and leaves it behind in the end.
     if now >= visible_until.max(later(ended, timeouts.pod_deletion)) {
         return Plan::act(Action::Delete);
     }
@@ -43,7 +43,7 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
     Plan::act(Action::Delete)
 }
 
-/// Plans for a Browser that is being deleted: its pod goes first, and is waited for.
+/// Plans for a Browser that is being deleted: its pod is deleted first, and waited for.
 pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     if !world.has_finalizer() {
         return Plan::wait(Then::Change);
@@ -68,12 +68,12 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
     delete_pod(world, how).map_or_else(|| Plan::wait(Then::At(until)), Plan::act)
 }
 
-/// Whether containers of the pod may be at work, and some of them, such as recorders, have something to finish.
+/// Whether containers of the pod may be running. Some of them, such as recorders, need the grace period to finish.
 fn runs(pod: &SeenPod) -> bool {
     matches!(pod.status.phase, Some(Phase::Running | Phase::Unknown))
 }
 
-/// Until when a pod that is being deleted may take, counted from when it was asked to go.
+/// Until when a pod may take to terminate, counted from the request to delete it.
 fn terminates_until(pod: &SeenPod, timeouts: &Timeouts) -> Option<Timestamp> {
     let gone_by = pod.metadata.deletion_timestamp.as_ref()?.0;
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
@@ -83,17 +83,17 @@ fn terminates_until(pod: &SeenPod, timeouts: &Timeouts) -> Option<Timestamp> {
     Some(later(asked, timeouts.pod_deletion))
 }
 
-/// Lets the Browser go.
+/// Removes our finalizer, so that the Browser can go.
 fn release(world: &World) -> Plan<Action> {
     let finalizer = names::finalizer::BROWSER;
     let patch = MetadataPatch::without(&world.browser.metadata, finalizer).unwrap_or_default();
-    // A session that ended well already has its Event, Completed.
+    // A session that succeeded already has its Event, Completed.
     let has_event = world.phase() == Some(Phase::Succeeded);
     let gone = Notice::normal(names::event::DELETED, "the session is over");
     Plan::act(Action::SetMetadata(patch)).with_notices((!has_event).then_some(gone))
 }
 
-/// The deletion of the Browser's own pod, unless that has been asked for already.
+/// The deletion of the Browser's own pod, unless it was requested before.
 fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
     let pod = world.own_pod().filter(|_| !world.learned.pod_deleted)?;
     let terminates = pod.metadata.deletion_timestamp.is_some();
@@ -112,7 +112,7 @@ fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
     })
 }
 
-/// When the session ended: when it was no longer, or not yet, known whether it is ready.
+/// When the session ended: when Ready became False. A Browser without that condition counts from its creation.
 fn ended_at(world: &World, status: &BrowserStatus, now: Timestamp) -> Timestamp {
     let ready = status.conditions.iter().flatten().find(|condition| {
         condition.type_ == names::condition::READY && condition.status == "False"

@@ -1,4 +1,4 @@
-//! What a pod's status says about how its session ends, in the words that clients look for.
+//! Reads from a pod's status why its session ends, or why it does not run well.
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
 use podloom_api::{ContainerState, Phase, names};
@@ -7,9 +7,9 @@ use super::cause::{Cause, Disruption, Exit};
 use super::pod::{SeenContainerStatus, SeenPod};
 use crate::engine::events::Notice;
 
-/// Reasons for waiting that every start goes through.
+/// The reasons for which a container waits in every start.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-/// Containers whose end is the session's end.
+/// The session is over when one of these containers exits.
 const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENIFEROUS];
 
 /// Why a pod that was running is not ready.
@@ -17,7 +17,7 @@ const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENI
 pub(crate) enum Unready<'a> {
     /// Its node does not answer.
     NodeLost,
-    /// Its kubelet says why, by a reason and a sentence.
+    /// Its kubelet gives a reason and a sentence.
     Pod { reason: &'a str, message: &'a str },
 }
 
@@ -48,7 +48,7 @@ impl<'a> Unready<'a> {
     }
 }
 
-/// Returns what keeps a pending pod from ever starting: a container that ended in an error, or waits for more than its start.
+/// Returns why a pending pod will never run: a container failed, or it waits for more than its start.
 pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
     let statuses = all_statuses(pod);
     let restarts = restarting_init_containers(pod);
@@ -83,7 +83,7 @@ pub(crate) fn waits_for(pod: &SeenPod) -> Option<String> {
     waits.or_else(|| unschedulable(pod).map(str::to_owned))
 }
 
-/// Returns why a pod has failed: its own reason, else that of its first container that did.
+/// Returns why a pod has failed: its own reason, else that of its first container that failed.
 pub(crate) fn of_failed(pod: &SeenPod) -> Cause {
     let own = pod.status.reason.clone();
     let own_message = pod.status.message.clone();
@@ -111,11 +111,11 @@ pub(crate) fn of_failed(pod: &SeenPod) -> Cause {
         (None, Some((reason, message))) => (reason.to_owned(), own_message.or(Some(message))),
         (None, None) => ("Unknown".to_owned(), own_message),
     };
-    let message = message.unwrap_or_else(|| "the pod does not say why".to_owned());
+    let message = message.unwrap_or_else(|| "the pod's status gives no reason".to_owned());
     Cause::PodFailed { reason, message }
 }
 
-/// Returns how a container ended without which a running session is over.
+/// Returns how a container exited that the session cannot go on without.
 pub(crate) fn of_running(pod: &SeenPod) -> Option<Cause> {
     let statuses = pod.status.container_statuses.as_deref()?;
     let mut ended = CRITICAL.iter().filter_map(|name| {
@@ -123,7 +123,7 @@ pub(crate) fn of_running(pod: &SeenPod) -> Option<Cause> {
         Some((container, terminated(container)?))
     });
     let first = ended.next()?;
-    // If several ended, a bad end tells more than a good one.
+    // If several exited, one that failed explains more than one that completed.
     let (container, state) = std::iter::once(first)
         .chain(ended)
         .find(|(_, state)| state.exit_code != 0)
@@ -131,7 +131,7 @@ pub(crate) fn of_running(pod: &SeenPod) -> Option<Cause> {
     Some(Cause::Exited(exit(container, state)))
 }
 
-/// Returns the scheduler's sentence about a pod that no node takes.
+/// Returns the scheduler's sentence about a pod that fits no node.
 pub(crate) fn unschedulable(pod: &SeenPod) -> Option<&str> {
     let obstacle = condition(pod, "PodScheduled").filter(|obstacle| obstacle.status == "False")?;
     obstacle.message.as_deref()
@@ -143,7 +143,7 @@ pub(crate) fn unready(pod: &SeenPod) -> Option<Unready<'_>> {
         return Some(Unready::NodeLost);
     }
     let ready = condition(pod, "Ready").filter(|ready| ready.status != "True")?;
-    // A kubelet always says why. The controller of nodes, which speaks for one that does not answer, changes the status alone.
+    // A kubelet always gives a reason. The node lifecycle controller, which acts for a lost node, changes the status alone.
     let Some(reason) = ready.reason.as_deref().filter(|reason| !reason.is_empty()) else {
         return Some(Unready::NodeLost);
     };
@@ -151,12 +151,12 @@ pub(crate) fn unready(pod: &SeenPod) -> Option<Unready<'_>> {
     Some(Unready::Pod { reason, message })
 }
 
-/// Returns the pod's condition that says whether something drives it out: an eviction, a preemption, a node that is lost.
+/// Returns the pod's condition that reports an eviction, a preemption or a lost node.
 pub(crate) fn disruption(pod: &SeenPod) -> Option<&PodCondition> {
     condition(pod, names::condition::DISRUPTION_TARGET)
 }
 
-/// Returns what drives the pod out.
+/// Returns why the pod is evicted or preempted, if it is.
 pub(crate) fn of_disruption(pod: &SeenPod) -> Option<Disruption> {
     let target = disruption(pod).filter(|target| target.status == "True")?;
     let reason = target.reason.as_deref().filter(|reason| !reason.is_empty());
@@ -205,7 +205,7 @@ fn all_statuses(pod: &SeenPod) -> Vec<&SeenContainerStatus> {
         .collect()
 }
 
-/// Sidecars among the init containers: the kubelet starts them again.
+/// Sidecars among the init containers: the kubelet restarts them.
 fn restarting_init_containers(pod: &SeenPod) -> Vec<&str> {
     pod.spec
         .init_containers

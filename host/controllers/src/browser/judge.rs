@@ -1,4 +1,4 @@
-//! What is to become of a Browser that nobody deleted and that has not ended.
+//! Decides where a session stands that is not over, and whose Browser is not being deleted.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use super::world::{World, instant};
 use crate::engine::plan::later;
 use crate::mutator::PodRejection;
 
-/// How long a Browser without a pod is tried at least from when it is first seen.
+/// For how long at least creating a pod is tried, from when this process first sees the Browser.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// It shall have this pod.
+    /// This pod is to be created for it.
     Create(Box<Pod>),
-    /// It has no pod for this cause, and may get one until then.
+    /// It has no pod yet for this cause, which is tried again until then.
     Waits { cause: Cause, until: Timestamp },
-    /// Its pod starts, and has until then.
+    /// Its pod is starting, and has until then to run.
     Starts { until: Timestamp },
-    /// Its pod runs, or its node is silent.
+    /// Its pod is running, or its node does not answer.
     Runs,
-    /// Its pod goes, so it goes too.
+    /// Its pod is being deleted, so the Browser is deleted too.
     Goes,
     /// It is over.
     Ended(Cause),
@@ -59,16 +59,16 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
 fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let created = world.created_at(now);
     let until = last_try(world, timeouts, now);
-    if let Some(sentence) = &world.learned.metadata_refused
+    if let Some(sentence) = &world.learned.metadata_rejected
         && !world.has_finalizer()
     {
         let cause = Cause::MetadataRefused(sentence.clone());
         return wait_or_end(cause, until, now);
     }
-    if let Some(refusal) = &world.learned.refusal {
+    if let Some(refusal) = &world.learned.rejection {
         return refused(refusal, timeouts, until, now);
     }
-    // One that is being deleted serves no more, as the statuses of its neighbours say too.
+    // One that is being deleted no longer serves, and the statuses of its neighbours say so too.
     let readable = world
         .configs
         .iter()
@@ -78,7 +78,7 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let resolved = match resolve(&configs, &world.browser.spec) {
         Ok(resolved) => resolved,
         Err(error) => {
-            // After a restart, of the API server too, configurations may come back after the Browsers that ask for them.
+            // After a restart of this process or of the API server, BrowserConfigs may be seen later than their Browsers.
             let seen = world.first_seen.map_or(created, |seen| seen.max(created));
             return unresolved(&error, later(seen, timeouts.config_grace), now);
         }
@@ -90,8 +90,8 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     }
 }
 
-/// Until when a pod that cannot be created is tried: until its time is over, and for a moment from the first sight, since a Browser
-/// may be old when this process starts, and the first refusal a passing one.
+/// Until when creating a pod is tried: until the creation timeout, and for a moment from when the Browser is first seen, since it
+/// may be old when this process starts, and the first failure may be temporary.
 fn last_try(world: &World, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
     let until = later(world.created_at(now), timeouts.pod_creation);
     let grace = FIRST_SIGHT.min(timeouts.pod_creation);
@@ -127,7 +127,7 @@ fn refused(
     }
 }
 
-/// What may still change is tried again until the Browser's time is over.
+/// What may still change is tried again until the deadline.
 fn wait_or_end(cause: Cause, until: Timestamp, now: Timestamp) -> Verdict {
     if now < until {
         Verdict::Waits { cause, until }
@@ -164,15 +164,14 @@ fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) ->
     })
 }
 
-/// Until when a pod has to run: its time counts from its own creation, so that one which was made late, because its chain broke or
-/// a quota was full, gets it too.
+/// Until when a pod has to run. The timeout counts from the pod's own creation, so that one which was created late, because a
+/// plugin failed or a quota was full, has all of it too.
 pub(crate) fn due(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
     let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
     later(made, timeouts.pod_creation)
 }
 
-/// Whoever deletes a pod means its session. A pod that its node or a more important one drives out did not want to go, and its
-/// session shows why before it goes too.
+/// Deleting a pod is a way to end its session. Evicting or preempting one is not, so then the session fails and shows why.
 fn going(pod: &SeenPod) -> Verdict {
     let disruption = failure::of_disruption(pod).map(Cause::Disrupted);
     disruption.map_or(Verdict::Goes, Verdict::Ended)

@@ -1,4 +1,4 @@
-//! The kind Browser, as the engine drives it.
+//! The kind Browser: what the engine needs to run its controller.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
 use crate::mutator::{Note, PodMutator};
 
-/// How many versions are looked through at once, in a millisecond or two.
+/// How many versions a plan may search without a thread of its own: it takes a millisecond or two.
 const LIGHT: usize = 4096;
 
-/// What the controller of Browsers needs besides the context of all.
+/// What the controller of Browsers needs besides the [`Context`].
 pub(super) struct BrowserKind {
     pub(super) api: SelenosisApi,
     pub(super) resources: Resources,
@@ -98,15 +98,15 @@ impl Kind for BrowserKind {
 
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
         let notices = match done.outcome {
-            // Nothing was written to a Browser that is gone, and a pod that is refused, or there already, was not created.
-            ActionOutcome::Gone | ActionOutcome::PodRefused(_) | ActionOutcome::PodExists(_) => {
+            // Nothing was written to a Browser that is gone, and no pod was created if it was rejected or exists already.
+            ActionOutcome::Gone | ActionOutcome::PodRejected(_) | ActionOutcome::PodExists(_) => {
                 return Vec::new();
             }
-            ActionOutcome::MetadataRefused(sentence)
+            ActionOutcome::MetadataRejected(sentence)
             | ActionOutcome::Marked {
                 dropped: Some(sentence),
                 ..
-            } => return labels_refused(done, sentence),
+            } => return warn_of_labels(done, sentence),
             ActionOutcome::PodCreated(_, notes) => with_notes(notices, notes),
             _ => notices,
         };
@@ -127,14 +127,14 @@ impl Kind for BrowserKind {
                     world.pod.is_none() && (world.is_deleted() || world.had_pod());
             }
             ActionOutcome::Marked { browser, dropped } => {
-                world.learned.metadata_refused = dropped;
+                world.learned.metadata_rejected = dropped;
                 let left = self.wrote(world, *browser);
-                self.remember_refused_labels(world);
+                self.remember_rejected_labels(world);
                 return left;
             }
-            ActionOutcome::MetadataRefused(sentence) => {
-                world.learned.metadata_refused = Some(sentence);
-                self.remember_refused_labels(world);
+            ActionOutcome::MetadataRejected(sentence) => {
+                world.learned.metadata_rejected = Some(sentence);
+                self.remember_rejected_labels(world);
             }
             ActionOutcome::StatusWritten(browser) => return self.wrote(world, *browser),
             ActionOutcome::Gone => {
@@ -144,7 +144,7 @@ impl Kind for BrowserKind {
             ActionOutcome::Pod { pod, late_until } => {
                 world.learned.end_confirmed = true;
                 world.learned.pod_unknown = false;
-                // The one that was seen, for it may be gone now.
+                // That of the pod that was seen, since it may be gone by now.
                 let seen = world.own_pod().and_then(|pod| pod.metadata.uid.clone());
                 world.learned.created = seen;
                 if pod.is_none() {
@@ -158,8 +158,8 @@ impl Kind for BrowserKind {
                 world.pod = pod;
                 if let Some(configs) = configs {
                     world.configs = configs;
-                    // It was about a pod of the old configuration.
-                    world.learned.refusal = None;
+                    // It was about a pod from the old configuration.
+                    world.learned.rejection = None;
                 }
             }
             ActionOutcome::PodCreated(pod, _) => {
@@ -167,7 +167,7 @@ impl Kind for BrowserKind {
                 self.found(world, pod);
             }
             ActionOutcome::PodExists(pod) => self.found(world, pod),
-            ActionOutcome::PodRefused(refusal) => world.learned.refusal = Some(refusal),
+            ActionOutcome::PodRejected(refusal) => world.learned.rejection = Some(refusal),
             ActionOutcome::PodDeleted => world.learned.pod_deleted = true,
             ActionOutcome::PodGone => world.pod = None,
         }
@@ -180,7 +180,7 @@ impl Kind for BrowserKind {
 }
 
 impl BrowserKind {
-    /// Our own write has shown that the Browser is there, like this.
+    /// Takes over the Browser from the answer to our own write.
     fn wrote(&self, world: &mut World, browser: BrowserObject) -> Remains {
         let remains = Remains::of(&browser.metadata);
         world.browser = Arc::new(browser);
@@ -191,17 +191,17 @@ impl BrowserKind {
         remains
     }
 
-    /// Labels that are refused hold no session up, so the Browser's status does not show them; they are not tried again at once.
-    fn remember_refused_labels(&self, world: &World) {
-        if let Some(sentence) = &world.learned.metadata_refused
+    /// Rejected labels do not hold a session up, so its status does not show them. They are tried again after a pause.
+    fn remember_rejected_labels(&self, world: &World) {
+        if let Some(sentence) = &world.learned.metadata_rejected
             && world.has_finalizer()
         {
             self.memory
-                .labels_refused(&world.browser.metadata, sentence);
+                .labels_rejected(&world.browser.metadata, sentence);
         }
     }
 
-    /// There is a pod of the Browser's name.
+    /// Takes over a pod of the Browser's name.
     fn found(&self, world: &mut World, pod: Arc<SeenPod>) {
         if world.owns(&pod) {
             self.memory
@@ -218,8 +218,8 @@ fn versions(config: &Readable<BrowserConfigObject>) -> usize {
     browsers.into_iter().flatten().map(|(_, of)| of.len()).sum()
 }
 
-/// Warns of labels that are refused to a Browser which has our finalizer, and so goes on without them.
-fn labels_refused(done: &Done<'_, BrowserKind>, sentence: &str) -> Vec<Notice> {
+/// Warns of rejected labels. The Browser has our finalizer, so its session goes on without them.
+fn warn_of_labels(done: &Done<'_, BrowserKind>, sentence: &str) -> Vec<Notice> {
     let has_finalizer = match done.outcome {
         ActionOutcome::Marked { browser, .. } => browser
             .finalizers()
@@ -241,14 +241,14 @@ fn labels_refused(done: &Done<'_, BrowserKind>, sentence: &str) -> Vec<Notice> {
     vec![Notice::warning(names::reason::METADATA_REFUSED, note)]
 }
 
-/// Appends what plugins said about a pod that was created.
+/// Appends the plugins' notes about a pod that was created.
 fn with_notes(notices: Vec<Notice>, notes: &[Note]) -> Vec<Notice> {
-    let said: Vec<String> = notes
+    let notes: Vec<String> = notes
         .iter()
         .map(|note| format!("{}: {}", note.plugin, note.text))
         .collect();
     let with = |notice: Notice| Notice {
-        note: appended(notice.note, &said),
+        note: appended(notice.note, &notes),
         ..notice
     };
     notices.into_iter().map(with).collect()

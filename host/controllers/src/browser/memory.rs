@@ -1,6 +1,7 @@
-//! What this process knows of Browsers and its caches do not show: the pod that it made, how one went, and since when.
+//! What this process knows of Browsers beyond its caches: the pod that it created, how a pod ended, and when it first saw a
+//! Browser.
 //!
-//! Watches lag behind writes. A plan that does not know of the pod which was just created would, worst of all, make a second one.
+//! Watches lag behind writes. A plan that did not know of a pod which was just created would create a second one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +15,11 @@ use super::cause::Disruption;
 use super::failure;
 use super::pod::SeenPod;
 
-/// A pod that its watch does not show for so long may be gone, or hide: the API server knows.
+/// A pod that the watch has not shown for this long may be gone, or have lost our label: the API server is asked.
 const POD_PATIENCE: Duration = Duration::from_secs(5);
-/// How long labels that were refused are not tried again.
-const REFUSED: Duration = Duration::from_secs(30);
-/// Browsers that vanish without us, as when somebody takes our finalizer off, are forgotten after this time.
+/// How long to wait before rejected labels are tried again.
+const LABELS_PAUSE: Duration = Duration::from_secs(30);
+/// Browsers that disappear unnoticed, as when somebody removes our finalizer, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
 /// What is known of each Browser, by its UID.
@@ -34,10 +35,10 @@ struct Entry {
     late: Option<Instant>,
     /// The watch of pods has shown that its pod is gone.
     saw_pod_go: bool,
-    /// What drove its pod out, as the pod's last state said.
+    /// Why its pod was evicted or preempted, from the pod's last state.
     disruption: Option<Disruption>,
-    /// What the API server last said to the labels that we set, and when.
-    labels_refused: Option<(String, Instant)>,
+    /// Why the API server last rejected our labels, and when.
+    labels_rejected: Option<(String, Instant)>,
     at: Instant,
 }
 
@@ -63,13 +64,13 @@ impl Memory {
         .flatten()
     }
 
-    /// Returns when this process first saw a Browser that has no pod: now, if it asks for the first time.
+    /// Returns when this process first saw a Browser that has no pod: now, if this is the first time.
     pub(crate) fn first_seen(&self, browser: &ObjectMeta, now: Timestamp) -> Timestamp {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries
             .entry(uid(browser).to_owned())
             .or_insert_with(Entry::new);
-        // It is still there, and its first sight is remembered for as long as it waits.
+        // It still waits, so it must not be forgotten.
         entry.at = Instant::now();
         *entry.first_seen.get_or_insert(now)
     }
@@ -99,7 +100,7 @@ impl Memory {
         known
     }
 
-    /// Notes that a pod is gone, for whose Browser that may be all that it learns.
+    /// Notes that a pod is gone, and why: its Browser may learn it nowhere else.
     pub(crate) fn pod_went(&self, pod: &SeenPod) {
         if let Some(owner) = pod.controller() {
             self.note_uid(owner, |entry| {
@@ -115,32 +116,32 @@ impl Memory {
             .unwrap_or(false)
     }
 
-    /// Returns what drove out the pod of a Browser.
+    /// Returns why the pod of a Browser was evicted or preempted.
     pub(crate) fn disruption(&self, browser: &ObjectMeta) -> Option<Disruption> {
         self.change(browser, |entry| entry.disruption.clone())
             .flatten()
     }
 
-    /// Notes that the API server does not let us set labels.
-    pub(crate) fn labels_refused(&self, browser: &ObjectMeta, sentence: &str) {
+    /// Notes that the API server rejected our labels.
+    pub(crate) fn labels_rejected(&self, browser: &ObjectMeta, sentence: &str) {
         let refused = Some((sentence.to_owned(), Instant::now()));
-        self.note(browser, |entry| entry.labels_refused = refused);
+        self.note(browser, |entry| entry.labels_rejected = refused);
     }
 
-    /// Returns what the API server said to our labels, if that was a moment ago.
-    pub(crate) fn labels_were_refused(&self, browser: &ObjectMeta) -> Option<String> {
+    /// Returns why the API server rejected our labels, if that was a moment ago.
+    pub(crate) fn labels_were_rejected(&self, browser: &ObjectMeta) -> Option<String> {
         self.change(browser, |entry| {
-            entry.labels_refused = entry
-                .labels_refused
+            entry.labels_rejected = entry
+                .labels_rejected
                 .take()
-                .filter(|(_, at)| at.elapsed() < REFUSED);
-            let (sentence, _) = entry.labels_refused.as_ref()?;
+                .filter(|(_, at)| at.elapsed() < LABELS_PAUSE);
+            let (sentence, _) = entry.labels_rejected.as_ref()?;
             Some(sentence.clone())
         })
         .flatten()
     }
 
-    /// Forgets a Browser that is gone, and those that vanished.
+    /// Forgets a Browser that is gone, and those that disappeared unnoticed.
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.remove(uid(browser));
@@ -181,7 +182,7 @@ impl Entry {
             late: None,
             saw_pod_go: false,
             disruption: None,
-            labels_refused: None,
+            labels_rejected: None,
             at: Instant::now(),
         }
     }
@@ -192,7 +193,7 @@ impl Entry {
             && self.late.is_none()
             && !self.saw_pod_go
             && self.disruption.is_none()
-            && self.labels_refused.is_none()
+            && self.labels_rejected.is_none()
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Milestone<'a> {
 impl<'a> Milestone<'a> {
     /// Returns the milestone that an action has reached, if it has reached one.
     ///
-    /// A Browser that was already gone is none: then this is the second attempt, or somebody else deleted it.
+    /// A Browser that was already gone reaches none: this may be a second attempt, and the first one was logged.
     pub(super) fn of(world: &World, action: &'a Action, outcome: &ActionOutcome) -> Option<Self> {
         match (action, outcome) {
             (Action::WriteStatus(write), ActionOutcome::StatusWritten(_)) => match &write.end {

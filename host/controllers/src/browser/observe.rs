@@ -1,5 +1,5 @@
-//! Reads the world around a Browser: caches, and the API server where a cache cannot tell that a pod is gone, or another's is still
-//! there.
+//! Reads the world around a Browser from caches, and from the API server where a cache cannot show that a pod is gone, or that
+//! another's is still there.
 
 use std::sync::Arc;
 
@@ -44,12 +44,12 @@ impl BrowserKind {
             browser: Arc::new(browser.clone()),
         };
         if world.has_finalizer() {
-            world.learned.metadata_refused = self.memory.labels_were_refused(metadata);
+            world.learned.metadata_rejected = self.memory.labels_were_rejected(metadata);
         }
         let cached = self.cached_pod(&world);
         let is_taken = match cached {
             Some(pod) if world.owns(&pod) => {
-                // Until the status has its UID, nothing else would know of it if it went.
+                // Until the status has its UID, nothing else would know of it if it disappeared.
                 match world.pod_uid() {
                     Some(_) => self.memory.pod_is_cached(metadata, &pod),
                     None => self.memory.created(metadata, Arc::clone(&pod)),
@@ -58,7 +58,7 @@ impl BrowserKind {
                 world.pod = Some(pod);
                 return Ok(world);
             }
-            // A name that was used before: the other's pod may be gone, and the cache not show it yet.
+            // The name was used before: the other's pod may be gone, though the cache still shows it.
             other => other.is_some(),
         };
         let mut is_overdue = false;
@@ -71,10 +71,10 @@ impl BrowserKind {
             None => {}
         }
         let may_hide = if world.is_deleted() {
-            // Its pod goes first, one too that no cache ever showed.
+            // Its pod has to go first, even one that no cache ever showed.
             world.has_finalizer() && !self.memory.saw_pod_go(metadata)
         } else {
-            // Only a living session is lost with its pod.
+            // Only a session that is not over is lost with its pod.
             (is_taken || world.had_pod()) && !world.is_over()
         };
         if world.pod.is_none() && (is_overdue || may_hide) {

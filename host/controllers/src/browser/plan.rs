@@ -21,13 +21,13 @@ use crate::engine::events::Notice;
 use crate::engine::plan::{Plan, Then, later};
 use crate::engine::write::MetadataPatch;
 
-/// How long a pod has to be ready for a warning when it no longer is: one whose probe flaps would warn at each turn. Its conditions
-/// show each.
+/// How long a pod must have been ready for a warning when it no longer is: a probe that flaps would warn each time. The
+/// conditions show every change.
 const SETTLED: Duration = Duration::from_secs(30);
-/// How often a pod is looked at that the watch does not show, as one without our label.
+/// How often to look at a pod that the watch does not show, such as one without our label.
 const UNWATCHED: Duration = Duration::from_secs(5);
 
-/// Decides the next step for a Browser, from what is known of it and nothing else.
+/// Decides the next step for a Browser, from its world alone.
 pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     let mut plan = confirmed(world, next_step(world, timeouts, now));
     if plan.action.is_none() && world.own_pod().is_some() && !world.pod_is_watched {
@@ -43,7 +43,7 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     if world.is_over() {
         return plan_ended(world, timeouts, now);
     }
-    if world.learned.metadata_refused.is_none()
+    if world.learned.metadata_rejected.is_none()
         && let Some(patch) = missing_metadata(&world.browser)
     {
         return Plan::act(Action::SetMetadata(patch));
@@ -62,7 +62,7 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     if Some(&wanted) != world.status() {
         let notice = notice(world, &verdict, now);
         let (end, then) = match verdict {
-            // Whoever watches shall see how it ended before it goes: the write itself wakes us again.
+            // Clients have to see how the session ended before the Browser goes. The event of this write starts the next pass.
             Verdict::Ended(cause) => (Some(cause), Then::Change),
             _ => (None, Then::GoOn),
         };
@@ -76,7 +76,7 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     Plan::wait(next(&verdict))
 }
 
-/// The finalizer and the three labels, as far as they are missing.
+/// The finalizer and the three labels, if any is missing.
 pub(crate) fn missing_metadata(browser: &BrowserObject) -> Option<MetadataPatch> {
     let metadata = &browser.metadata;
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
@@ -113,7 +113,7 @@ fn notice(world: &World, verdict: &Verdict, now: Timestamp) -> Option<Notice> {
     }
 }
 
-/// What has befallen a pod that neither failed nor goes, if the status did not say so before.
+/// Warns of a disruption of a pod, or that it is not ready, unless the status said so before.
 fn disturbance(world: &World, now: Timestamp) -> Option<Notice> {
     let pod = world.own_pod()?;
     let published = |type_| condition(world.status(), type_).filter(|one| is_true(one));

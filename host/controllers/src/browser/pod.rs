@@ -1,4 +1,4 @@
-//! A pod as far as plans look at it.
+//! A pod, as far as plans read it.
 //!
 //! The full type takes 2 KB for each container alone, and a cache holds a thousand pods.
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::engine::readable;
 
-/// A pod that was seen. Reading one drops what no plan looks at.
+/// A pod that was seen. Reading one drops what no plan needs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Whole")]
 pub(crate) struct SeenPod {
@@ -22,7 +22,7 @@ pub(crate) struct SeenPod {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: SeenSpec,
     pub(crate) status: SeenStatus,
-    /// What the chain left on the pod; unreadable or absent is as if there had been no chain.
+    /// What the plugin chain noted on the pod. None if that is absent or unreadable.
     pub(crate) mutations: Option<Mutations>,
 }
 
@@ -37,7 +37,7 @@ struct Whole {
     status: SeenStatus,
 }
 
-/// What its spec says of its containers.
+/// The containers in its spec.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenSpec {
@@ -47,7 +47,7 @@ pub(crate) struct SeenSpec {
     pub(crate) init_containers: Vec<SeenContainer>,
 }
 
-/// A container as it was asked for.
+/// A container in the spec.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenContainer {
@@ -56,7 +56,7 @@ pub(crate) struct SeenContainer {
     pub(crate) restart_policy: Option<String>,
 }
 
-/// What became of it.
+/// The pod's status.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenStatus {
@@ -74,7 +74,7 @@ pub(crate) struct SeenStatus {
     pub(crate) container_statuses: Option<Vec<SeenContainerStatus>>,
 }
 
-/// What became of a container.
+/// A container in the status.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenContainerStatus {
@@ -92,7 +92,7 @@ impl SeenPod {
         matches!(self.status.phase, None | Some(Phase::Pending))
     }
 
-    /// Returns the UID of the object that the pod was made for.
+    /// Returns the UID of the object that the pod was created for.
     pub(crate) fn controller(&self) -> Option<&str> {
         let owners = self.metadata.owner_references.as_deref()?;
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
@@ -110,12 +110,12 @@ impl From<Whole> for SeenPod {
         metadata.labels = None;
         let mutations = metadata.annotations.take().and_then(mutations);
         spec.containers.shrink_to_fit();
-        // That all is well goes without saying.
-        let tells = |condition: &PodCondition| match condition.type_.as_str() {
+        // Those that report no problem are dropped.
+        let is_kept = |condition: &PodCondition| match condition.type_.as_str() {
             "PodScheduled" | "Ready" => condition.status != "True",
             type_ => type_ == names::condition::DISRUPTION_TARGET,
         };
-        status.conditions.retain(tells);
+        status.conditions.retain(is_kept);
         status.conditions.shrink_to_fit();
         if let Some(statuses) = &mut status.container_statuses {
             statuses.shrink_to_fit();
@@ -129,7 +129,7 @@ impl From<Whole> for SeenPod {
     }
 }
 
-/// A phase that Kubernetes does not have yet is none.
+/// An unknown phase counts as none.
 fn phase<'de, D: Deserializer<'de>>(phase: D) -> Result<Option<Phase>, D::Error> {
     let text = Option::<Cow<'_, str>>::deserialize(phase)?;
     Ok(Phase::ALL

@@ -3,7 +3,7 @@
 //! 1. [`resolve()`] finds the version that a Browser asks for, merges it over the template and checks the result.
 //! 2. [`render_pod`] makes the pod of it.
 //!
-//! [`accept()`] says for each BrowserConfig whether it serves all that it defines, and what it amounts to.
+//! [`accept()`] checks for each BrowserConfig whether it serves all that it defines, and hashes it.
 
 mod accept;
 mod check;

@@ -10,7 +10,7 @@ use super::pod::SeenPod;
 use super::world::World;
 use crate::engine::conditions::{ConditionStatus, NewCondition, conditions};
 
-/// Returns the status that a verdict amounts to; times stay as they are where nothing changes.
+/// Returns the status for a verdict. Times stay as they are where nothing changes.
 pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
     let pod = world.own_pod();
     let pod_status = pod.map(|pod| &pod.status);
@@ -67,12 +67,12 @@ fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
         Some(cause @ (Cause::Unconfigured(_) | Cause::InvalidConfig(_))) => {
             return caused(type_, cause);
         }
-        // Nobody has looked for one.
-        _ if world.learned.metadata_refused.is_some()
+        // None was looked up.
+        _ if world.learned.metadata_rejected.is_some()
             && !world.has_finalizer()
             && world.own_pod().is_none() =>
         {
-            let message = "not looked for while the finalizer cannot be set".to_owned();
+            let message = "not looked up while the finalizer cannot be set".to_owned();
             (
                 ConditionStatus::Unknown,
                 names::reason::METADATA_REFUSED,
@@ -129,7 +129,7 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
                 type_,
                 ConditionStatus::True,
                 names::reason::RUNNING,
-                "the pod runs",
+                "the pod is running",
             ),
         },
         Verdict::Ended(cause) => caused(type_, cause),
@@ -144,13 +144,13 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
                 type_,
                 ConditionStatus::Unknown,
                 names::reason::POD_PENDING,
-                "the pod does not run yet",
+                "the pod is not running yet",
             ),
         },
     }
 }
 
-/// What the pod says of being driven out, as it says it.
+/// The pod's own condition DisruptionTarget, as it is.
 fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
     let target = failure::disruption(pod)?;
     let status = match target.status.as_str() {

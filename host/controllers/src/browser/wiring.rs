@@ -28,7 +28,7 @@ use crate::engine::scope::WatchScope;
 use crate::engine::wiring::{self, Other, Wiring};
 use crate::mutator::PodMutator;
 
-/// Browsers as caches hold them: one that cannot be read hides no other.
+/// Browsers in a cache. One that cannot be read hides no other.
 type Browsers = Readable<BrowserObject>;
 
 /// What the controllers of Browsers and BrowserConfigs run with.
@@ -121,7 +121,7 @@ fn run_in(scope: &WatchScope, duty: &Duty) -> impl Future<Output = ()> + Send + 
     future::join(browsers, configs).map(drop)
 }
 
-/// Notes how pods went: when a Browser is looked at, the cache has its pod no more.
+/// Notes how pods ended: by the time their Browsers are looked at, the cache no longer has them.
 fn remembering(memory: &Memory) -> impl Fn(&watcher::Event<SeenPod>) + Send + use<> {
     let memory = memory.clone();
     move |event| {

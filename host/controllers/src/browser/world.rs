@@ -16,11 +16,11 @@ use crate::mutator::PodRejection;
 pub(crate) struct World {
     pub(crate) api: SelenosisApi,
     pub(crate) browser: Arc<BrowserObject>,
-    /// The BrowserConfigs of its namespace; one that cannot be read serves nothing.
+    /// The BrowserConfigs of its namespace. One that cannot be read serves nothing.
     pub(crate) configs: Vec<Arc<Readable<BrowserConfigObject>>>,
-    /// The pod of its name; none means that there is none, not that nobody has looked.
+    /// The pod of its name. None means that there is none, not that it was not looked up.
     pub(crate) pod: Option<Arc<SeenPod>>,
-    /// Whether the cache shows that pod, so that what becomes of it wakes the Browser.
+    /// Whether the cache shows that pod, so that its changes start a pass.
     pub(crate) pod_is_watched: bool,
     /// When this process first saw the Browser waiting for a pod.
     pub(crate) first_seen: Option<Timestamp>,
@@ -28,26 +28,26 @@ pub(crate) struct World {
     pub(crate) learned: Learned,
 }
 
-/// What no cache tells: what acting taught in this pass, and how the pod went.
+/// What no cache shows: what the actions of this pass came to, and how the pod ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
-    /// The API server has shown that the Browser is as it is here: by an answer to our own write, or because it was read.
+    /// The Browser is up to date: it was read in this pass, or was in the answer to our own write.
     pub(crate) browser_confirmed: bool,
-    /// Nobody has looked for the pod since the Browser was read: it may be another one than the cached Browser's.
+    /// The pod was not looked up since the Browser was read. It may be another than that of the cached Browser.
     pub(crate) pod_unknown: bool,
-    /// What may end the session was read from the API server.
+    /// What is about to end the session was read from the API server.
     pub(crate) end_confirmed: bool,
     /// The UID of the pod that was created, though the status does not say so yet.
     pub(crate) created: Option<String>,
     /// Why the pod was not created.
-    pub(crate) refusal: Option<PodRejection>,
-    /// What the API server says to our finalizer and labels, if it does not let us set them.
-    pub(crate) metadata_refused: Option<String>,
-    /// Until when a pod whose time is over is not given up yet.
+    pub(crate) rejection: Option<PodRejection>,
+    /// Why the API server rejected our finalizer and labels.
+    pub(crate) metadata_rejected: Option<String>,
+    /// Until when to wait for a pod that is late.
     pub(crate) late_until: Option<Timestamp>,
-    /// The pod was told to go.
+    /// The pod's deletion was requested.
     pub(crate) pod_deleted: bool,
-    /// What drove the pod out that is gone, as its last state said.
+    /// Why the pod that is gone was evicted or preempted, from its last state.
     pub(crate) disruption: Option<Disruption>,
 }
 
@@ -68,7 +68,7 @@ impl World {
         self.browser.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether nothing is left to decide but how the Browser goes.
+    /// Whether nothing is left to decide but when the Browser goes.
     pub(crate) fn is_over(&self) -> bool {
         self.is_deleted() || matches!(self.phase(), Some(Phase::Failed | Phase::Succeeded))
     }
@@ -87,13 +87,13 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// The UID of the pod that was once made for this Browser.
+    /// The UID of the pod that was created for this Browser.
     pub(crate) fn pod_uid(&self) -> Option<&str> {
         let remembered = self.status().and_then(|status| status.pod_uid.as_deref());
         self.learned.created.as_deref().or(remembered)
     }
 
-    /// Whether there was a pod, though another operator may not have left its UID.
+    /// Whether there was a pod. Another operator may not have noted its UID.
     pub(crate) fn had_pod(&self) -> bool {
         let ran = |status: &BrowserStatus| {
             status.pod_ip.is_some()
@@ -119,7 +119,7 @@ impl World {
         uid.is_some() && pod.controller() == uid
     }
 
-    /// What drove out the pod that is gone, if anything is known to have.
+    /// Why the pod that is gone was evicted or preempted, if it was.
     pub(crate) fn disruption(&self) -> Option<Disruption> {
         let published = || {
             let conditions = self.status()?.conditions.as_ref()?;
@@ -140,7 +140,7 @@ impl World {
     }
 }
 
-/// A time of an object; one without has just begun.
+/// A time of an object, or now if it has none.
 pub(crate) fn instant(time: Option<&Time>, now: Timestamp) -> Timestamp {
     time.map_or(now, |time| time.0)
 }

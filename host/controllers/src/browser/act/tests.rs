@@ -17,7 +17,7 @@ async fn check(code: u16, reason: &str, expected: Option<PodRejection>) {
         .unwrap();
     let done = kind.create_pod(&ctx, &world, &Pod::default()).await;
     let refusal = match done {
-        Ok(ActionOutcome::PodRefused(refusal)) => Some(refusal),
+        Ok(ActionOutcome::PodRejected(refusal)) => Some(refusal),
         Ok(outcome) => panic!("{code} came to {outcome:?}"),
         Err(_) => None,
     };
@@ -35,8 +35,8 @@ async fn a_pod_that_the_api_server_refuses_is_no_error() {
     check(500, "InternalError", forbidden()).await;
 }
 
-/// Webhooks deny with any status, and proxies answer for an API server that is away. Whatever it is, the Browser's status says it and
-/// the creation timeout ends it.
+/// Webhooks deny with any status, and proxies answer for an API server that is away. Whatever it is, the Browser's status says it
+/// and the creation timeout ends it.
 #[tokio::test]
 async fn any_other_failure_to_create_a_pod_is_said_and_tried_again() {
     for (code, reason) in [

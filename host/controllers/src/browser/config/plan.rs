@@ -12,10 +12,10 @@ use crate::engine::plan::{Plan, Then};
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
 
-/// One thing to do about a BrowserConfig.
+/// One action for a BrowserConfig.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) enum Action {
-    /// Take an old finalizer off.
+    /// Remove an old finalizer.
     Release(MetadataPatch),
     /// Write the status.
     WriteStatus(Box<BrowserConfigStatus>),
@@ -28,10 +28,10 @@ pub(crate) struct World {
     pub(crate) all: Vec<Arc<Readable<BrowserConfigObject>>>,
 }
 
-/// Looking at one version of the namespace costs as much as merging so many bytes.
+/// Looking at one version of the namespace costs as much as merging this many bytes.
 const LOOK: usize = 32;
 
-/// Returns how much work it is to decide, in bytes that are merged.
+/// Returns how much work a plan is, in bytes to merge.
 pub(crate) fn work(world: &World) -> usize {
     let others = world.all.iter().filter_map(|other| other.0.as_ref().ok());
     let browsers = others.flat_map(|other| other.spec.browsers.values());
@@ -41,7 +41,7 @@ pub(crate) fn work(world: &World) -> usize {
 
 /// Decides what to write, if anything.
 ///
-/// Nothing outside the cluster needs cleaning, so no finalizer is set; the one that others left is taken off when it is in the way.
+/// Nothing outside the cluster needs cleaning up, so no finalizer is set. One that others left is removed on deletion.
 pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
     let config = &world.config;
     let metadata = &config.metadata;

@@ -22,7 +22,7 @@ fn ended(name: &str, code: i32) -> Value {
 }
 
 #[test]
-fn a_bad_end_tells_more_than_a_good_one() {
+fn a_failed_container_explains_more_than_one_that_completed() {
     check_exit(&json!([]), None);
     check_exit(&json!([ended("recorder", 1)]), None);
     check_exit(

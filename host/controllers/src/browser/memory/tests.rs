@@ -58,7 +58,7 @@ async fn browsers_that_vanish_are_forgotten() {
 }
 
 #[test]
-fn what_drove_a_pod_out_is_known_when_it_is_gone() {
+fn the_reason_of_an_eviction_is_known_when_the_pod_is_gone() {
     let pod = |conditions: serde_json::Value| -> SeenPod {
         serde_json::from_value(serde_json::json!({
             "metadata": {

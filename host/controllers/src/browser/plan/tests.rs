@@ -23,16 +23,16 @@ struct Base {
     pod: Value,
 }
 
-/// What a case says: objects as merge-patches (RFC 7396) of those of the base world.
+/// A case: objects as merge-patches (RFC 7396) of those of the base world.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Setting {
     now: Timestamp,
     #[serde(default = "nothing")]
     browser: Value,
-    /// The one of the base world if nothing is said.
+    /// The one of the base world by default.
     configs: Option<Vec<Value>>,
-    /// There is none if nothing is said.
+    /// None by default.
     pod: Option<Value>,
     /// The cache does not show the pod.
     #[serde(default)]
@@ -58,12 +58,12 @@ fn typed<T: DeserializeOwned>(base: &Value, difference: &Value) -> T {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Lessons {
-    /// The API server has not shown what the plan goes by; few cases are about that.
+    /// Nothing was read from the API server in this pass; few cases are about that.
     #[serde(default)]
     unconfirmed: bool,
     created: Option<String>,
-    refusal: Option<Refused>,
-    metadata_refused: Option<String>,
+    rejection: Option<Rejected>,
+    metadata_rejected: Option<String>,
     late_until: Option<Timestamp>,
     #[serde(default)]
     pod_deleted: bool,
@@ -79,7 +79,7 @@ struct DrivenOut {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Refused {
+enum Rejected {
     Denied(String),
     Broken(String),
     Invalid(String),
@@ -92,7 +92,7 @@ struct Overrides {
     failed_retention: Option<u64>,
 }
 
-/// A world in YAML: how things stand, and what is different from the base world.
+/// Reads a case.
 fn read(text: &str) -> (World, Timeouts, Timestamp) {
     let base: Base = serde_saphyr::from_str(include_str!("base.yaml")).unwrap();
     let setting: Setting = serde_saphyr::from_str(text).unwrap();
@@ -112,13 +112,13 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             end_confirmed: !setting.learned.unconfirmed,
             pod_unknown: false,
             created: setting.learned.created,
-            refusal: setting.learned.refusal.map(|refused| match refused {
-                Refused::Denied(message) => PodRejection::Denied(message),
-                Refused::Broken(message) => PodRejection::Broken(message),
-                Refused::Invalid(message) => PodRejection::Invalid(message),
-                Refused::Forbidden(message) => PodRejection::Forbidden(message),
+            rejection: setting.learned.rejection.map(|rejected| match rejected {
+                Rejected::Denied(message) => PodRejection::Denied(message),
+                Rejected::Broken(message) => PodRejection::Broken(message),
+                Rejected::Invalid(message) => PodRejection::Invalid(message),
+                Rejected::Forbidden(message) => PodRejection::Forbidden(message),
             }),
-            metadata_refused: setting.learned.metadata_refused,
+            metadata_rejected: setting.learned.metadata_rejected,
             late_until: setting.learned.late_until,
             pod_deleted: setting.learned.pod_deleted,
             disruption: setting
@@ -149,7 +149,7 @@ fn planned_as_the_file_name_says() {
     });
 }
 
-/// Whoever writes what a plan says and asks again gets no second write of the same.
+/// A plan made after a status was written does not write it again.
 #[test]
 fn a_status_is_written_once() {
     insta::glob!("cases/*.yaml", |path| {
@@ -170,7 +170,7 @@ fn a_status_is_written_once() {
     });
 }
 
-/// Every plan either does something or knows what to wait for.
+/// Every plan either acts or says what to wait for.
 #[test]
 fn a_plan_without_action_does_not_go_on() {
     insta::glob!("cases/*.yaml", |path| {

@@ -12,14 +12,14 @@ use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
 use super::size::merged_size;
 
-/// What is to say of one BrowserConfig.
+/// Whether one BrowserConfig serves all that it defines.
 #[derive(Clone, Debug)]
 pub struct Acceptance<'a> {
     /// The BrowserConfig.
     pub config: ConfigRef<'a>,
-    /// The hash of what it amounts to, for `status.version`.
+    /// The hash of its merged configuration, for `status.version`.
     pub version: String,
-    /// What no pod could be made of.
+    /// What is invalid, so that no pod can be made from it.
     pub problems: Vec<Problem<'a>>,
     /// What an older BrowserConfig serves already.
     pub duplicates: Vec<Duplicate<'a>>,
@@ -43,10 +43,10 @@ pub struct Duplicate<'a> {
     pub served_by: &'a str,
 }
 
-/// A BrowserConfig that amounts to more bytes than this is not merged to be accepted.
+/// A BrowserConfig with more bytes than this after merging is not merged, and not accepted.
 const MERGED_MAX: usize = 32 << 20;
 
-/// Says of each BrowserConfig of one namespace whether it serves all that it defines, the oldest first.
+/// Checks for each BrowserConfig of one namespace whether it serves all that it defines, the oldest first.
 pub fn accept<'a>(configs: &[ConfigRef<'a>]) -> Vec<Acceptance<'a>> {
     let configs = by_age(configs);
     let first = oldest(&configs, |_| true);
@@ -56,7 +56,7 @@ pub fn accept<'a>(configs: &[ConfigRef<'a>]) -> Vec<Acceptance<'a>> {
         .collect()
 }
 
-/// Says of a BrowserConfig whether it serves all that it defines, given those of its namespace in any order.
+/// Checks for one BrowserConfig whether it serves all that it defines, given those of its namespace in any order.
 pub fn accept_one<'a>(config: ConfigRef<'a>, beside: &[ConfigRef<'a>]) -> Acceptance<'a> {
     let first = oldest(&by_age(beside), |pair| config.defines(pair));
     accept_beside(config, &first)
@@ -65,7 +65,7 @@ pub fn accept_one<'a>(config: ConfigRef<'a>, beside: &[ConfigRef<'a>]) -> Accept
 /// Which BrowserConfig is the oldest to define a version.
 type Oldest<'a> = BTreeMap<Pair<'a>, ConfigRef<'a>>;
 
-/// Finds the oldest BrowserConfig of each version that is asked for. Each version of the namespace is looked at once: tenants may
+/// Finds the oldest BrowserConfig of each requested version. Each version of the namespace is looked at once: tenants may
 /// have thousands of BrowserConfigs with thousands of versions.
 fn oldest<'a>(by_age: &[ConfigRef<'a>], is_asked: impl Fn(Pair<'_>) -> bool) -> Oldest<'a> {
     let mut oldest = Oldest::new();
@@ -96,14 +96,14 @@ fn accept_beside<'a>(config: ConfigRef<'a>, oldest: &Oldest<'a>) -> Acceptance<'
     }
 }
 
-/// Merges each version once, and returns what is wrong with them, and what they amount to.
+/// Merges each version once, and returns what is wrong with them, and the hash of all.
 fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
     let (mut found, mut hash) = (Problems::default(), ConfigHash::default());
     let size = merged_size(spec);
     if size > MERGED_MAX {
         hash.add_unmerged(spec);
         let text = format!(
-            "the versions amount to {} MiB once the template is merged into each, use at most {} MiB: define fewer versions, or divide them among several BrowserConfigs",
+            "the versions have {} MiB once the template is merged into each, use at most {} MiB: define fewer versions, or split them across several BrowserConfigs",
             size >> 20,
             MERGED_MAX >> 20
         );
@@ -142,7 +142,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
     (found.problems, hash.finish())
 }
 
-/// The API server lets no such name in any more, but keeps those that it has.
+/// The API server rejects such names now, but older objects may have them.
 fn long_name((what, name): (&str, &String)) -> Option<String> {
     let length = name.chars().count();
     (length > NAME_MAX).then(|| {
@@ -180,7 +180,7 @@ impl<'a> Acceptance<'a> {
         self.problems.is_empty() && self.duplicates.is_empty()
     }
 
-    /// Returns the condition's reason; what is invalid is told before what is there twice.
+    /// Returns the condition's reason. Invalid comes before duplicate.
     pub fn reason(&self) -> &'static str {
         if !self.problems.is_empty() {
             names::reason::INVALID_TEMPLATE

@@ -1,6 +1,6 @@
-//! What the API server would refuse in a pod, found in the configuration before any pod is made of it.
+//! What the API server would reject in a pod, found in the configuration before a pod is made from it.
 //!
-//! Only what merging can bring about, or what a schema cannot say; the rest the API server checks itself.
+//! Only what merging can cause, or what a schema cannot express: the API server checks the rest itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,7 +50,7 @@ pub(super) fn problems(
     found.0
 }
 
-/// What was found so far; what comes after the first [`FOUND_MAX`] is not even written down.
+/// The first [`FOUND_MAX`] problems; more are not even formatted.
 #[derive(Default)]
 struct Found(Vec<String>);
 
@@ -62,9 +62,9 @@ impl Found {
     }
 }
 
-/// Names of one map by what they are without regard to case.
+/// The names of one map, grouped by their spelling in lower case.
 ///
-/// Two that differ in case alone make a lookup without regard to case a matter of luck.
+/// Two names that differ only in case would make a lookup that ignores case ambiguous.
 pub(super) struct Twins<'a> {
     what: &'static str,
     names: BTreeMap<String, Vec<&'a str>>,
@@ -79,17 +79,17 @@ impl<'a> Twins<'a> {
         Self { what, names }
     }
 
-    /// Says that a name of the map is not alone.
+    /// Returns what is wrong if another name of the map differs only in case.
     pub(super) fn of(&self, name: &str) -> Option<String> {
         let same = self.names.get(&without_case(name))?;
         (same.len() > 1).then(|| {
             let (what, same) = (self.what, similar::both(same));
-            format!("{what} {same} differ in case alone, rename or merge them")
+            format!("{what} {same} differ only in case, rename or merge them")
         })
     }
 }
 
-/// Entries of one list that share the key by which lists are merged: merging would hide that one of them is lost.
+/// Reports entries of one list that have the same merge key: merging would drop one of them in silence.
 fn repeated_in_one_list(settings: &PodSettings, found: &mut Found) {
     let volumes = settings
         .volumes
@@ -136,7 +136,7 @@ fn repeated_in_one_list(settings: &PodSettings, found: &mut Found) {
     }
 }
 
-/// Returns each text that is there more than once, once, in the order of the repetitions.
+/// Returns each text that is repeated, once, in the order of the repetitions.
 fn repeated<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let (mut seen, mut known, mut repeated) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for text in texts {
@@ -179,7 +179,10 @@ fn metadata(settings: &PodSettings, found: &mut Found) {
     for key in settings.annotations.iter().flat_map(BTreeMap::keys) {
         // The API server takes annotation keys in any case, but checks their form in lower case.
         if !is_qualified_name(&key.to_lowercase()) {
-            found.note(format_args!("{:?} is no valid annotation key", shown(key)));
+            found.note(format_args!(
+                "{:?} is not a valid annotation key",
+                shown(key)
+            ));
         }
     }
     for (field, map) in [
@@ -188,7 +191,7 @@ fn metadata(settings: &PodSettings, found: &mut Found) {
     ] {
         for (key, value) in map.iter().flatten() {
             if !is_qualified_name(key) {
-                found.note(format_args!("{:?} is no valid {field} key", shown(key)));
+                found.note(format_args!("{:?} is not a valid {field} key", shown(key)));
             }
             if names::label_value(value) != *value {
                 found.note(format_args!(

@@ -1,4 +1,4 @@
-//! What a BrowserConfig amounts to, in short.
+//! The hash of a BrowserConfig's merged configuration.
 
 use podloom_api::{BrowserConfigSpec, SessionOptions};
 use serde::Serialize;
@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 use super::merge::EffectiveConfig;
 use super::resolve::Pair;
 
-/// The hash that `status.version` publishes: 16 hex digits over all that a BrowserConfig amounts to.
+/// The hash that `status.version` publishes: 16 hex digits over the merged configuration.
 ///
-/// It changes when any of its pods would, and not when something is only written elsewhere, in the version instead of the template.
+/// It changes when any pod would, and not when a setting only moves from the template into the versions.
 #[derive(Default)]
 pub(super) struct ConfigHash(Sha256);
 

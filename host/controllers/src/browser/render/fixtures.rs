@@ -39,7 +39,7 @@ pub(super) fn config(name: &str, day: u8, spec: &str) -> BrowserConfigObject {
     serde_json::from_value(serde_json::json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
 
-/// A BrowserConfig of versions without anything but an image, which tells where it comes from.
+/// A BrowserConfig whose versions have only an image, named after the BrowserConfig.
 pub(super) fn plain_config(name: &str, day: u8, pairs: &[(&str, &str)]) -> BrowserConfigObject {
     let mut object = config(name, day, "browsers: {}");
     for (browser, version) in pairs {

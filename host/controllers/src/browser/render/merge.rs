@@ -1,13 +1,13 @@
-//! The effective configuration of one version: its own settings merged over the template's.
+//! The effective configuration of one version: its own settings merged over those of the template.
 //!
-//! The order is always the template's, then what is new in the version's order.
+//! Entries keep the order of the template; new entries follow in the order of the version.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, HostAlias, Toleration, VolumeMount};
 use podloom_api::{PodSettings, SidecarContainer, VersionConfig};
 
-/// A version's configuration with everything in it that the template adds.
+/// A version's configuration with all that the template adds.
 pub type EffectiveConfig = VersionConfig;
 
 /// Merges a version over its template.
@@ -61,7 +61,7 @@ pub fn merge(template: Option<&PodSettings>, version: &VersionConfig) -> Effecti
     }
 }
 
-/// Scalars and values of one meaning: the version's if set, else the template's.
+/// Takes the version's value if it is set, else the template's: for scalars, and for values that only make sense as a whole.
 fn pick<T: Clone>(base: &Option<T>, over: &Option<T>) -> Option<T> {
     over.as_ref().or(base.as_ref()).cloned()
 }
@@ -89,7 +89,7 @@ fn both<'a, T>(
 
 /// Merges entries that have a key: one entry per key, where its first stands, united from all that have the key.
 ///
-/// An entry that is alone stays as it is. The lists come from users, so no entry is searched for among the others.
+/// An entry without a twin stays as it is. Lists may be long, so entries are found by an index and not by search.
 fn merge_lists<'a, T: Clone + 'a, K: Ord>(
     items: impl Iterator<Item = &'a T>,
     key: impl Fn(&'a T) -> K,
@@ -117,7 +117,7 @@ fn merge_lists<'a, T: Clone + 'a, K: Ord>(
     (!merged.is_empty()).then_some(merged)
 }
 
-/// Takes the last entry of a key whole.
+/// Takes the last entry of a key as a whole.
 fn last<T: Clone>(first: &T, more: &[&T]) -> T {
     more.last().copied().unwrap_or(first).clone()
 }
@@ -165,7 +165,7 @@ fn last_set<'a, T: Clone + 'a>(
     values.rev().flatten().next().cloned()
 }
 
-/// A port without protocol is one of TCP.
+/// The protocol of a port defaults to TCP.
 fn number_and_protocol(port: &ContainerPort) -> (i32, &str) {
     let protocol = port.protocol.as_deref().unwrap_or("TCP");
     (port.container_port, protocol)

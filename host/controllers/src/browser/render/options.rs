@@ -1,8 +1,8 @@
-//! What one session wants on top of its configuration: JSON in an annotation of the Browser.
+//! The options of one session, on top of its configuration: JSON in an annotation of the Browser.
 //!
 //! `{"labels": {"team": "search"}, "containers": {"browser": {"env": {"LANG": "de_DE"}}}}`
 //!
-//! Clients were written against a reader that takes null for what is empty, so this one does too.
+//! Clients were written for a reader that takes null as empty, so this one does too.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use super::similar;
 /// What is wrong with the annotation, and where; values are left out, since they may be secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// The text is no JSON.
-    #[error("annotation {} is no JSON: {error}", names::annotation::OPTIONS)]
+    /// The text is not valid JSON.
+    #[error("annotation {} is not valid JSON: {error}", names::annotation::OPTIONS)]
     Parse {
-        /// What the parser stumbled over, with line and column.
+        /// What the parser reports, with line and column.
         error: serde_json::Error,
     },
-    /// A value is of another type than its place asks for.
+    /// A value has the wrong type.
     #[error(
         "annotation {}: {path} is {found}, use {expected}",
         names::annotation::OPTIONS
@@ -39,7 +39,7 @@ pub enum OptionsError {
     },
     /// A key cannot be the name of a label or a variable.
     #[error(
-        "annotation {}: {path} holds {key}, which is no valid {what}",
+        "annotation {}: {path} holds {key}, which is not a valid {what}",
         names::annotation::OPTIONS
     )]
     Key {
@@ -89,7 +89,7 @@ pub(super) const NEVER_COPIED: [&str; 4] = [
     names::annotation::CHAIN,
 ];
 
-/// The operator sets these three itself, on the Browser and on its pod, whatever anybody writes there.
+/// The operator sets these three itself on the Browser and its pod, and overrides what is there.
 const OWN_LABELS: [&str; 3] = [
     names::label::BROWSER,
     names::label::BROWSER_NAME,
@@ -132,7 +132,7 @@ impl Options {
             let path = format!("{path}.env");
             let env = texts(&path, fields.remove("env"))?;
             if let Some(key) = env.keys().find(|key| !is_env_name(key)) {
-                return Err(invalid_key(&path, key, "name of a variable"));
+                return Err(invalid_key(&path, key, "variable name"));
             }
             options.env.insert(container, env);
         }
@@ -141,7 +141,7 @@ impl Options {
 
     /// Returns an error for the first label or variable that is asked for and not allowed.
     ///
-    /// What is asked for a container that the pod does not have comes to nothing, so it is allowed.
+    /// Options for a container that the pod does not have are ignored, so they are allowed.
     pub(super) fn check(&self, resolved: &Resolved<'_>) -> Result<(), OptionsError> {
         // Annotations are not among the options; see `check_copied`.
         let Some(SessionOptions {
@@ -190,7 +190,7 @@ impl Options {
 
 /// Returns an error for the first label or annotation of a Browser that its pod would get and that is not allowed.
 ///
-/// Without this, whoever may set no label by the options would set it on the Browser.
+/// Without this, a label that the options may not set could be set on the Browser instead.
 pub(super) fn check_copied(
     metadata: &ObjectMeta,
     resolved: &Resolved<'_>,

@@ -12,13 +12,13 @@ use super::merge::EffectiveConfig;
 use super::options::{NEVER_COPIED, Options, OptionsError, check_copied};
 use super::resolve::Resolved;
 
-/// Why no pod can be made although there is a configuration: the Browser itself asks for something impossible.
+/// Why no pod can be made though there is a configuration: what the Browser itself asks for is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The session's options cannot be read, or they or the Browser's metadata ask for more than is allowed.
+    /// The session's options are invalid, or they or the Browser's metadata ask for more than is allowed.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The Browser has no name, as only a file can.
+    /// The Browser has no name. Only a file can lack it.
     #[error("the Browser has no name, give it a metadata.name")]
     Unnamed,
 }
@@ -53,7 +53,7 @@ pub fn render_pod(
     })
 }
 
-/// Returns the three labels that name a Browser, on it and on its pod.
+/// Returns the three labels that identify a Browser and its pod.
 pub fn browser_labels(name: &str, browser: &BrowserSpec) -> [(&'static str, String); 3] {
     let BrowserSpec {
         browser_name,
@@ -178,7 +178,8 @@ fn as_privileged() -> SecurityContext {
     }
 }
 
-/// The Browser's, then the configuration's, then the session's; the three that name the Browser come last, so that nothing changes them.
+/// The Browser's, then the configuration's, then the session's; the three that name the Browser come last, so that nothing
+/// changes them.
 fn labels(
     name: &str,
     metadata: &ObjectMeta,

@@ -43,13 +43,13 @@ pub struct Resolved<'a> {
     pub session_options: Option<&'a SessionOptions>,
 }
 
-/// Why no pod can be made for a Browser, beginning with the words that clients look for.
+/// Why no configuration can be used for a Browser. The messages begin with the words that clients look for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// No BrowserConfig defines what was asked for.
     #[error("Browser configuration not found: {0}")]
     NotFound(Missing),
-    /// One does, but no pod could be made of it.
+    /// One does, but no pod can be made from it.
     #[error(
         "Browser configuration {config} is invalid: {}",
         similar::sentences(problems)
@@ -62,7 +62,7 @@ pub enum ResolveError {
     },
 }
 
-/// What was asked for in vain, and what there is instead.
+/// What was asked for and is not defined, and what is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// There is no BrowserConfig at all.
@@ -236,8 +236,8 @@ fn missing(entries: &[Entry<'_>], asked: Pair<'_>) -> Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let did_you_mean = |similar: &Option<String>| match similar {
-            Some(name) => format!(", did you mean {:?}?", similar::shown(name)),
-            None => ",".to_owned(),
+            Some(name) => format!(", did you mean {:?}? available", similar::shown(name)),
+            None => ", available".to_owned(),
         };
         match self {
             Self::Configs => f.write_str("the namespace has no BrowserConfig"),
@@ -248,7 +248,7 @@ impl fmt::Display for Missing {
             } => {
                 let known = similar::browsers(known);
                 let (name, hint) = (similar::shown(name), did_you_mean(similar));
-                write!(f, "no browser is called {name:?}{hint} defined are {known}")
+                write!(f, "no browser is called {name:?}{hint}: {known}")
             }
             Self::Version {
                 browser,
@@ -259,10 +259,7 @@ impl fmt::Display for Missing {
                 let known = similar::list(known);
                 let hint = did_you_mean(similar);
                 let [browser, version] = [browser, version].map(|name| similar::shown(name));
-                write!(
-                    f,
-                    "{browser} has no version {version:?}{hint} defined are {known}"
-                )
+                write!(f, "{browser} has no version {version:?}{hint}: {known}")
             }
         }
     }

@@ -115,7 +115,7 @@ fn cut(text: &str, length: usize) -> Cow<'_, str> {
     }
 }
 
-/// Levenshtein's distance: how many letters are added, left out or exchanged. None for names that nobody types by hand.
+/// Levenshtein's distance: how many letters are added, left out or exchanged. None for long names.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let is_long = |name: &str| name.chars().nth(DISTANCE_MAX).is_some();
     if is_long(a) || is_long(b) {
@@ -136,12 +136,12 @@ fn distance(a: &str, b: &str) -> Option<usize> {
     row.last().copied()
 }
 
-/// Returns what two names that differ in case alone have in common.
+/// Returns a name in lower case, for comparison.
 pub(super) fn without_case(name: &str) -> String {
     name.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Returns whether two names differ in case alone, if at all.
+/// Returns whether two names are equal, ignoring case.
 pub(super) fn same_but_case(a: &str, b: &str) -> bool {
     a.chars()
         .flat_map(char::to_lowercase)

@@ -1,4 +1,4 @@
-//! How much work a BrowserConfig is.
+//! How large a BrowserConfig is once it is merged.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Returns how many bytes a BrowserConfig has once each version is merged over the template.
 ///
-/// Accepting it takes time in proportion, and a manifest of 1 MiB may well amount to gigabytes.
+/// Accepting it takes time in proportion, and 1 MiB of manifest can become gigabytes.
 pub fn merged_size(spec: &BrowserConfigSpec) -> usize {
     let versions = spec.browsers.values().map(Versions::len).sum();
     size(&spec.template)

@@ -39,7 +39,7 @@ fn status(
     }
 }
 
-fn told(status: &BrowserConfigStatus) -> (String, String, String) {
+fn condition(status: &BrowserConfigStatus) -> (String, String, String) {
     let accepted = &status.conditions.as_ref().unwrap()[0];
     (
         accepted.status.clone(),
@@ -54,7 +54,7 @@ fn a_good_config_is_valid_and_says_which_it_is() {
     let status = status(&config, &[], "2026-01-02T00:00:00Z").unwrap();
     let expected = ("True", "Valid", "serves 1 version");
     assert_eq!(
-        told(&status),
+        condition(&status),
         (expected.0.into(), expected.1.into(), expected.2.into())
     );
     assert_eq!(status.version.as_ref().unwrap().len(), 16);
@@ -67,8 +67,8 @@ fn of_two_the_younger_names_the_older() {
     let (old, young) = (config("z", 1, "one"), config("a", 2, "two"));
     let all = [old.clone(), young.clone()];
     let now = "2026-01-03T00:00:00Z";
-    assert_eq!(told(&status(&old, &all, now).unwrap()).1, "Valid");
-    let (accepted, reason, message) = told(&status(&young, &all, now).unwrap());
+    assert_eq!(condition(&status(&old, &all, now).unwrap()).1, "Valid");
+    let (accepted, reason, message) = condition(&status(&young, &all, now).unwrap());
     assert_eq!(
         (accepted.as_str(), reason.as_str()),
         ("False", "DuplicateBrowser")
@@ -82,7 +82,7 @@ fn one_that_is_being_deleted_stands_in_nobodys_way() {
     old.metadata.deletion_timestamp = old.metadata.creation_timestamp.clone();
     let all = [old, young.clone()];
     assert_eq!(
-        told(&status(&young, &all, "2026-01-03T00:00:00Z").unwrap()).1,
+        condition(&status(&young, &all, "2026-01-03T00:00:00Z").unwrap()).1,
         "Valid"
     );
 }

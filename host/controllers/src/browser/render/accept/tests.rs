@@ -10,7 +10,7 @@ fn check(configs: &[BrowserConfigObject], expected: &[(&str, &str, &str)]) {
     let refs: Vec<ConfigRef<'_>> = configs.iter().map(ConfigRef::from).collect();
     let found = accept(&refs);
     let messages: Vec<String> = found.iter().map(super::Acceptance::message).collect();
-    let told: Vec<_> = found
+    let found_texts: Vec<_> = found
         .iter()
         .zip(&messages)
         .map(|(acceptance, message)| {
@@ -21,7 +21,7 @@ fn check(configs: &[BrowserConfigObject], expected: &[(&str, &str, &str)]) {
             )
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(found_texts, expected);
     for acceptance in &found {
         assert_eq!(acceptance.is_accepted(), acceptance.reason() == "Valid");
     }
@@ -98,7 +98,7 @@ fn keys_that_differ_in_case_alone_are_an_invalid_template() {
         &[(
             "a",
             "InvalidTemplate",
-            "Chrome 140.0, chrome 139.0: browsers Chrome and chrome differ in case alone, rename or merge them",
+            "Chrome 140.0, chrome 139.0: browsers Chrome and chrome differ only in case, rename or merge them",
         )],
     );
 }
@@ -211,7 +211,7 @@ fn what_would_take_too_long_to_merge_is_told_and_has_a_version_all_the_same() {
         &[(
             "a",
             "InvalidTemplate",
-            "the versions amount to 39 MiB once the template is merged into each, use at most 32 MiB: define fewer versions, or divide them among several BrowserConfigs",
+            "the versions have 39 MiB once the template is merged into each, use at most 32 MiB: define fewer versions, or split them across several BrowserConfigs",
         )],
     );
     let version = |config| accept_one(ConfigRef::from(config), &[]).version;

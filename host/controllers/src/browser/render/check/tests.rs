@@ -103,8 +103,8 @@ fn labels_annotations_and_variables_are_valid() {
         "{ labels: { 'a b': x, team: 'Team A' }, annotations: { 'Example.com/Note': any thing, '/x': y }, nodeSelector: { pool: -a } }",
         "env: [{ name: 'A=B', value: x }]",
         &[
-            r#""/x" is no valid annotation key"#,
-            r#""a b" is no valid label key"#,
+            r#""/x" is not a valid annotation key"#,
+            r#""a b" is not a valid label key"#,
             "the value of label team is invalid, use at most 63 letters, digits, dashes, dots and underscores, a letter or digit at both ends",
             "the value of nodeSelector pool is invalid, use at most 63 letters, digits, dashes, dots and underscores, a letter or digit at both ends",
             r#"container browser has an environment variable called "A=B", use printable characters without ="#,

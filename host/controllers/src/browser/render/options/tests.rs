@@ -108,11 +108,11 @@ fn null_is_empty() {
 fn errors_say_what_and_where() {
     check_error(
         "{",
-        " is no JSON: EOF while parsing an object at line 1 column 1",
+        " is not valid JSON: EOF while parsing an object at line 1 column 1",
     );
     check_error(
         r#"{"labels": {"a": "b",}}"#,
-        " is no JSON: trailing comma at line 1 column 22",
+        " is not valid JSON: trailing comma at line 1 column 22",
     );
     check_error("[]", ": the whole is a list, use an object");
     check_error(
@@ -125,7 +125,7 @@ fn errors_say_what_and_where() {
     );
     check_error(
         r#"{"labels": {"a b": "c"}}"#,
-        r#": labels holds "a b", which is no valid label key"#,
+        r#": labels holds "a b", which is not a valid label key"#,
     );
     check_error(
         r#"{"containers": []}"#,
@@ -141,7 +141,7 @@ fn errors_say_what_and_where() {
     );
     check_error(
         r#"{"containers": {"browser": {"env": {"A=B": ""}}}}"#,
-        r#": containers.browser.env holds "A=B", which is no valid name of a variable"#,
+        r#": containers.browser.env holds "A=B", which is not a valid variable name"#,
     );
 }
 

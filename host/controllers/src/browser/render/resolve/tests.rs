@@ -3,7 +3,7 @@ use podloom_api::BrowserConfigObject;
 use super::{ConfigRef, resolve};
 use crate::browser::render::fixtures::{browser, config, plain_config};
 
-/// Resolves, and tells the image or the error.
+/// Resolves, and returns the image or the error.
 fn outcome(configs: &[BrowserConfigObject], name: &str, version: &str) -> String {
     let configs: Vec<ConfigRef<'_>> = configs.iter().map(ConfigRef::from).collect();
     match resolve(&configs, &browser(name, version)) {
@@ -85,7 +85,7 @@ fn a_version_removed_from_a_config_is_gone_at_once() {
     check(
         &[only],
         ("chrome", "139.0"),
-        r#"Browser configuration not found: chrome has no version "139.0", defined are 140.0"#,
+        r#"Browser configuration not found: chrome has no version "139.0", available: 140.0"#,
     );
 }
 
@@ -103,22 +103,22 @@ fn what_is_not_found_is_told_with_what_there_is() {
     check(
         &configs,
         ("opera", "1"),
-        r#"Browser configuration not found: no browser is called "opera", defined are chrome (138.0, 139.0), firefox (118.0)"#,
+        r#"Browser configuration not found: no browser is called "opera", available: chrome (138.0, 139.0), firefox (118.0)"#,
     );
     check(
         &configs,
         ("crome", "139.0"),
-        r#"Browser configuration not found: no browser is called "crome", did you mean "chrome"? defined are chrome (138.0, 139.0), firefox (118.0)"#,
+        r#"Browser configuration not found: no browser is called "crome", did you mean "chrome"? available: chrome (138.0, 139.0), firefox (118.0)"#,
     );
     check(
         &configs,
         ("chrome", "139"),
-        r#"Browser configuration not found: chrome has no version "139", did you mean "139.0"? defined are 138.0, 139.0"#,
+        r#"Browser configuration not found: chrome has no version "139", did you mean "139.0"? available: 138.0, 139.0"#,
     );
     check(
         &configs,
         ("Firefox", "9"),
-        r#"Browser configuration not found: Firefox has no version "9", defined are 118.0"#,
+        r#"Browser configuration not found: Firefox has no version "9", available: 118.0"#,
     );
 }
 
@@ -138,12 +138,12 @@ fn names_that_differ_in_case_alone_are_refused_and_the_others_are_served() {
     check(
         &mixed,
         ("chrome", "beta"),
-        "Browser configuration mixed is invalid: versions Beta and beta differ in case alone, rename or merge them",
+        "Browser configuration mixed is invalid: versions Beta and beta differ only in case, rename or merge them",
     );
     check(
         &mixed,
         ("edge", "2"),
-        "Browser configuration mixed is invalid: browsers Edge and edge differ in case alone, rename or merge them",
+        "Browser configuration mixed is invalid: browsers Edge and edge differ only in case, rename or merge them",
     );
     check(&mixed, ("chrome", "139.0"), "mixed/chrome:139.0");
 }

@@ -129,7 +129,7 @@ async fn a_pod_that_goes_while_its_end_is_confirmed_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn what_drove_out_a_pod_is_known_while_its_end_is_confirmed() {
+async fn the_reason_of_an_eviction_is_known_while_the_end_is_confirmed() {
     let (server, client, _) = Server::new(browser(60), |_| not_found());
     let controller = configured(controller_of(Some(unpullable())));
     let mut evicted = unpullable();
