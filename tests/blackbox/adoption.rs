@@ -136,7 +136,7 @@ fn sessions_of_another_controller_go_on() {
         for name in ["failed", "leaked", "deleted"] {
             seen.until_gone(name).await;
         }
-        let lost = "Failed PodLost: the pod is gone, and a session has one pod only";
+        let lost = "Failed PodLost: the pod is gone, and a session never gets a second one";
         assert_eq!(seen.until_gone("lost").await, ["Running", lost, "gone"]);
         // A pod that no watch shows is noticed all the same.
         delete_pod(&scene, "unlabelled").await;

@@ -46,7 +46,7 @@ async fn replicas(scene: &Scene) -> [(Operator, Account); 2] {
 
 fn leads(operator: &Operator) -> Result<(), String> {
     let (status, body) = operator.get("/readyz")?;
-    (status == 200 && body.contains("we lead"))
+    (status == 200 && body.contains("this replica is the leader"))
         .then_some(())
         .ok_or(body)
 }

@@ -152,7 +152,7 @@ fn roles_in_the_watched_namespace_are_enough() {
         let operator = Operator::spawn(&scene.cluster, &kubeconfig, &arguments);
         eventually("it leads", async || {
             let (status, body) = operator.get("/readyz")?;
-            (status == 200 && body.contains("we lead"))
+            (status == 200 && body.contains("this replica is the leader"))
                 .then_some(())
                 .ok_or(body)
         })

@@ -84,7 +84,7 @@ async fn replica(scene: &Scene, account: &Account, kubeconfig: &std::path::Path)
 
 fn leads(operator: &Operator) -> Result<(), String> {
     let (status, body) = operator.get("/readyz")?;
-    (status == 200 && body.contains("we lead"))
+    (status == 200 && body.contains("this replica is the leader"))
         .then_some(())
         .ok_or(body)
 }

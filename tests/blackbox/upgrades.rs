@@ -119,7 +119,7 @@ fn may_move(scene: &Scene) -> bool {
 async fn leads(operator: &Operator) {
     eventually("it leads", async || {
         let (status, body) = operator.get("/readyz/browser")?;
-        (status == 200 && body.contains("we lead"))
+        (status == 200 && body.contains("this replica is the leader"))
             .then_some(())
             .ok_or(body)
     })

@@ -295,7 +295,7 @@ fn a_plugin_is_tested_with_other_rights() {
         0,
         &["/metadata/labels/a  /metadata/labels  1\n"],
     );
-    let needs = "the plugin needs to write /metadata/labels/a, but `allow` gives it /spec; add /metadata/labels/a";
+    let needs = "the plugin needs to write /metadata/labels/a, but `allow` grants only /spec; add /metadata/labels/a";
     check_test(&directory, &with("/spec"), 1, &[needs]);
     check_test(
         &directory,
