@@ -193,7 +193,7 @@ fn a_leader_that_only_paused_writes_no_more() {
                 assert!(begun < woken, "{write:#?}");
             }
             assert!(!writes(&scene, &second_account).is_empty());
-            let lost = first.told(&["WARN", "the Lease is lost"]);
+            let lost = first.told(&["WARN", "lost the Lease"]);
             assert_eq!(
                 lost.len(),
                 1,

@@ -124,7 +124,7 @@ fn every_command_of_the_tutorial_works() {
             "+ /spec/containers/[name=proxy]/env/[name=TZ]",
             "browser: [{\"name\":\"TZ\",\"value\":\"UTC\"}]",
             "golden file written",
-            "RUSTFLAGS of the environment is left out",
+            "ignoring the environment variable RUSTFLAGS",
             // The stack of Rust's default would be a MiB alone.
             "memory         64 KiB at the end of a call",
             "add /spec/containers/*/env/[name=TZ] and /spec/containers/*/env/[name=SHOP]",
