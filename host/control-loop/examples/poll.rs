@@ -1,5 +1,4 @@
-//! Keeps up with a system that can only be asked, over HTTP. The system is in this file too, so the example runs anywhere; Ctrl-C
-//! ends it.
+//! Follows a system that can only be polled, over HTTP. The system is in this file too, so the example runs anywhere. Ctrl-C ends it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,7 +19,7 @@ use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-/// The outside system, as its clients see it.
+/// A client of the outside system.
 #[derive(Clone)]
 struct Machines {
     address: SocketAddr,
@@ -28,7 +27,7 @@ struct Machines {
 }
 
 impl Machines {
-    /// The body, or nothing if the system does not know the path.
+    /// The body; none if the system answers 404.
     async fn get(&self, path: &str) -> Result<Option<String>, BoxError> {
         let uri: Uri = format!("http://{}{path}", self.address).parse()?;
         let response = self.client.get(uri).await?;
@@ -38,13 +37,13 @@ impl Machines {
                 let body = response.into_body().collect().await?.to_bytes();
                 Ok(Some(String::from_utf8(body.into())?))
             }
-            // Whatever else it says, it does not say that the machine is gone.
+            // Any other status does not mean that the machine is gone.
             status => Err(format!("{path} answers {status}").into()),
         }
     }
 }
 
-/// There is nothing to watch, so this is all of it: the loop's own timeouts drop a request that hangs.
+/// There is nothing to watch, so `list` is enough. The loop's own timeouts drop a request that hangs.
 impl Source<String> for Machines {
     async fn list(&self, _: &Ctx) -> Result<Vec<String>, BoxError> {
         let names = self.get("/machines").await?.ok_or("there is no list")?;
@@ -60,7 +59,7 @@ impl Storage<String> for Machines {
     }
 }
 
-/// The system itself: machines come and go, and nobody is told.
+/// The system itself: machines come and go, without any notification.
 type Park = Arc<Mutex<BTreeMap<String, u32>>>;
 
 fn change<T>(park: &Park, change: impl FnOnce(&mut BTreeMap<String, u32>) -> T) -> T {
@@ -79,7 +78,7 @@ async fn read(State(park): State<Park>, Path(name): Path<String>) -> Result<Stri
         .ok_or(StatusCode::NOT_FOUND)
 }
 
-/// Starts one machine each second, and ends the one that was started three seconds ago.
+/// Every second, starts one machine and ends the one that was started three seconds ago.
 async fn come_and_go(park: Park) {
     let mut seconds = interval(Duration::from_secs(1));
     for second in 0_u32.. {

@@ -11,16 +11,16 @@ use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-/// What is listed.
+/// The listed ids.
 pub(crate) const FRUITS: [&str; 5] = ["apple", "banana", "cherry", "durian", "elderberry"];
 /// The storage cannot read it.
 pub(crate) const UNREADABLE: &str = "cherry";
-/// It is listed, yet not there.
+/// It is listed, but does not exist.
 pub(crate) const ABSENT: &str = "durian";
-/// The handler cannot stand it.
+/// The handler fails for it.
 pub(crate) const ROTTEN: &str = "elderberry";
 
-/// All three parts at once; they might as well be three types.
+/// All three parts in one type; they could also be three types.
 #[derive(Clone, Copy)]
 pub(crate) struct Basket;
 

@@ -1,26 +1,26 @@
-//! What every call into foreign code is told.
+//! The context of every call of the user's code.
 
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-/// The circumstances of one call of a [`Source`](crate::Source), [`Storage`](crate::Storage), [`Handler`](crate::Handler) or
+/// The context of one call of a [`Source`](crate::Source), [`Storage`](crate::Storage), [`Handler`](crate::Handler) or
 /// [`ObjectLocker`](crate::ObjectLocker).
 ///
-/// Cheap to clone. The default is for calling a handler by hand, in a test: it never stops, and it is the first attempt.
+/// Cheap to clone. The default is for calling a handler in a test: it never stops, and it is the first attempt.
 ///
-/// The loop only fires the tokens, it does not listen to them: cancelling one of them oneself stops nobody else.
+/// The loop cancels the tokens but does not listen to them: if the called code cancels one, nothing else stops.
 #[derive(Clone, Debug)]
 pub struct Ctx {
-    /// The loop is shutting down: what has begun should end soon, and nothing long should begin.
+    /// The loop is shutting down: finish soon, and start nothing long.
     pub stopping: CancellationToken,
-    /// Stop now: the time is up, the lock is lost, or the drain is over. Whoever goes on is dropped a few seconds later, and whatever
-    /// it still returns counts as a failure.
+    /// Stop now: the time is up, the lock is lost, or the drain is over. A call that continues is dropped a few seconds later, and
+    /// whatever it still returns counts as a failure.
     pub cancel: CancellationToken,
-    /// One for the first attempt, one more for each that failed since the last success. Of a list and a watch, too.
+    /// The number of this attempt: 1, plus 1 for each failure since the last success. Lists and watches have one too.
     pub attempt: u32,
-    /// The fencing token of the lock that is held: larger than that of any holder before. None if the lock has none.
+    /// The fencing token of the held lock, larger than that of any earlier holder. None if the lock has none.
     pub fence: Option<u64>,
-    /// The span that the call runs in, for what it spawns.
+    /// The span of the call, for tasks that it spawns.
     pub span: Span,
 }
 

@@ -6,9 +6,9 @@ use crate::{
     Handler, Hints, Id, MemoryLocker, NoRecorder, ObjectLocker, Options, Recorder, Source, Storage,
 };
 
-/// A feedback loop: what it looks at, how, and what it does about it.
+/// A feedback loop and its parts.
 ///
-/// [`new`](Self::new) takes the parts that have no default; assign the others.
+/// [`new`](Self::new) takes the parts that have no default; set the others as fields.
 ///
 /// ```
 /// use podloom_control_loop::{ControlLoop, Next, Options, handler_fn, source_fn, storage_fn};
@@ -32,33 +32,32 @@ use crate::{
 /// # }
 /// ```
 pub struct ControlLoop<I, So, St, Ha> {
-    /// Names the loop in logs and metrics.
+    /// The loop's name in logs and metrics.
     pub name: String,
-    /// Where ids come from.
+    /// Lists and watches ids.
     pub source: So,
-    /// Where the truth about an id is read.
+    /// Reads the current state of an id.
     pub storage: St,
-    /// What is done about it.
+    /// Acts on it.
     pub handler: Ha,
-    /// Where ids come from besides: clone it to push them from outside.
+    /// Hints from outside the source: clone it to push ids.
     pub hints: Hints<I>,
-    /// How the loop behaves.
+    /// Settings.
     pub options: Options,
-    /// Who may handle an id; by default a [`MemoryLocker`] of its own.
+    /// Decides which loop may handle an id; by default a [`MemoryLocker`] of its own.
     pub locker: Arc<dyn ObjectLocker<I>>,
-    /// What takes the measurements; by default nothing.
+    /// Receives the measurements; by default [`NoRecorder`].
     pub recorder: Arc<dyn Recorder>,
 }
 
-/// What became of the work when a loop was stopped.
+/// The result of stopping a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many handlers were running then and ended in time, well or not.
+    /// How many handlers were running when the loop was stopped and ended in time, successfully or not.
     pub finished: usize,
-    /// The ids whose handlers had to be cancelled when the drain was over.
+    /// The ids whose handlers had to be cancelled at the end of the drain.
     pub abandoned: Vec<String>,
-    /// How many ids had still something to be done: ready, waiting for their time, or taken by a worker that had not reached the
-    /// handler.
+    /// How many ids were left: ready, delayed, or taken by a worker that had not reached the handler.
     pub queued: usize,
 }
 
@@ -69,7 +68,7 @@ where
     St: Storage<I>,
     Ha: Handler<I, St::Object>,
 {
-    /// Makes a loop of the parts that have no default.
+    /// Creates a loop from the parts that have no default.
     pub fn new(name: impl Into<String>, source: So, storage: St, handler: Ha) -> Self {
         Self {
             name: name.into(),

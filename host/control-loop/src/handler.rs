@@ -1,20 +1,20 @@
-//! What is done about an id.
+//! The handler: acts on an id.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{BoxError, Ctx, Id};
 
-/// Makes the world as an object wants it.
+/// Brings the actual state to the desired state of an object.
 pub trait Handler<I: Id, O>: Send + Sync + 'static {
     /// Converges if there is an object, cleans up if there is none.
     ///
-    /// Must be idempotent: it is called again after errors, at every resync, and for hints that turn out to be nothing new. It is
-    /// called for an absent id that it never saw, too.
-    /// The loop calls it once at a time for each id, and for as many ids at once as there are workers.
+    /// Must be idempotent: it is called again after errors, at every resync, and for hints without a change. It is also called for
+    /// absent ids that it has never seen.
+    /// The loop never calls it twice at once for the same id, but for as many ids at once as there are workers.
     ///
-    /// An error is tried again after a growing pause. What trying again cannot mend, such as an input that was read and found
-    /// wrong, is better told where its author sees it, and [settled](Next::Settled).
+    /// An error is retried after a growing pause. Report an error that a retry cannot fix, such as invalid input, where its author
+    /// sees it, and return [`Settled`](Next::Settled).
     fn handle(
         &self,
         ctx: &Ctx,
@@ -34,7 +34,7 @@ impl<I: Id, O, T: Handler<I, O>> Handler<I, O> for Arc<T> {
     }
 }
 
-/// When a handled id is looked at again.
+/// When a handled id is handled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// At the next hint or resync.
@@ -43,7 +43,7 @@ pub enum Next {
     After(Duration),
 }
 
-/// Makes a handler of a closure.
+/// Makes a closure a handler.
 ///
 /// ```
 /// use podloom_control_loop::{Next, handler_fn};

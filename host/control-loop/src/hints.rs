@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 
 use crate::Id;
 
-/// Pushes ids into a loop: "look at this id". For code that learns of changes, but is no stream that a
-/// [`Source`](crate::Source) could watch: a request handler, another loop, a test.
+/// Pushes ids into a loop: "handle this id". For code that learns of changes but is not a stream that a [`Source`](crate::Source) could
+/// watch: a request handler, another loop, a test.
 ///
-/// Clones push into the same loop. Take one from [`ControlLoop::hints`](crate::ControlLoop::hints) before the loop runs; what was
-/// pushed by then is handled when it starts.
+/// Clones push into the same loop. Take one from [`ControlLoop::hints`](crate::ControlLoop::hints) before the loop runs. Ids that are
+/// pushed before are handled when it starts.
 ///
 /// ```
 /// use podloom_control_loop::{ControlLoop, Next, handler_fn, source_fn, storage_fn};
@@ -49,7 +49,7 @@ struct Shared<I> {
     pushed: Notify,
 }
 
-/// Each id once, so it is bounded by the number of ids, as the queue is.
+/// Each id once, so its size is bounded by the number of ids, like the queue's.
 struct Pending<I> {
     order: Vec<I>,
     known: HashSet<I>,
@@ -59,8 +59,7 @@ struct Pending<I> {
 impl<I: Id> Hints<I> {
     /// Asks for an id to be handled, at once if a worker is free.
     ///
-    /// Never waits. An id that was pushed already and not yet taken by the loop is not pushed twice; once the loop has ended, nothing
-    /// is pushed.
+    /// Never waits. An id that is pending already is not pushed twice. After the loop has ended it does nothing.
     pub fn push(&self, id: I) {
         let is_new = self.change(|pending| {
             let is_new = pending.is_open && pending.known.insert(id.clone());
@@ -74,12 +73,12 @@ impl<I: Id> Hints<I> {
         }
     }
 
-    /// Waits until something may have been pushed since the last call.
+    /// Waits until an id may have been pushed since the last call.
     pub(crate) async fn pushed(&self) {
         self.0.pushed.notified().await;
     }
 
-    /// Takes what was pushed, in order.
+    /// Takes the pending ids, in order.
     pub(crate) fn take(&self) -> Vec<I> {
         self.change(|pending| {
             pending.known.clear();
@@ -89,7 +88,7 @@ impl<I: Id> Hints<I> {
 }
 
 impl<I> Hints<I> {
-    /// Drops what was pushed and will be.
+    /// Drops pending ids, and ignores all later ones.
     pub(crate) fn close(&self) {
         self.change(|pending| {
             *pending = Pending {

@@ -23,7 +23,9 @@ pub use locker::{Acquired, Guard, LockerFn, MemoryLocker, ObjectLocker, locker_f
 pub use options::Options;
 #[cfg(feature = "prometheus")]
 pub use recorder::prometheus::LoopMetrics;
-pub use recorder::{Kind, Measurement, NoRecorder, Outcome, Recorder, RecorderFn, recorder_fn};
+pub use recorder::{
+    CallOutcome, HandleKind, Measurement, NoRecorder, Recorder, RecorderFn, recorder_fn,
+};
 pub use source::{HintStream, Source, SourceFn, WatchedSourceFn, source_fn, watched_source_fn};
 pub use storage::{Storage, StorageFn, storage_fn};
 

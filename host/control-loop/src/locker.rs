@@ -1,4 +1,4 @@
-//! Who may handle an id, if several loops look after the same ones.
+//! Locks, for several loops that handle the same ids.
 
 mod memory;
 
@@ -12,15 +12,15 @@ use crate::{BoxError, Ctx, Id};
 
 pub use memory::MemoryLocker;
 
-/// Lets one holder at a time handle an id, across loops and processes.
+/// Lets only one holder at a time handle an id, across loops and processes.
 ///
-/// Within one loop the queue already sees to that, so a loop that shares its ids with nobody needs no more than the
-/// [`MemoryLocker`] it has by default.
+/// Within one loop the queue guarantees that already, so a loop that does not share its ids needs only its default
+/// [`MemoryLocker`].
 pub trait ObjectLocker<I: Id>: Send + Sync + 'static {
     /// Tries to take the lock of an id, without waiting for its holder.
     ///
     /// The loop drops this future when it shuts down or when it takes longer than
-    /// [`get_timeout`](crate::Options::get_timeout). A lock that was taken by then must become free by itself.
+    /// [`get_timeout`](crate::Options::get_timeout). A lock that was taken before that must become free by itself.
     fn acquire<'a>(&'a self, ctx: &'a Ctx, id: &'a I) -> BoxFuture<'a, Result<Acquired, BoxError>>;
 }
 
@@ -30,44 +30,44 @@ impl<I: Id, T: ObjectLocker<I> + ?Sized> ObjectLocker<I> for Arc<T> {
     }
 }
 
-/// What became of an attempt to take a lock.
+/// The result of an attempt to take a lock.
 pub enum Acquired {
-    /// It is ours until the guard is released.
+    /// This loop holds it until it releases the guard.
     Held(Box<dyn Guard>),
-    /// Somebody else has it. That is no failure: the id is tried again later.
+    /// Another holder has it. That is not a failure: the id is tried again later.
     Busy {
         /// When to try again; a second by default.
         retry_after: Option<Duration>,
     },
 }
 
-/// A lock that is held.
+/// A held lock.
 ///
 /// Dropping it without [`release`](Self::release) happens when the whole loop is dropped. The lock must then become free by itself,
 /// at once or when it expires.
 pub trait Guard: Send + 'static {
-    /// Gives the lock back. Called after the handler has ended or been dropped, and given up after five seconds.
+    /// Releases the lock. Called after the handler has ended or was dropped. The future is dropped after five seconds.
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), BoxError>>;
 
-    /// Gives the lock back for good, in place of [`release`](Self::release): the id is absent and was cleaned up, so nothing of it
-    /// need be remembered.
+    /// Releases the lock for good, instead of [`release`](Self::release): the id is absent and cleaned up, so the locker may forget
+    /// it.
     fn retire(self: Box<Self>) -> BoxFuture<'static, Result<(), BoxError>> {
         self.release()
     }
 
-    /// Is cancelled when the lock is lost before it was released: then somebody else may hold it soon, so the handler is cancelled
-    /// and, four seconds later, dropped. By default it is never lost.
+    /// A token that is cancelled when the lock is lost before its release. Another holder may take it soon, so the handler is
+    /// cancelled and, four seconds later, dropped. By default a lock is never lost.
     fn lost(&self) -> CancellationToken {
         CancellationToken::new()
     }
 
-    /// A number that grows with each holder, by which what is written to can refuse a holder that was too slow.
+    /// A number that grows with each holder. With it, the system that is written to can reject a holder that was too slow.
     fn fence(&self) -> Option<u64> {
         None
     }
 }
 
-/// Makes a locker of a closure.
+/// Makes a closure a locker.
 ///
 /// ```
 /// use podloom_control_loop::{Acquired, locker_fn};

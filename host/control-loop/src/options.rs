@@ -1,9 +1,9 @@
-//! How a loop behaves.
+//! The settings of a loop.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// How a loop behaves; everything has a default.
+/// The settings of a loop; all have defaults.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,20 +13,21 @@ use std::time::Duration;
 /// # assert_eq!(options.workers.get(), 4);
 /// ```
 ///
-/// A duration of thirty years or more means for ever. Intervals and pauses shorter than a millisecond are a millisecond, as finer
-/// timers do not exist.
+/// A duration of thirty years or more means for ever. Intervals and pauses shorter than a millisecond become a millisecond, the
+/// resolution of timers.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How many ids are handled at once; 4 by default.
     pub workers: NonZeroUsize,
-    /// From the end of a list to the next, give or take a tenth; 30 seconds by default. None lists once for each time that the watch
-    /// was opened, and at the start in any case.
+    /// From the end of a list to the next, plus or minus a tenth; 30 seconds by default. With None, the loop lists only at the start
+    /// and each time the watch was opened.
     pub resync_interval: Option<Duration>,
-    /// The pause after a first failure, which doubles with each in a row; half a second by default. Jitter takes up to a fifth off.
+    /// The pause after a first failure, which doubles with each further one; half a second by default. Jitter shortens it by up to a
+    /// fifth.
     pub backoff_base: Duration,
     /// The longest pause after a failure; 5 minutes by default.
     pub backoff_cap: Duration,
-    /// How many failures in a row are tried again before an id is dropped until its next hint or resync; no limit by default.
+    /// How many failures in a row are retried before an id is dropped until its next hint or resync; no limit by default.
     pub max_retries: Option<u32>,
     /// How long a list may take, and the opening of a watch; a minute by default.
     pub list_timeout: Duration,
@@ -34,10 +35,10 @@ pub struct Options {
     pub get_timeout: Duration,
     /// How long the handler may take; 5 minutes by default.
     pub handle_timeout: Duration,
-    /// How long handlers may go on after the loop was stopped; 30 seconds by default. `run` may return 10 seconds later, or 30 if code
-    /// blocks its thread.
+    /// How long handlers may continue after the loop was stopped; 30 seconds by default. `run` returns up to 10 seconds later, or up to
+    /// 30 if code blocks its thread.
     pub drain_timeout: Duration,
-    /// Makes the random part of pauses repeatable; none by default.
+    /// Seeds the jitter, to make it repeatable; none by default.
     pub seed: Option<u64>,
 }
 

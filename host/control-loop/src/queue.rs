@@ -1,11 +1,11 @@
-//! Which id is handled when: a state machine without I/O, to which every call tells the time.
+//! The queue: decides which id is handled when. A state machine without I/O; every call passes the current time.
 //!
-//! It holds one entry for each id, however many hints come, so its memory is bounded by the number of ids. The tables that it
-//! follows are in the documentation of the crate.
+//! It has one entry for each id, however many hints come, so its memory is bounded by the number of ids. The tables that it
+//! implements are in the documentation of the crate.
 
 mod backoff;
 
-use std::collections::hash_map::Entry as Slot;
+use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ pub(crate) use backoff::{Backoff, FAR, LEAST};
 
 use crate::Id;
 
-/// How long an id waits whose lock is busy, if the locker does not say.
+/// How long an id waits for a busy lock, if the locker names no time.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Why an id should be looked at.
+/// Why an id should be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Somebody says that it changed. A hint is never lost: a run that has begun when it comes is followed by another.
+    /// It may have changed. A hint is never lost: if it comes during a run, another run follows.
     Hint,
-    /// It is time to look at all ids. That need not follow a run that goes on, nor hurry one that waits after a failure.
+    /// All ids are due. If the id is running, no other run follows; if it waits after a failure, it is not handled earlier.
     Resync,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Settled,
@@ -36,16 +36,16 @@ pub(crate) enum Ended {
     Busy(Option<Duration>),
 }
 
-/// What becomes of an id after a run.
+/// The state of an id after a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is forgotten until its next hint or resync.
+    /// Absent from the queue until its next hint or resync.
     Gone,
-    /// Likewise, but it failed too often.
+    /// The same, because it failed too often.
     Dropped,
-    /// It is ready again.
+    /// Ready again.
     Ready,
-    /// It will be ready after this time.
+    /// Ready after this time.
     Delayed(Duration),
 }
 
@@ -53,19 +53,19 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Popped<I> {
     pub(crate) id: I,
-    /// One more than it failed since its last success.
+    /// 1, plus 1 for each failure since the last success.
     pub(crate) attempt: u32,
     /// How long it was ready.
     pub(crate) waited: Duration,
 }
 
-/// The ids that wait or run. An id that is in none of its states is absent: nothing is to be done about it.
+/// The ids that are ready, running or delayed. Any other id is absent: there is nothing to do for it.
 #[derive(Debug)]
 pub(crate) struct Queue<I> {
     entries: HashMap<I, Entry>,
-    /// Each id whose state is Ready, once, in the order in which they became so.
+    /// The ids in the state Ready, in the order in which they became ready.
     ready: VecDeque<I>,
-    /// Each id whose state is Delayed, once, by its ticket.
+    /// The ids in the state Delayed, by ticket.
     delayed: BTreeMap<Ticket, I>,
     tickets: u64,
     became_ready: u64,
@@ -73,18 +73,18 @@ pub(crate) struct Queue<I> {
     max_retries: Option<u32>,
 }
 
-/// When a delayed id becomes ready; the number makes it unique, and keeps ids that are due at the same time in order.
+/// When a delayed id becomes ready. The number makes it unique, and orders ids that are due at the same time.
 type Ticket = (Instant, u64);
 
 #[derive(Debug)]
 struct Entry {
-    state: State,
-    /// Failures in a row. Only success resets them, or giving up.
+    state: EntryState,
+    /// Failures in a row. Reset by a success, or when the id is dropped.
     failures: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum EntryState {
     Ready { since: Instant },
     Running { dirty: bool },
     Delayed(Ticket, Delay),
@@ -93,7 +93,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 enum Delay {
     After,
-    /// Since the end of the run that failed.
+    /// Counted from the end of the failed run.
     Backoff {
         since: Instant,
     },
@@ -117,25 +117,25 @@ impl<I: Id> Queue<I> {
     pub(crate) fn push(&mut self, id: I, reason: Reason, now: Instant) {
         self.advance(now);
         let entry = match self.entries.entry(id.clone()) {
-            Slot::Occupied(entry) => entry.into_mut(),
-            Slot::Vacant(slot) => {
+            MapEntry::Occupied(entry) => entry.into_mut(),
+            MapEntry::Vacant(slot) => {
                 slot.insert(Entry {
-                    state: State::Ready { since: now },
+                    state: EntryState::Ready { since: now },
                     failures: 0,
                 });
                 return self.join(id);
             }
         };
         match (entry.state, reason) {
-            (State::Running { .. }, Reason::Hint) => {
-                entry.state = State::Running { dirty: true };
+            (EntryState::Running { .. }, Reason::Hint) => {
+                entry.state = EntryState::Running { dirty: true };
             }
-            (State::Delayed(ticket, Delay::After), _) => {
-                entry.state = State::Ready { since: now };
+            (EntryState::Delayed(ticket, Delay::After), _) => {
+                entry.state = EntryState::Ready { since: now };
                 self.delayed.remove(&ticket);
                 self.join(id);
             }
-            (State::Delayed(ticket, by @ Delay::Backoff { since }), Reason::Hint) => {
+            (EntryState::Delayed(ticket, by @ Delay::Backoff { since }), Reason::Hint) => {
                 let earliest = now.max(since + self.backoff.base());
                 if earliest < ticket.0 {
                     self.delayed.remove(&ticket);
@@ -143,21 +143,23 @@ impl<I: Id> Queue<I> {
                     self.advance(now);
                 }
             }
-            (State::Ready { .. } | State::Delayed(_, Delay::Busy), _)
-            | (State::Running { .. } | State::Delayed(_, Delay::Backoff { .. }), Reason::Resync) => {
-            }
+            (EntryState::Ready { .. } | EntryState::Delayed(_, Delay::Busy), _)
+            | (
+                EntryState::Running { .. } | EntryState::Delayed(_, Delay::Backoff { .. }),
+                Reason::Resync,
+            ) => {}
         }
     }
 
-    /// Takes the id that has been ready longest. It runs until [`done`](Self::done) is called for it, and is not returned meanwhile.
+    /// Takes the id that has been ready longest. It is running, and not returned again, until [`done`](Self::done) is called for it.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Popped<I>> {
         self.advance(now);
         let id = self.ready.pop_front()?;
         let entry = self.entries.get_mut(&id)?;
-        let State::Ready { since } = entry.state else {
+        let EntryState::Ready { since } = entry.state else {
             return None;
         };
-        entry.state = State::Running { dirty: false };
+        entry.state = EntryState::Running { dirty: false };
         Some(Popped {
             attempt: entry.failures.saturating_add(1),
             waited: now.saturating_duration_since(since),
@@ -165,19 +167,19 @@ impl<I: Id> Queue<I> {
         })
     }
 
-    /// Says how the run of an id ended.
+    /// Ends the run of an id.
     pub(crate) fn done(&mut self, id: &I, ended: Ended, now: Instant) -> Fate {
         self.advance(now);
         let Some(entry) = self.entries.get_mut(id) else {
             return Fate::Gone;
         };
-        let State::Running { dirty } = entry.state else {
+        let EntryState::Running { dirty } = entry.state else {
             return Fate::Gone;
         };
         let (pause, by) = match ended {
             Ended::Settled | Ended::After(_) if dirty => {
                 *entry = Entry {
-                    state: State::Ready { since: now },
+                    state: EntryState::Ready { since: now },
                     failures: 0,
                 };
                 self.join(id.clone());
@@ -210,7 +212,7 @@ impl<I: Id> Queue<I> {
                 (pause, Delay::Backoff { since: now })
             }
         };
-        // No pause at all would keep a worker spinning.
+        // Without any pause a worker would spin.
         let pause = pause.clamp(LEAST, FAR);
         self.delay(id.clone(), now + pause, by);
         Fate::Delayed(pause)
@@ -231,25 +233,25 @@ impl<I: Id> Queue<I> {
         self.entries.len()
     }
 
-    /// How many times an id became ready since this was last asked.
+    /// How many times an id became ready since the last call.
     pub(crate) fn take_became_ready(&mut self) -> u64 {
         std::mem::take(&mut self.became_ready)
     }
 
-    /// Makes ready what is due. Every call begins with it, so an id that was due first is ready first, whoever looks when.
+    /// Makes due ids ready. Every other method does this first, so that ids become ready in the order in which they were due.
     pub(crate) fn advance(&mut self, now: Instant) {
         while let Some(due) = self.delayed.first_entry()
             && due.key().0 <= now
         {
             let ((since, _), id) = due.remove_entry();
             if let Some(entry) = self.entries.get_mut(&id) {
-                entry.state = State::Ready { since };
+                entry.state = EntryState::Ready { since };
                 self.join(id);
             }
         }
     }
 
-    /// Puts an id, whose state is Ready, at the tail.
+    /// Puts an id in the state Ready at the end of the queue.
     fn join(&mut self, id: I) {
         self.became_ready += 1;
         self.ready.push_back(id);
@@ -259,7 +261,7 @@ impl<I: Id> Queue<I> {
         self.tickets += 1;
         let ticket = (due, self.tickets);
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.state = State::Delayed(ticket, by);
+            entry.state = EntryState::Delayed(ticket, by);
             self.delayed.insert(ticket, id);
         }
     }

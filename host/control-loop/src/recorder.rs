@@ -1,4 +1,4 @@
-//! What a loop counts.
+//! The metrics of a loop.
 
 #[cfg(feature = "prometheus")]
 pub(crate) mod prometheus;
@@ -6,52 +6,52 @@ pub(crate) mod prometheus;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes the measurements of loops; one recorder can serve many.
+/// Receives the measurements of loops; several loops can share one.
 ///
-/// Every method does nothing by default. The first argument is always the name of the loop. Calls come from the loop's own task and
-/// from its workers: they must return at once.
+/// Every method does nothing by default. The first argument is always the name of the loop. The loop's own task and its workers call
+/// them, so they must return at once.
 pub trait Recorder: Send + Sync + 'static {
-    /// So many ids became ready to be handled. Entries are counted, not hints: a hint for an id that is ready already adds none.
+    /// This many ids became ready. A hint for an id that is ready already is not counted.
     fn queue_queued(&self, name: &str, ids: u64) {
         let _ = (name, ids);
     }
 
-    /// An id was taken off the queue by a worker.
+    /// A worker took an id off the queue.
     fn queue_dequeued(&self, name: &str) {
         let _ = name;
     }
 
-    /// An id that was taken off the queue had been ready for so long.
+    /// How long an id was ready before a worker took it.
     fn queued_duration(&self, name: &str, took: Duration) {
         let _ = (name, took);
     }
 
     /// A list ended.
-    fn list_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn list_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         let _ = (name, took, outcome);
     }
 
-    /// The storage answered, or did not.
-    fn get_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    /// The storage returned, or was dropped.
+    fn get_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         let _ = (name, took, outcome);
     }
 
     /// The handler returned or was dropped.
-    fn handle_duration(&self, name: &str, took: Duration, kind: Kind, outcome: Outcome) {
+    fn handle_duration(&self, name: &str, took: Duration, kind: HandleKind, outcome: CallOutcome) {
         let _ = (name, took, kind, outcome);
     }
 
-    /// So many ids are ready now; those that wait for their time are not among them.
+    /// This many ids are ready now, without the delayed ones.
     fn queue_depth(&self, name: &str, ids: usize) {
         let _ = (name, ids);
     }
 
-    /// So many ids are being handled now.
+    /// This many ids are being handled now.
     fn in_flight(&self, name: &str, ids: usize) {
         let _ = (name, ids);
     }
 
-    /// An id failed and will be tried again.
+    /// An id failed and will be retried.
     fn retried(&self, name: &str) {
         let _ = name;
     }
@@ -61,17 +61,17 @@ pub trait Recorder: Send + Sync + 'static {
         let _ = name;
     }
 
-    /// Somebody else had the lock of an id.
+    /// Another holder had the lock of an id.
     fn lock_contended(&self, name: &str) {
         let _ = name;
     }
 
-    /// A watch that ended, broke, or could not be opened is opened anew.
+    /// A watch that ended, failed, or could not be opened is opened again.
     fn watch_restarted(&self, name: &str) {
         let _ = name;
     }
 
-    /// Foreign code panicked and was caught.
+    /// A panic of the user's code was caught.
     fn panicked(&self, name: &str) {
         let _ = name;
     }
@@ -90,15 +90,15 @@ impl<T: Recorder + ?Sized> Recorder for Arc<T> {
         (**self).queued_duration(name, took);
     }
 
-    fn list_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn list_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         (**self).list_duration(name, took, outcome);
     }
 
-    fn get_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn get_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         (**self).get_duration(name, took, outcome);
     }
 
-    fn handle_duration(&self, name: &str, took: Duration, kind: Kind, outcome: Outcome) {
+    fn handle_duration(&self, name: &str, took: Duration, kind: HandleKind, outcome: CallOutcome) {
         (**self).handle_duration(name, took, kind, outcome);
     }
 
@@ -133,15 +133,15 @@ impl<T: Recorder + ?Sized> Recorder for Arc<T> {
 
 /// How a timed call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// As it should.
+pub enum CallOutcome {
+    /// It succeeded.
     Success,
-    /// In an error, a panic, a timeout or with the lock lost.
+    /// An error, a panic, a timeout or a lost lock.
     Failure,
 }
 
-impl Outcome {
-    /// What a call's result means for it.
+impl CallOutcome {
+    /// The outcome of a result.
     pub(crate) fn of<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() {
             Self::Success
@@ -150,7 +150,7 @@ impl Outcome {
         }
     }
 
-    /// As the value of a label `success`.
+    /// The value of the label `success`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -160,17 +160,17 @@ impl Outcome {
     }
 }
 
-/// What the handler was called for.
+/// What the handler was called for: an existing object or an absent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The object is there.
+pub enum HandleKind {
+    /// The object exists.
     Add,
-    /// It is not.
+    /// It is absent.
     Delete,
 }
 
-impl Kind {
-    /// As the value of a label `kind`.
+impl HandleKind {
+    /// The value of the label `kind`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -196,11 +196,11 @@ pub enum Measurement {
     /// [`Recorder::queued_duration`]
     QueuedDuration(Duration),
     /// [`Recorder::list_duration`]
-    ListDuration(Duration, Outcome),
+    ListDuration(Duration, CallOutcome),
     /// [`Recorder::get_duration`]
-    GetDuration(Duration, Outcome),
+    GetDuration(Duration, CallOutcome),
     /// [`Recorder::handle_duration`]
-    HandleDuration(Duration, Kind, Outcome),
+    HandleDuration(Duration, HandleKind, CallOutcome),
     /// [`Recorder::queue_depth`]
     QueueDepth(usize),
     /// [`Recorder::in_flight`]
@@ -217,7 +217,7 @@ pub enum Measurement {
     Panicked,
 }
 
-/// Makes a recorder of a closure that takes the loop's name and what was measured.
+/// Makes a closure a recorder. It gets the loop's name and the measurement.
 ///
 /// ```
 /// use podloom_control_loop::{Measurement, recorder_fn};
@@ -256,15 +256,15 @@ impl<F: Fn(&str, Measurement) + Send + Sync + 'static> Recorder for RecorderFn<F
         (self.record)(name, Measurement::QueuedDuration(took));
     }
 
-    fn list_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn list_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         (self.record)(name, Measurement::ListDuration(took, outcome));
     }
 
-    fn get_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn get_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         (self.record)(name, Measurement::GetDuration(took, outcome));
     }
 
-    fn handle_duration(&self, name: &str, took: Duration, kind: Kind, outcome: Outcome) {
+    fn handle_duration(&self, name: &str, took: Duration, kind: HandleKind, outcome: CallOutcome) {
         (self.record)(name, Measurement::HandleDuration(took, kind, outcome));
     }
 

@@ -1,4 +1,4 @@
-//! Drives the queue: hears the source, keeps the workers busy, and drains them at the end.
+//! Runs a loop: feeds the queue from the source, gives ids to workers, and drains them at the end.
 
 mod call;
 mod drain;
@@ -17,17 +17,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::queue::{Backoff, Ended, Fate, Popped, Queue, Reason};
-use crate::{ControlLoop, Handler, Hints, Id, Kind, Next, Report, Source, Storage};
-use call::{Failure, GRACE, causes};
+use crate::{ControlLoop, HandleKind, Handler, Hints, Id, Next, Report, Source, Storage};
+use call::{CallError, GRACE, causes};
 use feed::{Feed, News};
 use meter::Meter;
 use work::{End, Shared, Step, Work};
 
-/// How many hints may wait for the loop's attention; then the source's stream waits.
+/// How many hints may wait for the loop. If there are more, the source's stream waits.
 const INBOX: usize = 128;
 
-/// A worker that is told to stop drops its handler after one grace, and gives up releasing the lock after another. Who is not back
-/// a while later sits on its thread and cannot be stopped.
+/// How long to wait for a cancelled worker: it drops its handler after one grace period, and stops releasing the lock after another. A
+/// worker that takes longer blocks its thread and cannot be stopped.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
 
 impl<I, So, St, Ha> ControlLoop<I, So, St, Ha>
@@ -37,33 +37,33 @@ where
     St: Storage<I>,
     Ha: Handler<I, St::Object>,
 {
-    /// Runs until the token is cancelled and the work has been drained.
+    /// Runs until the token is cancelled and the running handlers are drained.
     ///
-    /// It returns for no other reason: errors and panics of its parts are logged, counted and tried again.
-    /// Its tasks live no longer than the future that this returns, whether it ends or is dropped. A thread that never yields to the
-    /// runtime cannot be stopped, though: the report calls its id abandoned, and the loop goes without it.
+    /// It returns for no other reason: errors and panics of its parts are logged, counted and retried.
+    /// Its tasks end with the future that this returns, whether that completes or is dropped. Only code that never yields to the
+    /// runtime cannot be stopped: the report lists its id as abandoned, and `run` returns without it.
     pub async fn run(self, stop: CancellationToken) -> Report {
         Driver::start(self, stop).run().await
     }
 }
 
-/// The one task that owns the queue. Workers and feeds are tasks of its own, and end with it.
+/// The task that owns the queue. Its workers and feeds are tasks too, and end with it.
 pub(crate) struct Driver<I: Id, St, Ha> {
     shared: Arc<Shared<I, St, Ha>>,
     queue: Queue<I>,
-    /// The ids that something may have to be cleaned up of: those that were there when last read, and those whose cleaning up
-    /// failed. After each list they are looked at again, listed or not, so a delete that nobody told of is found.
+    /// The ids that may need cleanup: those that existed when last read, and those whose cleanup failed. After each list they are
+    /// handled too, listed or not, so that a missed delete is found.
     known: HashSet<I>,
     workers: JoinSet<Work>,
-    /// What each worker handles: a task that panicked cannot tell.
+    /// The id of each worker, since a task that panicked cannot return it.
     running: HashMap<task::Id, Popped<I>>,
     feeds: JoinSet<()>,
     inbox: mpsc::Receiver<News<I>>,
     hints: Hints<I>,
     stop: CancellationToken,
-    /// How long to wait for tasks that were cancelled before they are taken for stuck.
+    /// How long to wait for cancelled tasks before they count as stuck.
     patience: Duration,
-    /// What the gauges show: ids ready, and in flight.
+    /// The last values of the gauges: ids ready, and in flight.
     shown: (usize, usize),
 }
 
@@ -127,8 +127,8 @@ where
                 Some(joined) = self.workers.join_next_with_id() => {
                     self.joined(joined);
                 }
-                // None are received only if the feeds are gone; that must not keep the loop spinning.
-                1.. = self.inbox.recv_many(&mut news, INBOX) => self.hear(&mut news),
+                // 0 is received only if the feeds are gone; the loop must not spin then.
+                1.. = self.inbox.recv_many(&mut news, INBOX) => self.receive(&mut news),
                 () = self.hints.pushed() => self.take_hints(),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
@@ -139,12 +139,12 @@ where
     /// Gives every free worker an id.
     fn keep_busy(&mut self) {
         let now = Instant::now();
-        // Also when nobody is free: a wake-up that lies in the past would keep the loop spinning.
+        // Also if no worker is free: with a wake-up time in the past the loop would spin.
         self.queue.advance(now);
         while self.workers.len() < self.shared.options.workers.get()
             && let Some(popped) = self.queue.pop(now)
         {
-            self.shared.meter.tell(|recorder, name| {
+            self.shared.meter.record(|recorder, name| {
                 recorder.queue_dequeued(name);
                 recorder.queued_duration(name, popped.waited);
             });
@@ -156,8 +156,8 @@ where
         self.measure();
     }
 
-    /// Takes what the source says into the queue.
-    fn hear(&mut self, news: &mut Vec<News<I>>) {
+    /// Adds what the source reports to the queue.
+    fn receive(&mut self, news: &mut Vec<News<I>>) {
         let now = Instant::now();
         for news in news.drain(..) {
             match news {
@@ -171,7 +171,7 @@ where
         }
     }
 
-    /// Takes what was pushed from outside into the queue.
+    /// Adds hints from outside the source to the queue.
     fn take_hints(&mut self) {
         let now = Instant::now();
         for id in self.hints.take() {
@@ -179,7 +179,7 @@ where
         }
     }
 
-    /// Notes that a run has ended, and returns what it was and how it ended.
+    /// Ends a run in the queue, and returns its id and its result.
     fn joined(&mut self, joined: Joined) -> Option<(Popped<I>, Work)> {
         let (task, work) = joined.unwrap_or_else(|error| (error.id(), Work::broken(error)));
         let popped = self.running.remove(&task)?;
@@ -188,38 +188,38 @@ where
             End::Done(Next::Settled) => Ended::Settled,
             End::Done(Next::After(pause)) => Ended::After(*pause),
             End::Busy(pause) => Ended::Busy(*pause),
-            // Both only in the drain, where the queue is of no more use than to count what is left.
+            // Both occur only in the drain, which uses the queue only to count what is left.
             End::Unreached => return Some((popped, work)),
             end if end.is_halted() => return Some((popped, work)),
             End::Failed(..) => Ended::Failed,
         };
         let fate = self.queue.done(&popped.id, ended, Instant::now());
         if let End::Failed(step, failure) = &work.end {
-            self.tell_failure(&popped, *step, failure, fate);
+            self.log_failure(&popped, *step, failure, fate);
         }
         self.measure();
         Some((popped, work))
     }
 
-    /// Keeps in mind what may have to be cleaned up one day.
+    /// Remembers ids that may need cleanup.
     fn learn(&mut self, id: &I, work: &Work) {
         match (work.kind, &work.end) {
-            (Some(Kind::Add), _) | (Some(Kind::Delete), End::Failed(..)) => {
+            (Some(HandleKind::Add), _) | (Some(HandleKind::Delete), End::Failed(..)) => {
                 if !self.known.contains(id) {
                     self.known.insert(id.clone());
                 }
             }
-            (Some(Kind::Delete), End::Done(_)) => {
+            (Some(HandleKind::Delete), End::Done(_)) => {
                 self.known.remove(id);
             }
-            (Some(Kind::Delete), End::Busy(_) | End::Unreached) | (None, _) => {}
+            (Some(HandleKind::Delete), End::Busy(_) | End::Unreached) | (None, _) => {}
         }
     }
 
-    fn tell_failure(&self, popped: &Popped<I>, step: Step, failure: &Failure, fate: Fate) {
+    fn log_failure(&self, popped: &Popped<I>, step: Step, failure: &CallError, fate: Fate) {
         let meter = &self.shared.meter;
-        if matches!(failure, Failure::Panic(_)) {
-            meter.tell(|recorder, name| recorder.panicked(name));
+        if matches!(failure, CallError::Panic(_)) {
+            meter.record(|recorder, name| recorder.panicked(name));
         }
         let retry_in = match fate {
             Fate::Delayed(pause) => Some(pause),
@@ -235,14 +235,14 @@ where
             "handling an id failed"
         );
         if fate == Fate::Dropped {
-            meter.tell(|recorder, name| recorder.dropped(name));
+            meter.record(|recorder, name| recorder.dropped(name));
             info!("loop" = meter.name, id = %popped.id, "dropped an id that failed too often");
         } else {
-            meter.tell(|recorder, name| recorder.retried(name));
+            meter.record(|recorder, name| recorder.retried(name));
         }
     }
 
-    /// Tells the recorder what became ready and what the gauges show.
+    /// Records what became ready, and the gauges if they changed.
     fn measure(&mut self) {
         let queued = self.queue.take_became_ready();
         let shows = (self.queue.ready(), self.workers.len());
@@ -250,7 +250,7 @@ where
             return;
         }
         self.shown = shows;
-        self.shared.meter.tell(|recorder, name| {
+        self.shared.meter.record(|recorder, name| {
             if queued > 0 {
                 recorder.queue_queued(name, queued);
             }
@@ -261,10 +261,10 @@ where
 }
 
 impl<I: Id, St, Ha> Drop for Driver<I, St, Ha> {
-    /// A loop that is gone has nothing ready and nothing in flight, and takes no more hints.
+    /// Resets the gauges, and closes the hints.
     fn drop(&mut self) {
         self.hints.close();
-        self.shared.meter.tell(|recorder, name| {
+        self.shared.meter.record(|recorder, name| {
             recorder.queue_depth(name, 0);
             recorder.in_flight(name, 0);
         });

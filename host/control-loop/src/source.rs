@@ -1,4 +1,4 @@
-//! Where ids come from.
+//! The source: lists and watches ids.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,27 +7,26 @@ use futures::stream::{self, BoxStream};
 
 use crate::{BoxError, Ctx, Id};
 
-/// What [`Source::watch`] returns: hints without end.
+/// What [`Source::watch`] returns: an endless stream of hints.
 pub type HintStream<I> = BoxStream<'static, Result<I, BoxError>>;
 
-/// Names the ids that a loop should look at.
+/// Provides the ids that a loop handles.
 ///
-/// The loop opens the watch first and lists then, so nothing falls between the two.
+/// The loop opens the watch first and lists after that, so no change is missed in between.
 pub trait Source<I: Id>: Send + Sync + 'static {
-    /// Lists every id that should be looked at.
+    /// Lists every id to handle.
     ///
-    /// Called at the start, after each time that the watch was opened, and at every resync; never twice at once.
-    /// An id that is missing is not deleted for that: [`Storage`](crate::Storage) decides what is there. So an incomplete list does
-    /// no harm, but an error is better, since it is tried again sooner.
+    /// Called at the start, each time the watch was opened, and at every resync; never twice at once.
+    /// A missing id is not deleted: only [`Storage`](crate::Storage) decides what exists. So an incomplete list does no harm, but an
+    /// error is better, since it is retried sooner.
     ///
-    /// What was deleted while the process was down is found only if the list also names the ids that the handler still owns
-    /// something of.
+    /// A delete while the process was down is found only if the list also contains the ids for which the handler still owns something.
     fn list(&self, ctx: &Ctx) -> impl Future<Output = Result<Vec<I>, BoxError>> + Send;
 
-    /// Opens a stream of hints: "look at this id". They carry no kind and no object.
+    /// Opens a stream of hints: "handle this id". A hint contains neither a kind of change nor an object.
     ///
-    /// A stream that ends or yields an error is opened anew after a pause, and a list follows. By default the stream never yields, so
-    /// a source that is only polled has no more to write than [`list`](Self::list).
+    /// A stream that ends or yields an error is opened again after a pause, and a list follows. By default the stream never yields, so
+    /// a polled source implements only [`list`](Self::list).
     fn watch(&self, ctx: &Ctx) -> impl Future<Output = Result<HintStream<I>, BoxError>> + Send {
         let _ = ctx;
         async { Ok(Box::pin(stream::pending()) as HintStream<I>) }
@@ -44,7 +43,7 @@ impl<I: Id, T: Source<I>> Source<I> for Arc<T> {
     }
 }
 
-/// Makes a source that is only polled of a closure: `async |ctx| list of ids`.
+/// Makes a closure a polled source: `async |ctx| list of ids`.
 ///
 /// ```
 /// use podloom_control_loop::source_fn;
@@ -65,7 +64,7 @@ where
     }
 }
 
-/// Makes a source of two closures, the second of which opens the stream of hints.
+/// Makes two closures a source. The second one opens the stream of hints.
 ///
 /// ```
 /// use futures::{StreamExt, stream};
@@ -97,7 +96,7 @@ where
 #[derive(Clone, Copy, Debug)]
 pub struct SourceFn<I, L> {
     list: L,
-    // Without it, the closure alone would not say of which ids it is a source.
+    // The closure's type alone does not determine the type of the ids.
     id: PhantomData<fn() -> I>,
 }
 

@@ -1,18 +1,18 @@
-//! Where the truth is read.
+//! The storage: reads the current state of an id.
 
 use std::sync::Arc;
 
 use crate::{BoxError, Ctx, Id};
 
-/// Reads what an id stands for.
+/// Reads the object of an id.
 pub trait Storage<I: Id>: Send + Sync + 'static {
-    /// What is read.
+    /// The type of the objects.
     type Object: Send + 'static;
 
-    /// Reads the object as it is now; `None` if there is none.
+    /// Reads the current object; `None` if it does not exist.
     ///
-    /// It is asked for every id just before it is handled, and its word is final: `None` makes the handler clean up. So "cannot
-    /// tell" is an error, never `None`.
+    /// It is called for every id just before the handler, and `None` makes the handler clean up. So if it is unknown whether the
+    /// object exists, return an error, never `None`.
     fn get(
         &self,
         ctx: &Ctx,
@@ -32,7 +32,7 @@ impl<I: Id, T: Storage<I>> Storage<I> for Arc<T> {
     }
 }
 
-/// Makes a storage of a closure.
+/// Makes a closure a storage.
 ///
 /// ```
 /// use podloom_control_loop::storage_fn;

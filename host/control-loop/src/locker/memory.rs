@@ -9,9 +9,9 @@ use futures::future::{self, BoxFuture};
 use super::{Acquired, Guard, ObjectLocker};
 use crate::{BoxError, Ctx, Id};
 
-/// Locks ids among the loops of one process that share it; clones share the locks.
+/// Locks ids among the loops of one process that share it. Clones share the locks.
 ///
-/// A lock is free again when its guard is dropped, however that comes about.
+/// A lock is free again when its guard is dropped, for whatever reason.
 #[derive(Debug)]
 pub struct MemoryLocker<I>(Arc<Mutex<HashSet<I>>>);
 

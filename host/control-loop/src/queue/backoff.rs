@@ -1,15 +1,15 @@
-//! How long an id waits after it failed.
+//! The backoff: how long an id waits after a failure.
 
 use std::time::Duration;
 
 /// Longer than any process lives, and short enough that no clock overflows.
 pub(crate) const FAR: Duration = Duration::from_hours(24 * 365 * 30);
 
-/// The finest that timers are; what is shorter would be no pause at all.
+/// The resolution of timers. A shorter pause would be none.
 pub(crate) const LEAST: Duration = Duration::from_millis(1);
 
-/// A curve that doubles with each failure up to a cap, of which a random part of up to a fifth is taken off, so that ids that failed
-/// together do not come back together.
+/// A pause that doubles with each failure up to a cap. Jitter shortens it by up to a fifth, so that ids that failed together are not
+/// retried together.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     base: Duration,
@@ -27,7 +27,7 @@ impl Backoff {
         }
     }
 
-    /// The least pause between the end of a run that failed and the next.
+    /// The shortest pause after a failed run.
     pub(crate) fn base(&self) -> Duration {
         self.base.min(self.cap)
     }

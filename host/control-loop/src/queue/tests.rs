@@ -1,4 +1,4 @@
-//! The tables, row by row.
+//! The tables in the crate's documentation, row by row.
 
 mod laws;
 
@@ -8,18 +8,18 @@ const BASE: Duration = Duration::from_millis(100);
 const CAP: Duration = Duration::from_secs(10);
 const ID: &str = "id";
 
-/// What the tables call a state.
+/// A state, as the tables name it.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum Seen {
     Absent,
     Ready,
     Running,
     RunningDirty,
-    /// Until so many milliseconds after the start.
+    /// Until this many milliseconds after the start.
     Delayed(u128),
 }
 
-/// A queue whose clock is moved by hand.
+/// A queue with a clock that the test moves.
 struct Rig {
     queue: Queue<&'static str>,
     start: Instant,
@@ -64,10 +64,12 @@ impl Rig {
     fn seen(&self) -> Seen {
         match self.queue.entries.get(ID).map(|entry| entry.state) {
             None => Seen::Absent,
-            Some(State::Ready { .. }) => Seen::Ready,
-            Some(State::Running { dirty: false }) => Seen::Running,
-            Some(State::Running { dirty: true }) => Seen::RunningDirty,
-            Some(State::Delayed(ticket, _)) => Seen::Delayed((ticket.0 - self.start).as_millis()),
+            Some(EntryState::Ready { .. }) => Seen::Ready,
+            Some(EntryState::Running { dirty: false }) => Seen::Running,
+            Some(EntryState::Running { dirty: true }) => Seen::RunningDirty,
+            Some(EntryState::Delayed(ticket, _)) => {
+                Seen::Delayed((ticket.0 - self.start).as_millis())
+            }
         }
     }
 
@@ -136,7 +138,7 @@ fn check_push(state: fn() -> Rig, after_ms: u64, reason: Reason, expected: Optio
 }
 
 #[test]
-fn a_hint_or_a_resync_does_what_the_table_of_states_says() {
+fn a_hint_or_a_resync_follows_the_table_of_states() {
     use Reason::{Hint, Resync};
     check_push(absent, 0, Hint, Some(Seen::Ready));
     check_push(absent, 0, Resync, Some(Seen::Ready));
@@ -148,7 +150,7 @@ fn a_hint_or_a_resync_does_what_the_table_of_states_says() {
     check_push(dirty, 0, Resync, None);
     check_push(delayed_by_after, 10, Hint, Some(Seen::Ready));
     check_push(delayed_by_after, 10, Resync, Some(Seen::Ready));
-    // The base counts from the end of the run; a hint later than that is followed at once, an earlier one at that time.
+    // The base counts from the end of the run. After a later hint the id is ready at once, after an earlier one at that time.
     check_push(delayed_by_backoff, 40, Hint, Some(Seen::Delayed(100)));
     check_push(delayed_by_backoff, 100, Hint, Some(Seen::Ready));
     check_push(delayed_by_backoff, 700, Hint, Some(Seen::Ready));
@@ -158,7 +160,7 @@ fn a_hint_or_a_resync_does_what_the_table_of_states_says() {
 }
 
 #[test]
-fn a_hint_never_puts_off_what_waits_less_than_the_base() {
+fn a_hint_never_prolongs_a_pause_shorter_than_the_base() {
     let mut rig = Rig::new(None);
     rig.run(Ended::Failed);
     let Seen::Delayed(due) = rig.seen() else {
@@ -183,7 +185,7 @@ fn check_due(state: fn() -> Rig, due_ms: u64) {
 }
 
 #[test]
-fn what_is_delayed_is_ready_when_due() {
+fn a_delayed_id_is_ready_when_due() {
     check_due(delayed_by_after, 2000);
     check_due(delayed_by_lock, 3000);
     let mut rig = delayed_by_backoff();
@@ -193,14 +195,14 @@ fn what_is_delayed_is_ready_when_due() {
 }
 
 #[test]
-fn what_was_due_has_waited_since_whenever_it_was_looked_at() {
+fn the_waiting_time_counts_from_when_an_id_was_due() {
     let mut rig = delayed_by_after();
     rig.now += Duration::from_millis(2500);
     assert_eq!(rig.pop().waited, Duration::from_millis(500));
 }
 
 #[test]
-fn what_is_ready_runs_once() {
+fn a_ready_id_runs_once() {
     let mut rig = ready();
     rig.pass(30);
     let popped = rig.pop();
@@ -210,7 +212,7 @@ fn what_is_ready_runs_once() {
     assert_eq!(rig.queue.pop(rig.now), None);
 }
 
-/// What a run comes to: the state, and the failures in a row.
+/// Checks the result of a run: the fate, the state, and the failures in a row.
 #[track_caller]
 fn check_done(state: fn() -> Rig, failures: u32, ended: Ended, expected: (Fate, Seen, u32)) {
     check_done_of(state(), failures, ended, expected);
@@ -224,7 +226,7 @@ fn check_done_of(mut rig: Rig, failures: u32, ended: Ended, expected: (Fate, See
 }
 
 #[test]
-fn a_success_does_what_the_table_of_outcomes_says() {
+fn a_success_follows_the_table_of_outcomes() {
     let two = Duration::from_secs(2);
     let after = Ended::After(two);
     check_done(running, 3, Ended::Settled, (Fate::Gone, Seen::Absent, 0));
@@ -239,7 +241,7 @@ fn a_success_does_what_the_table_of_outcomes_says() {
 }
 
 #[test]
-fn a_busy_lock_does_what_the_table_of_outcomes_says() {
+fn a_busy_lock_follows_the_table_of_outcomes() {
     let default = (Fate::Delayed(BUSY), Seen::Delayed(1000), 3);
     check_done(running, 3, Ended::Busy(None), default);
     check_done(dirty, 3, Ended::Busy(None), default);
@@ -250,7 +252,7 @@ fn a_busy_lock_does_what_the_table_of_outcomes_says() {
 }
 
 #[test]
-fn a_failure_does_what_the_table_of_outcomes_says() {
+fn a_failure_follows_the_table_of_outcomes() {
     let at_base = |failures| (Fate::Delayed(BASE), Seen::Delayed(100), failures);
     check_done(dirty, 0, Ended::Failed, at_base(1));
     check_done(dirty, 6, Ended::Failed, at_base(7));
@@ -264,7 +266,7 @@ fn a_failure_does_what_the_table_of_outcomes_says() {
 }
 
 #[test]
-fn failures_beyond_the_limit_do_what_the_table_of_outcomes_says() {
+fn failures_beyond_the_limit_follow_the_table_of_outcomes() {
     let limited = |dirty: bool| {
         let mut rig = Rig::new(Some(2));
         rig.push(Reason::Hint);
@@ -300,7 +302,7 @@ fn ready_ids_are_first_in_first_out_and_a_delayed_one_joins_the_tail_when_due() 
     rig.queue.done(&"late", soon, rig.now);
     rig.queue.push("first", Reason::Hint, rig.now);
     rig.now += Duration::from_millis(50);
-    // It was due before this came, though nobody looked.
+    // It was due before this hint, though no call was made in between.
     rig.queue.push("last", Reason::Hint, rig.now);
     let order: Vec<_> = std::iter::from_fn(|| rig.queue.pop(rig.now))
         .map(|popped| popped.id)
@@ -325,7 +327,7 @@ fn a_failing_id_that_is_hinted_all_the_time_runs_once_in_each_base() {
 }
 
 #[test]
-fn the_pauses_follow_the_curve_and_end_at_the_cap() {
+fn the_pauses_double_up_to_the_cap() {
     let mut backoff = Backoff::new(BASE, CAP, fastrand::Rng::with_seed(1));
     for failures in 1..200 {
         let doubled = 2_f64.powi(failures - 1);
@@ -339,7 +341,7 @@ fn the_pauses_follow_the_curve_and_end_at_the_cap() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_pauses() {
+fn the_same_seed_gives_the_same_pauses() {
     let pauses = |seed| {
         let mut backoff = Backoff::new(BASE, CAP, fastrand::Rng::with_seed(seed));
         (1..9).map(|n| backoff.pause(n)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Counts for Prometheus.
+//! Metrics for Prometheus.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Kind, Outcome, Recorder};
+use super::{CallOutcome, HandleKind, Recorder};
 
-/// From a millisecond, which an id in a quiet queue waits, to the five minutes that a handler may take.
+/// From a millisecond, the wait in an idle queue, to five minutes, the default limit of a handler.
 const BUCKETS: [f64; 15] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
@@ -59,8 +59,8 @@ struct Handled {
 impl LoopMetrics {
     /// Registers the metrics of loops, all of which begin with `loop_`.
     ///
-    /// Call it once for a registry and share what it returns. A second call registers a second set: harmless, but what is common to
-    /// both, names and help texts, is then told twice.
+    /// Call it once for a registry and share the result. A second call registers a second set: harmless, but the output then has each
+    /// name and help text twice.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
         metrics.register_counters(registry);
@@ -101,10 +101,10 @@ impl LoopMetrics {
         let counters = [
             ("queue_queued", "Times an id became ready", &self.queued),
             ("queue_dequeued", "Times an id was taken", &self.dequeued),
-            ("retries", "Failures that are tried again", &self.retries),
+            ("retries", "Failures that are retried", &self.retries),
             ("dropped", "Ids that failed too often", &self.dropped),
             ("lock_contended", "Locks that were busy", &self.contended),
-            ("watch_restarts", "Watches opened anew", &self.restarts),
+            ("watch_restarts", "Watches opened again", &self.restarts),
             ("panics", "Panics that were caught", &self.panics),
         ];
         for (name, help, counter) in counters {
@@ -149,7 +149,7 @@ impl Loop {
 }
 
 impl Timed {
-    fn named(name: &str, outcome: Outcome) -> Self {
+    fn named(name: &str, outcome: CallOutcome) -> Self {
         Self {
             r#loop: name.to_owned(),
             success: outcome.as_str(),
@@ -171,19 +171,19 @@ impl Recorder for LoopMetrics {
         histogram.observe(took.as_secs_f64());
     }
 
-    fn list_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn list_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         let labels = Timed::named(name, outcome);
         let histogram = self.list_duration.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
 
-    fn get_duration(&self, name: &str, took: Duration, outcome: Outcome) {
+    fn get_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
         let labels = Timed::named(name, outcome);
         let histogram = self.get_duration.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
 
-    fn handle_duration(&self, name: &str, took: Duration, kind: Kind, outcome: Outcome) {
+    fn handle_duration(&self, name: &str, took: Duration, kind: HandleKind, outcome: CallOutcome) {
         let labels = Handled {
             r#loop: name.to_owned(),
             kind: kind.as_str(),

@@ -1,4 +1,4 @@
-//! Calls of foreign code: bounded in time, and none of its panics goes further.
+//! Calls of the user's code: limits their time and catches their panics.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -12,15 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::BoxError;
 
-/// How long a call may go on that was told to stop.
+/// How long a cancelled call may continue before it is dropped.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// The same when the lock is lost. A lock that expires tells so when a third of its time is left: five seconds of the usual
-/// fifteen, and by then the handler must be gone.
+/// The same after the lock was lost. A lock reports its loss when a third of its time is left, five of the usual fifteen seconds. The
+/// handler must have ended by then.
 const LOST_GRACE: Duration = Duration::from_secs(4);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum CallError {
     #[error("{0}")]
     Error(BoxError),
     #[error("panicked: {0}")]
@@ -36,10 +36,10 @@ pub(super) enum Failure {
 }
 
 /// An error with all its causes, for the log.
-pub(super) fn causes(failure: &Failure) -> String {
+pub(super) fn causes(failure: &CallError) -> String {
     let mut text = failure.to_string();
     let mut source = match failure {
-        Failure::Error(error) => error.source(),
+        CallError::Error(error) => error.source(),
         _ => None,
     };
     while let Some(cause) = source {
@@ -50,14 +50,14 @@ pub(super) fn causes(failure: &Failure) -> String {
     text
 }
 
-/// Turns a panic into a failure. What the call owns is dropped in here too, so a panic of that is caught as well.
+/// Turns a panic into an error. What the call owns is dropped in here too, so a panic of a destructor is caught as well.
 pub(super) async fn caught<T>(
-    call: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    call: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
     AssertUnwindSafe(call)
         .catch_unwind()
         .await
-        .unwrap_or_else(|panic| Err(Failure::Panic(message(&*panic))))
+        .unwrap_or_else(|panic| Err(CallError::Panic(message(&*panic))))
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {
@@ -68,13 +68,13 @@ fn message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "without a message".to_owned())
 }
 
-/// Makes a call and waits for it until it is interrupted. Then it is cancelled, has a moment to end, and is dropped; whatever it
-/// still returns, it failed. What is interrupted before it has begun does not begin.
+/// Runs a call until it ends or is interrupted. An interrupted call is cancelled, gets a grace period, and is dropped; whatever it still
+/// returns, it counts as failed. A call that is interrupted before it starts never starts.
 pub(super) async fn until<T, Call>(
     call: impl FnOnce() -> Call,
-    interrupt: impl Future<Output = Failure>,
+    interrupt: impl Future<Output = CallError>,
     cancel: &CancellationToken,
-) -> Result<T, Failure>
+) -> Result<T, CallError>
 where
     Call: Future<Output = Result<T, BoxError>>,
 {
@@ -85,27 +85,27 @@ where
     };
     pin!(call);
     let failure = tokio::select! {
-        // A call that returns because it was interrupted did not do its work.
+        // If both are ready, the interrupt counts: the call may have returned because of it.
         biased;
         failure = interrupt => failure,
-        result = &mut call => return result.map_err(Failure::Error),
+        result = &mut call => return result.map_err(CallError::Error),
     };
     cancel.cancel();
     let grace = match failure {
-        Failure::LockLost => LOST_GRACE,
+        CallError::LockLost => LOST_GRACE,
         _ => GRACE,
     };
     if begun.load(Ordering::Relaxed) {
-        // Nothing is lost with the result: it comes from a call that was interrupted.
+        // The result of an interrupted call is ignored.
         let _ = timeout(grace, call).await;
     }
     Err(failure)
 }
 
 /// Ends after this time.
-pub(super) async fn expired(limit: Duration) -> Failure {
+pub(super) async fn expired(limit: Duration) -> CallError {
     sleep(limit).await;
-    Failure::Timeout(limit)
+    CallError::Timeout(limit)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The end of a loop.
+//! Stops a loop.
 
 use tokio::time::{Instant, timeout_at};
 use tracing::info;
@@ -25,10 +25,10 @@ where
         self.workers.abort_all();
         let left = self.running.values().map(|popped| popped.id.to_string());
         report.abandoned.extend(left);
-        // A feed ends when it is polled next, unless it sits on its thread too.
+        // A feed ends when it is polled next, unless it blocks its thread.
         let stuck = Instant::now() + self.patience;
         while let Ok(Some(_)) = timeout_at(stuck, self.feeds.join_next()).await {}
-        // For the queue, what was abandoned is running still.
+        // In the queue, abandoned ids are still running.
         report.queued = self.queue.len().saturating_sub(report.abandoned.len());
         info!(
             "loop" = self.shared.meter.name,

@@ -1,4 +1,4 @@
-//! Hears the source: its watch and its lists.
+//! Runs the source's watch and its lists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, info_span, warn};
 
-use super::call::{Failure, caught, causes, expired, until};
+use super::call::{CallError, caught, causes, expired, until};
 use super::meter::Meter;
 use crate::queue::{Backoff, FAR, LEAST};
-use crate::recorder::Outcome;
+use crate::recorder::CallOutcome;
 use crate::source::HintStream;
 use crate::{Ctx, Id, Options, Source};
 
-/// The first pause before a watch is opened anew, and the longest.
+/// The first pause before a watch is opened again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// A watch that lived so long was a good one: the pauses begin anew.
+/// After a watch that lasted this long, the pauses start from the first again.
 const GOOD: Duration = Duration::from_mins(1);
 
-/// What the source says.
+/// What the source reports.
 pub(super) enum News<I> {
     Hint(I),
     Listed(Vec<I>),
@@ -31,7 +31,8 @@ pub(super) enum News<I> {
 pub(super) struct Feed<I, So> {
     pub(super) source: So,
     pub(super) outbox: mpsc::Sender<News<I>>,
-    /// A watch was opened, so a list is due. It keeps one notice for a list that goes on: it may have begun too early.
+    /// A watch was opened, so a list is due. If a list is running, the notification is kept for another one: the running list may have
+    /// started too early.
     pub(super) opened: Notify,
     pub(super) meter: Arc<Meter>,
     pub(super) options: Arc<Options>,
@@ -39,7 +40,7 @@ pub(super) struct Feed<I, So> {
 }
 
 impl<I: Id, So: Source<I>> Feed<I, So> {
-    /// Watches and lists in two tasks that never end, so that neither waits for the other.
+    /// Starts the watch and the lists in two endless tasks, so that neither waits for the other.
     pub(super) fn start(self, random: fastrand::Rng) -> JoinSet<()> {
         let feed = Arc::new(self);
         let mut tasks = JoinSet::new();
@@ -55,7 +56,7 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
         loop {
             let ctx = self.context(info_span!("watch", "loop" = self.meter.name), attempt);
             let opened = self.open(&ctx).await;
-            // Without its watch a loop lists all the same.
+            // Even if the first watch cannot be opened, the loop lists.
             if opened.is_ok() || first {
                 self.opened.notify_one();
             }
@@ -68,33 +69,33 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
             if begun.elapsed() >= GOOD {
                 (pause, attempt) = (PAUSES.0, 0);
             }
-            self.tell_failure("watch", &failure, pause);
+            self.log_failure("watch", &failure, pause);
             sleep(pause).await;
             self.meter
-                .tell(|recorder, name| recorder.watch_restarted(name));
+                .record(|recorder, name| recorder.watch_restarted(name));
             pause = pause.saturating_mul(2).min(longest);
             attempt = attempt.saturating_add(1);
         }
     }
 
-    async fn open(&self, ctx: &Ctx) -> Result<HintStream<I>, Failure> {
+    async fn open(&self, ctx: &Ctx) -> Result<HintStream<I>, CallError> {
         let limit = self.options.list_timeout;
         let open = async { until(|| self.source.watch(ctx), expired(limit), &ctx.cancel).await };
         caught(open).instrument(ctx.span.clone()).await
     }
 
-    /// Passes hints on until the stream ends or breaks, and returns why.
-    async fn forward(&self, mut hints: HintStream<I>) -> Failure {
+    /// Forwards hints until the stream ends or fails, and returns why.
+    async fn forward(&self, mut hints: HintStream<I>) -> CallError {
         let forwarded = caught(async move {
             while let Some(hint) = hints.next().await {
-                let news = News::Hint(hint.map_err(Failure::Error)?);
+                let news = News::Hint(hint.map_err(CallError::Error)?);
                 if self.outbox.send(news).await.is_err() {
                     break;
                 }
             }
             Ok(())
         });
-        forwarded.await.err().unwrap_or(Failure::Ended)
+        forwarded.await.err().unwrap_or(CallError::Ended)
     }
 
     async fn list(self: Arc<Self>, mut random: fastrand::Rng) {
@@ -108,13 +109,13 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
             let pause = match self.list_once(failures).await {
                 Ok(()) => {
                     failures = 0;
-                    // A tenth more or less, so that many loops do not list in step.
+                    // Plus or minus a tenth, so that many loops do not list at the same time.
                     interval.map(|interval| interval.mul_f64(0.9 + 0.2 * random.f64()))
                 }
                 Err(failure) => {
                     failures = failures.saturating_add(1);
                     let pause = backoff.pause(failures);
-                    self.tell_failure("list", &failure, pause);
+                    self.log_failure("list", &failure, pause);
                     Some(pause)
                 }
             };
@@ -125,17 +126,17 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
         }
     }
 
-    async fn list_once(&self, failures: u32) -> Result<(), Failure> {
+    async fn list_once(&self, failures: u32) -> Result<(), CallError> {
         let span = info_span!("list", "loop" = self.meter.name);
         let ctx = self.context(span, failures.saturating_add(1));
         let limit = self.options.list_timeout;
         let begun = Instant::now();
         let list = async { until(|| self.source.list(&ctx), expired(limit), &ctx.cancel).await };
         let listed = caught(list).instrument(ctx.span.clone()).await;
-        self.meter.tell(|recorder, name| {
-            recorder.list_duration(name, begun.elapsed(), Outcome::of(&listed));
+        self.meter.record(|recorder, name| {
+            recorder.list_duration(name, begun.elapsed(), CallOutcome::of(&listed));
         });
-        // If nobody hears it, the loop is gone, and this task is next.
+        // It fails only if the loop has ended, and then this task ends too.
         let _ = self.outbox.send(News::Listed(listed?)).await;
         Ok(())
     }
@@ -150,9 +151,9 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
         }
     }
 
-    fn tell_failure(&self, step: &'static str, failure: &Failure, pause: Duration) {
-        if matches!(failure, Failure::Panic(_)) {
-            self.meter.tell(|recorder, name| recorder.panicked(name));
+    fn log_failure(&self, step: &'static str, failure: &CallError, pause: Duration) {
+        if matches!(failure, CallError::Panic(_)) {
+            self.meter.record(|recorder, name| recorder.panicked(name));
         }
         warn!(
             "loop" = self.meter.name,

@@ -1,4 +1,4 @@
-//! The recorder, under the name of a loop.
+//! The recorder, together with the name of the loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ impl Meter {
         Self { name, recorder }
     }
 
-    /// Lets the recorder take a measurement. Should it panic, the loop goes on without it.
-    pub(super) fn tell(&self, measure: impl FnOnce(&dyn Recorder, &str)) {
-        let told = catch_unwind(AssertUnwindSafe(|| {
+    /// Records a measurement. If the recorder panics, the loop continues.
+    pub(super) fn record(&self, measure: impl FnOnce(&dyn Recorder, &str)) {
+        let recorded = catch_unwind(AssertUnwindSafe(|| {
             measure(&*self.recorder, &self.name);
         }));
-        if told.is_err() {
+        if recorded.is_err() {
             error!("loop" = self.name, "the recorder of a loop panicked");
         }
     }

@@ -8,9 +8,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span, warn};
 
-use super::call::{Failure, GRACE, caught, causes, expired, until};
+use super::call::{CallError, GRACE, caught, causes, expired, until};
 use super::meter::Meter;
-use crate::recorder::{Kind, Outcome};
+use crate::recorder::{CallOutcome, HandleKind};
 use crate::{Acquired, Ctx, Guard, Handler, Id, Next, ObjectLocker, Options, Storage};
 
 /// What all workers of a loop share.
@@ -26,28 +26,28 @@ pub(super) struct Shared<I, St, Ha> {
     pub(super) halt: CancellationToken,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) end: End,
-    /// What the handler was called for, if it was called.
-    pub(super) kind: Option<Kind>,
+    /// What the handler was called for; none if it was not called.
+    pub(super) kind: Option<HandleKind>,
 }
 
 #[derive(Debug)]
 pub(super) enum End {
     Done(Next),
-    Failed(Step, Failure),
-    /// Somebody else has the lock.
+    Failed(Step, CallError),
+    /// Another holder has the lock.
     Busy(Option<Duration>),
-    /// The loop was stopped before the handler was reached.
+    /// The loop was stopped before the handler was called.
     Unreached,
 }
 
 impl End {
-    /// The loop did not wait for the end of the handler.
+    /// Whether the handler was cancelled at the end of the drain.
     pub(super) fn is_halted(&self) -> bool {
-        matches!(self, Self::Failed(_, Failure::Halted))
+        matches!(self, Self::Failed(_, CallError::Halted))
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Step {
     Acquire,
     Get,
     Handle,
-    /// In none of them: what is around them panicked, such as a guard that was dropped.
+    /// Outside of them, for example a panic when a guard is dropped.
     Task,
 }
 
@@ -73,12 +73,12 @@ impl Step {
 }
 
 impl Work {
-    /// Nothing came of it: its task ended before it could tell.
+    /// The result of a task that panicked or was aborted.
     pub(super) fn broken(error: JoinError) -> Self {
         let failure = if error.is_panic() {
-            Failure::Panic(error.to_string())
+            CallError::Panic(error.to_string())
         } else {
-            Failure::Error(error.into())
+            CallError::Error(error.into())
         };
         Self {
             end: End::Failed(Step::Task, failure),
@@ -105,7 +105,7 @@ where
         self.lock(ctx, &id).instrument(span).await
     }
 
-    /// Handles an id under its lock. The guard outlives everything that it guards, also when this future is dropped.
+    /// Handles an id under its lock. The guard outlives everything that it guards, even if this future is dropped.
     async fn lock(&self, mut ctx: Ctx, id: &I) -> Work {
         let guard = match self.acquire(&ctx, id).await {
             Ok(guard) => guard,
@@ -124,7 +124,7 @@ where
             Ok(Acquired::Held(guard)) => Ok(guard),
             Ok(Acquired::Busy { retry_after }) => {
                 self.meter
-                    .tell(|recorder, name| recorder.lock_contended(name));
+                    .record(|recorder, name| recorder.lock_contended(name));
                 Err(End::Busy(retry_after))
             }
             Err(failure) => Err(End::Failed(Step::Acquire, failure)),
@@ -144,13 +144,13 @@ where
             Err(end) => return Work { end, kind: None },
         };
         let kind = match object {
-            Some(_) => Kind::Add,
-            None => Kind::Delete,
+            Some(_) => HandleKind::Add,
+            None => HandleKind::Delete,
         };
         let begun = Instant::now();
         let handled = self.handle(ctx, id, object, lost).await;
-        self.meter.tell(|recorder, name| {
-            recorder.handle_duration(name, begun.elapsed(), kind, Outcome::of(&handled));
+        self.meter.record(|recorder, name| {
+            recorder.handle_duration(name, begun.elapsed(), kind, CallOutcome::of(&handled));
         });
         Work {
             end: handled.map_or_else(|failure| End::Failed(Step::Handle, failure), End::Done),
@@ -168,14 +168,14 @@ where
         let begun = Instant::now();
         let interrupt = async {
             tokio::select! {
-                () = lost.cancelled() => Failure::LockLost,
+                () = lost.cancelled() => CallError::LockLost,
                 failure = expired(limit) => failure,
             }
         };
         let call = async { until(|| self.storage.get(ctx, id), interrupt, &ctx.cancel).await };
         let got = self.unless_stopping(caught(call)).await?;
-        self.meter.tell(|recorder, name| {
-            recorder.get_duration(name, begun.elapsed(), Outcome::of(&got));
+        self.meter.record(|recorder, name| {
+            recorder.get_duration(name, begun.elapsed(), CallOutcome::of(&got));
         });
         got.map_err(|failure| End::Failed(Step::Get, failure))
     }
@@ -186,12 +186,12 @@ where
         id: &I,
         object: Option<St::Object>,
         lost: &CancellationToken,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Next, CallError> {
         let limit = self.options.handle_timeout;
         let interrupt = async {
             tokio::select! {
-                () = lost.cancelled() => Failure::LockLost,
-                () = self.halt.cancelled() => Failure::Halted,
+                () = lost.cancelled() => CallError::LockLost,
+                () = self.halt.cancelled() => CallError::Halted,
                 failure = expired(limit) => failure,
             }
         };
@@ -200,16 +200,19 @@ where
             until(handling, interrupt, &ctx.cancel).await
         };
         let handled = caught(call).await;
-        // Whoever took the lock meanwhile may have undone what was just done.
+        // Another holder may have undone this work meanwhile.
         if lost.is_cancelled() && handled.is_ok() {
-            return Err(Failure::LockLost);
+            return Err(CallError::LockLost);
         }
         handled
     }
 
-    /// Gives the lock back. If that fails there is nothing to repeat: the lock expires, or its locker knows.
+    /// Releases the lock. A failure is not retried: the lock expires, or its locker knows that it is free.
     async fn release(&self, guard: Box<dyn Guard>, id: &I, work: &Work) {
-        let cleaned = matches!((&work.end, work.kind), (End::Done(_), Some(Kind::Delete)));
+        let cleaned = matches!(
+            (&work.end, work.kind),
+            (End::Done(_), Some(HandleKind::Delete))
+        );
         let call = async {
             let released = if cleaned {
                 guard.retire()
@@ -217,8 +220,8 @@ where
                 guard.release()
             };
             match timeout(GRACE, released).await {
-                Ok(released) => released.map_err(Failure::Error),
-                Err(_) => Err(Failure::Timeout(GRACE)),
+                Ok(released) => released.map_err(CallError::Error),
+                Err(_) => Err(CallError::Timeout(GRACE)),
             }
         };
         if let Err(failure) = caught(call).await {
@@ -227,13 +230,13 @@ where
         }
     }
 
-    /// Waits for what comes before the handler: when the loop stops, it is dropped at once, and does not begin after that.
+    /// Runs a step before the handler. When the loop stops, the step is dropped at once; after that no step starts.
     async fn unless_stopping<T>(&self, call: impl Future<Output = T>) -> Result<T, End> {
         if self.stopping.is_cancelled() {
             return Err(End::Unreached);
         }
         tokio::select! {
-            // A lock that was taken in this very moment must be given back in good order.
+            // If both are ready, the result counts: a lock that was just taken must be released properly.
             biased;
             result = call => Ok(result),
             () = self.stopping.cancelled() => Err(End::Unreached),

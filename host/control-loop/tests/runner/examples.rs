@@ -1,9 +1,9 @@
-//! The example does what it says.
+//! The example stub does what its comments say.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use podloom_control_loop::{Kind, Measurement, Outcome, recorder_fn};
+use podloom_control_loop::{CallOutcome, HandleKind, Measurement, recorder_fn};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ use crate::support::secs;
 mod stub;
 
 #[tokio::test(start_paused = true)]
-async fn the_stub_eats_what_is_good_and_goes_on_about_the_rest() {
+async fn the_stub_handles_good_fruit_and_retries_the_rest() {
     let mut control_loop = stub::eat();
     let measured: Arc<Mutex<Vec<Measurement>>> = Arc::default();
     let log = Arc::clone(&measured);
@@ -39,13 +39,14 @@ async fn the_stub_eats_what_is_good_and_goes_on_about_the_rest() {
         })
         .collect();
     let expected = [
-        (Kind::Add, Outcome::Success),
-        (Kind::Add, Outcome::Failure),
-        (Kind::Delete, Outcome::Success),
+        (HandleKind::Add, CallOutcome::Success),
+        (HandleKind::Add, CallOutcome::Failure),
+        (HandleKind::Delete, CallOutcome::Success),
     ];
     let expected = expected.map(|(kind, outcome)| (kind.as_str(), outcome.as_str()));
     assert_eq!(handled, BTreeSet::from(expected));
-    let unread = |one: &&Measurement| matches!(one, Measurement::GetDuration(_, Outcome::Failure));
+    let unread =
+        |one: &&Measurement| matches!(one, Measurement::GetDuration(_, CallOutcome::Failure));
     assert!(measured.iter().any(|one| unread(&one)));
     let most = measured.iter().filter_map(|one| match one {
         Measurement::InFlight(ids) => Some(*ids),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use podloom_control_loop::{
-    BoxError, HintStream, Measurement, Outcome, source_fn, watched_source_fn,
+    BoxError, CallOutcome, HintStream, Measurement, source_fn, watched_source_fn,
 };
 use tokio::time::sleep;
 
@@ -18,11 +18,11 @@ use crate::support::{
 /// Timers are exact to the millisecond.
 const EXACT: Duration = Duration::from_millis(2);
 
-fn listed(world: &World, outcome: Outcome) -> usize {
+fn listed(world: &World, outcome: CallOutcome) -> usize {
     world.count(|one| matches!(one, Measurement::ListDuration(_, is) if *is == outcome))
 }
 
-/// Runs a loop over a source for so long; lists follow an interval, if one is given.
+/// Runs a loop over a source for this time, with this resync interval.
 async fn run<So>(world: &Arc<World>, source: So, interval: Option<Duration>, time: Duration)
 where
     So: podloom_control_loop::Source<u32>,
@@ -36,7 +36,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_fail_back_off_and_the_workers_go_on() {
+async fn failed_lists_back_off_and_the_workers_continue() {
     let world = World::new([1]);
     let [lists, watches] = [(); 2].map(|()| Arc::clone(&world));
     let broken = watched_source_fn(
@@ -59,8 +59,8 @@ async fn lists_that_fail_back_off_and_the_workers_go_on() {
     assert_eq!(world.times(1).len(), 10);
 
     let lists = world.log().lists.clone();
-    assert_eq!(listed(&world, Outcome::Failure), lists.len());
-    assert_eq!(listed(&world, Outcome::Success), 0);
+    assert_eq!(listed(&world, CallOutcome::Failure), lists.len());
+    assert_eq!(listed(&world, CallOutcome::Success), 0);
     for (failures, pause) in pauses(&lists).into_iter().enumerate() {
         let most = (ms(500) * 2_u32.pow(u32::try_from(failures).expect("few"))).min(secs(10));
         let fits = most.mul_f64(0.8) <= pause && pause <= most + EXACT;
@@ -86,14 +86,14 @@ async fn a_list_that_hangs_or_panics_is_tried_again() {
         });
         run(&world, broken, None, secs(100)).await;
         assert_eq!(world.times(1).len(), 1);
-        assert_eq!(listed(&world, Outcome::Failure), 1);
+        assert_eq!(listed(&world, CallOutcome::Failure), 1);
         let panicked = world.count(|one| *one == Measurement::Panicked);
         assert_eq!(panicked, usize::from(panics));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_interval_begins_at_the_end_of_a_list_and_lists_never_overlap() {
+async fn the_interval_starts_at_the_end_of_a_list_and_lists_never_overlap() {
     let world = World::new([1]);
     let lists = Arc::clone(&world);
     let slow = source_fn(move |_| {
@@ -127,7 +127,7 @@ async fn without_an_interval_a_loop_lists_once_for_each_opened_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watch_is_open_before_the_first_list_begins() {
+async fn the_watch_is_open_before_the_first_list_starts() {
     let world = World::new([1]);
     let [lists, watches] = [(); 2].map(|()| Arc::clone(&world));
     let slow = watched_source_fn(
@@ -147,7 +147,7 @@ async fn the_watch_is_open_before_the_first_list_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_never_opens_holds_up_no_list_for_long() {
+async fn a_watch_that_never_opens_delays_the_first_list_only_briefly() {
     let world = World::new([1]);
     let lists = Arc::clone(&world);
     let hangs = watched_source_fn(
@@ -155,14 +155,14 @@ async fn a_watch_that_never_opens_holds_up_no_list_for_long() {
         |_| std::future::pending::<Result<HintStream<u32>, BoxError>>(),
     );
     run(&world, hangs, Some(secs(10)), secs(100)).await;
-    // A minute to open, and the moment to give up.
+    // The minute that opening may take, and the grace period.
     let lists = world.log().lists.clone();
     assert_eq!(lists[0], secs(65));
     assert!(lists.len() >= 3, "{lists:?}");
     assert_eq!(world.times(1).len(), lists.len());
 }
 
-/// How a watch disappoints, other than by not opening.
+/// How an open watch fails.
 #[derive(Clone, Copy)]
 enum Watch {
     Ends,
@@ -180,7 +180,7 @@ fn disappointing(world: &Arc<World>, watch: Watch) -> HintStream<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_or_break_are_opened_ever_more_slowly_and_a_list_follows_each() {
+async fn watches_that_end_or_fail_are_opened_with_backoff_and_a_list_follows_each() {
     for watch in [Watch::Ends, Watch::Breaks, Watch::Panics] {
         let world = World::new([1]);
         let [lists, watches] = [(); 2].map(|()| Arc::clone(&world));
@@ -196,7 +196,7 @@ async fn watches_that_end_or_break_are_opened_ever_more_slowly_and_a_list_follow
         assert_eq!(log.lists.len(), log.opens.len());
         let restarts = world.count(|one| *one == Measurement::WatchRestarted);
         assert_eq!(restarts, log.opens.len() - 1);
-        // What came after the error was never read.
+        // Hints after the error are never read.
         assert!(world.times(7).is_empty());
     }
 }
@@ -221,13 +221,13 @@ async fn a_watch_that_does_not_open_is_tried_again_and_a_list_follows_when_it_do
     run(&world, late, None, secs(100)).await;
     let log = world.log().clone();
     assert_eq!(log.opens.len(), 4);
-    // One at the start, watch or not, and one when it was open.
+    // One at the start, even without a watch, and one when it was open.
     assert_eq!(log.lists.len(), 2);
     assert!(log.lists[1] >= log.opens[3], "{:?}", log.lists);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lived_a_minute_is_opened_soon() {
+async fn a_watch_that_lasted_a_minute_is_opened_again_soon() {
     let world = World::new([1]);
     let [lists, watches] = [(); 2].map(|()| Arc::clone(&world));
     let mortal = watched_source_fn(

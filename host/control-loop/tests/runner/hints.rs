@@ -1,4 +1,4 @@
-//! Ids that are pushed from outside.
+//! Hints from outside the source.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::support::{World, looking_at, ms, secs, settled, start};
 
 #[tokio::test(start_paused = true)]
-async fn what_is_pushed_is_handled_at_once_listed_or_not() {
+async fn a_pushed_id_is_handled_at_once_listed_or_not() {
     let world = World::new([]);
     let control_loop = looking_at(&world, |_, _| async { settled() });
     let hints = control_loop.hints.clone();
@@ -27,7 +27,7 @@ async fn what_is_pushed_is_handled_at_once_listed_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_pushed_before_the_start_is_handled_once_and_in_order() {
+async fn ids_pushed_before_the_start_are_handled_once_and_in_order() {
     let world = World::new([]);
     let mut control_loop = looking_at(&world, |_, _| async { settled() });
     control_loop.options.workers = std::num::NonZeroUsize::MIN;
@@ -42,7 +42,7 @@ async fn what_was_pushed_before_the_start_is_handled_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_pushed_during_a_run_is_followed_by_one_more() {
+async fn an_id_pushed_during_its_run_runs_once_more() {
     let world = World::new([1]);
     let control_loop = looking_at(&world, |_, _| async {
         sleep(secs(1)).await;
@@ -60,7 +60,7 @@ async fn what_is_pushed_during_a_run_is_followed_by_one_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_pushed_brings_a_later_look_forward() {
+async fn pushing_a_delayed_id_makes_it_ready_earlier() {
     let world = World::new([1]);
     let control_loop = looking_at(&world, |_, _| async { Ok(Next::After(secs(3600))) });
     let hints = control_loop.hints.clone();
@@ -72,9 +72,9 @@ async fn what_is_pushed_brings_a_later_look_forward() {
     running.stop().await;
 }
 
-/// An id that says when it is dropped.
+/// An id that reports when it is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_has_ended_keeps_nothing_that_is_pushed() {
+async fn a_loop_that_has_ended_drops_pushed_ids() {
     let id: Arc<str> = "a".into();
     let control_loop = podloom_control_loop::ControlLoop::new(
         "ends",

@@ -1,4 +1,4 @@
-//! What goes wrong with one id, or in foreign code, stays there.
+//! Errors and panics of one id, or in the user's code, do not affect others.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Drop for Bad {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_panics_stops_nobody() {
+async fn a_guard_that_panics_does_not_stop_the_loop() {
     for when_dropped in [false, true] {
         let world = World::new([1, 2]);
         let mut control_loop = looking_at(&world, |_, _| async { settled() });
@@ -55,14 +55,14 @@ async fn a_guard_that_panics_stops_nobody() {
         let running = start(control_loop);
         sleep(secs(60)).await;
         running.stop().await;
-        // What was handled was handled, though its lock made trouble afterwards.
+        // The handler succeeded, though its lock failed afterwards.
         assert_eq!(world.times(1).len(), 1);
         assert_eq!(world.times(2).len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_that_panics_stops_nobody() {
+async fn a_recorder_that_panics_does_not_stop_the_loop() {
     let world = World::new([1, 2]);
     let mut control_loop = looking_at(&world, |_, _| async { settled() });
     control_loop.recorder = Arc::new(recorder_fn(|_, _| panic!("recorder")));
@@ -73,7 +73,7 @@ async fn a_recorder_that_panics_stops_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn durations_of_nothing_and_of_eternity_stop_nobody() {
+async fn zero_and_endless_durations_do_not_stop_the_loop() {
     use std::time::Duration;
     for duration in [Duration::ZERO, Duration::MAX] {
         let world = World::new([1]);

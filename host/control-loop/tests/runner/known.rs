@@ -1,4 +1,4 @@
-//! Deletes that nobody told of.
+//! Deletes without a hint.
 
 use podloom_control_loop::Measurement;
 use tokio::time::sleep;
@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use crate::support::{World, failed, looking_at, secs, settled, start};
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_vanishes_without_a_word_is_deleted_once_at_the_next_resync() {
+async fn an_id_that_vanishes_without_a_hint_is_deleted_once_at_the_next_resync() {
     let world = World::new([1, 2]);
     let mut control_loop = looking_at(&world, |_, _| async { settled() });
     control_loop.options.resync_interval = Some(secs(30));

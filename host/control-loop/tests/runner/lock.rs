@@ -1,4 +1,4 @@
-//! Locks, across loops.
+//! Locks that several loops share.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::support::{
 
 #[tokio::test(start_paused = true)]
 async fn two_loops_on_one_locker_never_handle_an_id_at_once() {
-    // The world itself fails the handler that finds another one on its id.
+    // The world panics if two handlers run for one id.
     let world = World::new(0..4);
     let locker = Arc::new(MemoryLocker::default());
     let loops: Vec<_> = [0, 1]
@@ -52,7 +52,7 @@ async fn is_free(locker: &MemoryLocker<u32>, id: u32) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_too_slow_is_cancelled_and_its_lock_is_free_when_it_is_gone() {
+async fn a_handler_that_is_too_slow_is_cancelled_and_its_lock_is_released_after_it() {
     let world = World::new([1]);
     let locker = MemoryLocker::default();
     let cancelled = Arc::new(Mutex::new(None));
@@ -88,7 +88,7 @@ async fn a_handler_that_is_too_slow_is_cancelled_and_its_lock_is_free_when_it_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_is_dropped_frees_its_locks_after_its_handlers_are_gone() {
+async fn a_dropped_loop_releases_its_locks_after_its_handlers() {
     let world = World::new([1]);
     let locker = MemoryLocker::default();
     let mut control_loop = looking_at(&world, |_, _| future::pending());
@@ -104,7 +104,7 @@ async fn a_loop_that_is_dropped_frees_its_locks_after_its_handlers_are_gone() {
 #[derive(Clone, Default)]
 struct Watched {
     lost: CancellationToken,
-    /// What was done with the guard, and when.
+    /// Whether the guard was released or retired, and when.
     end: Arc<Mutex<Option<(&'static str, Duration)>>>,
 }
 
@@ -166,7 +166,7 @@ async fn a_lost_lock_cancels_the_handler_and_drops_it_before_the_lock_ends() {
         let ended = *watched.end.lock().expect("held briefly");
         let after = if obeys { secs(60) } else { secs(64) };
         assert_eq!(ended, Some(("released", after)));
-        // Whatever it says that it did: it counts as a failure.
+        // Whatever it returns, it counts as a failure.
         assert_eq!(world.count(|one| *one == Measurement::Dropped), 1);
     }
 }
@@ -177,7 +177,7 @@ async fn a_handler_does_not_start_without_its_lock() {
     let watched = Watched::default();
     let lost = watched.lost.clone();
     let gets = Arc::clone(&world);
-    // Lost in the very moment in which the object was read.
+    // The lock is lost while the object is read.
     let storage = storage_fn(move |_, id| {
         lost.cancel();
         future::ready(Ok(gets.get(id)))
@@ -194,7 +194,7 @@ async fn a_handler_does_not_start_without_its_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_while_the_lock_was_lost_counts_as_failed() {
+async fn a_run_whose_lock_was_lost_counts_as_failed() {
     let world = World::new([1]);
     let watched = Watched::default();
     let lost = watched.lost.clone();
@@ -211,7 +211,7 @@ async fn what_was_done_while_the_lock_was_lost_counts_as_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_is_retired_after_a_clean_delete_alone_and_its_fence_is_told() {
+async fn a_guard_is_retired_only_after_a_successful_delete_and_its_fence_is_passed_on() {
     for (present, works, end) in [
         (true, true, "released"),
         (true, false, "released"),

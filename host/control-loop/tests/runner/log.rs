@@ -1,4 +1,4 @@
-//! What is logged: each failure once, and by its id.
+//! The log: each failure once, with its id.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl io::Write for Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_failure_is_one_warning_and_a_dropped_id_is_told() {
+async fn each_failure_is_one_warning_and_a_dropped_id_is_lines() {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -51,8 +51,8 @@ async fn each_failure_is_one_warning_and_a_dropped_id_is_told() {
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
     let text = String::from_utf8(text).expect("the log is text");
-    let told: Vec<&str> = text.lines().map(str::trim).collect();
-    let [first, second, dropped, stopped] = told[..] else {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let [first, second, dropped, stopped] = lines[..] else {
         panic!("{text}");
     };
     let failure = |attempt: u32| {

@@ -1,4 +1,4 @@
-//! What a loop does, from outside, under a clock that stands still while anybody works.
+//! Tests of whole loops, with a paused clock.
 
 mod examples;
 mod feed;

@@ -1,15 +1,15 @@
-//! What Prometheus is told.
+//! The metrics, as Prometheus reads them.
 
 use std::sync::Arc;
 
-use podloom_control_loop::{Kind, LoopMetrics, Outcome, Recorder};
+use podloom_control_loop::{CallOutcome, HandleKind, LoopMetrics, Recorder};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::sleep;
 
 use crate::support::{World, failed, looking_at, ms, secs, settled, start};
 
-fn told(registry: &Registry) -> String {
+fn encoded(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).expect("text takes everything");
     text
@@ -30,14 +30,14 @@ fn latencies_are_counted_in_the_right_buckets_and_split_by_kind_and_success() {
     let mut registry = Registry::with_prefix("podloom");
     let metrics = LoopMetrics::register(&mut registry);
     for took in [ms(55), secs(1), secs(6)] {
-        metrics.handle_duration("a", took, Kind::Add, Outcome::Success);
+        metrics.handle_duration("a", took, HandleKind::Add, CallOutcome::Success);
         metrics.queued_duration("a", took);
-        metrics.list_duration("a", took, Outcome::Failure);
-        metrics.get_duration("a", took, Outcome::Success);
+        metrics.list_duration("a", took, CallOutcome::Failure);
+        metrics.get_duration("a", took, CallOutcome::Success);
     }
-    metrics.handle_duration("a", secs(1), Kind::Delete, Outcome::Failure);
-    metrics.get_duration("b", secs(1), Outcome::Failure);
-    let text = told(&registry);
+    metrics.handle_duration("a", secs(1), HandleKind::Delete, CallOutcome::Failure);
+    metrics.get_duration("b", secs(1), CallOutcome::Failure);
+    let text = encoded(&registry);
     for labels in [
         r#"loop_handle_duration_seconds_X{loop="a",kind="add",success="true""#,
         r#"loop_queued_duration_seconds_X{loop="a""#,
@@ -86,12 +86,12 @@ fn check_buckets(text: &str, labels: &str) {
 }
 
 #[test]
-fn registering_twice_is_no_panic_and_both_count() {
+fn registering_twice_does_not_panic_and_both_count() {
     let mut registry = Registry::default();
     let [first, second] = [(); 2].map(|()| LoopMetrics::register(&mut registry));
     first.dropped("a");
     second.dropped("b");
-    let text = told(&registry);
+    let text = encoded(&registry);
     has(
         &text,
         &[
@@ -102,7 +102,7 @@ fn registering_twice_is_no_panic_and_both_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_tells_what_it_does() {
+async fn a_loop_records_what_it_does() {
     let mut registry = Registry::with_prefix("podloom");
     let world = World::new([1, 2]);
     world.store([1]);
@@ -115,9 +115,12 @@ async fn a_loop_tells_what_it_does() {
     control_loop.recorder = Arc::new(LoopMetrics::register(&mut registry));
     let running = start(control_loop);
     sleep(secs(1)).await;
-    has(&told(&registry), &[r#"podloom_loop_in_flight{loop="a"} 2"#]);
+    has(
+        &encoded(&registry),
+        &[r#"podloom_loop_in_flight{loop="a"} 2"#],
+    );
     sleep(secs(60)).await;
-    let text = told(&registry);
+    let text = encoded(&registry);
     has(
         &text,
         &[
@@ -149,7 +152,7 @@ fn every_counter_has_its_name() {
     metrics.lock_contended("a");
     metrics.watch_restarted("a");
     metrics.panicked("a");
-    let text = told(&registry);
+    let text = encoded(&registry);
     has(
         &text,
         &[

@@ -1,4 +1,4 @@
-//! Each id is handled once, and by one.
+//! Each id is handled once, and by one worker at a time.
 
 use std::num::NonZeroUsize;
 
@@ -75,7 +75,7 @@ async fn five_hints_while_the_worker_is_busy_elsewhere_are_one_run() {
     sleep(secs(60)).await;
     running.stop().await;
     assert_eq!(world.times(1), [secs(1)]);
-    // Entries are counted, not hints.
+    // The metric counts entries, not hints.
     let entries = |one: &Measurement| matches!(one, Measurement::QueueQueued(1));
     assert_eq!(world.count(entries), 2);
     let taken = |one: &Measurement| *one == Measurement::QueueDequeued;
@@ -101,7 +101,7 @@ async fn hints_during_a_run_are_followed_by_one_more_that_reads_the_newest_state
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_two_seconds_it_runs_again_and_a_hint_brings_that_forward() {
+async fn after_two_seconds_an_id_runs_again_or_earlier_after_a_hint() {
     let world = World::new([1]);
     let running = start(looking_at(&world, |_, _| async move {
         Ok(Next::After(secs(2)))
@@ -115,7 +115,7 @@ async fn after_two_seconds_it_runs_again_and_a_hint_brings_that_forward() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_due_while_the_workers_are_busy_is_counted_as_ready() {
+async fn an_id_that_becomes_due_while_the_workers_are_busy_counts_as_ready() {
     let world = World::new([1, 2]);
     let mut control_loop = looking_at(&world, |_, id| async move {
         if id == 1 {
@@ -128,11 +128,11 @@ async fn what_becomes_due_while_the_workers_are_busy_is_counted_as_ready() {
     let running = start(control_loop);
     let depth = || {
         let log = world.log();
-        let told = log.measured.iter().rev().find_map(|one| match one {
+        let depth = log.measured.iter().rev().find_map(|one| match one {
             Measurement::QueueDepth(ids) => Some(*ids),
             _ => None,
         });
-        told.expect("the depth was told")
+        depth.expect("the depth was recorded")
     };
     sleep(ms(500)).await;
     assert_eq!(depth(), 0);

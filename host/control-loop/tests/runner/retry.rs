@@ -1,11 +1,11 @@
-//! What fails is tried again, ever more slowly.
+//! Failures are retried with backoff.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use podloom_control_loop::{
-    Acquired, BoxError, Ctx, Measurement, MemoryLocker, ObjectLocker, Outcome, locker_fn,
+    Acquired, BoxError, CallOutcome, Ctx, Measurement, MemoryLocker, ObjectLocker, locker_fn,
     storage_fn,
 };
 use tokio::time::sleep;
@@ -60,7 +60,7 @@ async fn unlimited_retries_stay_on_the_curve_and_under_the_cap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_id_begins_anew_with_its_next_hint() {
+async fn a_dropped_id_restarts_without_failures_at_its_next_hint() {
     let world = World::new([1]);
     let mut control_loop = looking_at(&world, |_, _| async move { failed() });
     control_loop.options.max_retries = Some(1);
@@ -89,7 +89,7 @@ async fn success_resets_the_failures_and_a_hint_does_not() {
     assert_eq!(attempts, [1, 2, 3, 4, 1, 2, 3, 4]);
 }
 
-/// When the handler was called first, with a storage that fails in such a way once.
+/// Checks when the handler is called first, with a storage that fails once in this way.
 async fn check_storage<Got>(fails: fn() -> Got, around: Duration)
 where
     Got: Future<Output = Result<Option<u32>, BoxError>> + Send + 'static,
@@ -112,18 +112,21 @@ where
     let such = |outcome| {
         world.count(|one| matches!(one, Measurement::GetDuration(_, is) if *is == outcome))
     };
-    assert_eq!((such(Outcome::Success), such(Outcome::Failure)), (1, 1));
+    assert_eq!(
+        (such(CallOutcome::Success), such(CallOutcome::Failure)),
+        (1, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_storage_that_fails_hangs_or_panics_counts_like_a_handler_that_does() {
+async fn an_error_timeout_or_panic_of_the_storage_counts_like_one_of_the_handler() {
     check_storage(|| async { Err("no storage".into()) }, Duration::ZERO).await;
-    // The time that it has, and the moment to stop that it is given.
+    // Its time limit, and the grace period.
     check_storage(std::future::pending, secs(35)).await;
     check_storage(|| async { panic!("storage") }, Duration::ZERO).await;
 }
 
-/// When the handler was called first, with a locker that answers so at first.
+/// Checks when the handler is called first, with a locker whose first answer is this.
 async fn check_locker(answer: fn() -> Result<Acquired, BoxError>, pause: Duration, attempt: u32) {
     let world = World::new([1]);
     let mut control_loop = looking_at(&world, |_, _| async move { settled() });
@@ -152,7 +155,7 @@ async fn check_locker(answer: fn() -> Result<Acquired, BoxError>, pause: Duratio
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_locker_that_fails_is_a_failure_and_a_busy_lock_is_none() {
+async fn an_error_of_the_locker_is_a_failure_and_a_busy_lock_is_not() {
     check_locker(|| Err("no locker".into()), ms(500), 2).await;
     check_locker(|| panic!("locker"), ms(500), 2).await;
     check_locker(|| Ok(Acquired::Busy { retry_after: None }), secs(1), 1).await;

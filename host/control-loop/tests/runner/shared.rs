@@ -1,4 +1,4 @@
-//! Parts that somebody else holds too.
+//! Shared parts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::support::{World, handler, secs, settled, source, start, storage};
 
 #[tokio::test(start_paused = true)]
-async fn an_arc_is_as_good_as_what_it_holds() {
+async fn an_arc_of_a_part_is_a_part() {
     let world = World::new([1, 2]);
     let source = Arc::new(source(&world));
     let storage = Arc::new(storage(&world));
@@ -27,7 +27,7 @@ async fn an_arc_is_as_good_as_what_it_holds() {
     control_loop.recorder = Arc::new(recorder);
     let running = start(control_loop);
     sleep(secs(1)).await;
-    // Heard through the watch, and counted by the recorder.
+    // It came through the watch, and the recorder counted it.
     world.hint(1);
     sleep(secs(1)).await;
     running.stop().await;

@@ -1,4 +1,4 @@
-//! How a loop ends.
+//! Stopping a loop.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ async fn a_stuck_handler_is_cancelled_at_the_deadline_dropped_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_did_not_reach_its_handler_ends_at_once_and_is_queued() {
+async fn a_run_before_its_handler_ends_at_once_and_counts_as_queued() {
     let world = World::new(0..10);
     let gets = Arc::clone(&world);
     let storage = storage_fn(move |_, id| {
@@ -88,7 +88,7 @@ async fn what_did_not_reach_its_handler_ends_at_once_and_is_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_locked_when_the_loop_stops_is_not_read() {
+async fn an_id_that_is_being_locked_when_the_loop_stops_is_not_read() {
     let world = World::new(0..4);
     let stop = CancellationToken::new();
     let stops = stop.clone();
@@ -111,7 +111,7 @@ async fn what_was_locked_when_the_loop_stops_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_read_when_the_loop_stops_is_not_handled() {
+async fn an_id_that_is_being_read_when_the_loop_stops_is_not_handled() {
     let world = World::new([1]);
     let stop = CancellationToken::new();
     let stops = stop.clone();
@@ -132,7 +132,7 @@ async fn what_is_read_when_the_loop_stops_is_not_handled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_fails_or_became_dirty_is_queued_too() {
+async fn ids_that_are_delayed_failed_or_dirty_count_as_queued() {
     let world = World::new(0..6);
     let mut control_loop = looking_at(&world, |_, id| async move {
         match id {
@@ -143,7 +143,7 @@ async fn what_waits_fails_or_became_dirty_is_queued_too() {
                 sleep(secs(3)).await;
                 failed()
             }
-            // Is hinted meanwhile; the others never begin.
+            // Is hinted during its run; the others never start.
             _ => {
                 sleep(secs(4)).await;
                 settled()
@@ -195,7 +195,7 @@ async fn the_source_is_dropped_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_is_dropped_leaves_nothing_behind() {
+async fn a_dropped_loop_leaves_nothing_behind() {
     let world = World::new(0..7);
     let running = start(looking_at(&world, |_, _| future::pending()));
     sleep(secs(1)).await;
@@ -203,7 +203,7 @@ async fn a_loop_that_is_dropped_leaves_nothing_behind() {
     assert_eq!(world.count(|one| *one == Measurement::QueueDepth(3)), 1);
     running.drop().await;
     eventually("its tasks are gone", || world.log().running.is_empty()).await;
-    // The world is held by this test, and by what is left of the loop.
+    // References are held by this test, and by whatever is left of the loop.
     eventually("its parts are gone", || Arc::strong_count(&world) == 1).await;
     let last = |such: fn(&Measurement) -> bool| {
         let log = world.log();
@@ -216,7 +216,7 @@ async fn a_loop_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_was_stopped_before_it_began_does_nothing() {
+async fn a_loop_that_is_stopped_before_it_starts_does_nothing() {
     let world = World::new([1]);
     let control_loop = looking_at(&world, |_, _| async { settled() });
     let stop = CancellationToken::new();

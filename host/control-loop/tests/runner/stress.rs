@@ -1,4 +1,4 @@
-//! Many threads at once: whatever the interleaving, the newest state of each id is handled.
+//! Many threads at once: the newest state of each id is handled, whatever the interleaving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 const IDS: usize = 8;
 const CHANGES: u64 = 2_000;
 
-/// What each id is at, what was last seen of it, and how many handlers are on it.
+/// For each id its version, the last version that was handled, and how many handlers run.
 #[derive(Default)]
 struct Cells([(AtomicU64, AtomicU64, AtomicU64); IDS]);
 
@@ -74,7 +74,7 @@ fn looking_at(
         }
     });
     let mut control_loop = ControlLoop::new("stress", source, storage, handler);
-    // No resync comes to the help of a hint that was lost.
+    // Without a resync, which would hide a lost hint.
     control_loop.options.resync_interval = None;
     control_loop.run(stop)
 }

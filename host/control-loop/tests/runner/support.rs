@@ -1,4 +1,4 @@
-//! A world to look at, that remembers who looked.
+//! A world for the loops under test, which records all calls.
 
 use std::collections::BTreeSet;
 use std::future;
@@ -103,7 +103,7 @@ impl World {
         of_id.map(|call| call.at).collect()
     }
 
-    /// How many measurements are such.
+    /// How many measurements match.
     pub(crate) fn count(&self, such: impl Fn(&Measurement) -> bool) -> usize {
         self.log().measured.iter().filter(|one| such(one)).count()
     }
@@ -124,7 +124,7 @@ impl World {
         lock(&self.present).get(&id).copied()
     }
 
-    /// Hints that the test sends; for a watch that is opened again, none.
+    /// The hints that the test sends. A watch that is opened again gets none.
     pub(crate) fn watch(&self) -> HintStream<u32> {
         self.opened();
         let heard = lock(&self.heard).take();
@@ -135,7 +135,7 @@ impl World {
             .boxed()
     }
 
-    /// Notes that a handler runs, until what it returns is dropped.
+    /// Notes that a handler runs, until the returned guard is dropped.
     pub(crate) fn enter(self: &Arc<Self>, id: u32) -> Inside {
         let mut log = self.log();
         assert!(log.running.insert(id), "two handlers on {id}");
@@ -166,7 +166,7 @@ pub(crate) fn storage(world: &Arc<World>) -> impl Storage<u32, Object = u32> + u
     storage_fn(move |_, id| future::ready(Ok(world.get(id))))
 }
 
-/// A handler that notes its calls before it does as told.
+/// A handler that notes its calls before it does what the test wants.
 pub(crate) fn handler<H, Handled>(
     world: &Arc<World>,
     handle: H,
@@ -193,7 +193,7 @@ where
     })
 }
 
-/// A loop of these parts that lists once and measures into the world's log.
+/// A loop of these parts that lists once and records its measurements in the world's log.
 pub(crate) fn control_loop<So, St, Ha>(
     world: &Arc<World>,
     source: So,
@@ -219,7 +219,7 @@ where
     control_loop
 }
 
-/// A loop over the world as it is.
+/// A loop over the world.
 pub(crate) fn looking_at<H, Handled>(
     world: &Arc<World>,
     handle: H,
@@ -262,7 +262,7 @@ impl Running {
         stopped.expect("it stops").expect("it does not panic")
     }
 
-    /// Drops the loop's future as it is.
+    /// Drops the loop's future.
     pub(crate) async fn drop(self) {
         self.task.abort();
         let error = self.task.await.expect_err("it was running");
@@ -270,7 +270,7 @@ impl Running {
     }
 }
 
-/// Waits until something holds; an hour of the clock that stands still is enough for anything.
+/// Waits until a condition holds, for at most an hour of the paused clock.
 #[track_caller]
 pub(crate) fn eventually(
     what: &'static str,
@@ -294,7 +294,7 @@ pub(crate) fn failed() -> Result<Next, BoxError> {
     Err("it does not work".into())
 }
 
-/// How long it was from each to the next.
+/// The time from each to the next.
 pub(crate) fn pauses(times: &[Duration]) -> Vec<Duration> {
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

@@ -1,4 +1,4 @@
-//! The queue against a model that is slow and plain.
+//! Compares the queue with a slow and simple model.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ const IDS: u8 = 6;
 enum Op {
     Push(u8, Reason),
     Pop,
-    /// Ends the run that began so many runs ago, if so many are going on.
+    /// Ends the run that started this many runs ago, if that many are running.
     Done(usize, Ended),
     Pass(u16),
 }
@@ -36,7 +36,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The tables in the plainest words: one line for each id that is not absent.
+/// The model: one line for each id that is not absent.
 #[derive(Default)]
 struct Model {
     max_retries: Option<u32>,
@@ -56,7 +56,7 @@ enum Is {
     Ready,
     Running,
     RunningDirty,
-    /// Until when, and for a failure, when it was.
+    /// Until when; after a failure, also since when.
     After(Instant),
     Backoff(Instant, Instant),
     Busy(Instant),
@@ -81,7 +81,7 @@ impl Model {
         self.ready.push(id);
     }
 
-    /// The last line is what began to wait last, so that of two that are due together the elder comes first.
+    /// Moves the line to the end, so that of two ids that are due at the same time the one that started to wait first comes first.
     fn wait(&mut self, id: u8, is: Is) {
         let at = self.lines.iter().position(|line| line.id == id);
         let mut line = self.lines.remove(at.expect("it is there"));
@@ -139,7 +139,7 @@ impl Model {
         Some((id, line.failures + 1))
     }
 
-    /// `fate` is what the queue says; of it the model takes the random pause, after looking at it.
+    /// `fate` is the queue's result. The model checks its random pause and takes it over.
     fn done(&mut self, id: u8, ended: Ended, fate: Fate, now: Instant) {
         let max = self.max_retries;
         self.advance(now);
@@ -190,13 +190,13 @@ impl Model {
     }
 }
 
-/// The queue and the model side by side, and what must hold whatever both say.
+/// The queue and the model side by side, and the invariants that both must keep.
 struct Pair {
     queue: Queue<u8>,
     model: Model,
     now: Instant,
     running: Vec<u8>,
-    /// Ids that a hint came for since they were last taken.
+    /// Ids that were hinted since they were last taken.
     owed: HashSet<u8>,
     seen: HashSet<u8>,
     became_ready: u64,
@@ -300,7 +300,7 @@ impl Pair {
         assert!(kept, "a hint is lost");
     }
 
-    /// Lets everything run to its end, each run well. Whatever was owed must have run by then.
+    /// Runs everything to its end, successfully. All hinted ids must have run by then.
     fn settle(&mut self) {
         loop {
             while self.pop() {
@@ -323,13 +323,13 @@ impl Pair {
     }
 }
 
-/// An entry in the words of the model.
+/// An entry as the model shows it.
 fn is(entry: &Entry) -> String {
     let is = match entry.state {
-        State::Ready { .. } => Is::Ready,
-        State::Running { dirty: false } => Is::Running,
-        State::Running { dirty: true } => Is::RunningDirty,
-        State::Delayed(ticket, by) => match by {
+        EntryState::Ready { .. } => Is::Ready,
+        EntryState::Running { dirty: false } => Is::Running,
+        EntryState::Running { dirty: true } => Is::RunningDirty,
+        EntryState::Delayed(ticket, by) => match by {
             Delay::After => Is::After(ticket.0),
             Delay::Backoff { since } => Is::Backoff(ticket.0, since),
             Delay::Busy => Is::Busy(ticket.0),

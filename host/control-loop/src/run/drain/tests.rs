@@ -1,4 +1,4 @@
-//! What cannot be cancelled.
+//! Handlers that cannot be cancelled.
 
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use crate::run::Driver;
 use crate::{ControlLoop, Next, handler_fn, source_fn, storage_fn};
 
-/// Real threads, hence real time; so the driver's patience is short.
+/// With real threads time is real, so the driver's patience is short.
 #[test]
-fn a_handler_that_sits_on_its_thread_does_not_keep_the_loop_from_ending() {
+fn a_handler_that_blocks_its_thread_does_not_keep_the_loop_from_stopping() {
     let threads = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
