@@ -63,7 +63,8 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 
 /// The tests of all crates. Since PODLOOM_BUNDLE is set, tests that need the bundle fail without it; otherwise they are skipped.
 fn tests(bundle: &Path, extent: Extent) -> Result<()> {
-    let mut tests = run::cargo(["test", "--quiet", "--workspace"]);
+    // All of them, so that one run shows everything that fails.
+    let mut tests = run::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
     if extent == Extent::Quick {
         // Its tests start a control plane, and build one first if there is none.
         tests.args(["--exclude", "podloom-control-plane"]);

@@ -173,8 +173,7 @@ fn a_hundred_runs_give_the_same_bytes() {
 fn a_label_that_the_workloads_selector_matches_is_left_alone() {
     let mut template = submitted();
     template.selector = vec!["app".to_owned()];
-    let reason =
-        "the workload's selector matches the label app, so changing it would orphan the pod";
+    let reason = "the workload's selector matches the label app, so a change would orphan the pod";
     let before = pod(json!({ "app": "shop" }), Value::Null);
     for rule in [
         json!({ "key": "app", "value": "x", "mode": "overwrite" }),
