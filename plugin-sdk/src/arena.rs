@@ -91,9 +91,7 @@ unsafe impl GlobalAlloc for Arena {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if block.addr() + layout.size() == self.next.get() {
-            self.next.set(block.addr());
-        }
+        let _ = (block, layout);
     }
 
     #[inline]

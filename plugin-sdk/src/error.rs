@@ -50,6 +50,32 @@ pub enum Rejection {
     Failed(String),
 }
 
+impl Rejection {
+    /// Denies the pod for all of these reasons at once, so that its author can fix it in one go; `Ok` if there are none.
+    ///
+    /// ```
+    /// use podloom_plugin_sdk::Rejection;
+    ///
+    /// let mut reasons = Vec::new();
+    /// assert_eq!(Rejection::deny_if_any(&reasons), Ok(()));
+    /// reasons.push("label team is missing: set it".to_owned());
+    /// reasons.push("label tier is missing: set it".to_owned());
+    /// let both = "label team is missing: set it; label tier is missing: set it";
+    /// assert_eq!(Rejection::deny_if_any(&reasons), Err(Rejection::Denied(both.to_owned())));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`](Self::Denied) with the reasons.
+    pub fn deny_if_any(reasons: &[String]) -> Result<(), Self> {
+        if reasons.is_empty() {
+            Ok(())
+        } else {
+            Err(Self::Denied(reasons.join("; ")))
+        }
+    }
+}
+
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Denied(message) | Self::Failed(message)) = self;

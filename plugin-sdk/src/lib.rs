@@ -37,7 +37,7 @@ mod needs;
 pub mod path;
 mod pod;
 mod request;
-mod views;
+mod selector;
 
 #[cfg(not(target_family = "wasm"))]
 mod native;
@@ -46,6 +46,14 @@ pub mod testing;
 
 #[cfg(all(target_family = "wasm", feature = "arena"))]
 mod arena;
+#[cfg(target_family = "wasm")]
+mod export;
+#[cfg(any(test, target_family = "wasm"))]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    expect(unreachable_pub, reason = "the macro uses it in Wasm alone")
+)]
+mod minify;
 #[cfg(target_family = "wasm")]
 mod wasm;
 
@@ -56,11 +64,10 @@ use wasm as backend;
 
 pub use error::{Error, Rejection};
 pub use needs::Needs;
-pub use pod::Pod;
+pub use pod::{Container, EnvVar, Map, Node, Pod};
 pub use request::Request;
-pub use views::{Container, EnvVar, Map, Node};
+pub use selector::{LabelSelector, Operator, Requirement};
 
-#[cfg(not(target_family = "wasm"))]
 pub use schemars;
 pub use serde;
 pub use serde_json;
@@ -68,7 +75,6 @@ pub use serde_json;
 /// What nearly every plugin uses.
 pub mod prelude {
     // What the derive of `JsonSchema` writes names the crate, which a plugin need not depend on.
-    #[cfg(not(target_family = "wasm"))]
     pub use schemars::{self, JsonSchema};
     pub use serde::{Deserialize, Serialize};
 
@@ -112,7 +118,7 @@ pub trait Mutator {
     /// call with it, so most often this runs once. More than that is made anew in each call, and so is a finished component's.
     ///
     /// What is derived has its place in the configuration's type, in fields that serde skips, with a default. [`needs`](Self::needs)
-    /// and [`validate`](Self::validate) do not see it. A [`note`] here is lost, or told with every pod: write it in [`mutate`](Self::mutate).
+    /// and [`validate`](Self::validate) do not see it. A [`note`] here is lost, or repeated with every pod: write it in [`mutate`](Self::mutate).
     ///
     /// ```
     /// # use podloom_plugin_sdk::prelude::*;
@@ -198,7 +204,7 @@ pub fn note(message: &str) {
 ///
 /// The schema's path is relative to the crate's root. The file is part of the plugin, so that the host can check a
 /// configuration before the plugin runs. It is made from the configuration's type, which derives
-/// [`JsonSchema`](schemars::JsonSchema) outside Wasm, by the test that this macro adds:
+/// [`JsonSchema`](schemars::JsonSchema), by the test that this macro adds:
 /// `cargo test` writes the file when it is missing or old, and fails once.
 #[macro_export]
 macro_rules! mutator {
@@ -229,6 +235,11 @@ macro_rules! mutator {
 macro_rules! __mutator {
     ($plugin:ty, $schema:expr) => {
         const _: () = {
+            const SCHEMA: &str = $schema;
+            // In the plugin's memory, so without the white space that is for people.
+            static MINIFIED: [u8; $crate::__private::minified_length(SCHEMA)] =
+                $crate::__private::minify(SCHEMA);
+
             struct Component;
 
             impl $crate::__private::Preparation for Component {
@@ -239,7 +250,7 @@ macro_rules! __mutator {
 
             impl $crate::__private::Guest for Component {
                 fn describe() -> $crate::__private::Description {
-                    $crate::__private::describe::<$plugin>($schema)
+                    $crate::__private::describe::<$plugin>(&MINIFIED)
                 }
                 fn validate_config() -> Result<(), Vec<String>> {
                     $crate::__private::validate_config::<$plugin>()
@@ -272,11 +283,12 @@ macro_rules! __mutator {
 #[doc(hidden)]
 #[cfg(target_family = "wasm")]
 pub mod __private {
+    pub use crate::export::{describe, mutate, prepare, validate_config};
+    pub use crate::minify::{minified_length, minify};
     pub use crate::wasm::bindings::exports::podloom::mutator::plugin::{
         Description, Guest, Rejection as GuestRejection,
     };
     pub use crate::wasm::bindings::exports::podloom::mutator::preparation::Guest as Preparation;
     pub use crate::wasm::bindings::podloom::mutator::pods::Pod as PodHandle;
     pub use crate::wasm::bindings::{self, export_plugin};
-    pub use crate::wasm::{describe, mutate, prepare, validate_config};
 }

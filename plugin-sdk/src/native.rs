@@ -102,7 +102,7 @@ impl Request {
     }
 }
 
-/// An annotation that the host tells plugins.
+/// An annotation that the host shows to plugins.
 fn shown(annotations: &BTreeMap<String, String>, key: &str) -> Option<String> {
     let value = annotations.get(key).filter(|_| key != LAST_APPLIED);
     value.cloned()

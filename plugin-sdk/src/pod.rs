@@ -1,9 +1,12 @@
 //! The handle on the pod.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+mod views;
 
-use crate::{Container, Error, Map, Node, backend, json, path};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, backend, json, path};
+pub use views::{Container, EnvVar, Map, Node};
 
 /// A handle on the pod that is being mutated: not a copy, each access goes to the host, which checks it against the plugin's
 /// grants and records every write.
@@ -105,6 +108,15 @@ impl Pod {
         self.set_json(path, &encode(path, value)?)
     }
 
+    /// Writes a string at a path, as [`set_json`](Self::set_json) does.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but `Decode`.
+    pub fn set_text(&self, path: &str, text: &str) -> Result<(), Error> {
+        self.set_json(path, &json::quote(text))
+    }
+
     /// Inserts a value before the list element that the path names, as `add` of RFC 6902 does.
     ///
     /// # Errors
@@ -196,30 +208,25 @@ impl Pod {
     /// Returns the volume of this name, whether it exists or not.
     #[must_use]
     pub fn volume(&self, name: &str) -> Node<'_> {
-        let mut path = String::from("/spec/volumes");
-        path::push_element(&mut path, "name", name);
-        self.at(path)
+        self.at(path::element("/spec/volumes", "name", name))
     }
 
     fn container_in(&self, list: &str, name: &str) -> Container<'_> {
-        let mut path = String::from(list);
-        path::push_element(&mut path, "name", name);
         Container {
             name: name.to_owned(),
-            node: self.at(path),
+            node: self.at(path::element(list, "name", name)),
         }
     }
 
     fn containers_in(&self, list: &str) -> Result<Vec<Container<'_>>, Error> {
-        let mut containers = Vec::new();
-        for index in self.keys(list)? {
-            let mut path = String::from(list);
-            path::push(&mut path, &index);
-            path.push_str("/name");
-            let name: Option<String> = self.get(&path)?;
-            containers.push(self.container_in(list, &name.unwrap_or_default()));
+        #[derive(Deserialize)]
+        struct Named {
+            #[serde(default)]
+            name: String,
         }
-        Ok(containers)
+        let containers: Vec<Named> = self.view(list, &["/*/name"])?.unwrap_or_default();
+        let names = containers.iter().map(|container| &container.name);
+        Ok(names.map(|name| self.container_in(list, name)).collect())
     }
 }
 
@@ -227,10 +234,19 @@ fn decode<T: DeserializeOwned>(path: &str, text: Option<String>) -> Result<Optio
     let Some(text) = text else {
         return Ok(None);
     };
-    json::from_str(&text).map_err(|error| Error::Decode {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })
+    json::from_str(&text).map_err(|error| undecoded(path, &error))
+}
+
+#[cold]
+fn undecoded(path: &str, error: &json::Error) -> Error {
+    let path = match error.path() {
+        "" => path.to_owned(),
+        inner => format!("{path}/{inner}"),
+    };
+    Error::Decode {
+        path,
+        message: error.message().to_owned(),
+    }
 }
 
 fn encode<T: Serialize + ?Sized>(path: &str, value: &T) -> Result<String, Error> {

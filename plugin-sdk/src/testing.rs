@@ -46,11 +46,10 @@ use podloom_pod_path::{Access, Grants, Transaction};
 use schemars::generate::SchemaSettings;
 use schemars::transform::ReplaceUnevaluatedProperties;
 use schemars::{JsonSchema, Schema};
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::native::{self, Handle};
-use crate::{Level, Mutator, Needs, Pod, Rejection, Request};
+use crate::{Level, Mutator, Needs, Pod, Rejection, Request, json};
 
 /// For whom the pod is mutated; by default a `Pod` in the namespace `default`.
 #[derive(Clone, Debug)]
@@ -106,13 +105,13 @@ pub struct Run {
     pub logs: Vec<(Level, String)>,
 }
 
-/// Parses a configuration as the host does: the plugin's type, then its own validation.
+/// Reads a configuration as the built plugin does: its type, then its own validation. The host checks the schema before that.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it, a sentence each.
 pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
-    let config = M::Config::deserialize(config).map_err(|error| vec![error.to_string()])?;
+    let config = json::from_str(&config.to_string()).map_err(|error| vec![error.to_string()])?;
     let errors = M::validate(&config);
     if errors.is_empty() {
         Ok(config)

@@ -1,11 +1,8 @@
-//! Inside the sandbox: the imports of the contract, and what the exports call.
+//! Inside the sandbox: what the contract imports from the host.
 
-use std::any::TypeId;
-use std::cell::Cell;
-use std::fmt::Write as _;
 use std::mem::ManuallyDrop;
 
-use crate::{Error, Level, Mutator, Pod, Rejection};
+use crate::{Error, Level};
 
 /// Generated from `wit/`, a copy of the contract.
 #[allow(missing_docs, reason = "generated; the contract documents itself")]
@@ -21,14 +18,25 @@ pub mod bindings {
     });
 }
 
-use bindings::exports::podloom::mutator::plugin;
 use bindings::podloom::mutator::{host, pods, request};
 
-/// The host's pod. Borrowed for one call: [`mutate`] makes it and forgets it.
+/// The host's pod. Borrowed for one call: the export `mutate` makes it and forgets it.
 #[derive(Debug)]
 pub(crate) struct Handle(ManuallyDrop<pods::Pod>);
 
 impl Handle {
+    /// Takes the handle that the host lends for one call.
+    ///
+    /// # Safety
+    ///
+    /// It must not outlive that call.
+    pub(crate) unsafe fn borrow(pod: &pods::Pod) -> Self {
+        // SAFETY: the caller's. Never being dropped, the copy does not give the handle back a second time.
+        Self(ManuallyDrop::new(unsafe {
+            pods::Pod::from_handle(pod.handle())
+        }))
+    }
+
     pub(crate) fn get(&self, path: &str) -> Result<Option<String>, Error> {
         Ok(self.0.get(path)?)
     }
@@ -116,100 +124,4 @@ pub(crate) fn log(level: Level, message: &str) {
 
 pub(crate) fn note(message: &str) {
     host::note(message);
-}
-
-/// A panic is a trap without words; its message goes to the log first.
-fn report_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        let mut message = String::new();
-        if write!(message, "{panic}").is_ok() {
-            host::log(host::Level::Error, &message);
-        }
-    }));
-}
-
-fn config<M: Mutator>() -> Result<M::Config, String> {
-    crate::json::from_str(&host::config()).map_err(|error| format!("configuration: {error}"))
-}
-
-/// Where the configuration was left, and which type it has; none as long as there is none.
-struct Prepared(Cell<Option<(TypeId, *const ())>>);
-
-// SAFETY: a plugin has one thread; the contract is linked without shared memory.
-unsafe impl Sync for Prepared {}
-
-static PREPARED: Prepared = Prepared(Cell::new(None));
-
-/// The configuration, ready for pods. It ends with the instance, so taking it apart would be for nothing.
-fn prepared<M: Mutator>() -> Result<&'static M::Config, String> {
-    let of = TypeId::of::<M::Config>();
-    if let Some((_, known)) = PREPARED.0.get().filter(|(known, _)| *known == of) {
-        // SAFETY: it was left below, by a call for the same type, and is never taken apart.
-        return Ok(unsafe { &*known.cast::<M::Config>() });
-    }
-    report_panics();
-    let mut config = config::<M>()?;
-    M::prepare(&mut config);
-    let config = Box::leak(Box::new(config));
-    PREPARED.0.set(Some((of, (&raw const *config).cast())));
-    Ok(config)
-}
-
-/// The export `prepare`: the host keeps the memory as it is afterwards. What is wrong with a configuration is told elsewhere.
-pub fn prepare<M: Mutator>() {
-    let _ = prepared::<M>();
-}
-
-/// The export `describe`. A configuration that does not parse needs nothing: `validate-config` tells what is wrong with it.
-pub fn describe<M: Mutator>(schema: &str) -> plugin::Description {
-    report_panics();
-    let needs = config::<M>()
-        .map(|config| M::needs(&config))
-        .unwrap_or_default();
-    plugin::Description {
-        name: M::NAME.to_owned(),
-        version: M::VERSION.to_owned(),
-        summary: M::SUMMARY.to_owned(),
-        config_schema: schema.to_owned(),
-        reads: needs.reads,
-        writes: needs.writes,
-    }
-}
-
-/// The export `validate-config`.
-///
-/// # Errors
-///
-/// Everything that is wrong with the configuration, a sentence each.
-pub fn validate_config<M: Mutator>() -> Result<(), Vec<String>> {
-    report_panics();
-    let errors = match config::<M>() {
-        Ok(config) => M::validate(&config),
-        Err(message) => vec![message],
-    };
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(errors)
-    }
-}
-
-/// The export `mutate`.
-///
-/// # Errors
-///
-/// What the plugin returned, or `failed` if its configuration does not parse.
-pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
-    let config = prepared::<M>().map_err(plugin::Rejection::Failed)?;
-    // SAFETY: the handle is the borrowed one, valid until this export returns; the copy does not outlive it and, never being
-    // dropped, does not give it back a second time.
-    let handle = unsafe { pods::Pod::from_handle(pod.handle()) };
-    let pod = Pod {
-        handle: Handle(ManuallyDrop::new(handle)),
-    };
-    let request = crate::Request { inner: Request };
-    M::mutate(config, &request, &pod).map_err(|rejection| match rejection {
-        Rejection::Denied(message) => plugin::Rejection::Denied(message),
-        Rejection::Failed(message) => plugin::Rejection::Failed(message),
-    })
 }

@@ -2,11 +2,13 @@
 
 mod deserializer;
 
-use std::borrow::Cow;
-
-use serde::de::{self, Unexpected};
+use std::mem;
 
 use super::Error;
+use crate::path;
+
+/// By this name of a newtype the reader knows that a value of any shape is asked for, numbers as they are written.
+pub(super) const ANY: &str = "$podloom::json::Value";
 
 /// Deeper values would overflow a plugin's small stack; a pod is a dozen levels deep.
 const MAX_DEPTH: usize = 64;
@@ -15,8 +17,12 @@ pub(super) struct Reader<'t> {
     text: &'t str,
     position: usize,
     depth: usize,
+    /// Whether nothing of the list or object around `position` was read yet.
+    first: bool,
     /// Whether the list or object around `position` was read to its end.
     ended: bool,
+    /// Whether what is read as a list or an object is `null`.
+    null: bool,
 }
 
 impl<'t> Reader<'t> {
@@ -25,7 +31,9 @@ impl<'t> Reader<'t> {
             text,
             position: 0,
             depth: 0,
+            first: false,
             ended: false,
+            null: false,
         }
     }
 
@@ -58,13 +66,13 @@ impl<'t> Reader<'t> {
         let mut path = String::new();
         for step in outer {
             let name = match step {
-                Step::Field(field) => field.unwrap_or_default(),
-                Step::Element(index) => index.to_string().into(),
+                Step::Field(field) => field.unwrap_or_default().to_owned(),
+                Step::Element(index) => index.to_string(),
             };
             if !path.is_empty() && !name.is_empty() {
                 path.push('/');
             }
-            path.push_str(&name);
+            path::push_escaped(&mut path, &name);
         }
         path
     }
@@ -86,7 +94,7 @@ impl<'t> Reader<'t> {
     fn peek(&mut self) -> Option<u8> {
         // The host writes none.
         match self.byte() {
-            Some(b' ' | b'\n' | b'\t' | b'\r') => self.peek_past_space(),
+            Some(byte) if byte <= b' ' => self.peek_past_space(),
             byte => byte,
         }
     }
@@ -123,9 +131,24 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn enter(&mut self) -> Result<(), Error> {
+    /// Enters a list or an object; `null` is one without anything in it.
+    fn enter(&mut self, open: u8) -> Result<(), Error> {
+        match self.peek() {
+            Some(byte) if byte == open => self.open(),
+            Some(b'n') => {
+                self.null = true;
+                self.word("null")
+            }
+            _ if open == b'[' => Err(self.mismatch("a list")),
+            _ => Err(self.mismatch("an object")),
+        }
+    }
+
+    /// Enters the list or the object that was peeked at.
+    fn open(&mut self) -> Result<(), Error> {
         self.position += 1;
         self.depth += 1;
+        self.first = true;
         if self.depth > MAX_DEPTH {
             Err(Error::new("too deep"))
         } else {
@@ -134,43 +157,71 @@ impl<'t> Reader<'t> {
     }
 
     fn leave(&mut self, close: u8) -> Result<(), Error> {
+        self.first = false;
+        if mem::take(&mut self.null) {
+            return Ok(());
+        }
         self.depth -= 1;
         self.ended = false;
         self.expect(close)
     }
 
-    /// Goes to the next element or key, `false` at the end.
-    fn advance(&mut self, first: &mut bool, close: u8) -> Result<bool, Error> {
-        let next = self.peek();
-        self.ended = next == Some(close);
-        if self.ended {
-            return Ok(false);
+    /// Goes to the next element or key.
+    #[inline]
+    fn advance(&mut self, close: u8) -> Next {
+        if self.null {
+            return Next::End;
         }
-        if !std::mem::replace(first, false) {
-            if next != Some(b',') {
-                return Err(malformed());
+        match self.peek() {
+            Some(b',') if !self.first => {
+                self.position += 1;
+                // `[1,]` is no JSON.
+                if self.peek() == Some(close) {
+                    Next::Malformed
+                } else {
+                    Next::Item
+                }
             }
-            self.position += 1;
-            // `[1,]` is no JSON.
-            if self.peek() == Some(close) {
-                return Err(malformed());
+            Some(byte) if byte == close => {
+                self.ended = true;
+                Next::End
             }
+            _ if mem::take(&mut self.first) => Next::Item,
+            _ => Next::Malformed,
         }
-        Ok(true)
+    }
+
+    /// Takes the name of the next field, up to its colon; `None` at the end.
+    ///
+    /// One function, since calls are what costs most in a sandbox, and there are as many as a pod has fields.
+    fn field(&mut self) -> Result<Option<&'t str>, Error> {
+        match self.advance(b'}') {
+            Next::End => return Ok(None),
+            Next::Item if self.byte() == Some(b'"') => {}
+            Next::Item | Next::Malformed => return Err(malformed()),
+        }
+        let name = self.string()?;
+        match self.peek() {
+            Some(b':') => Ok(Some(name)),
+            _ => Err(malformed()),
+        }
     }
 
     /// Takes a string; its first quote is what was peeked at.
-    fn string(&mut self) -> Result<Cow<'t, str>, Error> {
+    #[inline]
+    fn string(&mut self) -> Result<&'t str, Error> {
         self.position += 1;
         let plain = self.plain();
         if self.byte() == Some(b'"') {
             self.position += 1;
-            return Ok(Cow::Borrowed(plain));
+            return Ok(plain);
         }
-        self.escaped_string(plain).map(Cow::Owned)
+        // Leaked, so that every string lives as long as the text: in a plugin nothing is freed anyway.
+        self.escaped_string(plain).map(|text| &*text.leak())
     }
 
     /// Takes what is as it stands, up to the string's end or an escape.
+    #[inline]
     fn plain(&mut self) -> &'t str {
         let start = self.position;
         self.position = plain_end(self.text.as_bytes(), start);
@@ -291,31 +342,39 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is here is of another kind than asked for.
+    /// What is here is of another kind than asked for. Its kind is enough to know, so that no number has to be printed.
     #[cold]
-    fn mismatch(&mut self, expected: &dyn de::Expected) -> Error {
+    fn mismatch(&mut self, expected: &str) -> Error {
         let found = match self.peek() {
-            Some(b'"') => Unexpected::Str(""),
-            Some(b'{') => Unexpected::Map,
-            Some(b'[') => Unexpected::Seq,
-            Some(b't' | b'f') => Unexpected::Bool(true),
-            Some(b'n') => Unexpected::Unit,
-            Some(b'-' | b'0'..=b'9') => Unexpected::Unsigned(0),
+            Some(b'"') => "a string",
+            Some(b'{') => "an object",
+            Some(b'[') => "a list",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'n') => "null",
+            Some(b'-' | b'0'..=b'9') => "a number",
             _ => return malformed(),
         };
-        de::Error::invalid_type(found, expected)
+        Error::new(format!("expected {expected}, found {found}"))
     }
+}
+
+/// What comes next in a list or an object.
+enum Next {
+    Item,
+    End,
+    Malformed,
 }
 
 /// One step of the path to a place: a field once its name is known, or an element.
 enum Step<'t> {
-    Field(Option<Cow<'t, str>>),
+    Field(Option<&'t str>),
     Element(usize),
 }
 
 /// Returns where the plain part of a string ends: at its quote, an escape, or what may not be in a string.
 ///
 /// Eight bytes are looked at together, as in `serde_json`: most of what a plugin reads is names and values.
+#[inline]
 pub(super) fn plain_end(bytes: &[u8], start: usize) -> usize {
     const ONES: u64 = u64::MAX / 0xFF;
     const HIGH: u64 = ONES << 7;

@@ -129,19 +129,56 @@ fn errors_name_the_field_and_what_to_write() {
         r#"{"rules":[{"mode":"Keep"}]}"#,
         "rules/0: field key is missing",
     );
-    check_error::<Config>(r#"{"limit":"7"}"#, "limit: expected u32, found a text");
+    check_error::<Config>(
+        r#"{"limit":"7"}"#,
+        "limit: expected a number, found a string",
+    );
     check_error::<Config>(r#"{"limit":-7}"#, "limit: expected u32, found a number");
     check_error::<Config>(r#"{"limit":1.5}"#, "limit: expected u32, found a number");
-    check_error::<Config>(
-        r#"{"rules":{}}"#,
-        "rules: expected a sequence, found an object",
+    check_error::<Config>(r#"{"rules":{}}"#, "rules: expected a list, found an object");
+    check_error::<Config>(r#"[]"#, "expected an object, found a list");
+    check_error::<BTreeMap<String, bool>>(
+        r#"{"example.com/a":1}"#,
+        "example.com~1a: expected a boolean, found a number",
     );
-    check_error::<Config>(r#"[]"#, "expected struct Config, found a list");
     check_error::<Config>(r#"{"limit":1,"limit":2}"#, "field limit is given twice");
-    check_error::<Mode>(
-        r#""Replace""#,
-        "this value is written as an object of one field",
-    );
+    check_error::<Mode>(r#""Replace""#, "expected an object of one field");
+}
+
+#[test]
+fn null_is_nothing() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct All {
+        text: String,
+        list: Vec<u8>,
+        inner: Inner,
+        map: BTreeMap<String, u8>,
+        flag: bool,
+        number: i64,
+        float: f64,
+        option: Option<Inner>,
+    }
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    struct Inner {
+        value: Option<u8>,
+    }
+    let text = r#"{"text":null,"list":null,"inner":null,"map":null,"flag":null,"number":null,"float":null,"option":null}"#;
+    let nothing = All {
+        text: String::new(),
+        list: Vec::new(),
+        inner: Inner::default(),
+        map: BTreeMap::new(),
+        flag: false,
+        number: 0,
+        float: 0.0,
+        option: None,
+    };
+    assert_eq!(from_str(text), Ok(nothing));
+    let elements = from_str::<Vec<Inner>>(r#"[null,{"value":1},null]"#).unwrap();
+    assert_eq!(elements[1].value, Some(1));
+    assert_eq!(elements.len(), 3);
+    check_error::<Vec<Rule>>("[{\"key\":\"a\"},null]", "1: field key is missing");
 }
 
 #[test]

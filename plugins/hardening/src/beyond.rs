@@ -3,10 +3,10 @@
 use podloom_plugin_sdk::note;
 
 use crate::config::{Config, Report};
-use crate::plan::{Plan, at};
+use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::read_only_root::{self, mount_paths};
-use crate::view::{Container, Resources, Spec, Volume};
+use crate::view::{Container, View};
 
 /// Where containers find their service account's token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -14,65 +14,57 @@ const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
 /// Fills in what is configured and the pod does not say.
-pub(crate) fn fill(policy: &Policy, spec: &Spec, containers: &[Container], plan: &mut Plan) {
-    let config = policy.config;
-    if let (Some(fill), None, false) = (
+pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
+    let (config, spec) = (policy.config, &view.spec);
+    if let (Some(group), None, false) = (
         config.fs_group,
-        spec.security_context.fs_group,
+        view.context.settings.fs_group,
         policy.windows,
     ) {
-        plan.fill(&spec.security_context, "fsGroup", &fill.to_string());
+        plan.fill(&view.context, "fsGroup", group);
     }
     if config.enable_service_links.is_some() && spec.enable_service_links.is_none() {
-        plan.set("/spec/enableServiceLinks".to_owned(), "false");
+        plan.set("/spec/enableServiceLinks", false);
     }
     if config.automount_service_account_token.is_some()
         && spec.automount_service_account_token.is_none()
     {
-        if mounts_token(spec, containers) {
-            note(
-                "/spec/automountServiceAccountToken: left as it is, since the pod mounts a token itself",
-            );
+        let path = "/spec/automountServiceAccountToken";
+        if mounts_token(view) {
+            note(&format!(
+                "{path}: left as it is, since the pod mounts a token itself"
+            ));
         } else {
-            plan.set("/spec/automountServiceAccountToken".to_owned(), "false");
+            plan.set(path, false);
         }
     }
     if let (Some(read_only), false) = (&config.read_only_root_filesystem, policy.windows) {
-        read_only_root::fill(read_only, spec, containers, plan);
+        read_only_root::fill(read_only, view, plan);
     }
 }
 
-fn mounts_token(spec: &Spec, containers: &[Container]) -> bool {
-    let is_token = |volume: &Volume| {
-        let named = volume
-            .name
-            .as_deref()
-            .is_some_and(|name| name.starts_with(TOKEN_VOLUME));
-        named
-            || volume
-                .projected
-                .sources
-                .iter()
-                .any(|source| source.service_account_token)
-    };
-    spec.volumes.iter().any(is_token)
-        || containers
-            .iter()
-            .any(|container| mount_paths(container).any(|path| path == TOKEN_PATH))
+fn mounts_token(view: &View) -> bool {
+    let mut volumes = view.spec.volumes.iter();
+    let mut mounts = view.containers.iter().flat_map(mount_paths);
+    volumes.any(|volume| {
+        let mut sources = volume.get("projected").get("sources").items().iter();
+        volume.text("name").starts_with(TOKEN_VOLUME)
+            || sources.any(|source| !source.get("serviceAccountToken").is_null())
+    }) || mounts.any(|path| path == TOKEN_PATH)
 }
 
 /// Notes what is asked for.
-pub(crate) fn report(config: &Config, spec: &Spec, containers: &[Container]) {
+pub(crate) fn report(config: &Config, view: &View) {
     for report in &config.report {
         match report {
-            Report::HostUsers if spec.host_users != Some(false) => {
+            Report::HostUsers if view.spec.host_users != Some(false) => {
                 note("/spec/hostUsers: not false, so root in a container is root on the node");
             }
             Report::HostUsers => {}
             // Resources of the whole pod stand for those of its containers.
-            Report::Resources if spec.resources => {}
+            Report::Resources if view.spec.resources.is_some() => {}
             _ => {
-                for container in containers.iter().filter(|container| !container.exempt) {
+                for container in view.containers.iter().filter(|container| !container.exempt) {
                     report_container(*report, container);
                 }
             }
@@ -81,29 +73,25 @@ pub(crate) fn report(config: &Config, spec: &Spec, containers: &[Container]) {
 }
 
 fn report_container(report: Report, container: &Container) {
-    let Resources { limits, requests } = container.resources;
-    let image = container.image.as_deref().unwrap_or_default();
-    let pinned = image.contains('@');
+    let limits = container.resources.limits.is_some();
+    let requests = container.resources.requests.is_some();
+    let pinned = || container.image.contains('@');
     let (field, finding) = match report {
         // Requests default to the limits.
-        Report::Resources if !limits && !requests => ("resources", ": neither requests nor limits"),
-        Report::Resources if !limits => ("resources", ": no limits"),
-        Report::LatestTag if !pinned && is_latest(image) => (
+        Report::Resources if !limits && !requests => ("resources", "neither requests nor limits"),
+        Report::Resources if !limits => ("resources", "no limits"),
+        Report::LatestTag if !pinned() && is_latest(&container.image) => (
             "image",
-            ": the tag latest, or none, names another image over time",
+            "the tag latest, or none, names another image over time",
         ),
-        Report::Digest if !pinned => ("image", ": not pinned by a digest"),
-        Report::PullPolicy
-            if !pinned && container.image_pull_policy.as_deref() != Some("Always") =>
-        {
-            (
-                "imagePullPolicy",
-                ": not Always, though no digest pins the image: a node may run an old copy",
-            )
-        }
+        Report::Digest if !pinned() => ("image", "not pinned by a digest"),
+        Report::PullPolicy if !pinned() && container.image_pull_policy != "Always" => (
+            "imagePullPolicy",
+            "not Always, though no digest pins the image: a node may run an old copy",
+        ),
         _ => return,
     };
-    note(&[&at(container.path(), field), finding].concat());
+    note(&format!("{}/{field}: {finding}", container.path));
 }
 
 fn is_latest(image: &str) -> bool {

@@ -1,15 +1,15 @@
 //! What users configure, in Kubernetes' own words.
 
+use std::collections::BTreeMap;
+
 use podloom_plugin_sdk::prelude::*;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use podloom_plugin_sdk::serde::de::{self, Deserializer};
+
+/// The version since which probes and hooks must not name a host.
+pub(crate) const PROBE_HOSTS: u16 = 34;
 
 /// Configuration of the plugin hardening. Everything is optional.
-#[derive(Deserialize, Default)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
     /// Say what happens to a pod that does not meet the profile. Default: `enforce`.
@@ -28,24 +28,15 @@ pub struct Config {
 
     /// Give pods that name no user this one. An image whose user is a name or root does not start under
     /// `runAsNonRoot` without. Default: none.
-    #[cfg_attr(
-        not(target_family = "wasm"),
-        schemars(range(min = 1, max = 2_147_483_647))
-    )]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
     pub run_as_user: Option<i64>,
 
     /// Give pods that name no primary group this one. Default: none.
-    #[cfg_attr(
-        not(target_family = "wasm"),
-        schemars(range(min = 0, max = 2_147_483_647))
-    )]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
     pub run_as_group: Option<i64>,
 
     /// Give pods that name no group for their volumes this one. Default: none.
-    #[cfg_attr(
-        not(target_family = "wasm"),
-        schemars(range(min = 0, max = 2_147_483_647))
-    )]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
     pub fs_group: Option<i64>,
 
     /// Give pods and containers without a seccomp profile this one, also where the profile does not ask for any.
@@ -75,13 +66,16 @@ pub struct Config {
     pub(crate) fields: Vec<&'static str>,
 }
 
+impl Config {
+    /// Whether an exemption depends on the pod's labels.
+    pub(crate) fn asks_for_labels(&self) -> bool {
+        let mut exemptions = self.exemptions.iter();
+        exemptions.any(|exemption| !exemption.match_labels.is_empty())
+    }
+}
+
 /// What happens to a pod that does not meet the profile.
-#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
     /// Nothing is read, nothing is written.
@@ -96,12 +90,7 @@ pub enum Mode {
 }
 
 /// A Pod Security Standard.
-#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Profile {
     /// Prevents known ways to gain privileges.
@@ -112,17 +101,9 @@ pub enum Profile {
 }
 
 /// A version of the standard: the minor number of a Kubernetes release.
-#[derive(Clone, Copy)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    schemars(extend("pattern" = r"^(latest|v1\.(0|[1-9][0-9]{0,2}))$"))
-)]
-pub struct Version(#[cfg_attr(not(target_family = "wasm"), schemars(with = "String"))] pub u16);
+#[derive(Clone, Copy, JsonSchema)]
+#[schemars(extend("pattern" = r"^(latest|v1\.(0|[1-9][0-9]{0,2}))$"))]
+pub struct Version(#[schemars(with = "String")] pub u16);
 
 impl Default for Version {
     fn default() -> Self {
@@ -147,12 +128,7 @@ impl<'de> Deserialize<'de> for Version {
 }
 
 /// A seccomp profile.
-#[derive(Deserialize)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SeccompProfile {
     /// Name the kind of profile.
@@ -162,12 +138,7 @@ pub struct SeccompProfile {
 }
 
 /// The kinds of seccomp profile that the standards allow.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, JsonSchema)]
 pub enum SeccompType {
     /// That of the container runtime.
     RuntimeDefault,
@@ -176,12 +147,7 @@ pub enum SeccompType {
 }
 
 /// What comes with a read-only root file system.
-#[derive(Deserialize)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadOnlyRoot {
     /// Mount an empty directory at each of these paths, a volume of its own for each container. It hides what the image
@@ -190,12 +156,7 @@ pub struct ReadOnlyRoot {
 }
 
 /// A writable directory.
-#[derive(Deserialize)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EmptyDir {
     /// Name the path in the container.
@@ -208,12 +169,7 @@ pub struct EmptyDir {
 }
 
 /// What is spared. All that is given must hold.
-#[derive(Deserialize)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Exemption {
     /// Say why. Goes into a note on each pod that is spared.
@@ -226,62 +182,14 @@ pub struct Exemption {
     pub service_accounts: Vec<String>,
     /// Restrict it to pods with these labels. Who may create pods may set labels: prefer namespaces. Default: all.
     #[serde(default)]
-    pub match_labels: Labels,
+    pub match_labels: BTreeMap<String, String>,
     /// Spare only containers of these names; `*` stands for any text. Default: the whole pod.
     #[serde(default)]
     pub containers: Vec<String>,
 }
 
-/// Labels with their values, in the order of the text.
-#[derive(Default)]
-pub struct Labels(pub Vec<(String, String)>);
-
-impl<'de> Deserialize<'de> for Labels {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct LabelsVisitor;
-        impl<'de> Visitor<'de> for LabelsVisitor {
-            type Value = Labels;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("labels")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
-                let mut labels = Vec::new();
-                while let Some(key) = map.next_key()? {
-                    labels.push((key, map.next_value()?));
-                }
-                Ok(Labels(labels))
-            }
-        }
-        deserializer.deserialize_map(LabelsVisitor)
-    }
-}
-
-#[cfg(not(target_family = "wasm"))]
-impl JsonSchema for Labels {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Labels".into()
-    }
-
-    fn json_schema(
-        generator: &mut podloom_plugin_sdk::schemars::SchemaGenerator,
-    ) -> podloom_plugin_sdk::schemars::Schema {
-        std::collections::BTreeMap::<String, String>::json_schema(generator)
-    }
-}
-
 /// What is reported beyond the profile.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars")
-)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Report {
     /// Containers without requests and limits.

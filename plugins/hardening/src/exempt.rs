@@ -1,71 +1,57 @@
 //! What the configuration spares.
 
-use podloom_plugin_sdk::{Error, Pod, Request, note, path};
+use podloom_plugin_sdk::{Request, note};
 
-use crate::config::{Exemption, Labels};
-use crate::view::{Container, Spec};
+use crate::config::Exemption;
+use crate::view::View;
 
 /// Marks the containers that are exempt and notes why. Returns whether the whole pod is, which is noted too.
-pub(crate) fn apply(
-    exemptions: &[Exemption],
-    request: &Request,
-    pod: &Pod,
-    spec: &Spec,
-    containers: &mut [Container],
-) -> Result<bool, Error> {
+pub(crate) fn apply(exemptions: &[Exemption], request: &Request, view: &mut View) -> bool {
     for exemption in exemptions {
-        if !holds(exemption, request, pod, spec)? {
+        if !holds(exemption, request, view) {
             continue;
         }
+        let reason = &exemption.reason;
         if exemption.containers.is_empty() {
-            note(&["the pod is exempt: ", &exemption.reason].concat());
-            return Ok(true);
+            note(&format!("the pod is exempt: {reason}"));
+            return true;
         }
-        for container in containers.iter_mut().filter(|container| !container.exempt) {
-            container.exempt = matches_any(
-                &exemption.containers,
-                container.name.as_deref().unwrap_or_default(),
-            );
-            if container.exempt {
-                note(&[container.path(), " is exempt: ", &exemption.reason].concat());
+        for container in view.containers.iter_mut() {
+            if !container.exempt && matches_any(&exemption.containers, &container.name) {
+                note(&format!("{} is exempt: {reason}", container.path));
+                container.exempt = true;
             }
         }
     }
-    Ok(false)
+    false
 }
 
 /// Whether all that an exemption asks of the pod holds.
-fn holds(exemption: &Exemption, request: &Request, pod: &Pod, spec: &Spec) -> Result<bool, Error> {
+fn holds(exemption: &Exemption, request: &Request, view: &View) -> bool {
     let namespaces = &exemption.namespaces;
     if !namespaces.is_empty() && !matches_any(namespaces, &request.namespace()) {
-        return Ok(false);
+        return false;
     }
     let accounts = &exemption.service_accounts;
-    // An empty name is no name, and the old field counts where the new one is empty: as the API server has it.
-    let named = [&spec.service_account_name, &spec.service_account];
-    let account = named.into_iter().flatten().find(|name| !name.is_empty());
-    if !accounts.is_empty() && !matches_any(accounts, account.map_or("default", |name| name)) {
-        return Ok(false);
+    if !accounts.is_empty() && !matches_any(accounts, service_account(view)) {
+        return false;
     }
-    has_labels(pod, &exemption.match_labels)
+    let labels = &view.metadata.labels;
+    let mut expected = exemption.match_labels.iter();
+    expected.all(|(key, value)| labels.get(key) == Some(value))
 }
 
-fn has_labels(pod: &Pod, labels: &Labels) -> Result<bool, Error> {
-    for (key, value) in &labels.0 {
-        let mut place = String::from("/metadata/labels");
-        path::push(&mut place, key);
-        if pod.get::<String>(&place)?.as_ref() != Some(value) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// An empty name is no name, and the old field counts where the new one is empty: as the API server has it.
+fn service_account(view: &View) -> &str {
+    let names = [&view.spec.service_account_name, &view.spec.service_account];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    name.map_or("default", |name| name)
 }
 
 /// Whether text matches one of the patterns.
 pub(crate) fn matches_any(patterns: &[String], text: &str) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
+    let mut patterns = patterns.iter();
+    patterns.any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
 }
 
 /// Whether text matches a pattern, in which `*` stands for any text.

@@ -2,11 +2,13 @@
 //!
 //! The pod comes first, then the containers that it does not cover.
 
-use crate::plan::{Plan, at};
-use crate::policy::Policy;
-use crate::view::{Container, Options, SecurityContext, Spec};
+use podloom_plugin_sdk::json::Value;
 
-/// What a place says about a setting.
+use crate::plan::Plan;
+use crate::policy::Policy;
+use crate::view::{Container, Context, SecurityContext, View};
+
+/// What a security context says about a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Absent,
@@ -14,7 +16,7 @@ enum State {
     Bad,
 }
 
-/// Which setting. A function that is called by pointer is looked up anew in each sandbox, so there is none.
+/// Which setting.
 #[derive(Clone, Copy)]
 enum Field {
     RunAsNonRoot,
@@ -33,12 +35,25 @@ impl Field {
         }
     }
 
-    fn state(self, policy: &Policy, context: &SecurityContext) -> State {
-        match self {
-            Self::RunAsNonRoot => run_as_non_root(context),
-            Self::RunAsUser => run_as_user(policy, context),
-            Self::RunAsGroup => run_as_group(context),
-            Self::SeccompProfile => seccomp_profile(policy, context),
+    fn state(self, policy: &Policy, settings: &SecurityContext) -> State {
+        let is_good = match self {
+            Self::RunAsNonRoot => settings.run_as_non_root,
+            Self::RunAsUser => {
+                let root_matters =
+                    policy.restricted_since(23) && !policy.relies_on_user_namespace();
+                settings.run_as_user.map(|user| user != 0 || !root_matters)
+            }
+            Self::RunAsGroup => settings.run_as_group.map(|_| true),
+            Self::SeccompProfile => {
+                let profile = settings.seccomp_profile.as_ref();
+                // Before 1.19 the standard looked at annotations instead.
+                profile.map(|profile| profile.is_confined() || !policy.since(19))
+            }
+        };
+        match is_good {
+            None => State::Absent,
+            Some(true) => State::Good,
+            Some(false) => State::Bad,
         }
     }
 }
@@ -48,40 +63,39 @@ struct Setting {
     field: Field,
     /// Whether the profile asks for it where nothing is said.
     required: bool,
-    /// What to fill in, as JSON.
-    fill: Option<String>,
+    /// What to fill in.
+    fill: Option<Value>,
     /// What to do about a value that is bad, and about none.
     remedy: &'static str,
 }
 
 /// Fills in and checks what containers inherit.
-pub(crate) fn check(policy: &Policy, spec: &Spec, containers: &[Container], plan: &mut Plan) {
+pub(crate) fn check(policy: &Policy, view: &View, plan: &mut Plan) {
     let config = policy.config;
-    let users_matter = !policy.relies_on_user_namespace();
-    if policy.restricted_since(0) && users_matter {
+    if policy.restricted_since(0) && !policy.relies_on_user_namespace() {
         let setting = Setting {
             field: Field::RunAsNonRoot,
             required: true,
-            fill: Some("true".to_owned()),
+            fill: Some(true.into()),
             remedy: "must be true: set it",
         };
-        check_setting(policy, &setting, spec, containers, plan);
+        check_setting(policy, &setting, view, plan);
     }
-    let linux_id = |id: Option<i64>| id.filter(|_| !policy.windows).map(|id| id.to_string());
+    let linux_id = |id: Option<i64>| id.filter(|_| !policy.windows).map(Value::from);
     let user = Setting {
         field: Field::RunAsUser,
         required: false,
         fill: linux_id(config.run_as_user),
         remedy: "must not be 0: choose another user, or remove it",
     };
-    check_setting(policy, &user, spec, containers, plan);
+    check_setting(policy, &user, view, plan);
     let group = Setting {
         field: Field::RunAsGroup,
         required: false,
         fill: linux_id(config.run_as_group),
         remedy: "",
     };
-    check_setting(policy, &group, spec, containers, plan);
+    check_setting(policy, &group, view, plan);
     // From 1.25 on, restricted asks nothing of the seccomp profile of Windows pods; baseline still does.
     if !(policy.restricted_since(25) && policy.windows) {
         let seccomp = Setting {
@@ -90,53 +104,48 @@ pub(crate) fn check(policy: &Policy, spec: &Spec, containers: &[Container], plan
             fill: policy.seccomp_profile(),
             remedy: policy.remedy("its type must be RuntimeDefault or Localhost: set it"),
         };
-        check_setting(policy, &seccomp, spec, containers, plan);
+        check_setting(policy, &seccomp, view, plan);
     }
 }
 
-fn check_setting(
-    policy: &Policy,
-    setting: &Setting,
-    spec: &Spec,
-    containers: &[Container],
-    plan: &mut Plan,
-) {
-    let state_of = |context: &SecurityContext| setting.field.state(policy, context);
+fn check_setting(policy: &Policy, setting: &Setting, view: &View, plan: &mut Plan) {
+    let field = setting.field.name();
+    let state_of = |context: &Context| setting.field.state(policy, &context.settings);
     // A container whose bad value is going to be rewritten lacks a value as much as one that has none.
-    let lacks = |container: &Container| match state_of(&container.security_context) {
+    let lacks = |container: &Container| match state_of(&container.context) {
         State::Absent => !container.exempt,
         State::Good => false,
-        State::Bad => !container.exempt && policy.forces(container.writable),
+        State::Bad => !container.exempt && policy.forces(&container.context),
     };
-    let context = &spec.security_context;
-    let fill = setting.fill.as_deref().filter(|_| policy.pod_level);
+    let context = &view.context;
+    let fill = setting.fill.as_ref().filter(|_| policy.pod_level);
     let covered = match (state_of(context), fill) {
         (State::Good, _) => true,
         (State::Absent, None) => false,
         (State::Absent, Some(fill)) => {
-            let needed = containers.iter().any(lacks);
+            let needed = view.containers.iter().any(lacks);
             if needed {
-                plan.fill(context, setting.field.name(), fill);
+                plan.fill(context, field, fill.clone());
             }
             needed
         }
-        (State::Bad, _) if !policy.forces(true) => {
-            plan.violation(&at(&context.path, setting.field.name()), setting.remedy);
+        (State::Bad, _) if !policy.forces(context) => {
+            plan.violation(&context.field(field), setting.remedy);
             // What containers inherit is then the pod's own choice, and its one violation.
             true
         }
         (State::Bad, Some(fill)) => {
-            plan.fill(context, setting.field.name(), fill);
+            plan.fill(context, field, fill.clone());
             true
         }
         (State::Bad, None) => {
-            plan.remove(at(&context.path, setting.field.name()));
+            plan.remove(context.field(field));
             false
         }
     };
-    for container in containers.iter().filter(|container| !container.exempt) {
-        let state = state_of(&container.security_context);
-        check_container(policy, setting, (container, state), covered, plan);
+    for container in view.containers.iter().filter(|container| !container.exempt) {
+        let context = &container.context;
+        check_container(policy, setting, (context, state_of(context)), covered, plan);
     }
 }
 
@@ -144,70 +153,24 @@ fn check_setting(
 fn check_container(
     policy: &Policy,
     setting: &Setting,
-    (container, state): (&Container, State),
+    (context, state): (&Context, State),
     covered: bool,
     plan: &mut Plan,
 ) {
-    let context = &container.security_context;
-    let path = || at(&context.path, setting.field.name());
-    let fill = setting
-        .fill
-        .as_deref()
-        .filter(|_| policy.writable && container.writable);
+    let field = setting.field.name();
+    let fill = setting.fill.as_ref().filter(|_| policy.may_write(context));
     match (state, fill) {
         (State::Good, _) => {}
-        (State::Bad, _) if !policy.forces(container.writable) => {
-            plan.violation(&path(), setting.remedy)
+        (State::Bad, _) if !policy.forces(context) => {
+            plan.violation(&context.field(field), setting.remedy);
         }
         (State::Absent, _) if covered => {}
-        (State::Bad, _) if covered => plan.remove(path()),
-        (_, Some(fill)) => plan.fill(context, setting.field.name(), fill),
-        (_, None) if setting.required => plan.violation(&path(), setting.remedy),
-        (State::Bad, None) => plan.remove(path()),
+        (State::Bad, _) if covered => plan.remove(context.field(field)),
+        (_, Some(fill)) => plan.fill(context, field, fill.clone()),
+        (_, None) if setting.required => {
+            plan.violation(&context.field(field), setting.remedy);
+        }
+        (State::Bad, None) => plan.remove(context.field(field)),
         (State::Absent, None) => {}
     }
-}
-
-fn run_as_non_root(context: &SecurityContext) -> State {
-    match context.run_as_non_root {
-        None => State::Absent,
-        Some(true) => State::Good,
-        Some(false) => State::Bad,
-    }
-}
-
-fn run_as_user(policy: &Policy, context: &SecurityContext) -> State {
-    match context.run_as_user {
-        None => State::Absent,
-        Some(0) if policy.restricted_since(23) && !policy.relies_on_user_namespace() => State::Bad,
-        Some(_) => State::Good,
-    }
-}
-
-fn run_as_group(context: &SecurityContext) -> State {
-    if context.run_as_group.is_some() {
-        State::Good
-    } else {
-        State::Absent
-    }
-}
-
-fn seccomp_profile(policy: &Policy, context: &SecurityContext) -> State {
-    let profile = &context.seccomp_profile;
-    if !profile.present {
-        State::Absent
-    } else if is_confined(profile) || !policy.since(19) {
-        // Before 1.19 the standard looked at annotations instead.
-        State::Good
-    } else {
-        State::Bad
-    }
-}
-
-/// Whether a seccomp or AppArmor profile is one that the standards allow.
-pub(crate) fn is_confined(profile: &Options) -> bool {
-    matches!(
-        profile.r#type.as_deref(),
-        Some("RuntimeDefault" | "Localhost")
-    )
 }

@@ -1,6 +1,6 @@
-//! The standard plugin `hardening`: brings pods up to a Pod Security Standard, or refuses them with every reason at once.
+//! The standard plugin `hardening`: brings pods up to a Pod Security Standard, or rejects them with every reason at once.
 //!
-//! The pod is read once, everything that is to be changed or refused is found out, then done.
+//! The pod is read once, everything that is to be changed or rejected is found out, then done.
 //! It runs last in a chain, so that containers injected before it are covered.
 
 mod beyond;
@@ -11,23 +11,20 @@ mod inherit;
 mod plan;
 mod policy;
 mod read_only_root;
-mod unmendable;
+mod unfixable;
 mod validate;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-use std::mem::ManuallyDrop;
-
-use podloom_plugin_sdk::{Mutator, Needs, Pod, Rejection, Request, note};
+use podloom_plugin_sdk::prelude::*;
 
 pub use crate::config::Config;
 use crate::config::{Mode, Profile};
-use crate::context::Place;
 use crate::plan::Plan;
 use crate::policy::Policy;
-use crate::view::{Container, Spec, View};
+use crate::view::{Container, View};
 
 /// On the API server's image of a pod that a node runs by itself. The kubelet deletes one that differs from its file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -42,14 +39,14 @@ impl Mutator for Hardening {
     const NAME: &str = "hardening";
     const VERSION: &str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &str =
-        "Brings pods up to a Pod Security Standard, or refuses them with the reasons";
+        "Brings pods up to a Pod Security Standard, or rejects them with the reasons";
 
     fn needs(config: &Config) -> Needs {
         needs(config)
     }
 
     fn validate(config: &Config) -> Vec<String> {
-        validate::validate(config)
+        validate::errors(config)
     }
 
     fn prepare(config: &mut Config) {
@@ -60,61 +57,46 @@ impl Mutator for Hardening {
         if config.mode == Mode::Off {
             return Ok(());
         }
-        let text = view::text(pod, config)?;
-        // The instance ends with this call, so taking the view apart would be for nothing.
-        let mut view = ManuallyDrop::new(view::read(&text)?);
-        let View {
-            spec,
-            containers,
-            metadata,
-        } = &mut *view;
-        if exempt::apply(&config.exemptions, request, pod, spec, containers)? {
+        let mut view = View::read(config, pod)?;
+        if exempt::apply(&config.exemptions, request, &mut view) {
             return Ok(());
         }
-        let annotations = &metadata.annotations.0;
-        let mirror = annotations.iter().any(|key| key == MIRROR);
+        let mirror = view.metadata.annotations.contains_key(MIRROR);
         if mirror {
             note("the pod is a mirror of one that its node runs: checked, never changed");
         }
-        let policy = Policy::new(config, spec, containers, !mirror);
+        let policy = Policy::new(config, &view, !mirror);
 
         let mut plan = Plan::default();
-        check_pod(&policy, spec, &mut plan);
-        inherit::check(&policy, spec, containers, &mut plan);
-        for container in containers.iter().filter(|container| !container.exempt) {
+        check_pod(&policy, &view, &mut plan);
+        inherit::check(&policy, &view, &mut plan);
+        for container in view.containers.iter().filter(|container| !container.exempt) {
             check_container(&policy, container, &mut plan);
         }
-        unmendable::check_annotations(&policy, annotations, containers, pod, &mut plan)?;
+        unfixable::check_annotations(&policy, &view, pod, &mut plan)?;
         if policy.writable {
-            beyond::fill(&policy, spec, containers, &mut plan);
+            beyond::fill(&policy, &view, &mut plan);
         }
-        beyond::report(config, spec, containers);
+        beyond::report(config, &view);
         plan.carry_out(config, pod)
     }
 }
 
-fn check_pod(policy: &Policy, spec: &Spec, plan: &mut Plan) {
-    if spec.node_selector.os.as_deref() == Some("windows") && !policy.windows {
+fn check_pod(policy: &Policy, view: &View, plan: &mut Plan) {
+    let selected = view.spec.node_selector.get("kubernetes.io/os");
+    if selected.is_some_and(|os| os == "windows") && !policy.windows {
         note(
             "/spec/nodeSelector asks for Windows, but /spec/os/name does not say windows: treated as a Linux pod, set it",
         );
     }
-    unmendable::check_pod(policy, spec, plan);
-    let place = Place {
-        context: &spec.security_context,
-        writable: true,
-    };
-    context::check_any(policy, &place, plan);
+    unfixable::check_pod(policy, view, plan);
+    context::check_any(policy, &view.context, plan);
 }
 
 fn check_container(policy: &Policy, container: &Container, plan: &mut Plan) {
-    let place = Place {
-        context: &container.security_context,
-        writable: policy.writable && container.writable,
-    };
-    context::check_any(policy, &place, plan);
-    context::check_container(policy, &place, plan);
-    unmendable::check_container(policy, container, plan);
+    context::check_any(policy, &container.context, plan);
+    context::check_container(policy, &container.context, plan);
+    unfixable::check_container(policy, container, plan);
 }
 
 fn needs(config: &Config) -> Needs {
@@ -123,11 +105,7 @@ fn needs(config: &Config) -> Needs {
         return needs;
     }
     needs = needs.read("/spec").read("/metadata/annotations");
-    if config
-        .exemptions
-        .iter()
-        .any(|exemption| !exemption.match_labels.0.is_empty())
-    {
+    if config.asks_for_labels() {
         needs = needs.read("/metadata/labels");
     }
     if config.mode == Mode::Warn {
@@ -142,12 +120,12 @@ fn needs(config: &Config) -> Needs {
     if inherited || config.fs_group.is_some() {
         needs = needs.write("/spec/securityContext");
     }
-    for list in ["/spec/containers/*/", "/spec/initContainers/*/"] {
+    for list in ["/spec/containers", "/spec/initContainers"] {
         if inherited || read_only {
-            needs = needs.write([list, "securityContext"].concat());
+            needs = needs.write(format!("{list}/*/securityContext"));
         }
         if read_only {
-            needs = needs.write([list, "volumeMounts"].concat());
+            needs = needs.write(format!("{list}/*/volumeMounts"));
         }
     }
     if read_only {

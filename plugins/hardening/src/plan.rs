@@ -1,17 +1,22 @@
-//! What is to be done with a pod: found out first, done at the end, so that a refused pod is never touched.
+//! What is to be done with a pod: found out first, done at the end, so that a rejected pod is never touched.
 
+use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::{Pod, Rejection, note};
 
 use crate::config::{Config, Mode, Profile};
-use crate::view::SecurityContext;
+use crate::view::Context;
 
 /// A change of one field.
 struct Edit {
     path: String,
-    /// JSON text; none removes the field.
-    value: Option<String>,
-    /// Whether the text is an object to which fields are still added: its last brace is missing.
-    open: bool,
+    change: Change,
+}
+
+enum Change {
+    Set(Value),
+    /// Writes a security context that is absent, with all of its fields together.
+    Create(Object),
+    Remove,
 }
 
 /// The changes to make, and what stands in the way of the profile.
@@ -22,49 +27,38 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn set(&mut self, path: String, value: impl Into<String>) {
-        self.edits.push(Edit {
-            path,
-            value: Some(value.into()),
-            open: false,
-        });
+    pub(crate) fn set(&mut self, path: impl Into<String>, value: impl Into<Value>) {
+        self.add(path.into(), Change::Set(value.into()));
     }
 
     pub(crate) fn remove(&mut self, path: String) {
-        self.edits.push(Edit {
-            path,
-            value: None,
-            open: false,
-        });
+        self.add(path, Change::Remove);
     }
 
     /// Fills in an absent field of a security context. Fields of one that is absent itself are written together.
-    pub(crate) fn fill(&mut self, context: &SecurityContext, field: &str, value: &str) {
-        if context.present {
-            return self.set(at(&context.path, field), value);
+    pub(crate) fn fill(&mut self, context: &Context, field: &str, value: impl Into<Value>) {
+        if context.exists {
+            return self.set(context.field(field), value);
         }
-        let open = self
-            .edits
-            .iter_mut()
-            .find(|edit| edit.open && edit.path == context.path);
-        if let Some(text) = open.and_then(|edit| edit.value.as_mut()) {
-            for part in [",\"", field, "\":", value] {
-                text.push_str(part);
+        for edit in &mut self.edits {
+            if let Change::Create(fields) = &mut edit.change
+                && edit.path == context.path
+            {
+                return fields.set(field, value);
             }
-        } else {
-            let text = ["{\"", field, "\":", value].concat();
-            let path = context.path.clone();
-            self.edits.push(Edit {
-                path,
-                value: Some(text),
-                open: true,
-            });
         }
+        let mut fields = Object::default();
+        fields.set(field, value);
+        self.add(context.path.clone(), Change::Create(fields));
+    }
+
+    fn add(&mut self, path: String, change: Change) {
+        self.edits.push(Edit { path, change });
     }
 
     /// Records what violates the profile: where, and what to do about it.
     pub(crate) fn violation(&mut self, path: &str, remedy: &str) {
-        self.violations.push([path, ": ", remedy].concat());
+        self.violations.push(format!("{path}: {remedy}"));
     }
 
     /// Does what the mode asks for.
@@ -75,17 +69,13 @@ impl Plan {
         for violation in &self.violations {
             note(violation);
         }
-        for edit in self.edits {
-            match edit.value {
-                _ if config.mode == Mode::Warn => note(&["would write ", &edit.path].concat()),
-                Some(mut value) => {
-                    if edit.open {
-                        value.push('}');
-                    }
-                    pod.set_json(&edit.path, &value)?;
-                }
-                None => {
-                    pod.remove(&edit.path)?;
+        for Edit { path, change } in self.edits {
+            match change {
+                _ if config.mode == Mode::Warn => note(&format!("would write {path}")),
+                Change::Set(value) => pod.set_json(&path, &value.to_json())?,
+                Change::Create(fields) => pod.set_json(&path, &fields.to_json())?,
+                Change::Remove => {
+                    pod.remove(&path)?;
                 }
             }
         }
@@ -98,15 +88,6 @@ fn denial(config: &Config, violations: &[String]) -> String {
         Profile::Baseline => "baseline",
         Profile::Restricted => "restricted",
     };
-    let mut denial = ["the pod does not meet the Pod Security Standard ", profile].concat();
-    for (index, violation) in violations.iter().enumerate() {
-        denial.push_str(if index == 0 { ": " } else { "; " });
-        denial.push_str(violation);
-    }
-    denial
-}
-
-/// The path of a field.
-pub(crate) fn at(base: &str, field: &str) -> String {
-    [base, "/", field].concat()
+    let violations = violations.join("; ");
+    format!("the pod does not meet the Pod Security Standard {profile}: {violations}")
 }

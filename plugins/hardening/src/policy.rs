@@ -1,10 +1,9 @@
 //! What is asked of one pod: the configuration, and the properties of the pod on which the standard's rules depend.
 
-use crate::config::{Config, Profile, SeccompType};
-use crate::view::{Container, Spec};
+use podloom_plugin_sdk::json::{Object, Value};
 
-/// The version since which probes and hooks must not name a host.
-pub(crate) const PROBE_HOSTS: u16 = 34;
+use crate::config::{Config, Profile, SeccompType};
+use crate::view::{Context, View};
 
 /// What is asked of one pod.
 pub(crate) struct Policy<'c> {
@@ -20,18 +19,14 @@ pub(crate) struct Policy<'c> {
 }
 
 impl<'c> Policy<'c> {
-    pub(crate) fn new(
-        config: &'c Config,
-        spec: &Spec,
-        containers: &[Container],
-        writable: bool,
-    ) -> Self {
+    pub(crate) fn new(config: &'c Config, view: &View, writable: bool) -> Self {
+        let mut containers = view.containers.iter();
         Policy {
             config,
-            windows: spec.os.name.as_deref() == Some("windows"),
-            user_namespace: spec.host_users == Some(false),
+            windows: view.spec.os.name == "windows",
+            user_namespace: view.spec.host_users == Some(false),
             writable,
-            pod_level: writable && !containers.iter().any(|container| container.exempt),
+            pod_level: writable && !containers.any(|container| container.exempt),
         }
     }
 
@@ -55,9 +50,14 @@ impl<'c> Policy<'c> {
         self.user_namespace && self.since(35)
     }
 
-    /// Whether explicit settings of this place may be rewritten.
-    pub(crate) fn forces(&self, writable: bool) -> bool {
-        self.config.force && self.writable && writable
+    /// Whether a security context may be written.
+    pub(crate) fn may_write(&self, context: &Context) -> bool {
+        self.writable && context.writable
+    }
+
+    /// Whether explicit settings of a security context may be rewritten.
+    pub(crate) fn forces(&self, context: &Context) -> bool {
+        self.config.force && self.may_write(context)
     }
 
     /// What to do about something that only Linux has.
@@ -69,18 +69,19 @@ impl<'c> Policy<'c> {
         }
     }
 
-    /// The seccomp profile to fill in, as JSON; none if none is asked for.
-    pub(crate) fn seccomp_profile(&self) -> Option<String> {
+    /// The seccomp profile to fill in; none if none is asked for.
+    pub(crate) fn seccomp_profile(&self) -> Option<Value> {
         if self.windows {
             return None;
         }
-        match &self.config.seccomp_profile {
+        let profile = match &self.config.seccomp_profile {
             Some(profile) if profile.r#type == SeccompType::Localhost => {
                 let file = profile.localhost_profile.as_deref().unwrap_or_default();
-                Some([r#"{"localhostProfile":""#, file, r#"","type":"Localhost"}"#].concat())
+                Object::from([("localhostProfile", file), ("type", "Localhost")])
             }
-            None if !self.restricted_since(19) => None,
-            _ => Some(r#"{"type":"RuntimeDefault"}"#.to_owned()),
-        }
+            None if !self.restricted_since(19) => return None,
+            _ => Object::from([("type", "RuntimeDefault")]),
+        };
+        Some(profile.into())
     }
 }

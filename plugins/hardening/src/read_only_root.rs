@@ -1,11 +1,13 @@
 //! Read-only root file systems, and the writable directories that come with them.
 
+use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::note;
+use podloom_plugin_sdk::path::covers;
 
 use crate::config::ReadOnlyRoot;
 use crate::exempt::matches_any;
-use crate::plan::{Plan, at};
-use crate::view::{Container, Spec};
+use crate::plan::Plan;
+use crate::view::{Container, View};
 
 const DEFAULT_PATHS: [&str; 3] = ["/tmp", "/var/run", "/var/cache"];
 const DEFAULT_SIZE: &str = "64Mi";
@@ -14,30 +16,24 @@ const DEFAULT_SIZE: &str = "64Mi";
 const NAME_LENGTH: usize = 63 - 4;
 
 /// Makes the root file system of each container read-only that does not say, and gives it its directories.
-pub(crate) fn fill(config: &ReadOnlyRoot, spec: &Spec, containers: &[Container], plan: &mut Plan) {
-    let mut names: Vec<String> = spec
-        .volumes
-        .iter()
-        .filter_map(|volume| volume.name.as_deref().map(str::to_owned))
+pub(crate) fn fill(config: &ReadOnlyRoot, view: &View, plan: &mut Plan) {
+    let volumes = view.spec.volumes.iter();
+    let mut names: Vec<String> = volumes
+        .map(|volume| volume.text("name").to_owned())
         .collect();
-    for container in containers
-        .iter()
-        .filter(|container| container.writable && !container.exempt)
-    {
-        let context = &container.security_context;
+    for container in view.containers.iter().filter(|container| !container.exempt) {
+        let context = &container.context;
         let field = "readOnlyRootFilesystem";
-        match context.read_only_root_filesystem {
+        match context.settings.read_only_root_filesystem {
+            _ if !context.writable => {}
             // Where it was read-only already, its author has seen to what it writes.
             Some(true) => {}
-            Some(false) => note(
-                &[
-                    &at(&context.path, field),
-                    ": explicitly false, left as it is",
-                ]
-                .concat(),
-            ),
+            Some(false) => note(&format!(
+                "{}: explicitly false, left as it is",
+                context.field(field)
+            )),
             None => {
-                plan.fill(context, field, "true");
+                plan.fill(context, field, true);
                 add_directories(config, container, &mut names, plan);
             }
         }
@@ -52,35 +48,32 @@ fn add_directories(
 ) {
     let mut mounted: Vec<&str> = mount_paths(container).collect();
     for (path, size) in directories(config, container) {
-        if mounted.iter().any(|mount| is_at_or_below(path, mount)) {
+        if mounted.iter().any(|mount| covers(mount, path)) {
             continue;
         }
         mounted.push(path);
         let name = unused_name(names, container, path);
-        let volume = [
-            r#"{"name":""#,
-            &name,
-            r#"","emptyDir":{"sizeLimit":""#,
-            size,
-            r#""}}"#,
-        ]
-        .concat();
-        plan.set("/spec/volumes/-".to_owned(), volume);
-        let mount = [r#"{"name":""#, &name, r#"","mountPath":""#, path, r#""}"#].concat();
-        plan.set(at(container.path(), "volumeMounts/-"), mount);
+        let volume = Object::from([
+            ("name", Value::from(name.as_str())),
+            ("emptyDir", Object::from([("sizeLimit", size)]).into()),
+        ]);
+        plan.set("/spec/volumes/-", volume);
+        let mount = Object::from([("name", name.as_str()), ("mountPath", path)]);
+        plan.set(format!("{}/volumeMounts/-", container.path), mount);
         names.push(name);
     }
 }
 
-/// The directories that a container gets, with their sizes. Their text stands in JSON as it is: validation has seen to that.
+/// The directories that a container gets, with their sizes.
 fn directories<'c>(config: &'c ReadOnlyRoot, container: &Container) -> Vec<(&'c str, &'c str)> {
     let Some(configured) = &config.empty_dirs else {
         return DEFAULT_PATHS.map(|path| (path, DEFAULT_SIZE)).to_vec();
     };
-    let image = container.image.as_deref().unwrap_or_default();
-    configured
+    let image = &container.image;
+    let meant = configured
         .iter()
-        .filter(|directory| directory.images.is_empty() || matches_any(&directory.images, image))
+        .filter(|directory| directory.images.is_empty() || matches_any(&directory.images, image));
+    meant
         .map(|directory| {
             (
                 directory.mount_path.trim_end_matches('/'),
@@ -91,36 +84,32 @@ fn directories<'c>(config: &'c ReadOnlyRoot, container: &Container) -> Vec<(&'c 
 }
 
 /// The paths at which a container mounts volumes, without a slash at the end.
-pub(crate) fn mount_paths<'c>(container: &'c Container<'_>) -> impl Iterator<Item = &'c str> {
+pub(crate) fn mount_paths(container: &Container) -> impl Iterator<Item = &str> {
     let mounts = container.volume_mounts.iter();
-    mounts.filter_map(|mount| Some(mount.mount_path.as_deref()?.trim_end_matches('/')))
+    let paths = mounts.map(|mount| mount.mount_path.as_str());
+    paths
+        .filter(|path| !path.is_empty())
+        .map(|path| path.trim_end_matches('/'))
 }
 
-fn is_at_or_below(path: &str, mount: &str) -> bool {
-    path.strip_prefix(mount)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// A name that tells container and path, so that it stays the same when other containers come; a number where it is taken.
+/// A name of container and path, so that it stays the same when other containers come; with a number where it is taken.
 fn unused_name(names: &[String], container: &Container, path: &str) -> String {
-    let mut name = String::from("writable-");
-    name.push_str(container.name.as_deref().unwrap_or_default());
-    for character in path.chars() {
-        name.push(if character.is_ascii_alphanumeric() {
+    let path = path.chars().map(|character| {
+        if character.is_ascii_alphanumeric() {
             character.to_ascii_lowercase()
         } else {
             '-'
-        });
-    }
-    name.truncate(NAME_LENGTH);
-    let stem = name.trim_end_matches('-').len();
-    name.truncate(stem);
-    let mut number = 1_u32;
+        }
+    });
+    let mut stem = format!("writable-{}", container.name);
+    stem.extend(path);
+    stem.truncate(NAME_LENGTH);
+    let stem = stem.trim_end_matches('-');
+    let mut name = stem.to_owned();
+    let mut number = 1;
     while names.contains(&name) {
         number += 1;
-        name.truncate(stem);
-        name.push('-');
-        name.push_str(&number.to_string());
+        name = format!("{stem}-{number}");
     }
     name
 }

@@ -1,9 +1,9 @@
-//! What is wrong with a configuration beyond what its schema tells.
+//! What is wrong with a configuration beyond what its schema says.
 
 use crate::config::{Config, EmptyDir, Exemption, SeccompProfile, SeccompType};
 
-/// Everything that is wrong with a configuration and that its schema does not tell.
-pub(crate) fn validate(config: &Config) -> Vec<String> {
+/// Everything that is wrong with a configuration and that its schema does not say.
+pub(crate) fn errors(config: &Config) -> Vec<String> {
     let mut errors = Vec::new();
     if config.automount_service_account_token == Some(true) {
         errors.push("automountServiceAccountToken: only false is a hardening: leave it out to let the pod and its service account decide".to_owned());
@@ -25,7 +25,7 @@ pub(crate) fn validate(config: &Config) -> Vec<String> {
         ("fsGroup", config.fs_group),
     ] {
         if group.is_some_and(|group| !(0..=i64::from(i32::MAX)).contains(&group)) {
-            errors.push([name, ": must be between 0 and 2147483647"].concat());
+            errors.push(format!("{name}: must be between 0 and 2147483647"));
         }
     }
     if let Some(seccomp) = &config.seccomp_profile {
@@ -60,13 +60,15 @@ fn validate_seccomp(seccomp: &SeccompProfile, errors: &mut Vec<String>) {
         }
         _ => return,
     };
-    errors.push(["seccompProfile.localhostProfile: ", complaint].concat());
+    errors.push(format!("seccompProfile.localhostProfile: {complaint}"));
 }
 
 fn validate_empty_dir(directory: &EmptyDir, errors: &mut Vec<String>) {
     let path = &directory.mount_path;
     let mut complain = |complaint: &str| {
-        errors.push(["readOnlyRootFilesystem.emptyDirs: ", path, ": ", complaint].concat());
+        errors.push(format!(
+            "readOnlyRootFilesystem.emptyDirs: {path}: {complaint}"
+        ));
     };
     if !path.starts_with('/') || path.trim_end_matches('/').is_empty() {
         complain("mountPath must be an absolute path below the root");
@@ -92,7 +94,7 @@ fn validate_exemption(exemption: &Exemption, errors: &mut Vec<String>) {
         &exemption.service_accounts,
         &exemption.containers,
     ];
-    if dimensions.iter().all(|names| names.is_empty()) && exemption.match_labels.0.is_empty() {
+    if dimensions.iter().all(|names| names.is_empty()) && exemption.match_labels.is_empty() {
         errors.push(
             "exemptions: one without namespaces, serviceAccounts, matchLabels and containers spares everything: use mode off for that"
                 .to_owned(),
@@ -100,7 +102,7 @@ fn validate_exemption(exemption: &Exemption, errors: &mut Vec<String>) {
     }
 }
 
-/// Whether text can stand between quotes in JSON as it is.
+/// Whether text has no quotes, backslashes or control characters.
 fn is_plain(text: &str) -> bool {
     text.chars()
         .all(|character| !character.is_control() && character != '"' && character != '\\')

@@ -1,361 +1,269 @@
-//! What the plugin looks at in a pod; everything else is skipped as it is read, and stays as it is.
-//!
-//! A field that is `null` is absent, as it is for the API server.
+//! What the plugin looks at in a pod, in one call. Everything else is never seen, and stays as it is.
 
 mod fields;
-mod read;
-mod security_context;
-mod volume;
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use podloom_plugin_sdk::{Error, Pod, json, path};
+use podloom_plugin_sdk::json::Object;
+use podloom_plugin_sdk::path;
+use podloom_plugin_sdk::prelude::*;
+use podloom_plugin_sdk::serde::de::IgnoredAny;
 
 pub(crate) use self::fields::fields;
-use self::read::{Fields, List, Object, Target};
-pub(crate) use self::security_context::{Options, SecurityContext};
-pub(crate) use self::volume::Volume;
 use crate::config::Config;
 
-/// What follows a container's path in that of its security context.
-const CONTEXT: &str = "/securityContext";
-
 /// All that is looked at.
-#[derive(Default)]
-pub(crate) struct View<'p> {
-    pub(crate) spec: Spec<'p>,
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct View {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: Spec,
+    /// The pod's own security context, which its containers inherit.
+    #[serde(skip)]
+    pub(crate) context: Context,
     /// The containers of all three lists, in the order in which they start.
-    pub(crate) containers: Vec<Container<'p>>,
-    pub(crate) metadata: Metadata<'p>,
+    #[serde(skip)]
+    pub(crate) containers: Vec<Container>,
 }
 
-impl<'p> Fields<'p> for View<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "metadata" => Target::Object(Object::Metadata(&mut self.metadata)),
-            "spec" => Target::Object(Object::Spec(&mut self.spec)),
-            _ => Target::Nothing,
-        }
+impl View {
+    pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
+        let view: Option<Self> = pod.view("", &config.fields)?;
+        let mut view = view.unwrap_or_default();
+        view.context = Context::new("/spec", view.spec.security_context.take(), true);
+        view.containers = view.spec.take_containers();
+        Ok(view)
     }
 }
 
-#[derive(Default)]
-pub(crate) struct Metadata<'p> {
-    pub(crate) annotations: Keys<'p>,
-}
-
-impl<'p> Fields<'p> for Metadata<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "annotations" => Target::Object(Object::Keys(&mut self.annotations)),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-/// The keys of a map, whose values do not matter.
-#[derive(Default)]
-pub(crate) struct Keys<'p>(pub(crate) Vec<Cow<'p, str>>);
-
-impl<'p> Fields<'p> for Keys<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        self.0.push(key);
-        Target::Nothing
-    }
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Metadata {
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Only their names matter here.
+    pub(crate) annotations: BTreeMap<String, IgnoredAny>,
 }
 
 /// The pod's specification.
-#[derive(Default)]
-pub(crate) struct Spec<'p> {
-    pub(crate) host_network: Option<bool>,
-    pub(crate) host_pid: Option<bool>,
-    pub(crate) host_ipc: Option<bool>,
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Spec {
+    pub(crate) host_network: bool,
+    #[serde(rename = "hostPID")]
+    pub(crate) host_pid: bool,
+    #[serde(rename = "hostIPC")]
+    pub(crate) host_ipc: bool,
     pub(crate) host_users: Option<bool>,
-    pub(crate) os: Named<'p>,
-    pub(crate) node_selector: NodeSelector<'p>,
-    pub(crate) service_account_name: Option<Cow<'p, str>>,
-    pub(crate) service_account: Option<Cow<'p, str>>,
+    pub(crate) os: Named,
+    pub(crate) node_selector: BTreeMap<String, String>,
+    pub(crate) service_account_name: String,
+    pub(crate) service_account: String,
     pub(crate) automount_service_account_token: Option<bool>,
     pub(crate) enable_service_links: Option<bool>,
-    pub(crate) resources: bool,
-    pub(crate) security_context: SecurityContext<'p>,
-    pub(crate) volumes: Vec<Volume<'p>>,
-    containers: Containers<'p>,
+    pub(crate) resources: Option<IgnoredAny>,
+    pub(crate) volumes: Vec<Object>,
+    security_context: Option<Box<SecurityContext>>,
+    init_containers: Vec<Container>,
+    containers: Vec<Container>,
+    ephemeral_containers: Vec<Container>,
 }
 
-impl<'p> Fields<'p> for Spec<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "hostNetwork" => Target::Flag(&mut self.host_network),
-            "hostPID" => Target::Flag(&mut self.host_pid),
-            "hostIPC" => Target::Flag(&mut self.host_ipc),
-            "hostUsers" => Target::Flag(&mut self.host_users),
-            "os" => Target::Object(Object::Named(&mut self.os)),
-            "nodeSelector" => Target::Object(Object::NodeSelector(&mut self.node_selector)),
-            "serviceAccountName" => Target::Text(&mut self.service_account_name),
-            "serviceAccount" => Target::Text(&mut self.service_account),
-            "automountServiceAccountToken" => {
-                Target::Flag(&mut self.automount_service_account_token)
+impl Spec {
+    fn take_containers(&mut self) -> Vec<Container> {
+        let lists = [
+            ("/spec/initContainers", true, &mut self.init_containers),
+            ("/spec/containers", true, &mut self.containers),
+            (
+                "/spec/ephemeralContainers",
+                false,
+                &mut self.ephemeral_containers,
+            ),
+        ];
+        let mut all = Vec::new();
+        for (list, writable, containers) in lists {
+            for (index, container) in containers.iter_mut().enumerate() {
+                container.path = match container.name.as_str() {
+                    "" => path::field(list, &index.to_string()),
+                    name => path::element(list, "name", name),
+                };
+                let settings = container.security_context.take();
+                container.context = Context::new(&container.path, settings, writable);
             }
-            "enableServiceLinks" => Target::Flag(&mut self.enable_service_links),
-            "resources" => Target::Presence(&mut self.resources),
-            "securityContext" => {
-                Target::Object(Object::SecurityContext(&mut self.security_context))
-            }
-            "volumes" => Target::List(List::Volumes(&mut self.volumes)),
-            "initContainers" => self.containers.of("/spec/initContainers", true),
-            "containers" => self.containers.of("/spec/containers", true),
-            "ephemeralContainers" => self.containers.of("/spec/ephemeralContainers", false),
-            _ => Target::Nothing,
+            all.append(containers);
         }
+        all
     }
 }
 
 /// Something that has a name: an operating system, a sysctl.
-#[derive(Default)]
-pub(crate) struct Named<'p> {
-    pub(crate) name: Option<Cow<'p, str>>,
-}
-
-impl<'p> Fields<'p> for Named<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "name" => Target::Text(&mut self.name),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct NodeSelector<'p> {
-    pub(crate) os: Option<Cow<'p, str>>,
-}
-
-impl<'p> Fields<'p> for NodeSelector<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "kubernetes.io/os" => Target::Text(&mut self.os),
-            _ => Target::Nothing,
-        }
-    }
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Named {
+    pub(crate) name: String,
 }
 
 /// A container of any of the three lists.
-#[derive(Default)]
-pub(crate) struct Container<'p> {
-    pub(crate) name: Option<Cow<'p, str>>,
-    pub(crate) image: Option<Cow<'p, str>>,
-    pub(crate) image_pull_policy: Option<Cow<'p, str>>,
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Container {
+    pub(crate) name: String,
+    pub(crate) image: String,
+    pub(crate) image_pull_policy: String,
     pub(crate) resources: Resources,
-    pub(crate) security_context: SecurityContext<'p>,
     pub(crate) ports: Vec<Port>,
-    pub(crate) volume_mounts: Vec<Mount<'p>>,
-    pub(crate) liveness_probe: Handler<'p>,
-    pub(crate) readiness_probe: Handler<'p>,
-    pub(crate) startup_probe: Handler<'p>,
-    pub(crate) lifecycle: Lifecycle<'p>,
-    /// The path of the list that it is in.
-    list: &'static str,
-    /// Whether it may be changed: ephemeral containers may not.
-    pub(crate) writable: bool,
+    pub(crate) volume_mounts: Vec<Mount>,
+    pub(crate) liveness_probe: Handler,
+    pub(crate) readiness_probe: Handler,
+    pub(crate) startup_probe: Handler,
+    pub(crate) lifecycle: Lifecycle,
+    security_context: Option<Box<SecurityContext>>,
+    /// Its path in the pod.
+    #[serde(skip)]
+    pub(crate) path: String,
+    #[serde(skip)]
+    pub(crate) context: Context,
     /// Whether the configuration spares it.
+    #[serde(skip)]
     pub(crate) exempt: bool,
 }
 
-impl Container<'_> {
-    /// Its path in the pod.
-    pub(crate) fn path(&self) -> &str {
-        let path = &self.security_context.path;
-        path.strip_suffix(CONTEXT).unwrap_or(path)
-    }
-
-    /// The path of its security context.
-    fn context_path(&self, index: usize) -> String {
-        let name = self.name.as_deref().unwrap_or_default();
-        let mut path = String::with_capacity(self.list.len() + name.len() + 32);
-        path.push_str(self.list);
-        if name.is_empty() {
-            path::push(&mut path, &index.to_string());
-        } else {
-            path::push_element(&mut path, "name", name);
-        }
-        path.push_str(CONTEXT);
-        path
-    }
-}
-
-impl<'p> Fields<'p> for Container<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "name" => Target::Text(&mut self.name),
-            "image" => Target::Text(&mut self.image),
-            "imagePullPolicy" => Target::Text(&mut self.image_pull_policy),
-            "resources" => Target::Object(Object::Resources(&mut self.resources)),
-            "securityContext" => {
-                Target::Object(Object::SecurityContext(&mut self.security_context))
-            }
-            "ports" => Target::List(List::Ports(&mut self.ports)),
-            "volumeMounts" => Target::List(List::Mounts(&mut self.volume_mounts)),
-            "livenessProbe" => Target::Object(Object::Handler(&mut self.liveness_probe)),
-            "readinessProbe" => Target::Object(Object::Handler(&mut self.readiness_probe)),
-            "startupProbe" => Target::Object(Object::Handler(&mut self.startup_probe)),
-            "lifecycle" => Target::Object(Object::Lifecycle(&mut self.lifecycle)),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
+/// Whether a container has limits and requests.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Resources {
-    pub(crate) limits: bool,
-    pub(crate) requests: bool,
+    pub(crate) limits: Option<IgnoredAny>,
+    pub(crate) requests: Option<IgnoredAny>,
 }
 
-impl<'p> Fields<'p> for Resources {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "limits" => Target::Presence(&mut self.limits),
-            "requests" => Target::Presence(&mut self.requests),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Port {
-    pub(crate) host_port: Option<i64>,
-}
-
-impl<'p> Fields<'p> for Port {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "hostPort" => Target::Integer(&mut self.host_port),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Mount<'p> {
-    pub(crate) mount_path: Option<Cow<'p, str>>,
-}
-
-impl<'p> Fields<'p> for Mount<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "mountPath" => Target::Text(&mut self.mount_path),
-            _ => Target::Nothing,
-        }
-    }
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Lifecycle {
+    pub(crate) post_start: Handler,
+    pub(crate) pre_stop: Handler,
 }
 
 /// A probe or a hook.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Handler {
+    pub(crate) http_get: Address,
+    pub(crate) tcp_socket: Address,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Port {
+    pub(crate) host_port: i64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Mount {
+    pub(crate) mount_path: String,
+}
+
+/// The place of a security context, of the pod or of a container.
 #[derive(Default)]
-pub(crate) struct Handler<'p> {
-    pub(crate) http_get: Address<'p>,
-    pub(crate) tcp_socket: Address<'p>,
+pub(crate) struct Context {
+    /// Its path in the pod.
+    pub(crate) path: String,
+    /// Whether it is there.
+    pub(crate) exists: bool,
+    /// Whether it may be changed: those of ephemeral containers may not.
+    pub(crate) writable: bool,
+    /// What it says; nothing if it is not there. In a box, for it is large and moved about while it is read.
+    pub(crate) settings: Box<SecurityContext>,
 }
 
-impl<'p> Fields<'p> for Handler<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "httpGet" => Target::Object(Object::Address(&mut self.http_get)),
-            "tcpSocket" => Target::Object(Object::Address(&mut self.tcp_socket)),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Address<'p> {
-    pub(crate) host: Option<Cow<'p, str>>,
-}
-
-impl<'p> Fields<'p> for Address<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "host" => Target::Text(&mut self.host),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Lifecycle<'p> {
-    pub(crate) post_start: Handler<'p>,
-    pub(crate) pre_stop: Handler<'p>,
-}
-
-impl<'p> Fields<'p> for Lifecycle<'p> {
-    fn field(&mut self, key: Cow<'p, str>) -> Target<'_, 'p> {
-        match &*key {
-            "postStart" => Target::Object(Object::Handler(&mut self.post_start)),
-            "preStop" => Target::Object(Object::Handler(&mut self.pre_stop)),
-            _ => Target::Nothing,
-        }
-    }
-}
-
-/// The containers of all three lists.
-#[derive(Default)]
-struct Containers<'p> {
-    /// Where those that are being read are, and whether they may be changed.
-    list: (&'static str, bool),
-    all: Vec<Container<'p>>,
-}
-
-impl<'p> Containers<'p> {
-    fn of(&mut self, list: &'static str, writable: bool) -> Target<'_, 'p> {
-        self.list = (list, writable);
-        Target::List(List::Containers(self))
-    }
-
-    fn add(&mut self) -> &mut Container<'p> {
-        let (list, writable) = self.list;
-        self.all.push_mut(Container {
-            list,
+impl Context {
+    fn new(parent: &str, settings: Option<Box<SecurityContext>>, writable: bool) -> Self {
+        Self {
+            path: path::join(parent, "securityContext"),
+            exists: settings.is_some(),
             writable,
-            ..Container::default()
-        })
-    }
-}
-
-/// Asks for what matters with this configuration, in one call.
-pub(crate) fn text(pod: &Pod, config: &Config) -> Result<String, Error> {
-    Ok(pod.view_json("", &config.fields)?.unwrap_or_default())
-}
-
-/// Reads that text, of which the view borrows what needs no unescaping.
-pub(crate) fn read(text: &str) -> Result<View<'_>, Error> {
-    let mut view = View::default();
-    if !text.is_empty() {
-        json::from_str_seed(text, Target::Object(Object::View(&mut view))).map_err(wrong)?;
-    }
-    let spec = &mut view.spec;
-    spec.security_context.path.push_str("/spec/securityContext");
-    view.containers = std::mem::take(&mut spec.containers.all);
-    let mut list = "";
-    let mut index = 0;
-    for container in &mut view.containers {
-        if container.list != list {
-            list = container.list;
-            index = 0;
+            settings: settings.unwrap_or_default(),
         }
-        container.security_context.path = container.context_path(index);
-        index += 1;
     }
-    Ok(view)
+
+    /// The path of one of its fields.
+    pub(crate) fn field(&self, field: &str) -> String {
+        path::join(&self.path, field)
+    }
 }
 
-/// The reader names the place without its first slash.
-fn wrong(error: json::Error) -> Error {
-    let message = error.to_string();
-    let (path, message) = match message.strip_prefix("spec/") {
-        Some(message) => ("/spec", message),
-        None => ("", message.as_str()),
-    };
-    Error::Decode {
-        path: path.to_owned(),
-        message: message.to_owned(),
+/// A security context, of the pod or of a container: each has some of these fields.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct SecurityContext {
+    pub(crate) privileged: bool,
+    pub(crate) allow_privilege_escalation: Option<bool>,
+    pub(crate) capabilities: Option<Capabilities>,
+    pub(crate) proc_mount: Option<String>,
+    pub(crate) read_only_root_filesystem: Option<bool>,
+    pub(crate) run_as_non_root: Option<bool>,
+    pub(crate) run_as_user: Option<i64>,
+    pub(crate) run_as_group: Option<i64>,
+    pub(crate) fs_group: Option<i64>,
+    pub(crate) seccomp_profile: Option<ProfileSource>,
+    pub(crate) app_armor_profile: Option<ProfileSource>,
+    pub(crate) se_linux_options: SeLinuxOptions,
+    pub(crate) windows_options: WindowsOptions,
+    pub(crate) sysctls: Vec<Named>,
+}
+
+impl SecurityContext {
+    /// The capabilities that it adds.
+    pub(crate) fn added(&self) -> &[String] {
+        self.capabilities
+            .as_ref()
+            .map_or(&[], |capabilities| &capabilities.add)
     }
+
+    /// The capabilities that it drops.
+    pub(crate) fn dropped(&self) -> &[String] {
+        self.capabilities
+            .as_ref()
+            .map_or(&[], |capabilities| &capabilities.drop)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Capabilities {
+    add: Vec<String>,
+    drop: Vec<String>,
+}
+
+/// Where a seccomp or AppArmor profile comes from.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ProfileSource {
+    r#type: String,
+}
+
+impl ProfileSource {
+    /// Whether it is one that the standards allow.
+    pub(crate) fn is_confined(&self) -> bool {
+        matches!(self.r#type.as_str(), "RuntimeDefault" | "Localhost")
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SeLinuxOptions {
+    pub(crate) r#type: String,
+    pub(crate) user: String,
+    pub(crate) role: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct WindowsOptions {
+    pub(crate) host_process: bool,
 }

@@ -1,180 +1,213 @@
 //! What happens to a pod.
 
-use podloom_plugin_sdk::{Error, Pod, Rejection, Request, json, note};
+use std::collections::BTreeMap;
 
-use crate::keys::{self, Place};
-use crate::own::Own;
+use podloom_plugin_sdk::prelude::*;
+
+use crate::keys::{self, Map};
 use crate::{Config, Mode, OnMissing, Rule, template};
 
 /// What the API server allows for all annotations together, keys and values, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
+/// Brings a pod to what is configured. A denial has all reasons at once.
+pub(crate) fn apply(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
+    let mut edit = Edit {
+        request,
+        pod,
+        own: own(config, pod)?,
+        annotated: false,
+        denials: Vec::new(),
+    };
+    for map in Map::BOTH {
+        edit.apply(map, config.rules(map))?;
+        edit.inherit(map, config.inherited(map))?;
+    }
+    if edit.annotated {
+        edit.check_annotations_size()?;
+    }
+    Rejection::deny_if_any(&edit.denials)
+}
+
+/// What the pod had at first of the keys that are only added. Rules name different keys, so none sees what another has done.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Own {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Own {
+    fn get(&self, map: Map, key: &str) -> Option<&str> {
+        let map = match map {
+            Map::Labels => &self.labels,
+            Map::Annotations => &self.annotations,
+        };
+        map.get(key).map(String::as_str)
+    }
+}
+
+fn own(config: &Config, pod: &Pod) -> Result<Own, Error> {
+    if config.added.is_empty() {
+        return Ok(Own::default());
+    }
+    let fields: Vec<&str> = config.added.iter().map(String::as_str).collect();
+    Ok(pod.view("/metadata", &fields)?.unwrap_or_default())
+}
+
+/// Returns the paths below `/metadata` of the keys that are only added.
+pub(crate) fn added(config: &Config) -> Vec<String> {
+    let mut paths = Vec::new();
+    for map in Map::BOTH {
+        let rules = config.rules(map).iter();
+        let added = rules
+            .filter(|rule| rule.mode == Mode::AddIfAbsent)
+            .map(|rule| &rule.key);
+        for key in added.chain(config.inherited(map)) {
+            let path = map.key(key);
+            paths.extend(path.strip_prefix("/metadata").map(str::to_owned));
+        }
+    }
+    paths
+}
+
 /// The work on one pod.
-pub(crate) struct Edit<'p> {
+struct Edit<'p> {
     request: &'p Request,
     pod: &'p Pod,
-    /// What the pod had at first. Rules name different keys, so none sees what another has done.
     own: Own,
     /// Whether an annotation was written, so that their size must be checked.
     annotated: bool,
     denials: Vec<String>,
 }
 
-impl<'p> Edit<'p> {
-    pub(crate) fn begin(
-        config: &Config,
-        request: &'p Request,
-        pod: &'p Pod,
-    ) -> Result<Self, Rejection> {
-        Ok(Self {
-            request,
-            pod,
-            own: Own::read(config, pod)?,
-            annotated: false,
-            denials: Vec::new(),
-        })
-    }
-
+impl Edit<'_> {
     /// Applies the rules of one map, in order.
-    pub(crate) fn apply(&mut self, place: Place, rules: &[Rule]) -> Result<(), Rejection> {
+    fn apply(&mut self, map: Map, rules: &[Rule]) -> Result<(), Rejection> {
         let mut removed = false;
         for rule in rules {
             match rule.mode {
-                Mode::Remove => removed |= self.remove(place, rule)?,
-                Mode::AddIfAbsent => {
-                    let own = self.own.get(place, &rule.key);
-                    self.write(place, rule, own)?;
-                }
-                Mode::Overwrite => self.write(place, rule, None)?,
+                Mode::Remove => removed |= self.remove(map, &rule.key)?,
+                Mode::AddIfAbsent | Mode::Overwrite => self.write(map, rule)?,
             }
         }
-        if removed && self.pod.keys(place.path())?.is_empty() {
-            self.pod.remove(place.path())?;
+        if removed && self.pod.keys(map.path())?.is_empty() {
+            self.pod.remove(map.path())?;
         }
         Ok(())
     }
 
     /// Copies keys from the namespace's map of the same kind, unless the pod has them.
-    pub(crate) fn inherit(&mut self, place: Place, inherited: &[String]) -> Result<(), Rejection> {
-        for key in inherited {
-            let value = match place {
-                Place::Label => self.request.namespace_label(key),
-                Place::Annotation => self.request.namespace_annotation(key),
-            };
-            let Some(value) = value else {
-                skip(
-                    place,
-                    key,
-                    &["the namespace has no ", place.noun(), " of this key"].concat(),
-                );
-                continue;
-            };
-            match self.own.get(place, key) {
-                None => self.set(place, key, &keys::path(place, key), &value)?,
-                Some(own) => note_conflict(place, key, &own, &value),
+    fn inherit(&mut self, map: Map, keys: &[String]) -> Result<(), Rejection> {
+        for key in keys {
+            match map.of_namespace(self.request, key) {
+                Some(value) => self.add(map, key, &map.key(key), &value)?,
+                None => skip(map, key, &format!("the namespace has no {map} of this key")),
             }
         }
         Ok(())
     }
 
-    /// Ends the work: the pod is denied with every reason at once.
-    pub(crate) fn finish(mut self) -> Result<(), Rejection> {
-        if self.annotated {
-            self.check_annotations_size()?;
+    /// Gives a key the value of its rule, if there is one.
+    fn write(&mut self, map: Map, rule: &Rule) -> Result<(), Rejection> {
+        let key = &rule.key;
+        let keeps_own = rule.mode == Mode::AddIfAbsent && self.own.get(map, key).is_some();
+        let value = match (self.value(map, rule)?, &rule.default) {
+            (Ok(value), _) => value,
+            (Err(_), Some(default)) => default.clone(),
+            // The pod needs no value of ours.
+            (Err(_), None) if keeps_own => return Ok(()),
+            (Err(reason), None) => {
+                match rule.on_missing {
+                    OnMissing::Skip => skip(map, key, &reason),
+                    OnMissing::Deny => {
+                        let denial = format!("{map} {key} is required: {reason}");
+                        self.denials.push(denial);
+                    }
+                }
+                return Ok(());
+            }
+        };
+        match rule.mode {
+            Mode::Overwrite => self.set(map, key, &rule.path, &value),
+            Mode::AddIfAbsent | Mode::Remove => self.add(map, key, &rule.path, &value),
         }
-        if self.denials.is_empty() {
-            return Ok(());
-        }
-        Err(Rejection::Denied(self.denials.join("; ")))
     }
 
-    /// Gives a key the rule's value, unless the pod has its `own`, which wins.
-    fn write(&mut self, place: Place, rule: &Rule, own: Option<String>) -> Result<(), Rejection> {
-        let template = rule.value.as_deref().unwrap_or_default();
-        let value = match template::render(template, self.request, self.pod)? {
-            Ok(value) => match keys::value_error(place, &value) {
+    /// The value that a rule's template gives; the inner error says why it gives none.
+    fn value(&self, map: Map, rule: &Rule) -> Result<template::Rendered, Rejection> {
+        let value = template::render(&rule.template, self.request, self.pod)?;
+        Ok(
+            value.and_then(|value| match keys::value_error(map, &value) {
                 None => Ok(value),
-                Some(error) => Err(["its value of ", template, " ", error].concat()),
-            },
-            Err(missing) => Err(missing),
-        };
-        let value = match (value, &rule.default, rule.on_missing) {
-            (Ok(value), _, _) => value,
-            (Err(_), Some(default), _) => default.clone(),
-            // The pod needs no value of ours.
-            (Err(_), None, _) if own.is_some() => return Ok(()),
-            (Err(reason), None, OnMissing::Skip) => {
-                skip(place, &rule.key, &reason);
-                return Ok(());
-            }
-            (Err(reason), None, OnMissing::Deny) => {
-                let denial = [place.noun(), " ", &rule.key, " is required: ", &reason];
-                self.denials.push(denial.concat());
-                return Ok(());
-            }
-        };
-        match own {
-            None => self.set(place, &rule.key, &rule.path, &value),
+                Some(error) => {
+                    let template = rule.value.as_deref().unwrap_or_default();
+                    Err(format!("its value of {template} {error}"))
+                }
+            }),
+        )
+    }
+
+    /// Writes a key that the pod does not have; the pod's own value is kept.
+    fn add(&mut self, map: Map, key: &str, path: &str, value: &str) -> Result<(), Rejection> {
+        match self.own.get(map, key) {
+            None => self.set(map, key, path, value),
             Some(own) => {
-                note_conflict(place, &rule.key, &own, &value);
+                if own != value {
+                    note(&format!("{map} {key}: the pod's own value is kept"));
+                }
                 Ok(())
             }
         }
     }
 
-    fn set(&mut self, place: Place, key: &str, path: &str, value: &str) -> Result<(), Rejection> {
-        match self.pod.set_json(path, &json::quote(value)) {
-            Err(error) => skip_if_forbidden(place, key, error)?,
-            Ok(()) => self.annotated |= place == Place::Annotation,
+    fn set(&mut self, map: Map, key: &str, path: &str, value: &str) -> Result<(), Rejection> {
+        match self.pod.set_text(path, value) {
+            Err(error) => skip_if_forbidden(map, key, error),
+            Ok(()) => {
+                self.annotated |= map == Map::Annotations;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
-    fn remove(&self, place: Place, rule: &Rule) -> Result<bool, Rejection> {
-        match self.pod.remove(&rule.path) {
-            Err(error) => {
-                skip_if_forbidden(place, &rule.key, error)?;
-                Ok(false)
-            }
-            Ok(removed) => Ok(removed),
-        }
+    /// Removes a key. Returns whether the pod had it.
+    fn remove(&self, map: Map, key: &str) -> Result<bool, Rejection> {
+        self.pod
+            .remove(&map.key(key))
+            .or_else(|error| skip_if_forbidden(map, key, error).map(|()| false))
     }
 
     fn check_annotations_size(&mut self) -> Result<(), Rejection> {
-        let path = Place::Annotation.path();
-        let text = self.pod.get_json(path)?.unwrap_or_default();
+        let text = self.pod.get_json(Map::Annotations.path())?;
+        let text = text.unwrap_or_default();
         // As JSON they are never shorter than keys and values alone, so nearly every pod is done here.
         if text.len() <= ANNOTATIONS_LIMIT {
             return Ok(());
         }
-        let annotations = self.pod.annotations();
-        let mut size = 0;
-        for key in annotations.keys()? {
-            size += key.len() + annotations.get(&key)?.map_or(0, |value| value.len());
-        }
-        if size > ANNOTATIONS_LIMIT {
-            let denial = "the annotations are larger than 262144 bytes together: shorten the pod's or those of the plugin";
-            self.denials.push(denial.to_owned());
+        let annotations: BTreeMap<String, String> =
+            self.pod.annotations().node().get()?.unwrap_or_default();
+        let sizes = annotations
+            .iter()
+            .map(|(key, value)| key.len() + value.len());
+        if sizes.sum::<usize>() > ANNOTATIONS_LIMIT {
+            self.denials.push(format!(
+                "the annotations are larger than {ANNOTATIONS_LIMIT} bytes together: shorten the pod's or those of the plugin"
+            ));
         }
         Ok(())
     }
 }
 
-/// What the plugin was granted was settled when it was loaded: what is forbidden now is a label that a selector needs.
-fn skip_if_forbidden(place: Place, key: &str, error: Error) -> Result<(), Rejection> {
+/// What the plugin was granted was checked when it was loaded: what is forbidden now is a label that a selector needs.
+fn skip_if_forbidden(map: Map, key: &str, error: Error) -> Result<(), Rejection> {
     let Error::Forbidden(reason) = error else {
         return Err(error.into());
     };
-    skip(place, key, &reason);
+    skip(map, key, &reason);
     Ok(())
 }
 
-fn note_conflict(place: Place, key: &str, own: &str, value: &str) {
-    if own != value {
-        note(&[place.noun(), " ", key, ": the pod's own value is kept"].concat());
-    }
-}
-
-fn skip(place: Place, key: &str, reason: &str) {
-    note(&[place.noun(), " ", key, " skipped: ", reason].concat());
+fn skip(map: Map, key: &str, reason: &str) {
+    note(&format!("{map} {key} skipped: {reason}"));
 }

@@ -1,36 +1,56 @@
 //! Keys and values as Kubernetes allows them, and the keys that are not ours to change.
 
-use podloom_plugin_sdk::path;
+use std::fmt;
+
+use podloom_plugin_sdk::{Request, path};
 
 /// Which of the pod's two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Label,
-    Annotation,
+pub(crate) enum Map {
+    Labels,
+    Annotations,
 }
 
-impl Place {
-    /// What one of its entries is called.
-    pub(crate) fn noun(self) -> &'static str {
-        match self {
-            Self::Label => "label",
-            Self::Annotation => "annotation",
-        }
-    }
+impl Map {
+    pub(crate) const BOTH: [Self; 2] = [Self::Labels, Self::Annotations];
 
     pub(crate) fn path(self) -> &'static str {
         match self {
-            Self::Label => "/metadata/labels",
-            Self::Annotation => "/metadata/annotations",
+            Self::Labels => "/metadata/labels",
+            Self::Annotations => "/metadata/annotations",
+        }
+    }
+
+    /// Returns the path of a key.
+    pub(crate) fn key(self, key: &str) -> String {
+        path::field(self.path(), key)
+    }
+
+    /// Returns what the namespace has of a key.
+    pub(crate) fn of_namespace(self, request: &Request, key: &str) -> Option<String> {
+        match self {
+            Self::Labels => request.namespace_label(key),
+            Self::Annotations => request.namespace_annotation(key),
+        }
+    }
+
+    /// Returns what the submitted object has of a key.
+    pub(crate) fn of_object(self, request: &Request, key: &str) -> Option<String> {
+        match self {
+            Self::Labels => request.label(key),
+            Self::Annotations => request.annotation(key),
         }
     }
 }
 
-/// Returns the path of a key.
-pub(crate) fn path(place: Place, key: &str) -> String {
-    let mut path = place.path().to_owned();
-    path::push(&mut path, key);
-    path
+/// What one of its entries is called.
+impl fmt::Display for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Labels => "label",
+            Self::Annotations => "annotation",
+        })
+    }
 }
 
 /// Labels without a prefix that controllers find their pods by; those with one are in a reserved domain.
@@ -52,14 +72,14 @@ pub(crate) enum Protection {
 }
 
 /// Returns whose key this is, `None` if it is free for use.
-pub(crate) fn protection(place: Place, key: &str) -> Option<Protection> {
+pub(crate) fn protection(map: Map, key: &str) -> Option<Protection> {
     let Some((domain, _)) = key.split_once('/') else {
-        let is_used = place == Place::Label && CONTROLLER_KEYS.contains(&key);
+        let is_used = map == Map::Labels && CONTROLLER_KEYS.contains(&key);
         return is_used.then_some(Protection::Kubernetes);
     };
-    let host = match place {
-        Place::Label => "selenosis.io",
-        Place::Annotation => "podloom.dev",
+    let host = match map {
+        Map::Labels => "selenosis.io",
+        Map::Annotations => "podloom.dev",
     };
     if domain == host {
         return Some(Protection::Host);
@@ -78,10 +98,10 @@ fn within(domain: &str, parent: &str) -> bool {
 }
 
 /// Returns what is wrong with a key, as the end of a sentence that names it.
-pub(crate) fn key_error(place: Place, key: &str) -> Option<&'static str> {
+pub(crate) fn key_error(map: Map, key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
-            if !is_subdomain(place, prefix) {
+            if !is_subdomain(map, prefix) {
                 return Some(
                     "has a prefix that is no DNS subdomain (lower case letters, digits, `-` and `.`, at most 253)",
                 );
@@ -98,8 +118,8 @@ pub(crate) fn key_error(place: Place, key: &str) -> Option<&'static str> {
 /// Returns what is wrong with a value, as the end of a sentence that names its key.
 ///
 /// An annotation's value may be anything; all annotations together are limited.
-pub(crate) fn value_error(place: Place, value: &str) -> Option<&'static str> {
-    (place == Place::Label && !value.is_empty() && !is_word(value)).then_some(
+pub(crate) fn value_error(map: Map, value: &str) -> Option<&'static str> {
+    (map == Map::Labels && !value.is_empty() && !is_word(value)).then_some(
         "is not at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends",
     )
 }
@@ -110,14 +130,13 @@ fn is_word(text: &str) -> bool {
     bytes.len() <= 63 && bytes.iter().all(allowed) && has_alphanumeric_ends(bytes)
 }
 
-fn is_subdomain(place: Place, text: &str) -> bool {
+fn is_subdomain(map: Map, text: &str) -> bool {
     text.len() <= 253
         && text.split('.').all(|part| {
             let bytes = part.as_bytes();
             // The API server lowers an annotation's key before it checks it.
             let is_letter = |byte: &u8| {
-                byte.is_ascii_lowercase()
-                    || (place == Place::Annotation && byte.is_ascii_uppercase())
+                byte.is_ascii_lowercase() || (map == Map::Annotations && byte.is_ascii_uppercase())
             };
             let allowed = |byte: &u8| is_letter(byte) || byte.is_ascii_digit() || *byte == b'-';
             bytes.iter().all(allowed) && has_alphanumeric_ends(bytes)

@@ -1,11 +1,10 @@
 //! The standard plugin `labels`: adds, overwrites, removes and inherits a pod's labels and annotations.
 //!
-//! [`Config`] is what users write, [`Mutator::validate`] everything that can be wrong with it, and `edit` what happens to a
-//! pod: rules in the order of the configuration, then what is inherited from the namespace.
+//! [`Config`] is what users write, `validate` everything that can be wrong with it, and `edit` what happens to a pod: rules in
+//! the order of the configuration, then what is inherited from the namespace.
 
 mod edit;
 mod keys;
-mod own;
 mod template;
 mod validate;
 
@@ -14,11 +13,10 @@ mod tests;
 
 use podloom_plugin_sdk::prelude::*;
 
-use crate::keys::Place;
+use crate::keys::Map;
 
 /// Labels and annotations that every pod of the chain gets or loses.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
     /// Change these labels, in this order.
@@ -37,14 +35,13 @@ pub struct Config {
     /// find their pods by, such as `pod-template-hash`. Name each key in full.
     #[serde(default)]
     pub allow_protected: Vec<String>,
-    /// The paths of the keys that are only added.
+    /// What is read of each pod: the paths of the keys that are only added, below `/metadata`.
     #[serde(skip)]
     added: Vec<String>,
 }
 
 /// What happens to one key.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
     /// The key, with its prefix if it has one.
@@ -63,14 +60,16 @@ pub struct Rule {
     /// Use this value where a source of the value is missing, or the value it gives is not allowed.
     #[serde(default)]
     pub default: Option<String>,
+    /// The value, taken apart.
+    #[serde(skip)]
+    template: Vec<template::Piece>,
     /// The path of the key.
     #[serde(skip)]
     path: String,
 }
 
 /// What a rule does with its key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
     /// Add the key unless the pod has it.
@@ -83,8 +82,7 @@ pub enum Mode {
 }
 
 /// What a rule does without its sources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OnMissing {
     /// Leave the key as it is, with a note.
@@ -104,8 +102,8 @@ impl Mutator for Labels {
 
     fn needs(config: &Config) -> Needs {
         let mut needs = Needs::default();
-        for place in [Place::Label, Place::Annotation] {
-            add_needs(&mut needs, config, place);
+        for map in Map::BOTH {
+            add_needs(&mut needs, config, map);
         }
         needs
     }
@@ -115,68 +113,62 @@ impl Mutator for Labels {
     }
 
     fn prepare(config: &mut Config) {
-        for (place, rules) in [
-            (Place::Label, &mut config.labels),
-            (Place::Annotation, &mut config.annotations),
+        for (map, rules) in [
+            (Map::Labels, &mut config.labels),
+            (Map::Annotations, &mut config.annotations),
         ] {
             for rule in rules {
-                rule.path = keys::path(place, &rule.key);
+                rule.template = template::pieces(rule.value.as_deref().unwrap_or_default());
+                rule.path = map.key(&rule.key);
             }
         }
-        config.added = own::paths(config);
+        config.added = edit::added(config);
     }
 
     fn mutate(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
-        let mut edit = edit::Edit::begin(config, request, pod)?;
-        for place in [Place::Label, Place::Annotation] {
-            edit.apply(place, config.rules(place))?;
-            edit.inherit(place, config.inherited(place))?;
-        }
-        edit.finish()
+        edit::apply(config, request, pod)
     }
 }
 
 podloom_plugin_sdk::mutator!(Labels, schema = "config.schema.json");
 
 impl Config {
-    fn rules(&self, place: Place) -> &[Rule] {
-        match place {
-            Place::Label => &self.labels,
-            Place::Annotation => &self.annotations,
+    fn rules(&self, map: Map) -> &[Rule] {
+        match map {
+            Map::Labels => &self.labels,
+            Map::Annotations => &self.annotations,
         }
     }
 
-    fn inherited(&self, place: Place) -> &[String] {
-        match place {
-            Place::Label => &self.inherit_labels,
-            Place::Annotation => &self.inherit_annotations,
+    fn inherited(&self, map: Map) -> &[String] {
+        match map {
+            Map::Labels => &self.inherit_labels,
+            Map::Annotations => &self.inherit_annotations,
         }
     }
 
     /// Returns every key of a map that this configuration may write or remove.
-    fn keys(&self, place: Place) -> impl Iterator<Item = &str> {
-        let rules = self.rules(place).iter().map(|rule| rule.key.as_str());
-        rules.chain(self.inherited(place).iter().map(String::as_str))
+    fn keys(&self, map: Map) -> impl Iterator<Item = &str> {
+        let rules = self.rules(map).iter().map(|rule| rule.key.as_str());
+        rules.chain(self.inherited(map).iter().map(String::as_str))
     }
 }
 
-/// Asks for the keys alone where only keys are written, for the map where it may have to go too.
-fn add_needs(needs: &mut Needs, config: &Config, place: Place) {
-    let rules = config.rules(place);
+/// Asks for the keys alone where only keys are written, for the map where it may have to be deleted too.
+fn add_needs(needs: &mut Needs, config: &Config, map: Map) {
+    let rules = config.rules(map);
     if rules.iter().any(|rule| rule.mode == Mode::Remove) {
-        needs.writes.push(place.path().to_owned());
+        needs.writes.push(map.path().to_owned());
     } else {
         needs
             .writes
-            .extend(config.keys(place).map(|key| keys::path(place, key)));
+            .extend(config.keys(map).map(|key| map.key(key)));
         // The size of all annotations together is limited.
-        if place == Place::Annotation && config.keys(place).next().is_some() {
-            needs.reads.push(place.path().to_owned());
+        if map == Map::Annotations && config.keys(map).next().is_some() {
+            needs.reads.push(map.path().to_owned());
         }
     }
     for value in rules.iter().filter_map(|rule| rule.value.as_deref()) {
-        needs
-            .reads
-            .extend(template::pod_paths(value).map(template::grant));
+        needs.reads.extend(template::grants(value));
     }
 }

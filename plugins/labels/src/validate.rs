@@ -1,6 +1,8 @@
 //! Everything that can be wrong with a configuration.
 
-use crate::keys::{self, Place, Protection};
+use podloom_plugin_sdk::path::covers;
+
+use crate::keys::{self, Map, Protection};
 use crate::template::{self, Piece, Source};
 use crate::{Config, Mode, OnMissing, Rule};
 
@@ -18,155 +20,136 @@ const VOLATILE: [&str; 8] = [
 ];
 
 const CHANGED: &str =
-    " is changed by this plugin itself, so a second run would not agree with the first";
+    "is changed by this plugin itself, so a second run would not agree with the first";
 
 /// Returns every error, a sentence each.
 pub(crate) fn errors(config: &Config) -> Vec<String> {
     let mut errors = Vec::new();
-    for place in [Place::Label, Place::Annotation] {
-        check_keys(config, place, &mut errors);
-        for rule in config.rules(place) {
-            check_rule(config, place, rule, &mut errors);
+    for map in Map::BOTH {
+        check_keys(config, map, &mut errors);
+        for rule in config.rules(map) {
+            let key = &rule.key;
+            let wrong = rule_errors(config, map, rule).into_iter();
+            errors.extend(wrong.map(|error| format!("{map} {key}: {error}")));
         }
     }
     errors
 }
 
-fn check_keys(config: &Config, place: Place, errors: &mut Vec<String>) {
+fn check_keys(config: &Config, map: Map, errors: &mut Vec<String>) {
     let mut seen: Vec<&str> = Vec::new();
-    for key in config.keys(place) {
-        let mut say = |error: &str| errors.push([place.noun(), " ", key, " ", error].concat());
+    for key in config.keys(map) {
+        let mut report = |error: &str| errors.push(format!("{map} {key} {error}"));
         if seen.contains(&key) {
-            say("is named twice: keep one rule for it");
+            report("is named twice: keep one rule for it");
         }
         seen.push(key);
-        if let Some(error) = keys::key_error(place, key) {
-            say(error);
+        if let Some(error) = keys::key_error(map, key) {
+            report(error);
         }
-        match keys::protection(place, key) {
-            Some(Protection::Host) => say("is written by the host alone: remove the rule"),
+        match keys::protection(map, key) {
+            Some(Protection::Host) => report("is written by the host alone: remove the rule"),
             Some(Protection::Kubernetes)
                 if !config.allow_protected.iter().any(|allowed| allowed == key) =>
             {
-                say("belongs to Kubernetes: remove the rule, or add the key to allowProtected");
+                report("belongs to Kubernetes: remove the rule, or add the key to allowProtected");
             }
             Some(Protection::Kubernetes) | None => {}
         }
     }
 }
 
-fn check_rule(config: &Config, place: Place, rule: &Rule, errors: &mut Vec<String>) {
-    let mut say = |error: &[&str]| {
-        errors.push([place.noun(), " ", &rule.key, ": ", &error.concat()].concat());
-    };
+/// Everything that is wrong with a rule, apart from its key.
+fn rule_errors(config: &Config, map: Map, rule: &Rule) -> Vec<String> {
+    let mut errors = Vec::new();
     if rule.mode == Mode::Remove {
         if rule.value.is_some() || rule.default.is_some() || rule.on_missing != OnMissing::Skip {
-            say(&["mode remove takes no value, default or onMissing"]);
+            errors.push("mode remove takes no value, default or onMissing".to_owned());
         }
-        return;
+        return errors;
     }
     let Some(value) = &rule.value else {
-        say(&["value is missing"]);
-        return;
+        return vec!["value is missing".to_owned()];
     };
-    if rule.default.is_some() && rule.on_missing == OnMissing::Deny {
-        say(&["with a default nothing is missing: remove default, or onMissing: deny"]);
-    }
-    if let Some(error) = rule
-        .default
-        .as_deref()
-        .and_then(|default| keys::value_error(place, default))
-    {
-        say(&["default ", error]);
+    if let Some(default) = &rule.default {
+        if rule.on_missing == OnMissing::Deny {
+            errors.push(
+                "with a default nothing is missing: remove default, or onMissing: deny".to_owned(),
+            );
+        }
+        if let Some(error) = keys::value_error(map, default) {
+            errors.push(format!("default {error}"));
+        }
     }
     let mut literal = Some(String::new());
     for piece in template::pieces(value) {
-        match (piece, &mut literal) {
-            (Piece::Text(text), Some(literal)) => literal.push_str(text),
-            (Piece::Text(_), None) => {}
-            (Piece::Source(source), _) => {
-                literal = None;
-                if let Some(error) = source_error(config, place, rule, source) {
-                    say(&["value: ", &error]);
-                }
-            }
-            (Piece::Unknown(text), _) => {
-                literal = None;
-                say(&["value: ", &template::unknown(text)]);
-            }
+        if let Piece::Text(text) = &piece {
+            literal = literal.map(|literal| literal + text);
+            continue;
+        }
+        literal = None;
+        let error = match piece {
+            Piece::Source(source) => source_error(config, map, rule, &source),
+            Piece::Unknown(text) => Some(template::unknown(&text)),
+            Piece::Text(_) => None,
+        };
+        errors.extend(error.map(|error| format!("value: {error}")));
+    }
+    let error = literal.and_then(|literal| keys::value_error(map, &literal));
+    errors.extend(error.map(|error| format!("value {error}")));
+    errors
+}
+
+fn source_error(config: &Config, map: Map, rule: &Rule, source: &Source) -> Option<String> {
+    match source {
+        Source::Pod(path) => path_error(config, path).map(|error| format!("pod{path} {error}")),
+        Source::NamespaceName | Source::RequestKind | Source::RequestName => None,
+        Source::Namespace(of, key) => source_key_error(*of, key),
+        Source::Request(of, key) => {
+            source_key_error(*of, key).or_else(|| feedback_error(config, (map, rule), (*of, key)))
         }
     }
-    if let Some(error) = literal.and_then(|literal| keys::value_error(place, &literal)) {
-        say(&["value ", error]);
-    }
 }
 
-fn source_error(config: &Config, place: Place, rule: &Rule, source: Source<'_>) -> Option<String> {
-    match source {
-        Source::Pod(path) => path_error(config, path),
-        Source::NamespaceName | Source::RequestKind | Source::RequestName => None,
-        Source::NamespaceLabel(key) => source_key_error(Place::Label, key),
-        Source::NamespaceAnnotation(key) => source_key_error(Place::Annotation, key),
-        Source::RequestLabel(key) => source_key_error(Place::Label, key)
-            .or_else(|| feedback_error(config, place, rule, (Place::Label, key))),
-        Source::RequestAnnotation(key) => source_key_error(Place::Annotation, key)
-            .or_else(|| feedback_error(config, place, rule, (Place::Annotation, key))),
-    }
-}
-
-fn source_key_error(place: Place, key: &str) -> Option<String> {
-    keys::key_error(place, key).map(|error| [place.noun(), " ", key, " ", error].concat())
+fn source_key_error(map: Map, key: &str) -> Option<String> {
+    keys::key_error(map, key).map(|error| format!("{map} {key} {error}"))
 }
 
 /// Where the submitted object is the pod itself, as it came, a second run reads what the first has written.
 ///
-/// Keys that are only added are settled by then, and a key that is copied unchanged stays what it is.
+/// Keys that are only added are there by then, and a key that is copied unchanged stays what it is.
 fn feedback_error(
     config: &Config,
-    place: Place,
-    rule: &Rule,
-    source: (Place, &str),
+    (map, rule): (Map, &Rule),
+    source: (Map, &str),
 ) -> Option<String> {
     let (of, key) = source;
-    let is_copied = source == (place, rule.key.as_str())
+    let is_copied = source == (map, rule.key.as_str())
         && rule
             .value
             .as_deref()
-            .is_some_and(|value| template::pieces(value).count() == 1);
+            .is_some_and(|value| template::pieces(value).len() == 1);
     let is_own = config.keys(of).any(|own| own == key);
     (rule.mode == Mode::Overwrite && is_own && !is_copied)
-        .then(|| ["the submitted object's ", of.noun(), " ", key, CHANGED].concat())
+        .then(|| format!("the submitted object's {of} {key} {CHANGED}"))
 }
 
-fn path_error(config: &Config, path: &str) -> Option<String> {
-    let error = if path
-        .split('/')
-        .skip(1)
-        .any(|segment| matches!(segment, "" | "*" | "-"))
-    {
-        " names no single place of the pod"
+fn path_error(config: &Config, path: &str) -> Option<&'static str> {
+    let mut segments = path.split('/').skip(1);
+    if segments.any(|segment| matches!(segment, "" | "*" | "-")) {
+        Some("names no single place of the pod")
     } else if VOLATILE.iter().any(|volatile| covers(volatile, path)) {
-        " differs from run to run: use a field that the pod's author wrote"
+        Some("differs from run to run: use a field that the pod's author wrote")
     } else if reads_own_work(config, path) {
-        CHANGED
+        Some(CHANGED)
     } else {
-        return None;
-    };
-    Some(["pod", path, error].concat())
+        None
+    }
 }
 
 /// Whether a path reads a key that a rule writes or removes, or the map of one.
 fn reads_own_work(config: &Config, path: &str) -> bool {
-    [Place::Label, Place::Annotation].into_iter().any(|place| {
-        covers(path, place.path())
-            || config
-                .keys(place)
-                .any(|key| covers(&keys::path(place, key), path))
+    Map::BOTH.into_iter().any(|map| {
+        covers(path, map.path()) || config.keys(map).any(|key| covers(&map.key(key), path))
     })
-}
-
-/// Whether `path` is `prefix` or below it.
-fn covers(prefix: &str, path: &str) -> bool {
-    path.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,100 +1,89 @@
-//! The text of an injected container: as configured, and what Podloom adds to it.
+//! An injected container: as configured, and what Podloom adds to it.
 
 use std::borrow::Cow;
 
+use podloom_plugin_sdk::json::{Object, Value};
+use podloom_plugin_sdk::prelude::*;
+
 use crate::config::{Os, Placement, Sidecar, Token};
-use crate::containers::Step;
-use crate::json::{self, Object, quote};
+use crate::names;
 use crate::security;
-use crate::text::note;
-use crate::volumes::{Volumes, token_name};
+use crate::volumes::Volumes;
 
-/// What is settled about an injected container before there is a pod.
-#[derive(Debug, Default)]
-pub(crate) struct Settled {
-    /// The container, except that mounts and devices still have the configured names of their volumes.
-    container: Object,
-    /// Its text, if it has neither.
-    text: Option<String>,
-    /// Which resources it does not name.
-    missing: &'static str,
+/// Returns what is injected as far as that is known before there is a pod.
+pub(crate) fn complete(sidecar: &Sidecar, os: Os) -> Object {
+    let mut container = sidecar.container.clone();
+    if sidecar.placement == Placement::Native {
+        container.set("restartPolicy", "Always");
+    }
+    if sidecar.restricted {
+        let context = container.get("securityContext").as_object();
+        let context = security::complete(context.cloned().unwrap_or_default(), os);
+        container.set("securityContext", context);
+    }
+    container
 }
 
-impl Settled {
-    pub(crate) fn of(sidecar: &Sidecar, os: Os) -> Self {
-        let mut container = sidecar.container.clone();
-        if sidecar.placement == Placement::Native {
-            container.set("restartPolicy", "\"Always\"");
-        }
-        if sidecar.restricted {
-            let context = security::complete(container.object("securityContext"), os);
-            container.set("securityContext", &context.text());
-        }
-        let depends = has_mounts(sidecar) || container.has("volumeDevices");
-        let resources = container.object("resources");
-        Self {
-            text: (!depends).then(|| container.text()),
-            missing: match (resources.has("requests"), resources.has("limits")) {
-                (true, true) => "",
-                (true, false) => "limits",
-                (false, true) => "requests",
-                (false, false) => "requests and limits",
-            },
-            container,
-        }
+/// Whether the container mounts volumes or devices, whose names depend on the pod.
+pub(crate) fn has_mounts(sidecar: &Sidecar) -> bool {
+    let container = &sidecar.container;
+    sidecar.token.is_some() || container.has("volumeMounts") || container.has("volumeDevices")
+}
+
+/// Returns the container as it is injected into this pod, as JSON.
+pub(crate) fn json<'s>(sidecar: &'s Sidecar, volumes: &Volumes) -> Cow<'s, str> {
+    match &sidecar.json {
+        Some(json) => Cow::Borrowed(json),
+        None => Cow::Owned(container(sidecar, volumes).to_json()),
     }
 }
 
-fn has_mounts(sidecar: &Sidecar) -> bool {
-    sidecar.container.has("volumeMounts") || sidecar.token.is_some()
-}
-
-/// Returns the container's text, and notes what is missing in it.
-pub(crate) fn container<'a>(step: &Step<'a>, volumes: &Volumes) -> Cow<'a, str> {
-    let settled = &step.sidecar.settled;
-    if !settled.missing.is_empty() {
-        note(&[
-            "container ",
-            step.name,
-            " is injected without resource ",
-            settled.missing,
-        ]);
-    }
-    match &settled.text {
-        Some(text) => Cow::Borrowed(text),
-        None => Cow::Owned(fields(step, volumes).text()),
+/// Notes what is missing in a container that is injected.
+pub(crate) fn note_missing(sidecar: &Sidecar) {
+    let resources = sidecar.container.get("resources");
+    let is_missing = |field: &&str| resources.get(field).is_null();
+    let missing: Vec<&str> = ["requests", "limits"]
+        .into_iter()
+        .filter(is_missing)
+        .collect();
+    if !missing.is_empty() {
+        note(&format!(
+            "container {} is injected without resource {}",
+            sidecar.name(),
+            missing.join(" and ")
+        ));
     }
 }
 
-/// Returns the container as it is injected.
-pub(crate) fn fields(step: &Step<'_>, volumes: &Volumes) -> Object {
-    let sidecar = step.sidecar;
-    let mut container = sidecar.settled.container.clone();
-    if has_mounts(sidecar) {
-        let mut mounts = container.objects("volumeMounts");
-        for mount in &mut mounts {
-            volumes.adapt(mount);
-        }
-        if let Some(token) = &sidecar.token {
-            mounts.push(token_mount(volumes, step.name, token));
-        }
-        container.set("volumeMounts", &json::list(&mounts));
+/// Returns the container as it is injected into this pod.
+pub(crate) fn container(sidecar: &Sidecar, volumes: &Volumes) -> Object {
+    let mut container = sidecar.completed.clone();
+    let mut mounts: Vec<Object> = container.objects("volumeMounts").cloned().collect();
+    for mount in &mut mounts {
+        volumes.adapt(mount);
     }
-    if container.has("volumeDevices") {
-        let mut devices = container.objects("volumeDevices");
-        for device in &mut devices {
-            volumes.rename(device);
-        }
-        container.set("volumeDevices", &json::list(&devices));
+    if let Some(token) = &sidecar.token {
+        mounts.push(token_mount(volumes, sidecar.name(), token));
+    }
+    if !mounts.is_empty() {
+        container.set("volumeMounts", mounts);
+    }
+    let mut devices: Vec<Object> = container.objects("volumeDevices").cloned().collect();
+    for device in &mut devices {
+        volumes.rename(device);
+    }
+    if !devices.is_empty() {
+        container.set("volumeDevices", devices);
     }
     container
 }
 
 fn token_mount(volumes: &Volumes, container: &str, token: &Token) -> Object {
-    let mut mount = Object::default();
-    mount.set("mountPath", &quote(&token.mount_path));
-    mount.set("name", &quote(&token_name(container)));
-    mount.set("readOnly", "true");
+    let mut mount = Object::from([
+        ("mountPath", Value::from(token.mount_path.as_str())),
+        ("name", names::token(container).into()),
+        ("readOnly", true.into()),
+    ]);
     volumes.rename(&mut mount);
     mount
 }

@@ -1,33 +1,24 @@
 //! What users configure.
 
-pub(crate) mod read;
+mod schema;
 
-use crate::build;
-use crate::json::Object;
-use crate::selector::LabelSelector;
-#[cfg(not(target_family = "wasm"))]
-use podloom_plugin_sdk::prelude::JsonSchema;
+use podloom_plugin_sdk::LabelSelector;
+use podloom_plugin_sdk::json::Object;
+use podloom_plugin_sdk::prelude::*;
+
+use crate::lists::List;
 
 /// What to inject, and into which pods.
-#[derive(Debug)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(
-        crate = "podloom_plugin_sdk::schemars",
-        rename_all = "camelCase",
-        deny_unknown_fields,
-        default
-    )
-)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
     /// Containers to inject, in this order. Default none.
     pub(crate) containers: Vec<Sidecar>,
     /// Volumes to add, as in a pod. Default none.
-    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::named"))]
+    #[schemars(schema_with = "schema::named")]
     pub(crate) volumes: Vec<Object>,
     /// Pull secrets to add, as in a pod, where the pod has a list of its own; elsewhere the service account's are used. Default none.
-    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::named"))]
+    #[schemars(schema_with = "schema::named")]
     pub(crate) image_pull_secrets: Vec<Object>,
     /// What the pod's own containers get, so that they can talk to the injected ones. Default nothing.
     pub(crate) add_to_containers: Additions,
@@ -47,14 +38,15 @@ pub struct Config {
     pub(crate) on_port_conflict: OnPortConflict,
     /// Paths that an earlier configuration injected and this one does not, as the annotation `sidecar.podloom.dev/injected` lists them, or with `*` for any element: they are removed where the annotation names them. Default none.
     pub(crate) retired: Vec<String>,
-    #[cfg_attr(not(target_family = "wasm"), schemars(skip))]
+    /// What is derived from all this once, for every pod.
+    #[serde(skip)]
     pub(crate) prepared: Prepared,
 }
 
-/// What is derived from the configuration once, for every pod.
+/// What is the same for every pod.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
-    /// What is looked at before anything is written.
+    /// What is read of a pod before anything is written.
     pub(crate) fields: Vec<&'static str>,
     /// The fingerprint of what is injected.
     pub(crate) hash: String,
@@ -83,52 +75,65 @@ impl Default for Config {
 }
 
 /// A container to inject.
-#[derive(Debug)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(
-        crate = "podloom_plugin_sdk::schemars",
-        rename_all = "camelCase",
-        deny_unknown_fields
-    )
-)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Sidecar {
     /// The container, as in a pod. Every field of Kubernetes is taken as it is, newer ones too.
-    #[cfg_attr(
-        not(target_family = "wasm"),
-        schemars(schema_with = "schema::container")
-    )]
+    #[schemars(schema_with = "schema::container")]
     pub(crate) container: Object,
     /// How the container runs. Default native.
-    #[cfg_attr(not(target_family = "wasm"), schemars(default))]
+    #[serde(default)]
     pub(crate) placement: Placement,
     /// Where it stands in its list. Default first for native, last otherwise.
     pub(crate) position: Option<Position>,
     /// What to do when the pod has a container of this name of its own. Default skip.
-    #[cfg_attr(not(target_family = "wasm"), schemars(default))]
+    #[serde(default)]
     pub(crate) on_conflict: OnConflict,
     /// A service account token for this container alone. Default none.
     pub(crate) token: Option<Token>,
     /// Whether the security context is completed to what the restricted Pod Security Standard asks for. Default true; false leaves it as it is written.
-    #[cfg_attr(not(target_family = "wasm"), schemars(default = "yes"))]
+    #[serde(default = "yes")]
     pub(crate) restricted: bool,
-    #[cfg_attr(not(target_family = "wasm"), schemars(skip))]
-    pub(crate) settled: build::Settled,
+    /// The container with what placement and the standard add to it; its mounts still have the configured names of volumes.
+    #[serde(skip)]
+    pub(crate) completed: Object,
+    /// The same as JSON, if it is for every pod: it has no mounts.
+    #[serde(skip)]
+    pub(crate) json: Option<String>,
 }
 
-#[cfg(not(target_family = "wasm"))]
 const fn yes() -> bool {
     true
 }
 
+impl Sidecar {
+    pub(crate) fn name(&self) -> &str {
+        self.container.text("name")
+    }
+
+    /// The list that it is injected into.
+    pub(crate) fn list(&self) -> List {
+        match self.placement {
+            Placement::Native | Placement::Init => List::InitContainers,
+            Placement::Classic => List::Containers,
+        }
+    }
+
+    /// Its path in a pod.
+    pub(crate) fn path(&self) -> String {
+        self.list().element(self.name())
+    }
+
+    pub(crate) fn position(&self) -> &Position {
+        self.position
+            .as_ref()
+            .unwrap_or(self.placement.default_position())
+    }
+}
+
 /// How an injected container runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Placement {
     /// An init container that keeps running: started before the pod's containers, stopped after them, and no obstacle to a Job's end.
     #[default]
@@ -139,13 +144,18 @@ pub(crate) enum Placement {
     Init,
 }
 
+impl Placement {
+    pub(crate) fn default_position(self) -> &'static Position {
+        match self {
+            Self::Native => &Position::First,
+            Self::Init | Self::Classic => &Position::Last,
+        }
+    }
+}
+
 /// Where a container stands among those of its list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Position {
     /// Before all others.
     First,
@@ -158,12 +168,8 @@ pub(crate) enum Position {
 }
 
 /// What to do with a container of the pod's own that has the name of an injected one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum OnConflict {
     /// Leave it, and inject nothing in its place.
     #[default]
@@ -177,12 +183,8 @@ pub(crate) enum OnConflict {
 }
 
 /// What to do when a volume's name is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum OnVolumeConflict {
     /// Give the injected volume and its mounts the suffix `-podloom`.
     Rename,
@@ -191,12 +193,8 @@ pub(crate) enum OnVolumeConflict {
 }
 
 /// What to do when a port is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum OnPortConflict {
     /// Refuse the pod.
     Deny,
@@ -205,12 +203,8 @@ pub(crate) enum OnPortConflict {
 }
 
 /// The operating system that images are made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(crate = "podloom_plugin_sdk::schemars", rename_all = "camelCase")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Os {
     /// Linux.
     Linux,
@@ -228,23 +222,15 @@ impl Os {
 }
 
 /// A token of the pod's service account in a volume of its own, read-only, as the file `token`.
-#[derive(Debug)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(
-        crate = "podloom_plugin_sdk::schemars",
-        rename_all = "camelCase",
-        deny_unknown_fields
-    )
-)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Token {
     /// Directory of the file `token` in the container.
     pub(crate) mount_path: String,
     /// Whom the token is for. The kubelet asks for one that nobody else accepts.
     pub(crate) audience: String,
     /// Seconds until the token expires; the kubelet renews it. At least 600. Default 3600.
-    #[cfg_attr(not(target_family = "wasm"), schemars(default = "hour"))]
+    #[serde(default = "hour")]
     pub(crate) expiration_seconds: u32,
 }
 
@@ -253,71 +239,15 @@ const fn hour() -> u32 {
 }
 
 /// What containers of the pod get. What they have already always wins.
-#[derive(Debug, Default)]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    derive(JsonSchema),
-    schemars(
-        crate = "podloom_plugin_sdk::schemars",
-        rename_all = "camelCase",
-        deny_unknown_fields,
-        default
-    )
-)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Additions {
     /// Names of the containers that get them. Default all of the pod's own `containers`.
     pub(crate) names: Vec<String>,
     /// Environment variables, as in a container. They come after those of the container, so that `$(VAR)` in its own keeps its meaning. Default none.
-    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::named"))]
+    #[schemars(schema_with = "schema::named")]
     pub(crate) env: Vec<Object>,
     /// Mounts of the pod's or the configured volumes, as in a container. Default none.
-    #[cfg_attr(not(target_family = "wasm"), schemars(schema_with = "schema::mounts"))]
+    #[schemars(schema_with = "schema::mounts")]
     pub(crate) volume_mounts: Vec<Object>,
-}
-
-impl Additions {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.env.is_empty() && self.volume_mounts.is_empty()
-    }
-}
-
-#[cfg(not(target_family = "wasm"))]
-mod schema {
-    use podloom_plugin_sdk::schemars::{Schema, SchemaGenerator, json_schema};
-
-    pub(super) fn container(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "required": ["name", "image"],
-            "properties": {
-                "name": { "type": "string", "minLength": 1 },
-                "image": { "type": "string", "minLength": 1 }
-            }
-        })
-    }
-
-    pub(super) fn named(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": { "name": { "type": "string", "minLength": 1 } }
-            }
-        })
-    }
-
-    pub(super) fn mounts(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "mountPath"],
-                "properties": {
-                    "name": { "type": "string", "minLength": 1 },
-                    "mountPath": { "type": "string", "minLength": 1 }
-                }
-            }
-        })
-    }
 }

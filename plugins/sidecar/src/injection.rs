@@ -1,13 +1,12 @@
 //! One run: what was ours, what is ours now, and why the pod is refused.
 
-use podloom_plugin_sdk::{Error, Pod, Rejection};
+use podloom_plugin_sdk::json::{Object, Value};
+use podloom_plugin_sdk::prelude::*;
 
 use crate::config::Config;
-use crate::json::objects;
-use crate::lists::{List, Lists};
+use crate::lists::List;
 use crate::needs;
-use crate::record::Record;
-use crate::text::{list, note};
+use crate::record::{self, Record};
 use crate::view::View;
 
 /// What all steps share.
@@ -26,35 +25,35 @@ pub(crate) struct Injection<'a> {
 pub(crate) enum Put {
     /// It is there, and ours.
     Done,
-    /// Something is there that is not ours; its text.
-    Theirs(String),
+    /// Something is there that is not ours.
+    Theirs(Value),
 }
 
 impl<'a> Injection<'a> {
     pub(crate) fn begin(config: &'a Config, pod: &'a Pod, view: &mut View) -> Result<Self, Error> {
+        let annotation = view.metadata.annotations.get(record::KEY);
         let mut injection = Self {
             config,
             pod,
-            before: Record::read(config, view),
+            before: Record::read(&config.prepared.hash, annotation),
             paths: Vec::new(),
             denials: Vec::new(),
         };
-        injection.retire_containers(&mut view.lists)?;
+        injection.retire_containers(view)?;
         Ok(injection)
     }
 
-    /// Puts an element at its path unless one is there that is not ours.
-    #[inline(never)]
-    pub(crate) fn put(&mut self, path: String, text: &str) -> Result<Put, Error> {
-        let found = match self.pod.get_json(&path) {
+    /// Puts a value at its path unless something is there that is not ours.
+    pub(crate) fn put(&mut self, path: String, value: &Value) -> Result<Put, Error> {
+        let found: Option<Value> = match self.pod.get(&path) {
             // Several elements have this name, so none of them is ours.
-            Err(Error::InvalidPath(_)) => return Ok(Put::Theirs(String::new())),
+            Err(Error::InvalidPath(_)) => return Ok(Put::Theirs(Value::Null)),
             found => found?,
         };
         match found {
             Some(theirs) if !self.before.has(&path) => return Ok(Put::Theirs(theirs)),
             Some(_) if self.before.is_current => {}
-            _ => self.pod.set_json(&path, text)?,
+            Some(_) | None => self.pod.set_json(&path, &value.to_json())?,
         }
         self.paths.push(path);
         Ok(Put::Done)
@@ -62,52 +61,44 @@ impl<'a> Injection<'a> {
 
     /// Removes what was ours and is no more, and writes the record.
     pub(crate) fn finish(mut self) -> Result<(), Rejection> {
-        if !self.denials.is_empty() {
-            return Err(Rejection::Denied(list(&self.denials, "; ")));
-        }
-        let stale: Vec<&String> = self
-            .before
-            .paths
-            .iter()
-            .filter(|path| !self.paths.contains(path))
-            .collect();
-        if !stale.is_empty() {
+        Rejection::deny_if_any(&self.denials)?;
+        let mut kept = Vec::new();
+        let stale = self.before.paths.iter();
+        let mut stale = stale.filter(|path| !self.paths.contains(path)).peekable();
+        if stale.peek().is_some() {
             let grants = needs::writes(self.config);
             // Backwards, so that mounts go before volumes.
-            let mut kept = Vec::new();
-            for path in stale.into_iter().rev() {
+            for path in stale.rev() {
                 if remove(self.pod, &grants, path)? == Removal::Kept {
                     kept.push(path.clone());
                 }
             }
-            kept.reverse();
-            self.paths.append(&mut kept);
         }
+        self.paths.extend(kept.into_iter().rev());
         Ok(self.before.write(self.pod, &self.paths)?)
     }
 
     /// Removes containers of an earlier configuration first: the present one may have given their names to another list.
-    fn retire_containers(&mut self, lists: &mut Lists) -> Result<(), Error> {
+    fn retire_containers(&mut self, view: &mut View) -> Result<(), Error> {
         let config = self.config;
-        let mut kept = Vec::new();
-        for path in self.before.paths.drain(..) {
-            let list = List::of(&path).filter(|_| {
-                config
-                    .retired
+        let is_retired = |path: &str| {
+            let mut grants = config.retired.iter();
+            grants.any(|grant| needs::covers(grant, path))
+                && !config
+                    .containers
                     .iter()
-                    .any(|grant| needs::covers(grant, &path))
-                    && !config
-                        .containers
-                        .iter()
-                        .any(|sidecar| sidecar.path() == path)
-            });
-            if let Some(list) = list {
-                self.pod.remove(&path)?;
-                lists
-                    .containers_mut(list)
-                    .retain(|container| list.element(container.string("name")) != path);
-            } else {
-                kept.push(path);
+                    .any(|sidecar| sidecar.path() == path)
+        };
+        let mut kept = Vec::new();
+        for path in std::mem::take(&mut self.before.paths) {
+            match List::of(&path).filter(|_| is_retired(&path)) {
+                Some(list) => {
+                    self.pod.remove(&path)?;
+                    view.spec
+                        .list_mut(list)
+                        .retain(|container| list.element(&container.name) != path);
+                }
+                None => kept.push(path),
             }
         }
         self.before.paths = kept;
@@ -122,41 +113,33 @@ enum Removal {
 }
 
 fn remove(pod: &Pod, grants: &[String], path: &str) -> Result<Removal, Error> {
-    if !grants.iter().any(|grant| needs::covers(grant, path)) {
-        note(&[
-            path,
-            " was injected by an earlier configuration and stays: list it under retired to have it removed",
-        ]);
-        return Ok(Removal::Kept);
-    }
+    let is_granted = grants.iter().any(|grant| needs::covers(grant, path));
     let volume = path
         .strip_prefix("/spec/volumes/[name=")
         .and_then(|rest| rest.strip_suffix(']'));
-    if let Some(volume) = volume
-        && is_mounted(pod, volume)?
-    {
-        note(&[
-            path,
-            " was injected by an earlier configuration and stays: a container mounts it",
-        ]);
-        return Ok(Removal::Kept);
-    }
-    pod.remove(path)?;
-    Ok(Removal::Gone)
+    let obstacle = match volume {
+        _ if !is_granted => "list it under retired to have it removed",
+        Some(volume) if is_mounted(pod, volume)? => "a container mounts it",
+        _ => {
+            pod.remove(path)?;
+            return Ok(Removal::Gone);
+        }
+    };
+    note(&format!(
+        "{path} was injected by an earlier configuration and stays: {obstacle}"
+    ));
+    Ok(Removal::Kept)
 }
 
 fn is_mounted(pod: &Pod, volume: &str) -> Result<bool, Error> {
-    const KINDS: [&str; 2] = ["volumeMounts", "volumeDevices"];
     for list in [List::Containers, List::InitContainers] {
-        let text = pod.view_json(list.path(), &["/*/volumeMounts", "/*/volumeDevices"])?;
-        let containers = text.map(|text| objects(&text)).unwrap_or_default();
-        let is_mounted = containers.iter().any(|container| {
-            KINDS.iter().any(|kind| {
-                let mounts = container.objects(kind);
-                mounts.iter().any(|mount| mount.string("name") == volume)
-            })
+        let fields = ["/*/volumeMounts/*/name", "/*/volumeDevices/*/name"];
+        let containers: Vec<Object> = pod.view(list.path(), &fields)?.unwrap_or_default();
+        let mut mounts = containers.iter().flat_map(|container| {
+            let mounts = container.objects("volumeMounts");
+            mounts.chain(container.objects("volumeDevices"))
         });
-        if is_mounted {
+        if mounts.any(|mount| mount.text("name") == volume) {
             return Ok(true);
         }
     }

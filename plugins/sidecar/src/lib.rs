@@ -8,15 +8,14 @@ mod config;
 mod containers;
 mod decide;
 mod injection;
-mod json;
 mod lists;
 mod merge;
+mod names;
 mod needs;
+mod plan;
 mod ports;
 mod record;
 mod security;
-mod selector;
-mod text;
 mod validate;
 mod view;
 mod volumes;
@@ -24,14 +23,14 @@ mod volumes;
 #[cfg(test)]
 mod tests;
 
-use podloom_plugin_sdk::{Error, Mutator, Needs, Pod, Rejection, Request};
+use podloom_plugin_sdk::path;
+use podloom_plugin_sdk::prelude::*;
 
 pub use config::Config;
 use config::Prepared;
 use decide::Decision;
 use injection::Injection;
-use text::{element, note};
-use view::View;
+use view::{Spec, View};
 
 /// The plugin.
 pub struct Plugin;
@@ -49,16 +48,17 @@ impl Mutator for Plugin {
     }
 
     fn validate(config: &Config) -> Vec<String> {
-        validate::validate(config)
+        validate::errors(config)
     }
 
     fn prepare(config: &mut Config) {
         for sidecar in &mut config.containers {
-            sidecar.settled = build::Settled::of(sidecar, config.os);
+            sidecar.completed = build::complete(sidecar, config.os);
+            sidecar.json = (!build::has_mounts(sidecar)).then(|| sidecar.completed.to_json());
         }
         config.prepared = Prepared {
-            fields: needs::fields(config),
-            hash: record::hash(config),
+            fields: view::fields(config),
+            hash: record::hash::hash(config),
         };
     }
 
@@ -67,11 +67,11 @@ impl Mutator for Plugin {
         match decide::decide(config, request, &view) {
             Decision::Inject => inject(config, request, pod, view),
             Decision::Leave(reason) => {
-                note(&["not injected: ", &reason]);
+                note(&format!("not injected: {reason}"));
                 Ok(())
             }
             Decision::Strip(reason) => {
-                note(&["not injected: ", &reason]);
+                note(&format!("not injected: {reason}"));
                 Injection::begin(config, pod, &mut view)?.finish()
             }
         }
@@ -80,32 +80,33 @@ impl Mutator for Plugin {
 
 fn inject(config: &Config, request: &Request, pod: &Pod, mut view: View) -> Result<(), Rejection> {
     let mut injection = Injection::begin(config, pod, &mut view)?;
-    let steps = containers::plan(&mut injection, request, &view);
+    let spec = &mut view.spec;
+    let steps = plan::plan(&mut injection, request, spec);
     if !steps.is_empty() || config.containers.is_empty() {
         let volumes = volumes::add(&mut injection, &steps)?;
-        add_pull_secrets(&mut injection, &view)?;
-        containers::write(&mut injection, &steps, &mut view.lists, &volumes)?;
-        additions::add(&mut injection, &view.lists, &volumes)?;
+        add_pull_secrets(&mut injection, spec)?;
+        containers::write(&mut injection, &steps, spec, &volumes)?;
+        additions::add(&mut injection, spec, &volumes)?;
     }
     injection.finish()
 }
 
 /// Adds pull secrets to a list that the pod has. Making one would keep the API server from copying the service account's.
-fn add_pull_secrets(injection: &mut Injection<'_>, view: &View) -> Result<(), Error> {
+fn add_pull_secrets(injection: &mut Injection<'_>, spec: &Spec) -> Result<(), Error> {
     let secrets = &injection.config.image_pull_secrets;
     if secrets.is_empty() {
         return Ok(());
     }
-    let theirs = view.spec.objects("imagePullSecrets");
-    if !theirs.first().is_some_and(|secret| secret.has("name")) {
-        note(&[
+    let theirs = spec.image_pull_secrets.first();
+    if !theirs.is_some_and(|secret| secret.has("name")) {
+        note(
             "no pull secret is added: the pod has none of its own, so the service account's are used",
-        ]);
+        );
         return Ok(());
     }
     for secret in secrets {
-        let place = element(needs::PULL_SECRETS, "name", secret.string("name"));
-        injection.put(place, &secret.text())?;
+        let place = path::element(names::PULL_SECRETS, "name", secret.text("name"));
+        injection.put(place, &secret.clone().into())?;
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! Completing a container of the pod's own that has the name of an injected one.
 
-use podloom_plugin_sdk::{Error, path};
+use podloom_plugin_sdk::json::Object;
+use podloom_plugin_sdk::path;
+use podloom_plugin_sdk::prelude::*;
 
 use crate::additions::{add_env, add_mounts};
 use crate::build;
-use crate::containers::Step;
+use crate::config::Sidecar;
 use crate::injection::Injection;
-use crate::json::{Object, objects};
-use crate::text::{element, note};
 use crate::volumes::Volumes;
 
 /// Objects whose fields are merged one by one. Others are unions or belong together, such as a probe: the container's own stays whole.
@@ -22,10 +22,10 @@ const DEEP: [&str; 5] = [
 /// Gives the container the fields that it lacks. Each is recorded, so that a later run updates or removes exactly these.
 pub(crate) fn merge(
     injection: &mut Injection<'_>,
-    step: &Step<'_>,
+    sidecar: &Sidecar,
     volumes: &Volumes,
 ) -> Result<(), Error> {
-    let container = step.sidecar.path();
+    let container = sidecar.path();
     let ours: Vec<String> = injection.before.inside(&container).cloned().collect();
     if injection.before.is_current && !ours.is_empty() {
         injection.paths.extend(ours);
@@ -34,28 +34,27 @@ pub(crate) fn merge(
     for path in ours.iter().rev() {
         injection.pod.remove(path)?;
     }
-    note(&[
-        "the pod's own container ",
-        step.name,
-        " stays, and gets what it lacks of the injected one",
-    ]);
-    fields(injection, &container, &build::fields(step, volumes))
+    note(&format!(
+        "the pod's own container {} stays, and gets what it lacks of the injected one",
+        sidecar.name()
+    ));
+    merge_fields(injection, &container, &build::container(sidecar, volumes))
 }
 
-fn fields(injection: &mut Injection<'_>, parent: &str, ours: &Object) -> Result<(), Error> {
-    for (key, text) in ours.fields() {
-        let mut place = parent.to_owned();
-        path::push(&mut place, key);
-        if injection.pod.get_json(&place)?.is_none() {
-            injection.pod.set_json(&place, text)?;
-            injection.paths.push(place);
-        } else if DEEP.contains(&key) {
-            fields(injection, &place, &Object::parse(text).unwrap_or_default())?;
+fn merge_fields(injection: &mut Injection<'_>, parent: &str, ours: &Object) -> Result<(), Error> {
+    for (key, value) in ours.fields() {
+        let place = injection.pod.at(path::field(parent, key));
+        let path = place.path();
+        if !place.exists()? {
+            injection.pod.set_json(path, &value.to_json())?;
+            injection.paths.push(path.to_owned());
+        } else if let Some(fields) = value.as_object().filter(|_| DEEP.contains(&key)) {
+            merge_fields(injection, path, fields)?;
         } else {
             match key {
-                "env" => add_env(injection, parent, &objects(text))?,
-                "volumeMounts" => add_mounts(injection, parent, &objects(text))?,
-                "ports" => ports(injection, &place, &objects(text))?,
+                "env" => add_env(injection, parent, ours.objects(key))?,
+                "volumeMounts" => add_mounts(injection, parent, ours.objects(key))?,
+                "ports" => add_ports(injection, path, ours.objects(key))?,
                 _ => {}
             }
         }
@@ -63,11 +62,15 @@ fn fields(injection: &mut Injection<'_>, parent: &str, ours: &Object) -> Result<
     Ok(())
 }
 
-fn ports(injection: &mut Injection<'_>, list: &str, ports: &[Object]) -> Result<(), Error> {
+fn add_ports<'o>(
+    injection: &mut Injection<'_>,
+    list: &str,
+    ports: impl Iterator<Item = &'o Object>,
+) -> Result<(), Error> {
     for port in ports {
-        let number = port.get("containerPort").unwrap_or_default();
-        let place = element(list, "containerPort", number);
-        injection.put(place, &port.text())?;
+        let number = port.get("containerPort").to_json();
+        let place = path::element(list, "containerPort", &number);
+        injection.put(place, &port.clone().into())?;
     }
     Ok(())
 }

@@ -1,16 +1,12 @@
 //! The paths that a configuration needs, and no others.
 
-use podloom_plugin_sdk::Needs;
+use podloom_plugin_sdk::{Needs, path};
 
 use crate::config::{Config, Placement, Position};
-use crate::containers::DEFAULT_CONTAINER;
-use crate::decide;
 use crate::lists::List;
+use crate::names::{self, DEFAULT_CONTAINER, PULL_SECRETS, volume_path};
 use crate::record::INJECTED;
-use crate::text::element;
-use crate::volumes::{self, volume_path};
-
-pub(crate) const PULL_SECRETS: &str = "/spec/imagePullSecrets";
+use crate::view;
 
 pub(crate) fn needs(config: &Config) -> Needs {
     Needs {
@@ -29,95 +25,44 @@ pub(crate) fn writes(config: &Config) -> Vec<String> {
     }) {
         writes.push(DEFAULT_CONTAINER.to_owned());
     }
-    writes.extend(volumes::names(config).iter().map(|name| volume_path(name)));
+    writes.extend(names::volumes(config).iter().map(|name| volume_path(name)));
     for secret in &config.image_pull_secrets {
-        let place = element(PULL_SECRETS, "name", secret.string("name"));
-        writes.push(place);
+        writes.push(path::element(PULL_SECRETS, "name", secret.text("name")));
     }
+    let additions = &config.add_to_containers;
     for container in targets(config) {
-        for variable in &config.add_to_containers.env {
-            let place = element(
-                &[&container, "/env"].concat(),
-                "name",
-                variable.string("name"),
-            );
-            writes.push(place);
+        let list = path::field(&container, "env");
+        for variable in &additions.env {
+            writes.push(path::element(&list, "name", variable.text("name")));
         }
-        for mount in &config.add_to_containers.volume_mounts {
-            let place = element(
-                &[&container, "/volumeMounts"].concat(),
-                "mountPath",
-                mount.string("mountPath"),
-            );
-            writes.push(place);
+        let list = path::field(&container, "volumeMounts");
+        for mount in &additions.volume_mounts {
+            writes.push(path::element(&list, "mountPath", mount.text("mountPath")));
         }
     }
     writes.extend_from_slice(&config.retired);
     writes
 }
 
-/// What is looked at before anything is written.
-pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
-    let mut fields = vec![
-        decide::MIRROR,
-        INJECTED,
-        decide::INJECT_ANNOTATION,
-        decide::INJECT_LABEL,
-        decide::OS,
-        decide::NODE_OS,
-        decide::HOST_NETWORK,
-        "/spec/containers/*/name",
-        "/spec/initContainers/*/name",
-        "/spec/ephemeralContainers/*/name",
-    ];
-    if decide::has_selectors(config) {
-        fields.push(decide::LABELS);
-    }
-    let concurrent = || {
-        config
-            .containers
-            .iter()
-            .filter(|sidecar| sidecar.placement != Placement::Init)
-    };
-    if concurrent().any(|sidecar| sidecar.container.has("ports")) {
-        fields.extend([
-            "/spec/containers/*/ports",
-            "/spec/initContainers/*/ports",
-            "/spec/initContainers/*/restartPolicy",
-        ]);
-    }
-    if concurrent().any(|sidecar| sidecar.placement == Placement::Classic) {
-        fields.push("/spec/restartPolicy");
-    }
-    if !config.image_pull_secrets.is_empty() {
-        fields.push("/spec/imagePullSecrets/*/name");
-    }
-    fields
-}
-
 fn reads(config: &Config) -> Vec<String> {
-    let mut reads = fields(config);
+    let mut reads = view::fields(config);
     // What is written may be read.
     reads.retain(|path| *path != INJECTED);
-    if !volumes::names(config).is_empty() || !config.retired.is_empty() {
+    let adds_mounts = !config.add_to_containers.volume_mounts.is_empty();
+    if !names::volumes(config).is_empty() || !config.retired.is_empty() {
         reads.extend([
             "/spec/containers/*/volumeMounts",
             "/spec/containers/*/volumeDevices",
             "/spec/initContainers/*/volumeMounts",
             "/spec/initContainers/*/volumeDevices",
         ]);
-    } else if !config.add_to_containers.volume_mounts.is_empty() {
+    } else if adds_mounts {
         reads.push("/spec/containers/*/volumeMounts");
     }
-    let mounts = |key: &str| {
-        config
-            .containers
-            .iter()
-            .any(|sidecar| sidecar.container.has(key))
-    };
-    if mounts("volumeMounts")
-        || mounts("volumeDevices")
-        || !config.add_to_containers.volume_mounts.is_empty()
+    let mut containers = config.containers.iter().map(|sidecar| &sidecar.container);
+    if adds_mounts
+        || containers
+            .any(|container| container.has("volumeMounts") || container.has("volumeDevices"))
     {
         reads.push("/spec/volumes/*/name");
     }
@@ -136,7 +81,6 @@ fn targets(config: &Config) -> Vec<String> {
 }
 
 /// Whether a grant covers a path that names its elements by key.
-#[inline(never)]
 pub(crate) fn covers(grant: &str, path: &str) -> bool {
     let mut segments = path.split('/');
     grant.split('/').all(|granted| {

@@ -1,10 +1,14 @@
 //! Ports: the containers of a pod share one network.
 
+use std::fmt;
+
+use podloom_plugin_sdk::json::Value;
+use podloom_plugin_sdk::note;
+
 use crate::config::{OnPortConflict, Placement, Sidecar};
 use crate::injection::Injection;
-use crate::json::Object;
-use crate::lists::{List, Lists};
-use crate::text::{self, note};
+use crate::lists::List;
+use crate::view::Spec;
 
 /// What two ports have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,90 +21,84 @@ pub(crate) enum Clash {
     Name,
 }
 
-impl Clash {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Clash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::HostPort => "host port",
             Self::Number => "port number",
             Self::Name => "port name",
-        }
+        })
     }
 }
 
 /// Compares a container's ports with those of the containers that run at the same time.
-#[inline(never)]
-pub(crate) fn check(injection: &mut Injection<'_>, sidecar: &Sidecar, name: &str, lists: &Lists) {
-    let ours = sidecar.container.objects("ports");
+pub(crate) fn check(injection: &mut Injection<'_>, sidecar: &Sidecar, spec: &Spec) {
+    let ours = sidecar.container.get("ports").items();
     if ours.is_empty() || sidecar.placement == Placement::Init {
         return;
     }
     for list in [List::Containers, List::InitContainers] {
-        for container in lists.containers(list) {
-            let other = container.string("name");
-            if other == name || injection.before.has(&list.element(other)) {
+        for container in spec.list(list) {
+            let other = &container.name;
+            if other == sidecar.name() || injection.before.has(&list.element(other)) {
                 // Itself, or one of ours: those were compared when the configuration was validated.
                 continue;
             }
-            if list == List::InitContainers && container.string("restartPolicy") != "Always" {
+            if list == List::InitContainers && container.restart_policy != "Always" {
                 // It has ended by then.
                 continue;
             }
-            if let Some(clash) = find(&ours, &container.objects("ports")) {
-                report(injection, clash, [name, " and ", other]);
+            if let Some(clash) = find(ours, container.ports.items()) {
+                report(injection, clash, sidecar.name(), other);
             }
         }
     }
 }
 
-fn report(injection: &mut Injection<'_>, clash: Clash, containers: [&str; 3]) {
-    let message = [
-        "containers ",
-        &containers.concat(),
-        " have the same ",
-        clash.name(),
-    ]
-    .concat();
+fn report(injection: &mut Injection<'_>, clash: Clash, ours: &str, theirs: &str) {
+    let message = format!("containers {ours} and {theirs} have the same {clash}");
     if clash != Clash::HostPort && injection.config.on_port_conflict == OnPortConflict::Note {
-        note(&[&message]);
+        note(&message);
     } else {
-        text::push(
-            &mut injection.denials,
-            &[&message, ": change the pod's, or opt out of the injection"],
-        );
+        injection.denials.push(format!(
+            "{message}: change the pod's, or opt out of the injection"
+        ));
     }
 }
 
 /// The first thing that two lists of ports have in common, the worst first.
-pub(crate) fn find(ours: &[Object], theirs: &[Object]) -> Option<Clash> {
+pub(crate) fn find(ours: &[Value], theirs: &[Value]) -> Option<Clash> {
     [Clash::HostPort, Clash::Number, Clash::Name]
         .into_iter()
         .find(|&clash| {
-            ours.iter()
-                .any(|our| theirs.iter().any(|their| is_clash(clash, our, their)))
+            let mut ours = ours.iter();
+            ours.any(|our| theirs.iter().any(|their| is_clash(clash, our, their)))
         })
 }
 
-#[inline(never)]
-fn is_clash(clash: Clash, our: &Object, their: &Object) -> bool {
+fn is_clash(clash: Clash, our: &Value, their: &Value) -> bool {
     let same = |key: &str| {
-        our.get(key)
-            .is_some_and(|value| value != "null" && value != "0" && their.get(key) == Some(value))
+        let value = our.get(key);
+        !value.is_null() && value.as_i64() != Some(0) && their.get(key) == value
     };
-    let is_any = |port: &Object| matches!(port.string("hostIP"), "" | "0.0.0.0" | "::");
+    let is_same_protocol = protocol(our) == protocol(their);
     match clash {
         Clash::Name => same("name"),
-        Clash::Number => same("containerPort") && protocol(our) == protocol(their),
+        Clash::Number => same("containerPort") && is_same_protocol,
         Clash::HostPort => {
-            same("hostPort")
-                && protocol(our) == protocol(their)
-                && (same("hostIP") || is_any(our) || is_any(their))
+            let is_same_address = same("hostIP") || is_any_address(our) || is_any_address(their);
+            same("hostPort") && is_same_protocol && is_same_address
         }
     }
 }
 
-fn protocol(port: &Object) -> &str {
-    match port.string("protocol") {
-        "" => "TCP",
-        protocol => protocol,
-    }
+fn is_any_address(port: &Value) -> bool {
+    matches!(
+        port.get("hostIP").as_str(),
+        None | Some("" | "0.0.0.0" | "::")
+    )
+}
+
+fn protocol(port: &Value) -> &str {
+    port.get("protocol").as_str().unwrap_or("TCP")
 }

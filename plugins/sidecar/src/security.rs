@@ -1,165 +1,128 @@
 //! What the restricted Pod Security Standard asks of a container.
 
+use podloom_plugin_sdk::json::{Object, Value};
+
 use crate::config::Os;
-use crate::json::{Object, strings};
+
+/// Profiles of seccomp and AppArmor.
+const PROFILES: [&str; 2] = ["RuntimeDefault", "Localhost"];
+
+const SELINUX_TYPES: [&str; 5] = [
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+];
 
 /// Fills in what is missing, so that the container passes by itself, whatever the pod says. Outside Linux only what is allowed there.
 pub(crate) fn complete(mut context: Object, os: Os) -> Object {
-    context.fill("runAsNonRoot", "true");
+    context.set_if_absent("runAsNonRoot", true);
     if os != Os::Linux {
         return context;
     }
-    context.fill("allowPrivilegeEscalation", "false");
-    let mut capabilities = context.object("capabilities");
-    if !capabilities.has("drop") {
-        capabilities.set("drop", "[\"ALL\"]");
-        context.set("capabilities", &capabilities.text());
-    }
-    context.fill("seccompProfile", "{\"type\":\"RuntimeDefault\"}");
+    context.set_if_absent("allowPrivilegeEscalation", false);
+    let capabilities = context.get("capabilities").as_object();
+    let mut capabilities = capabilities.cloned().unwrap_or_default();
+    capabilities.set_if_absent("drop", ["ALL"]);
+    context.set("capabilities", capabilities);
+    context.set_if_absent("seccompProfile", Object::from([("type", "RuntimeDefault")]));
     context
-}
-
-/// Which values a field may have, as they stand in JSON, and what to say otherwise.
-struct Rule {
-    /// The object in the security context; empty for itself.
-    parent: &'static str,
-    field: &'static str,
-    allowed: &'static [&'static str],
-    message: &'static str,
-}
-
-const RULES: [Rule; 11] = [
-    rule("", "privileged", &["false"], "privileged must not be true"),
-    rule(
-        "",
-        "allowPrivilegeEscalation",
-        &["false"],
-        "allowPrivilegeEscalation must be false",
-    ),
-    rule("", "runAsNonRoot", &["true"], "runAsNonRoot must be true"),
-    rule(
-        "",
-        "procMount",
-        &["\"Default\""],
-        "procMount must be Default",
-    ),
-    rule(
-        "seccompProfile",
-        "type",
-        &PROFILES,
-        "seccompProfile.type must be RuntimeDefault or Localhost",
-    ),
-    rule(
-        "appArmorProfile",
-        "type",
-        &PROFILES,
-        "appArmorProfile.type must be RuntimeDefault or Localhost",
-    ),
-    rule(
-        "seLinuxOptions",
-        "type",
-        &SELINUX_TYPES,
-        "seLinuxOptions.type must be one for containers",
-    ),
-    rule(
-        "seLinuxOptions",
-        "user",
-        &["\"\""],
-        "seLinuxOptions.user must be unset",
-    ),
-    rule(
-        "seLinuxOptions",
-        "role",
-        &["\"\""],
-        "seLinuxOptions.role must be unset",
-    ),
-    rule(
-        "windowsOptions",
-        "hostProcess",
-        &["false"],
-        "windowsOptions.hostProcess must not be true",
-    ),
-    rule(
-        "capabilities",
-        "add",
-        &["[]", "[\"NET_BIND_SERVICE\"]"],
-        "capabilities.add may have NET_BIND_SERVICE only",
-    ),
-];
-
-const PROFILES: [&str; 2] = ["\"RuntimeDefault\"", "\"Localhost\""];
-const SELINUX_TYPES: [&str; 5] = [
-    "\"\"",
-    "\"container_t\"",
-    "\"container_init_t\"",
-    "\"container_kvm_t\"",
-    "\"container_engine_t\"",
-];
-
-const fn rule(
-    parent: &'static str,
-    field: &'static str,
-    allowed: &'static [&'static str],
-    message: &'static str,
-) -> Rule {
-    Rule {
-        parent,
-        field,
-        allowed,
-        message,
-    }
 }
 
 /// What a configured container says against the standard.
 pub(crate) fn violations(container: &Object) -> Vec<&'static str> {
-    let context = container.object("securityContext");
-    let mut found = Vec::new();
-    for rule in &RULES {
-        let parent = context.object(rule.parent);
-        let place = if rule.parent.is_empty() {
-            &context
-        } else {
-            &parent
-        };
-        if place
-            .get(rule.field)
-            .is_some_and(|value| value != "null" && !rule.allowed.contains(&value))
-        {
-            found.push(rule.message);
-        }
-    }
-    if context.get("runAsUser") == Some("0") {
-        found.push("runAsUser must not be 0");
-    }
-    let dropped = context
-        .object("capabilities")
-        .get("drop")
-        .map(|list| strings(list).unwrap_or_default());
-    if dropped.is_some_and(|dropped| !dropped.iter().any(|name| name == "ALL")) {
-        found.push("capabilities.drop must have ALL");
-    }
-    let ports = container.objects("ports");
-    if ports
-        .iter()
-        .any(|port| port.get("hostPort").is_some_and(|port| port != "0"))
-    {
+    let mut found = context_violations(container.get("securityContext"));
+    let mut ports = container.objects("ports").map(|port| port.get("hostPort"));
+    if ports.any(|port| !port.is_null() && port.as_i64() != Some(0)) {
         found.push("hostPort must be unset");
     }
-    let lifecycle = container.object("lifecycle");
-    let handlers = [
-        container.object("livenessProbe"),
-        container.object("readinessProbe"),
-        container.object("startupProbe"),
-        lifecycle.object("postStart"),
-        lifecycle.object("preStop"),
-    ];
-    let names_host = |kind: &str| {
-        handlers
-            .iter()
-            .any(|handler| !handler.object(kind).string("host").is_empty())
-    };
-    if names_host("httpGet") || names_host("tcpSocket") {
+    if names_host(container) {
         found.push("probes and hooks must not name a host");
     }
     found
+}
+
+fn context_violations(context: &Value) -> Vec<&'static str> {
+    let is_unless = |field: &str, value: bool| {
+        let field = context.get(field);
+        field.is_null() || field.as_bool() == Some(value)
+    };
+    let is_one_of = |parent: &str, field: &str, allowed: &[&str]| {
+        let field = context.get(parent).get(field);
+        field.is_null() || field.as_str().is_some_and(|text| allowed.contains(&text))
+    };
+    let capabilities = context.get("capabilities");
+    let names = |field: &str| capabilities.get(field).items().iter().map(Value::as_str);
+    let drops = !capabilities.get("drop").is_null();
+    let rules = [
+        (
+            is_unless("privileged", false),
+            "privileged must not be true",
+        ),
+        (
+            is_unless("allowPrivilegeEscalation", false),
+            "allowPrivilegeEscalation must be false",
+        ),
+        (is_unless("runAsNonRoot", true), "runAsNonRoot must be true"),
+        (
+            matches!(context.get("procMount").as_str(), None | Some("Default")),
+            "procMount must be Default",
+        ),
+        (
+            is_one_of("seccompProfile", "type", &PROFILES),
+            "seccompProfile.type must be RuntimeDefault or Localhost",
+        ),
+        (
+            is_one_of("appArmorProfile", "type", &PROFILES),
+            "appArmorProfile.type must be RuntimeDefault or Localhost",
+        ),
+        (
+            is_one_of("seLinuxOptions", "type", &SELINUX_TYPES),
+            "seLinuxOptions.type must be one for containers",
+        ),
+        (
+            is_one_of("seLinuxOptions", "user", &[""]),
+            "seLinuxOptions.user must be unset",
+        ),
+        (
+            is_one_of("seLinuxOptions", "role", &[""]),
+            "seLinuxOptions.role must be unset",
+        ),
+        (
+            context.get("windowsOptions").get("hostProcess").as_bool() != Some(true),
+            "windowsOptions.hostProcess must not be true",
+        ),
+        (
+            names("add").all(|name| name == Some("NET_BIND_SERVICE")),
+            "capabilities.add may have NET_BIND_SERVICE only",
+        ),
+        (
+            context.get("runAsUser").as_i64() != Some(0),
+            "runAsUser must not be 0",
+        ),
+        (
+            !drops || names("drop").any(|name| name == Some("ALL")),
+            "capabilities.drop must have ALL",
+        ),
+    ];
+    let broken = rules.into_iter().filter(|(holds, _)| !holds);
+    broken.map(|(_, message)| message).collect()
+}
+
+/// Whether a probe or a hook names a host.
+fn names_host(container: &Object) -> bool {
+    let lifecycle = container.get("lifecycle");
+    let handlers = [
+        container.get("livenessProbe"),
+        container.get("readinessProbe"),
+        container.get("startupProbe"),
+        lifecycle.get("postStart"),
+        lifecycle.get("preStop"),
+    ];
+    let addresses = handlers
+        .into_iter()
+        .flat_map(|handler| [handler.get("httpGet"), handler.get("tcpSocket")]);
+    let mut hosts = addresses.filter_map(|address| address.get("host").as_str());
+    hosts.any(|host| !host.is_empty())
 }

@@ -1,213 +1,169 @@
 //! What is wrong with a configuration, as far as can be seen without a pod.
 
+use podloom_plugin_sdk::json::Object;
+
 use crate::additions::overlap;
-use crate::config::{Config, Placement, Sidecar};
-use crate::json::Object;
+use crate::config::{Additions, Config, Placement, Sidecar};
+use crate::names;
 use crate::ports;
 use crate::security;
-use crate::text;
-use crate::volumes;
 
 /// What is wrong, and in which part of the configuration.
-struct Errors {
-    part: String,
-    messages: Vec<String>,
-}
-
-impl Errors {
-    #[inline(never)]
-    fn add(&mut self, parts: &[&str]) {
-        text::push(&mut self.messages, &[&self.part, ": ", &parts.concat()]);
-    }
-
-    #[inline(never)]
-    fn check_name(&mut self, name: &str) {
-        if !is_name(name) {
-            self.add(&[
-                "\"",
-                name,
-                "\" is no name: use lower case letters, digits and -, at most 63",
-            ]);
-        }
-    }
-}
-
-pub(crate) fn validate(config: &Config) -> Vec<String> {
-    let mut errors = Errors {
-        part: String::new(),
-        messages: Vec::new(),
+pub(crate) fn errors(config: &Config) -> Vec<String> {
+    let mut errors = Vec::new();
+    let mut add = |part: &str, wrong: Vec<String>| {
+        errors.extend(wrong.iter().map(|error| format!("{part}: {error}")));
     };
     for (index, sidecar) in config.containers.iter().enumerate() {
-        errors.part = ["container ", sidecar.name()].concat();
         let earlier = config.containers.get(..index).unwrap_or_default();
-        check_container(sidecar, earlier, &mut errors);
+        let part = format!("container {}", sidecar.name());
+        add(&part, container_errors(sidecar, earlier));
     }
-    errors.part = "volumes".to_owned();
-    for volume in &config.volumes {
-        errors.check_name(volume.string("name"));
-    }
-    check_unique(&volumes::names(config), &mut errors);
-    errors.part = "imagePullSecrets".to_owned();
-    for secret in &config.image_pull_secrets {
-        check_text(secret, "name", &mut errors);
-    }
-    errors.part = "addToContainers".to_owned();
-    check_additions(config, &mut errors);
-    errors.part = "selectors".to_owned();
+    add("volumes", volume_errors(config));
+    let secrets = config.image_pull_secrets.iter();
+    let wrong = secrets.filter_map(|secret| text_error(secret, "name"));
+    add("imagePullSecrets", wrong.collect());
+    add("addToContainers", addition_errors(config));
     let selectors = config.never_inject.iter().chain(&config.always_inject);
-    for requirement in selectors.flat_map(|selector| &selector.match_expressions) {
-        if !requirement.is_valid() {
-            errors.add(&[
-                &requirement.key,
-                ": In and NotIn need values, Exists and DoesNotExist take none",
-            ]);
-        }
-    }
-    errors.part = "retired".to_owned();
-    for path in &config.retired {
-        if !path.starts_with("/spec/") || path.ends_with('/') {
-            errors.add(&[
-                path,
-                " is no path of a part of the spec: copy it from the annotation",
-            ]);
-        }
-    }
-    errors.messages
+    let wrong = selectors.flat_map(|selector| selector.validate());
+    add("selectors", wrong.collect());
+    let retired = config.retired.iter();
+    let wrong = retired.filter(|path| !path.starts_with("/spec/") || path.ends_with('/'));
+    let wrong = wrong.map(|path| {
+        format!("{path} is no path of a part of the spec: copy it from the annotation")
+    });
+    add("retired", wrong.collect());
+    errors
 }
 
-fn check_container(sidecar: &Sidecar, earlier: &[Sidecar], errors: &mut Errors) {
+fn container_errors(sidecar: &Sidecar, earlier: &[Sidecar]) -> Vec<String> {
     let container = &sidecar.container;
-    errors.check_name(sidecar.name());
-    check_text(container, "image", errors);
+    let mut errors = Vec::new();
+    errors.extend(name_error(sidecar.name()));
+    errors.extend(text_error(container, "image"));
     if earlier.iter().any(|other| other.name() == sidecar.name()) {
-        errors.add(&["the name is taken by another one"]);
+        errors.push("the name is taken by another one".to_owned());
     }
-    let policy = container.string("restartPolicy");
+    let policy = container.text("restartPolicy");
     if sidecar.placement != Placement::Native && policy == "Always" {
-        errors.add(&["restartPolicy Always makes it a native sidecar: set placement native"]);
+        let error = "restartPolicy Always makes it a native sidecar: set placement native";
+        errors.push(error.to_owned());
     }
     if sidecar.placement == Placement::Native && !matches!(policy, "" | "Always") {
-        errors.add(&["a native sidecar has restartPolicy Always"]);
+        errors.push("a native sidecar has restartPolicy Always".to_owned());
     }
     if sidecar.placement == Placement::Init {
-        for field in [
-            "livenessProbe",
-            "readinessProbe",
-            "startupProbe",
-            "lifecycle",
-        ] {
-            if container.has(field) {
-                errors.add(&[
-                    "an init container has no ",
-                    field,
-                    ": remove it, or set placement native",
-                ]);
-            }
-        }
+        errors.extend(init_errors(container));
     } else {
-        let ours = container.objects("ports");
-        for other in earlier
-            .iter()
-            .filter(|other| other.placement != Placement::Init)
-        {
-            if let Some(clash) = ports::find(&ours, &other.container.objects("ports")) {
-                errors.add(&["it has the same ", clash.name(), " as ", other.name()]);
-            }
-        }
+        errors.extend(port_errors(sidecar, earlier));
     }
     if sidecar.restricted {
-        for violation in security::violations(container) {
-            errors.add(&[
-                violation,
-                " in the restricted Pod Security Standard: change it, or set restricted false",
-            ]);
-        }
+        errors.extend(security::violations(container).into_iter().map(|violation| {
+            format!("{violation} in the restricted Pod Security Standard: change it, or set restricted false")
+        }));
     }
-    check_mounts(sidecar, errors);
+    errors.extend(mount_errors(sidecar));
+    errors
 }
 
-fn check_mounts(sidecar: &Sidecar, errors: &mut Errors) {
-    let mut directories = Vec::new();
-    for mount in sidecar.container.objects("volumeMounts") {
-        check_text(&mount, "name", errors);
-        directories.push(mount.string("mountPath").to_owned());
-    }
+fn init_errors(container: &Object) -> impl Iterator<Item = String> {
+    let fields = [
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+    ];
+    let wrong = fields.into_iter().filter(|field| container.has(field));
+    wrong.map(|field| {
+        format!("an init container has no {field}: remove it, or set placement native")
+    })
+}
+
+fn port_errors(sidecar: &Sidecar, earlier: &[Sidecar]) -> impl Iterator<Item = String> {
+    let ours = sidecar.container.get("ports").items();
+    let others = earlier
+        .iter()
+        .filter(|other| other.placement != Placement::Init);
+    others.filter_map(|other| {
+        let clash = ports::find(ours, other.container.get("ports").items())?;
+        Some(format!("it has the same {clash} as {}", other.name()))
+    })
+}
+
+fn mount_errors(sidecar: &Sidecar) -> Vec<String> {
+    let mounts = sidecar.container.objects("volumeMounts");
+    let mut errors: Vec<String> = mounts
+        .filter_map(|mount| text_error(mount, "name"))
+        .collect();
+    let mounts = sidecar.container.objects("volumeMounts");
+    let mut directories: Vec<&str> = mounts.map(|mount| mount.text("mountPath")).collect();
     if let Some(token) = &sidecar.token {
         if token.expiration_seconds < 600 {
-            errors.add(&["token.expirationSeconds must be at least 600"]);
+            errors.push("token.expirationSeconds must be at least 600".to_owned());
         }
         if token.audience.is_empty() {
-            errors.add(&["token.audience must not be empty"]);
+            errors.push("token.audience must not be empty".to_owned());
         }
-        directories.push(token.mount_path.clone());
+        directories.push(&token.mount_path);
     }
-    for directory in &mut directories {
-        check_directory(directory, errors);
-        directory.truncate(directory.trim_end_matches('/').len());
-    }
-    check_unique(&directories, errors);
-}
-
-fn check_additions(config: &Config, errors: &mut Errors) {
-    let additions = &config.add_to_containers;
-    for name in &additions.names {
-        if config
-            .containers
+    errors.extend(
+        directories
             .iter()
-            .any(|sidecar| sidecar.name() == name)
-        {
-            errors.add(&[name, " is an injected container: configure it there"]);
-        }
-    }
-    let mut variables = Vec::new();
-    for variable in &additions.env {
-        check_text(variable, "name", errors);
-        variables.push(variable.string("name").to_owned());
-    }
-    check_unique(&variables, errors);
-    for (index, mount) in additions.volume_mounts.iter().enumerate() {
-        let directory = mount.string("mountPath");
-        check_text(mount, "name", errors);
-        check_directory(directory, errors);
-        let earlier = additions.volume_mounts.get(..index).unwrap_or_default();
-        if earlier
-            .iter()
-            .any(|other| overlap(other.string("mountPath"), directory))
-        {
-            errors.add(&[
-                "mountPath ",
-                directory,
-                " is the same as another, or inside it, or around it",
-            ]);
-        }
-    }
+            .filter_map(|directory| directory_error(directory)),
+    );
+    let directories = directories
+        .iter()
+        .map(|directory| directory.trim_end_matches('/'));
+    errors.extend(duplicates(directories));
+    errors
 }
 
-#[inline(never)]
-fn check_text(object: &Object, key: &str, errors: &mut Errors) {
-    let text = object.string(key);
-    // No text that names something has a character that JSON escapes, and paths could not be compared.
-    if text.is_empty() || text.contains('\\') {
-        errors.add(&[
-            key,
-            " must be a text, without control characters, quotes and backslashes",
-        ]);
-    }
+fn volume_errors(config: &Config) -> Vec<String> {
+    let volumes = config.volumes.iter();
+    let wrong = volumes.filter_map(|volume| name_error(volume.text("name")));
+    let mut errors: Vec<String> = wrong.collect();
+    let names = names::volumes(config);
+    errors.extend(duplicates(names.iter().map(String::as_str)));
+    errors
 }
 
-fn check_directory(directory: &str, errors: &mut Errors) {
-    if !directory.starts_with('/') || directory.contains('\\') {
-        errors.add(&["mountPath \"", directory, "\" must be absolute"]);
-    }
-}
-
-#[inline(never)]
-fn check_unique(names: &[String], errors: &mut Errors) {
-    for (index, name) in names.iter().enumerate() {
-        if names.get(..index).unwrap_or_default().contains(name) {
-            errors.add(&[name, " is there twice"]);
+fn addition_errors(config: &Config) -> Vec<String> {
+    let Additions {
+        names,
+        env,
+        volume_mounts,
+    } = &config.add_to_containers;
+    let mut errors = Vec::new();
+    for name in names {
+        let mut injected = config.containers.iter();
+        if injected.any(|sidecar| sidecar.name() == name) {
+            errors.push(format!(
+                "{name} is an injected container: configure it there"
+            ));
         }
     }
+    errors.extend(
+        env.iter()
+            .filter_map(|variable| text_error(variable, "name")),
+    );
+    errors.extend(duplicates(env.iter().map(|variable| variable.text("name"))));
+    for (index, mount) in volume_mounts.iter().enumerate() {
+        let directory = mount.text("mountPath");
+        errors.extend(text_error(mount, "name"));
+        errors.extend(directory_error(directory));
+        let mut earlier = volume_mounts.iter().take(index);
+        if earlier.any(|other| overlap(other.text("mountPath"), directory)) {
+            errors.push(format!(
+                "mountPath {directory} is the same as another, or inside it, or around it"
+            ));
+        }
+    }
+    errors
+}
+
+fn name_error(name: &str) -> Option<String> {
+    (!is_name(name))
+        .then(|| format!("\"{name}\" is no name: use lower case letters, digits and -, at most 63"))
 }
 
 /// Whether this is a DNS label, as names of containers and volumes are.
@@ -217,4 +173,35 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(is_inner)
         && !name.starts_with('-')
         && !name.ends_with('-')
+}
+
+fn text_error(object: &Object, key: &str) -> Option<String> {
+    let text = object.text(key);
+    (text.is_empty() || !is_plain(text)).then(|| {
+        format!("{key} must be a text, without control characters, quotes and backslashes")
+    })
+}
+
+/// Nothing that has a name in Kubernetes has one with these characters.
+fn is_plain(text: &str) -> bool {
+    let is_odd = |character: char| character.is_control() || matches!(character, '"' | '\\');
+    !text.contains(is_odd)
+}
+
+fn directory_error(directory: &str) -> Option<String> {
+    (!directory.starts_with('/') || !is_plain(directory))
+        .then(|| format!("mountPath \"{directory}\" must be absolute"))
+}
+
+/// What is there more than once.
+fn duplicates<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut errors = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            errors.push(format!("{name} is there twice"));
+        }
+        seen.push(name);
+    }
+    errors
 }

@@ -1,98 +1,122 @@
-//! What is read of a pod, in one call.
+//! What is read of a pod before anything is written, in one call.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use podloom_plugin_sdk::{Error, Pod, json};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use podloom_plugin_sdk::json::{Object, Value};
+use podloom_plugin_sdk::prelude::*;
 
-use crate::config::Config;
-use crate::json::Object;
-use crate::lists::{List, Lists};
+use crate::config::{Config, Placement};
+use crate::lists::List;
+use crate::record::INJECTED;
 
 /// The parts of a pod that the configuration makes the plugin look at, as they were before it wrote anything.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct View {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Metadata {
     /// All labels if there are selectors, else only our own.
-    pub(crate) labels: Object,
-    pub(crate) annotations: Object,
-    /// Fields of the spec, but not its containers.
-    pub(crate) spec: Object,
-    pub(crate) lists: Lists,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Only those that matter here.
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Spec {
+    pub(crate) os: Os,
+    pub(crate) node_selector: BTreeMap<String, String>,
+    pub(crate) host_network: bool,
+    pub(crate) restart_policy: String,
+    pub(crate) image_pull_secrets: Vec<Object>,
+    /// The three lists, kept up with what is injected.
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    ephemeral_containers: Vec<Container>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Os {
+    pub(crate) name: Option<String>,
+}
+
+/// What is known of a container.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Container {
+    pub(crate) name: String,
+    pub(crate) restart_policy: String,
+    pub(crate) ports: Value,
 }
 
 impl View {
     pub(crate) fn read(config: &Config, pod: &Pod) -> Result<Self, Error> {
-        let mut view = Self::default();
-        if let Some(text) = pod.view_json("", &config.prepared.fields)? {
-            let part = Part {
-                level: Level::Pod,
-                view: &mut view,
-            };
-            json::from_str_seed(&text, part).map_err(|error| Error::Decode {
-                path: String::new(),
-                message: error.to_string(),
-            })?;
+        Ok(pod.view("", &config.prepared.fields)?.unwrap_or_default())
+    }
+}
+
+impl Spec {
+    pub(crate) fn list(&self, list: List) -> &[Container] {
+        match list {
+            List::Containers => &self.containers,
+            List::InitContainers => &self.init_containers,
+            List::EphemeralContainers => &self.ephemeral_containers,
         }
-        Ok(view)
-    }
-}
-
-/// Reads one object of the view, and those in it.
-struct Part<'v> {
-    level: Level,
-    view: &'v mut View,
-}
-
-#[derive(Clone, Copy)]
-enum Level {
-    Pod,
-    Metadata,
-    Spec,
-}
-
-impl<'de> DeserializeSeed<'de> for Part<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Part<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let view = self.view;
-        while let Some(key) = map.next_key::<String>()? {
-            let level = match (self.level, key.as_str()) {
-                (Level::Pod, "metadata") => Level::Metadata,
-                (Level::Pod, "spec") => Level::Spec,
-                (Level::Metadata, "labels") => {
-                    view.labels = map.next_value()?;
-                    continue;
-                }
-                (Level::Metadata, "annotations") => {
-                    view.annotations = map.next_value()?;
-                    continue;
-                }
-                (Level::Spec, name) => {
-                    match List::ALL.into_iter().find(|list| list.name() == name) {
-                        Some(list) => *view.lists.containers_mut(list) = map.next_value()?,
-                        None => view.spec.push(key, map.next_value()?),
-                    }
-                    continue;
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            map.next_value_seed(Part { level, view })?;
+    pub(crate) fn list_mut(&mut self, list: List) -> &mut Vec<Container> {
+        match list {
+            List::Containers => &mut self.containers,
+            List::InitContainers => &mut self.init_containers,
+            List::EphemeralContainers => &mut self.ephemeral_containers,
         }
-        Ok(())
     }
+
+    pub(crate) fn has(&self, list: List, name: &str) -> bool {
+        let mut containers = self.list(list).iter();
+        containers.any(|container| container.name == name)
+    }
+}
+
+/// The fields to read with this configuration.
+pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
+    let mut fields = vec![
+        "/metadata/annotations/kubernetes.io~1config.mirror",
+        INJECTED,
+        "/metadata/annotations/sidecar.podloom.dev~1inject",
+        "/metadata/labels/sidecar.podloom.dev~1inject",
+        "/spec/os/name",
+        "/spec/nodeSelector/kubernetes.io~1os",
+        "/spec/hostNetwork",
+        "/spec/containers/*/name",
+        "/spec/initContainers/*/name",
+        "/spec/ephemeralContainers/*/name",
+    ];
+    if !config.never_inject.is_empty() || !config.always_inject.is_empty() {
+        fields.push("/metadata/labels");
+    }
+    let concurrent = || {
+        let containers = config.containers.iter();
+        containers.filter(|sidecar| sidecar.placement != Placement::Init)
+    };
+    if concurrent().any(|sidecar| sidecar.container.has("ports")) {
+        fields.extend([
+            "/spec/containers/*/ports",
+            "/spec/initContainers/*/ports",
+            "/spec/initContainers/*/restartPolicy",
+        ]);
+    }
+    if concurrent().any(|sidecar| sidecar.placement == Placement::Classic) {
+        fields.push("/spec/restartPolicy");
+    }
+    if !config.image_pull_secrets.is_empty() {
+        fields.push("/spec/imagePullSecrets/*/name");
+    }
+    fields
 }

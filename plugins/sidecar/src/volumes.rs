@@ -1,20 +1,18 @@
 //! The volumes of the injected containers, and their mounts.
 
-use podloom_plugin_sdk::Error;
+use podloom_plugin_sdk::json::{Object, Value};
+use podloom_plugin_sdk::prelude::*;
 
-use crate::config::{Config, OnVolumeConflict, Token};
-use crate::containers::{Act, Step};
+use crate::config::{OnVolumeConflict, Token};
 use crate::injection::{Injection, Put};
-use crate::json::{Object, equal, quote};
-use crate::text::{self, decimal, element, note};
+use crate::names::{self, volume_path};
+use crate::plan::{Act, Step};
 
 /// What the kubelet mounts read-only anyway.
 const READ_ONLY: [&str; 4] = ["configMap", "secret", "projected", "downwardAPI"];
 
-/// Names of Kubernetes objects that are DNS labels.
-const NAME_LENGTH: usize = 63;
-
 /// What mounts must know about the volumes.
+#[derive(Default)]
 pub(crate) struct Volumes {
     /// Configured names, and the names in this pod.
     renames: Vec<(String, String)>,
@@ -25,185 +23,129 @@ pub(crate) struct Volumes {
 impl Volumes {
     /// Gives the mount of a configured volume its name in this pod, and makes it read-only where that changes nothing.
     pub(crate) fn adapt(&self, mount: &mut Object) {
-        let name = mount.string("name");
-        if self.read_only.iter().any(|known| known == name) {
-            mount.fill("readOnly", "true");
+        if self
+            .read_only
+            .iter()
+            .any(|known| known == mount.text("name"))
+        {
+            mount.set_if_absent("readOnly", true);
         }
         self.rename(mount);
     }
 
     pub(crate) fn rename(&self, mount: &mut Object) {
-        let name = mount.string("name");
-        if let Some((_, new)) = self.renames.iter().find(|(old, _)| old == name) {
-            mount.set("name", &quote(new));
+        let mut renames = self.renames.iter();
+        if let Some((_, new)) = renames.find(|(old, _)| old == mount.text("name")) {
+            mount.set("name", new.as_str());
         }
     }
 }
 
 /// Adds the volumes that the containers and the additions need.
 pub(crate) fn add(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<Volumes, Error> {
-    let config = injection.config;
-    let mut volumes = Volumes {
-        renames: Vec::new(),
-        read_only: Vec::new(),
-    };
-    for volume in &config.volumes {
-        let name = volume.string("name");
-        place(injection, &mut volumes, name, volume.clone())?;
+    let mut volumes = Volumes::default();
+    for volume in &injection.config.volumes {
+        place(injection, &mut volumes, volume)?;
         if READ_ONLY.iter().any(|source| volume.has(source)) {
-            volumes.read_only.push(name.to_owned());
+            volumes.read_only.push(volume.text("name").to_owned());
         }
     }
     for step in steps {
         if let Some(token) = &step.sidecar.token {
-            place(
-                injection,
-                &mut volumes,
-                &token_name(step.name),
-                token_volume(step.name, token),
-            )?;
+            let volume = token_volume(step.sidecar.name(), token);
+            place(injection, &mut volumes, &volume)?;
         }
     }
     check_mounts(injection, steps)?;
     Ok(volumes)
 }
 
-#[inline(never)]
+/// Puts a volume into the pod, under another name if its own is taken.
 fn place(
     injection: &mut Injection<'_>,
     volumes: &mut Volumes,
-    name: &str,
-    mut volume: Object,
+    volume: &Object,
 ) -> Result<(), Error> {
-    let Put::Theirs(theirs) = injection.put(volume_path(name), &volume.text())? else {
-        return Ok(());
-    };
-    if is_same_source(&volume, &theirs) {
+    if is_placed(injection, volume)? {
         return Ok(());
     }
-    let conflict = [
-        "the pod has a volume ",
-        name,
-        " with another source than the injected one",
-    ]
-    .concat();
+    let name = volume.text("name");
+    let conflict = format!("the pod has a volume {name} with another source than the injected one");
     if injection.config.on_volume_conflict == OnVolumeConflict::Deny {
-        text::push(&mut injection.denials, &[&conflict, ": rename it"]);
+        injection.denials.push(format!("{conflict}: rename it"));
         return Ok(());
     }
-    let new = renamed(name);
-    volume.set("name", &quote(&new));
-    if let Put::Theirs(theirs) = injection.put(volume_path(&new), &volume.text())?
-        && !is_same_source(&volume, &theirs)
-    {
-        text::push(
-            &mut injection.denials,
-            &[&conflict, ", and so has ", &new, ": rename one of them"],
-        );
-        return Ok(());
+    let new = names::renamed(name);
+    let mut renamed = volume.clone();
+    renamed.set("name", new.as_str());
+    if is_placed(injection, &renamed)? {
+        note(&format!("{conflict}, which is named {new}"));
+        volumes.renames.push((name.to_owned(), new));
+    } else {
+        let denial = format!("{conflict}, and so has {new}: rename one of them");
+        injection.denials.push(denial);
     }
-    note(&[&conflict, ", which is named ", &new]);
-    volumes.renames.push((name.to_owned(), new));
     Ok(())
 }
 
-/// Whether the pod's volume is what ours would be. Without a source it becomes an emptyDir.
-fn is_same_source(ours: &Object, theirs: &str) -> bool {
-    let Some(mut theirs) = Object::parse(theirs) else {
-        return false;
-    };
-    let mut ours = ours.clone();
-    for volume in [&mut ours, &mut theirs] {
-        if volume.fields().count() == 1 {
-            volume.set("emptyDir", "{}");
-        }
+/// Puts a volume into the pod. Returns whether the pod has it now: not if the name belongs to another one.
+fn is_placed(injection: &mut Injection<'_>, volume: &Object) -> Result<bool, Error> {
+    let path = volume_path(volume.text("name"));
+    Ok(match injection.put(path, &volume.clone().into())? {
+        Put::Done => true,
+        Put::Theirs(theirs) => theirs
+            .as_object()
+            .is_some_and(|theirs| with_source(volume) == with_source(theirs)),
+    })
+}
+
+/// A volume without a source becomes an emptyDir.
+fn with_source(volume: &Object) -> Object {
+    let mut volume = volume.clone();
+    if volume.fields().count() == 1 {
+        volume.set("emptyDir", Object::default());
     }
-    equal(&ours.text(), &theirs.text())
+    volume
 }
 
 /// Denies a pod in which a mount would lead nowhere.
-#[inline(never)]
 fn check_mounts(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<(), Error> {
     let config = injection.config;
-    let mut mounts = config.add_to_containers.volume_mounts.clone();
-    for step in steps.iter().filter(|step| step.act != Act::Keep) {
-        mounts.append(&mut step.sidecar.container.objects("volumeMounts"));
-        mounts.append(&mut step.sidecar.container.objects("volumeDevices"));
-    }
-    for name in mounts.iter().map(|mount| mount.string("name")) {
-        let is_configured = config
-            .volumes
-            .iter()
-            .any(|volume| volume.string("name") == name);
-        if !is_configured
-            && injection
-                .pod
-                .get_json(&[&volume_path(name), "/name"].concat())?
-                .is_none()
-        {
-            text::push(
-                &mut injection.denials,
-                &[
-                    "an injected mount needs the volume ",
-                    name,
-                    ", which the pod does not have: add it, or opt out of the injection",
-                ],
-            );
+    let containers = steps
+        .iter()
+        .filter(|step| step.act != Act::Keep)
+        .map(|step| &step.sidecar.container);
+    let mounts = containers.flat_map(|container| {
+        let mounts = container.objects("volumeMounts");
+        mounts.chain(container.objects("volumeDevices"))
+    });
+    for mount in config.add_to_containers.volume_mounts.iter().chain(mounts) {
+        let name = mount.text("name");
+        let mut configured = config.volumes.iter();
+        if configured.any(|volume| volume.text("name") == name) {
+            continue;
+        }
+        let volume = injection.pod.volume(name);
+        if !volume.field("name").exists()? {
+            injection.denials.push(format!(
+                "an injected mount needs the volume {name}, which the pod does not have: add it, or opt out of the injection"
+            ));
         }
     }
     Ok(())
 }
 
-/// The names that volumes may get in a pod, by this configuration.
-pub(crate) fn names(config: &Config) -> Vec<String> {
-    let mut names: Vec<String> = config
-        .volumes
-        .iter()
-        .map(|volume| volume.string("name").to_owned())
-        .collect();
-    let with_token = config
-        .containers
-        .iter()
-        .filter(|sidecar| sidecar.token.is_some());
-    names.extend(with_token.map(|sidecar| token_name(sidecar.name())));
-    if config.on_volume_conflict == OnVolumeConflict::Rename {
-        let renamed: Vec<String> = names.iter().map(|name| renamed(name)).collect();
-        names.extend(renamed);
-    }
-    names
-}
-
-#[inline(never)]
-pub(crate) fn volume_path(name: &str) -> String {
-    element("/spec/volumes", "name", name)
-}
-
-/// The volume that holds a container's token.
-pub(crate) fn token_name(container: &str) -> String {
-    suffixed(container, "-token")
-}
-
-fn renamed(name: &str) -> String {
-    suffixed(name, "-podloom")
-}
-
-#[inline(never)]
-fn suffixed(name: &str, suffix: &str) -> String {
-    let end = name.len().min(NAME_LENGTH - suffix.len());
-    [name.get(..end).unwrap_or(name), suffix].concat()
-}
-
 fn token_volume(container: &str, token: &Token) -> Object {
-    let projection = [
-        "{\"sources\":[{\"serviceAccountToken\":{\"audience\":",
-        &quote(&token.audience),
-        ",\"expirationSeconds\":",
-        &decimal(token.expiration_seconds as usize),
-        ",\"path\":\"token\"}}]}",
-    ]
-    .concat();
-    let mut volume = Object::default();
-    volume.set("name", &quote(&token_name(container)));
-    volume.set("projected", &projection);
+    let source = Object::from([
+        ("audience", Value::from(token.audience.as_str())),
+        (
+            "expirationSeconds",
+            i64::from(token.expiration_seconds).into(),
+        ),
+        ("path", "token".into()),
+    ]);
+    let source = Object::from([("serviceAccountToken", source)]);
+    let mut volume = Object::from([("name", names::token(container))]);
+    volume.set("projected", Object::from([("sources", [source])]));
     volume
 }

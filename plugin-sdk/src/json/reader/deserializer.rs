@@ -1,13 +1,12 @@
 //! The reader as serde's data format: the thin layer that exists once for each type.
 
-use std::borrow::Cow;
-
+use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     self, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 
-use super::{Reader, malformed};
-use crate::json::{Error, raw};
+use super::{ANY, Next, Reader, malformed};
+use crate::json::Error;
 
 /// Forwards methods of `Deserializer` that read the same thing.
 macro_rules! same {
@@ -30,56 +29,40 @@ impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
             Some(b'n') => self.deserialize_unit(visitor),
             _ => {
                 let start = self.position;
-                if self.number().contains(['.', 'e', 'E']) {
-                    self.position = start;
-                    return self.deserialize_f64(visitor);
-                }
+                let is_float = self.number().contains(['.', 'e', 'E']);
                 self.position = start;
-                self.deserialize_i64(visitor)
+                if is_float {
+                    self.deserialize_f64(visitor)
+                } else {
+                    self.deserialize_i64(visitor)
+                }
             }
         }
     }
 
     fn deserialize_bool<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.peek() {
-            Some(b't') => self.word("true").and_then(|()| visitor.visit_bool(true)),
-            Some(b'f') => self.word("false").and_then(|()| visitor.visit_bool(false)),
-            _ => Err(self.mismatch(&visitor)),
-        }
+        let value = self.boolean()?;
+        visitor.visit_bool(value)
     }
 
     fn deserialize_i64<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
-            return Err(self.mismatch(&visitor));
-        }
-        let number = self.number();
-        if let Ok(number) = number.parse() {
-            return visitor.visit_i64(number);
-        }
-        match number.parse() {
-            Ok(number) => visitor.visit_u64(number),
-            Err(_) => Err(de::Error::invalid_type(Unexpected::Unsigned(0), &visitor)),
+        match self.integer(&visitor)? {
+            Integer::Signed(number) => visitor.visit_i64(number),
+            Integer::Large(number) => visitor.visit_u64(number),
         }
     }
 
     fn deserialize_f64<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
-            return Err(self.mismatch(&visitor));
-        }
-        match self.number().parse() {
+        let number = self.digits()?;
+        match number.parse() {
             Ok(number) => visitor.visit_f64(number),
             Err(_) => Err(malformed()),
         }
     }
 
     fn deserialize_str<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.peek() != Some(b'"') {
-            return Err(self.mismatch(&visitor));
-        }
-        match self.string()? {
-            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
-            Cow::Owned(text) => visitor.visit_string(text),
-        }
+        let text = self.string_or_null()?;
+        visitor.visit_borrowed_str(text)
     }
 
     fn deserialize_option<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -92,7 +75,7 @@ impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
 
     fn deserialize_unit<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
         if self.peek() != Some(b'n') {
-            return Err(self.mismatch(&visitor));
+            return Err(self.mismatch("null"));
         }
         self.word("null")?;
         visitor.visit_unit()
@@ -103,37 +86,31 @@ impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if name != raw::NAME {
+        if name != ANY {
             return visitor.visit_newtype_struct(self);
         }
-        self.peek();
-        let start = self.position;
-        self.skip()?;
-        visitor.visit_str(self.text.get(start..self.position).unwrap_or_default())
+        // Not `deserialize_any`, which brings the code that reads floating-point numbers.
+        match self.peek() {
+            Some(b'"') => self.deserialize_str(visitor),
+            Some(b'{') => self.deserialize_map(visitor),
+            Some(b'[') => self.deserialize_seq(visitor),
+            Some(b't' | b'f') => self.deserialize_bool(visitor),
+            Some(b'n') => self.deserialize_unit(visitor),
+            Some(b'-' | b'0'..=b'9') => visitor.visit_borrowed_bytes(self.number().as_bytes()),
+            _ => Err(malformed()),
+        }
     }
 
     fn deserialize_seq<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.peek() != Some(b'[') {
-            return Err(self.mismatch(&visitor));
-        }
-        self.enter()?;
-        let value = visitor.visit_seq(Items {
-            reader: self,
-            first: true,
-        })?;
+        self.enter(b'[')?;
+        let value = visitor.visit_seq(Items(self))?;
         self.leave(b']')?;
         Ok(value)
     }
 
     fn deserialize_map<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.peek() != Some(b'{') {
-            return Err(self.mismatch(&visitor));
-        }
-        self.enter()?;
-        let value = visitor.visit_map(Items {
-            reader: self,
-            first: true,
-        })?;
+        self.enter(b'{')?;
+        let value = visitor.visit_map(Items(self))?;
         self.leave(b'}')?;
         Ok(value)
     }
@@ -144,22 +121,26 @@ impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match self.peek() {
-            Some(b'"') => visitor.visit_enum(Variant {
-                reader: self,
-                has_content: false,
-            }),
-            Some(b'{') => {
-                self.enter()?;
-                let value = visitor.visit_enum(Variant {
-                    reader: self,
-                    has_content: true,
-                })?;
-                self.leave(b'}')?;
-                Ok(value)
-            }
-            _ => Err(self.mismatch(&visitor)),
+        let has_content = match self.peek() {
+            Some(b'"') => false,
+            Some(b'{') => true,
+            _ => return Err(self.mismatch("a string or an object")),
+        };
+        if has_content {
+            self.open()?;
+            self.first = false;
         }
+        let value = visitor.visit_enum(Variant {
+            reader: self,
+            has_content,
+        })?;
+        if has_content {
+            if self.peek() == Some(b',') {
+                return Err(Error::new("more than one field, where one is expected"));
+            }
+            self.leave(b'}')?;
+        }
+        Ok(value)
     }
 
     fn deserialize_ignored_any<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -170,18 +151,56 @@ impl<'t> de::Deserializer<'t> for &mut Reader<'t> {
     same!(deserialize_i64: deserialize_i8(), deserialize_i16(), deserialize_i32(), deserialize_u8(), deserialize_u16(),
         deserialize_u32(), deserialize_u64());
     same!(deserialize_f64: deserialize_f32());
-    same!(deserialize_str: deserialize_string(), deserialize_char(), deserialize_identifier(), deserialize_bytes(),
-        deserialize_byte_buf());
+    same!(deserialize_str: deserialize_string(), deserialize_char(), deserialize_identifier(), deserialize_bytes(), deserialize_byte_buf());
     same!(deserialize_unit: deserialize_unit_struct(&'static str));
     same!(deserialize_seq: deserialize_tuple(usize), deserialize_tuple_struct(&'static str, usize));
     same!(deserialize_map: deserialize_struct(&'static str, &'static [&'static str]));
 }
 
-/// The elements of a list, or the fields of an object.
-struct Items<'r, 't> {
-    reader: &'r mut Reader<'t>,
-    first: bool,
+/// An integer, of the size that holds it.
+enum Integer {
+    Signed(i64),
+    /// Larger than any signed one.
+    Large(u64),
 }
+
+impl<'t> Reader<'t> {
+    fn boolean(&mut self) -> Result<bool, Error> {
+        match self.peek() {
+            Some(b't') => self.word("true").map(|()| true),
+            Some(b'f') => self.word("false").map(|()| false),
+            Some(b'n') => self.word("null").map(|()| false),
+            _ => Err(self.mismatch("a boolean")),
+        }
+    }
+
+    fn digits(&mut self) -> Result<&'t str, Error> {
+        match self.peek() {
+            Some(b'-' | b'0'..=b'9') => Ok(self.number()),
+            Some(b'n') => self.word("null").map(|()| "0"),
+            _ => Err(self.mismatch("a number")),
+        }
+    }
+
+    fn integer(&mut self, expected: &dyn de::Expected) -> Result<Integer, Error> {
+        let digits = self.digits()?;
+        let signed = digits.parse().map(Integer::Signed);
+        signed
+            .or_else(|_| digits.parse().map(Integer::Large))
+            .map_err(|_| de::Error::invalid_type(Unexpected::Unsigned(0), expected))
+    }
+
+    fn string_or_null(&mut self) -> Result<&'t str, Error> {
+        match self.peek() {
+            Some(b'"') => self.string(),
+            Some(b'n') => self.word("null").map(|()| ""),
+            _ => Err(self.mismatch("a string")),
+        }
+    }
+}
+
+/// The elements of a list, or the fields of an object.
+struct Items<'r, 't>(&'r mut Reader<'t>);
 
 impl<'t> SeqAccess<'t> for Items<'_, 't> {
     type Error = Error;
@@ -190,10 +209,11 @@ impl<'t> SeqAccess<'t> for Items<'_, 't> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        if !self.reader.advance(&mut self.first, b']')? {
-            return Ok(None);
+        match self.0.advance(b']') {
+            Next::Item => seed.deserialize(&mut *self.0).map(Some),
+            Next::End => Ok(None),
+            Next::Malformed => Err(malformed()),
         }
-        seed.deserialize(&mut *self.reader).map(Some)
     }
 }
 
@@ -204,18 +224,18 @@ impl<'t> MapAccess<'t> for Items<'_, 't> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        if !self.reader.advance(&mut self.first, b'}')? {
-            return Ok(None);
+        match self.0.field()? {
+            Some(name) => seed
+                .deserialize(BorrowedStrDeserializer::new(name))
+                .map(Some),
+            None => Ok(None),
         }
-        if self.reader.peek() != Some(b'"') {
-            return Err(malformed());
-        }
-        seed.deserialize(&mut *self.reader).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'t>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        self.reader.expect(b':')?;
-        seed.deserialize(&mut *self.reader)
+        // Past the colon, which `field` has seen.
+        self.0.position += 1;
+        seed.deserialize(&mut *self.0)
     }
 }
 
@@ -274,9 +294,7 @@ impl Variant<'_, '_> {
         if self.has_content {
             Ok(())
         } else {
-            Err(Error::new(
-                "this value is written as an object of one field",
-            ))
+            Err(Error::new("expected an object of one field"))
         }
     }
 }

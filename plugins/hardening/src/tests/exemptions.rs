@@ -1,4 +1,4 @@
-//! What is spared, and why is told.
+//! What is spared, and that the reason is noted.
 
 use podloom_plugin_sdk::serde_json::{Value, json};
 use podloom_plugin_sdk::testing::Submitted;

@@ -61,7 +61,7 @@ fn enforce_is_the_default_and_refuses_what_stays() {
 }
 
 #[test]
-fn warn_with_force_tells_what_would_be_rewritten() {
+fn warn_with_force_notes_what_would_be_rewritten() {
     let run = run(&json!({"mode": "warn", "force": true}), &pod());
     let would = "would write /spec/containers/[name=app]/securityContext/procMount".to_owned();
     assert!(run.notes.contains(&would), "{:?}", run.notes);

@@ -83,7 +83,7 @@ fn other_drops_are_kept_when_all_is_added() {
 }
 
 #[test]
-fn every_reason_is_told_at_once_with_path_and_remedy() {
+fn every_reason_is_given_at_once_with_path_and_remedy() {
     check_denied(
         json!({}),
         pod_with(json!({

@@ -1,7 +1,6 @@
 //! Which fields are looked at.
 
-use crate::config::{Config, Report};
-use crate::policy::PROBE_HOSTS;
+use crate::config::{Config, PROBE_HOSTS, Report};
 
 /// Small objects are named whole, and so are ephemeral containers: most pods have none.
 /// The lists of containers come in the order in which they start.
@@ -63,6 +62,7 @@ const MOUNTS: &[&str] = &[
     "/spec/containers/*/volumeMounts/*/mountPath",
 ];
 const ACCOUNTS: &[&str] = &["/spec/serviceAccountName", "/spec/serviceAccount"];
+const LABELS: &[&str] = &["/metadata/labels"];
 const TOKEN: &[&str] = &["/spec/automountServiceAccountToken"];
 const SERVICE_LINKS: &[&str] = &["/spec/enableServiceLinks"];
 
@@ -83,14 +83,10 @@ pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
         (reports(Report::Resources), RESOURCES),
         (read_only || token, MOUNTS),
         (!config.exemptions.is_empty(), ACCOUNTS),
+        (config.asks_for_labels(), LABELS),
         (token, TOKEN),
         (config.enable_service_links.is_some(), SERVICE_LINKS),
     ];
-    let mut fields = Vec::with_capacity(64);
-    for (wanted, group) in groups {
-        if wanted {
-            fields.extend_from_slice(group);
-        }
-    }
-    fields
+    let wanted = groups.into_iter().filter(|(wanted, _)| *wanted);
+    wanted.flat_map(|(_, group)| group).copied().collect()
 }

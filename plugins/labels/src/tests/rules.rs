@@ -33,7 +33,7 @@ fn a_key_is_added_if_the_pod_does_not_have_it() {
 }
 
 #[test]
-fn the_pods_own_value_wins_and_the_conflict_is_told_without_it() {
+fn the_pods_own_value_wins_and_the_conflict_is_noted_without_it() {
     check(
         json!({ "labels": [{ "key": "app", "value": "browser" }], "annotations": [{ "key": "note", "value": "ours" }] }),
         &pod(json!({ "app": "mine" }), json!({ "note": "" })),

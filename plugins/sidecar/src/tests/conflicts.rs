@@ -336,7 +336,7 @@ fn ports_of_init_containers_that_end_do_not_matter() {
 }
 
 #[test]
-fn denial_tells_all_reasons_at_once() {
+fn denial_gives_all_reasons_at_once() {
     let config = json!({
         "containers": [{"container": container("proxy"), "onConflict": "deny"}, {"container": with(container("log"), "", json!({"volumeMounts": [{"name": "data", "mountPath": "/data"}]}))}],
         "volumes": [{"name": "v", "emptyDir": {}}],

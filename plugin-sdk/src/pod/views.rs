@@ -3,13 +3,14 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Pod, path};
+use super::Pod;
+use crate::{Error, path};
 
 /// A place in the pod, whether something is there or not.
 #[derive(Clone, Debug)]
 pub struct Node<'p> {
-    pub(crate) pod: &'p Pod,
-    pub(crate) path: String,
+    pub(super) pod: &'p Pod,
+    pub(super) path: String,
 }
 
 impl<'p> Node<'p> {
@@ -22,23 +23,13 @@ impl<'p> Node<'p> {
     /// Returns the place of a field of this object.
     #[must_use]
     pub fn field(&self, key: &str) -> Node<'p> {
-        let mut path = self.path.clone();
-        path::push(&mut path, key);
-        Node {
-            pod: self.pod,
-            path,
-        }
+        self.pod.at(path::field(&self.path, key))
     }
 
     /// Returns the place of the element of this list whose field `key` has this value.
     #[must_use]
     pub fn element(&self, key: &str, value: &str) -> Node<'p> {
-        let mut path = self.path.clone();
-        path::push_element(&mut path, key, value);
-        Node {
-            pod: self.pod,
-            path,
-        }
+        self.pod.at(path::element(&self.path, key, value))
     }
 
     /// Returns what is here, `None` if nothing is.
@@ -121,7 +112,7 @@ impl<'p> Node<'p> {
 /// A map from string to string: labels, annotations.
 #[derive(Clone, Debug)]
 pub struct Map<'p> {
-    pub(crate) node: Node<'p>,
+    pub(super) node: Node<'p>,
 }
 
 impl Map<'_> {
@@ -140,7 +131,8 @@ impl Map<'_> {
     ///
     /// As [`Pod::set`].
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
-        self.node.field(key).set(value)
+        let path = path::field(&self.node.path, key);
+        self.node.pod.set_text(&path, value)
     }
 
     /// Removes a key. Returns whether the map had it.
@@ -171,8 +163,8 @@ impl Map<'_> {
 /// A container of any of the pod's lists, named by its name, whether it exists or not.
 #[derive(Clone, Debug)]
 pub struct Container<'p> {
-    pub(crate) name: String,
-    pub(crate) node: Node<'p>,
+    pub(super) name: String,
+    pub(super) node: Node<'p>,
 }
 
 impl<'p> Container<'p> {

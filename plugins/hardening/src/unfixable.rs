@@ -1,19 +1,19 @@
-//! What violates the profile and no plugin can mend: the host's namespaces, ports and paths, volumes, sysctls, annotations.
+//! What violates the profile and no plugin can fix: the host's namespaces, ports and paths, volumes, sysctls, annotations.
 
-use std::borrow::Cow;
-
+use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::{Error, Pod, path};
 
-use crate::plan::{Plan, at};
-use crate::policy::{PROBE_HOSTS, Policy};
-use crate::view::{Container, Spec, Volume};
+use crate::config::PROBE_HOSTS;
+use crate::plan::Plan;
+use crate::policy::Policy;
+use crate::view::{Container, View};
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// The sources of volumes that the profile `restricted` allows, besides `projected`.
-const ALLOWED_SOURCES: [&str; 8] = [
+/// The sources of volumes that the profile `restricted` allows.
+const ALLOWED_SOURCES: [&str; 9] = [
     "configMap",
     "csi",
     "downwardAPI",
@@ -21,6 +21,7 @@ const ALLOWED_SOURCES: [&str; 8] = [
     "ephemeral",
     "image",
     "persistentVolumeClaim",
+    "projected",
     "secret",
 ];
 
@@ -41,74 +42,58 @@ const SYSCTLS: [(&str, u16); 12] = [
 ];
 
 /// Checks the pod apart from its containers and annotations.
-pub(crate) fn check_pod(policy: &Policy, spec: &Spec, plan: &mut Plan) {
+pub(crate) fn check_pod(policy: &Policy, view: &View, plan: &mut Plan) {
+    let spec = &view.spec;
     let host_namespaces = [
-        ("hostNetwork", spec.host_network),
-        ("hostPID", spec.host_pid),
-        ("hostIPC", spec.host_ipc),
+        ("/spec/hostNetwork", spec.host_network),
+        ("/spec/hostPID", spec.host_pid),
+        ("/spec/hostIPC", spec.host_ipc),
     ];
-    for (field, value) in host_namespaces {
-        if value == Some(true) {
-            plan.violation(&at("/spec", field), "must not be true: remove it");
+    for (path, value) in host_namespaces {
+        if value {
+            plan.violation(path, "must not be true: remove it");
         }
     }
     for volume in &spec.volumes {
         if let Some(source) = forbidden_source(policy, volume) {
-            let mut place = String::from("/spec/volumes");
-            path::push_element(
-                &mut place,
-                "name",
-                volume.name.as_deref().unwrap_or_default(),
-            );
-            path::push(&mut place, source);
+            let volume = path::element("/spec/volumes", "name", volume.text("name"));
             plan.violation(
-                &place,
+                &path::field(&volume, source),
                 "this kind of volume is forbidden: use another, such as a persistentVolumeClaim",
             );
         }
     }
-    for sysctl in &spec.security_context.sysctls {
-        let name = sysctl.name.as_deref().unwrap_or_default();
-        if !SYSCTLS
-            .iter()
-            .any(|(safe, minor)| *safe == name && policy.since(*minor))
-        {
-            let mut place = at(&spec.security_context.path, "sysctls");
-            path::push_element(&mut place, "name", name);
-            plan.violation(&place, "this sysctl is not a safe one: remove it");
+    for sysctl in &view.context.settings.sysctls {
+        let mut safe = SYSCTLS.iter();
+        if !safe.any(|(name, minor)| *name == sysctl.name && policy.since(*minor)) {
+            let list = view.context.field("sysctls");
+            let path = path::element(&list, "name", &sysctl.name);
+            plan.violation(&path, "this sysctl is not a safe one: remove it");
         }
     }
 }
 
 /// The source that makes a volume a forbidden one: a path of the host before others.
-fn forbidden_source<'v>(policy: &Policy, volume: &'v Volume<'v>) -> Option<&'v str> {
-    let sources = || {
-        volume
-            .sources
-            .iter()
-            .filter(|source| source.present)
-            .map(|source| &*source.field)
-    };
-    if let Some(host_path) = sources().find(|source| *source == "hostPath") {
-        return Some(host_path);
+fn forbidden_source<'v>(policy: &Policy, volume: &'v Object) -> Option<&'v str> {
+    if volume.has("hostPath") {
+        return Some("hostPath");
     }
-    let allowed =
-        volume.projected.present || sources().any(|source| ALLOWED_SOURCES.contains(&source));
-    if allowed || !policy.restricted_since(0) {
+    let fields = volume.fields().filter(|(_, value)| !value.is_null());
+    let sources = fields.map(|(key, _)| key).filter(|key| *key != "name");
+    let sources: Vec<&str> = sources.collect();
+    let mut allowed = sources.iter().filter(|key| ALLOWED_SOURCES.contains(key));
+    if !policy.restricted_since(0) || allowed.next().is_some() {
         return None;
     }
-    sources().next()
+    sources.first().copied()
 }
 
 /// Checks a container's ports, probes and hooks.
 pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut Plan) {
     for (index, port) in container.ports.iter().enumerate() {
-        if port.host_port.is_some_and(|port| port != 0) {
-            let field = ["ports/", &index.to_string(), "/hostPort"].concat();
-            plan.violation(
-                &at(container.path(), &field),
-                "must not be set: remove it, and use a Service",
-            );
+        if port.host_port != 0 {
+            let path = format!("{}/ports/{index}/hostPort", container.path);
+            plan.violation(&path, "must not be set: remove it, and use a Service");
         }
     }
     if !policy.since(PROBE_HOSTS) {
@@ -122,15 +107,14 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
         ("lifecycle/preStop", &container.lifecycle.pre_stop),
     ];
     for (field, handler) in handlers {
-        let addresses = [
-            ("httpGet/host", &handler.http_get),
-            ("tcpSocket/host", &handler.tcp_socket),
-        ];
-        for (host, address) in addresses {
-            if address.host.as_deref().is_some_and(|host| !host.is_empty()) {
-                let place = at(&at(container.path(), field), host);
+        for (kind, address) in [
+            ("httpGet", &handler.http_get),
+            ("tcpSocket", &handler.tcp_socket),
+        ] {
+            if !address.host.is_empty() {
+                let path = format!("{}/{field}/{kind}/host", container.path);
                 plan.violation(
-                    &place,
+                    &path,
                     "must not be set: remove it, and the pod itself is asked",
                 );
             }
@@ -141,17 +125,15 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
 /// Checks the annotations that once named profiles.
 pub(crate) fn check_annotations(
     policy: &Policy,
-    keys: &[Cow<'_, str>],
-    containers: &[Container],
+    view: &View,
     pod: &Pod,
     plan: &mut Plan,
 ) -> Result<(), Error> {
     let container_of = |name: &str| {
-        containers
-            .iter()
-            .find(|container| container.name.as_deref() == Some(name))
+        let mut containers = view.containers.iter();
+        containers.find(|container| container.name == name)
     };
-    for key in keys {
+    for key in view.metadata.annotations.keys() {
         let app_armor = key.strip_prefix(APP_ARMOR);
         let seccomp = key.strip_prefix(SECCOMP).filter(|_| !policy.since(19));
         let counts = match (app_armor, seccomp) {
@@ -162,9 +144,7 @@ pub(crate) fn check_annotations(
         if !counts {
             continue;
         }
-        let mut place = String::from("/metadata/annotations");
-        path::push(&mut place, key);
-        let profile: String = pod.get(&place)?.unwrap_or_default();
+        let profile = pod.annotations().get(key)?.unwrap_or_default();
         let allowed = match profile.as_str() {
             "" => app_armor.is_some(),
             "docker/default" => app_armor.is_none(),
@@ -173,7 +153,7 @@ pub(crate) fn check_annotations(
         };
         if !allowed {
             plan.violation(
-                &place,
+                &path::field("/metadata/annotations", key),
                 "must be runtime/default or localhost/<profile>: remove it",
             );
         }
