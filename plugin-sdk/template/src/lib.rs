@@ -51,9 +51,11 @@ impl Mutator for Plugin {
     fn needs(config: &Config) -> Needs {
         let needs = Needs::default().read("/spec/containers/*/name");
         config.variables.iter().fold(needs, |needs, variable| {
-            let mut path = String::from("/spec/containers/*/env");
-            path::push_element(&mut path, "name", &variable.name);
-            needs.write(path)
+            needs.write(path::element(
+                "/spec/containers/*/env",
+                "name",
+                &variable.name,
+            ))
         })
     }
 
