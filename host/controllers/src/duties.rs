@@ -2,7 +2,7 @@
 //!
 //! The row decides everything else about a duty: the values of `--controllers`, which kinds and rights preflight checks, what
 //! `podloom crds` and `podloom rbac` print, readiness, Leases and metrics. Tests compare `deploy/` with it.
-//! To add a duty, add a row here and an arm where the binary starts it.
+//! To add a duty, follow "Adding a kind" in `host/ARCHITECTURE.md`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind, crd};

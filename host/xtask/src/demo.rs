@@ -206,7 +206,7 @@ fn summarize(live: &Live) {
         ));
     }
     screen::line(&format!(
-        "{} sessions, each in a pod that went through three sandboxed plugins; every pod passes the restricted Pod Security Standard.",
+        "{} sessions, each in a pod that went through the sandboxed plugins; every pod passes the restricted Pod Security Standard.",
         live.sessions.len()
     ));
     if let Some(reloaded) = live.reloaded {

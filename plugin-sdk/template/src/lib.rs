@@ -51,11 +51,8 @@ impl Mutator for Plugin {
     fn needs(config: &Config) -> Needs {
         let needs = Needs::default().read("/spec/containers/*/name");
         config.variables.iter().fold(needs, |needs, variable| {
-            needs.write(path::element(
-                "/spec/containers/*/env",
-                "name",
-                &variable.name,
-            ))
+            let env = path::element("/spec/containers/*/env", "name", &variable.name);
+            needs.write(env)
         })
     }
 

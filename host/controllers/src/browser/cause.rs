@@ -1,6 +1,7 @@
 //! Why a session ended, or has to wait for its pod: one enum, and everything that clients read of it.
 //!
-//! The reason and the message of a status, the reason of a condition and the Event of a cause are made here and nowhere else.
+//! The reason and the message of a status, the reason of a condition and the Event of a cause are put together here and nowhere else.
+//! Sentences about configurations, options and plugins come from where they are found.
 
 use std::fmt::{self, Display};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long things may take.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the creation of a Browser until it has a pod, and from then until the pod runs; 5 minutes each by default.
     pub pod_creation: Duration,

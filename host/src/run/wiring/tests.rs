@@ -2,9 +2,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use clap::Parser;
+use podloom_controllers::Timeouts;
 use podloom_controllers::duties::{Duty, Replicas, Row};
 
-use super::{Election, permits};
+use super::{Election, permits, timeouts};
 use crate::cli::{Arguments, Command, RunArguments};
 use crate::run::fixtures::{CLUSTERS, Cluster};
 
@@ -28,6 +29,12 @@ fn arguments(words: &[&str]) -> RunArguments {
         Command::Run(arguments) => *arguments,
         other => unreachable!("{other:?}"),
     }
+}
+
+#[test]
+fn timeouts_are_by_default_what_the_library_says() {
+    let arguments = arguments(&["--plugins", "/plugins"]);
+    assert_eq!(timeouts(&arguments), Timeouts::default());
 }
 
 /// The first duty's Lease keeps its name, because during an upgrade the old leader holds it.

@@ -55,6 +55,7 @@ pub fn render_pod(
 
 /// Returns the three labels that identify a Browser and its pod.
 pub fn browser_labels(name: &str, browser: &BrowserSpec) -> [(&'static str, String); 3] {
+    // A new field that is no label belongs into the pod's spec: give it to `pod_spec`.
     let BrowserSpec {
         browser_name,
         browser_version,
