@@ -21,7 +21,7 @@ pub(crate) use plugin::{
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
 
-/// A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
+/// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
 #[command(name = "podloom", version, max_term_width = 100)]
 #[command(after_help = AFTER_HELP)]
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 
-    /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels by target, for example
+    /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels for parts of the program, for example
     /// info,podloom=debug. The default is info for podloom run, warn for all other commands.
     #[arg(long, global = true, value_name = "FILTER", env = "PODLOOM_LOG")]
     pub(crate) log: Option<Targets>,
@@ -89,12 +89,12 @@ pub(crate) enum Command {
 
 /// Render manifests offline into the pods that the operator would create.
 ///
-/// A Browser is replaced by its final pod. It is configured by a BrowserConfig of its namespace, so pass that file too.
+/// For a Browser, its final pod is printed. A BrowserConfig in the Browser's namespace configures the pod, so pass that file too.
 /// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
 /// BrowserConfigs and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
 /// All other objects are printed unchanged.
 ///
-/// If any object has an error or is rejected by a plugin, all errors are listed and nothing is printed.
+/// If any object has an error or is rejected by a plugin, all errors are listed on standard error, and no object is printed.
 #[derive(Args, Debug)]
 #[command(after_long_help = RENDER_EXAMPLES)]
 pub(crate) struct RenderArguments {
@@ -171,11 +171,12 @@ Examples:
   podloom crds | kubectl apply -f -
   podloom crds --selenosis-api split")]
 pub(crate) struct CrdsArguments {
-    /// The controllers whose kinds to print, separated by commas; the same list as for podloom run.
+    /// Print the kinds of these controllers, separated by commas. Use the same list as for podloom run.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
-    /// The API groups: seed is selenosis.io for both kinds, split is browser.selenosis.io and browserconfig.selenosis.io.
+    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in browser.selenosis.io and
+    /// browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 }

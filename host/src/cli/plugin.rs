@@ -37,7 +37,8 @@ pub(crate) struct NewArguments {
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// The directory plugin-sdk of a checkout of Podloom; by default the crate depends on the SDK of this version from crates.io.
+    /// The directory plugin-sdk in a checkout of Podloom. By default the crate uses the SDK from crates.io, in the
+    /// version of this program.
     #[arg(long, value_name = "DIR", env = "PODLOOM_SDK")]
     pub(crate) sdk: Option<PathBuf>,
 }
@@ -46,8 +47,8 @@ pub(crate) struct NewArguments {
 ///
 /// Runs cargo in release mode for the target wasm32-unknown-unknown; if the target is missing, rustup installs it.
 /// RUSTFLAGS of the environment are ignored: a plugin's flags are in its .cargo/config.toml.
-/// The module is compressed and loaded into the operator's engine. Only if that succeeds, it replaces the file in the bundle in one
-/// step, so an operator that watches the bundle never reads a partial file.
+/// The module is compressed and loaded into the operator's engine. If that succeeds, the module replaces the file in the bundle, in
+/// one step, so an operator that watches the bundle never reads a partial file.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -65,7 +66,7 @@ pub(crate) struct BuildArguments {
 
 /// Show what a plugin file contains: name, version, contract, the paths that it needs, its configuration's schema.
 ///
-/// The paths may depend on the configuration, so pass that with --config.
+/// The paths may depend on the configuration, so pass the configuration with --config.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -98,11 +99,11 @@ pub(crate) enum InspectFormat {
 ///
 /// Without --allow or --chain the plugin may write exactly the paths that it asks for.
 /// It runs on each pod several times to check that it is deterministic, and on its own result to check that it is idempotent.
-/// If it is not, or if it denies the pod, the exit code is 1.
+/// If one of these checks fails, or if the plugin denies the pod, the exit code is 1.
 ///
-/// A golden file contains the expected result: the pod without the annotations that the host adds, or the reason of the denial.
-/// --cases runs every NAME.pod.yaml of a directory and compares the result with NAME.golden.yaml, with the configuration in
-/// NAME.config.yaml if that exists.
+/// A golden file contains the expected result: the pod without the annotations that Podloom adds, or the reason of the denial.
+/// --cases runs the plugin on every NAME.pod.yaml of a directory, with the configuration in NAME.config.yaml if that exists, and
+/// compares the result with NAME.golden.yaml.
 #[derive(Args, Debug)]
 #[command(after_long_help = TEST_EXAMPLES)]
 pub(crate) struct TestArguments {
@@ -117,11 +118,11 @@ pub(crate) struct TestArguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pod", "golden"])]
     pub(crate) cases: Option<PathBuf>,
 
-    /// The plugin's configuration, YAML or JSON; by default that in --chain, or none.
+    /// The plugin's configuration, YAML or JSON; by default the configuration in --chain; without --chain, none.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The golden file for --pod: its expected result.
+    /// The golden file for --pod: the file with the expected result.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) golden: Option<PathBuf>,
 
@@ -129,7 +130,7 @@ pub(crate) struct TestArguments {
     #[arg(short, long)]
     pub(crate) update: bool,
 
-    /// Allow writes only below this path, like `allow` in chain.yaml; repeat it for several paths.
+    /// Allow writes only to this path and below it, like `allow` in chain.yaml; repeat it for several paths.
     #[arg(long = "allow", value_name = "PATH", conflicts_with = "chain")]
     pub(crate) allow: Vec<String>,
 

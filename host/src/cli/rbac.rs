@@ -23,7 +23,7 @@ Examples:
   # A Role for programs that create Browsers in a namespace
   podloom rbac --for clients --namespace team-a | kubectl apply -f -")]
 pub(crate) struct RbacArguments {
-    /// The controllers whose rights to print, separated by commas; the same list as for podloom run.
+    /// Print the rights of these controllers, separated by commas. Use the same list as for podloom run.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
@@ -52,7 +52,8 @@ pub(crate) struct RbacArguments {
     )]
     pub(crate) lease_name: String,
 
-    /// The API groups: seed is selenosis.io for both kinds, split is browser.selenosis.io and browserconfig.selenosis.io.
+    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in browser.selenosis.io and
+    /// browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 }
@@ -60,11 +61,11 @@ pub(crate) struct RbacArguments {
 /// Whose rights are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Whose {
-    /// The operator's: a ServiceAccount for each controller, its roles and their bindings.
+    /// The rights of the operator: a ServiceAccount for each controller, its roles and their bindings.
     Operator,
-    /// Users': ClusterRoles that Kubernetes aggregates to its built-in roles view, edit and admin.
+    /// The rights of people: ClusterRoles that Kubernetes adds to its built-in roles view, edit and admin.
     Users,
-    /// Those of programs that create Browsers: a Role, which you bind to their ServiceAccount.
+    /// The rights of programs that create Browsers: a Role, which you bind to their ServiceAccount.
     Clients,
 }
 

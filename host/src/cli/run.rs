@@ -14,18 +14,20 @@ use super::{Controllers, controllers, duration, namespace};
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
 ///
-/// It connects to the cluster of the kubeconfig (KUBECONFIG or ~/.kube/config); in a pod without one, to its own cluster.
+/// It connects to the cluster of the kubeconfig (KUBECONFIG or ~/.kube/config). In a pod without a kubeconfig, it connects to the
+/// cluster of that pod.
 /// Before its controllers start, it checks that the CustomResourceDefinitions are served and that it has all rights. What is missing
 /// is logged and shown by /readyz. Fix it, and the controllers start without a restart.
 ///
 /// With several replicas, one is elected leader and works; the others stand by.
-/// SIGTERM stops the operator gracefully: running reconciles finish first. A second signal stops it at once.
+/// SIGTERM stops the operator gracefully: running reconciles finish first. A second signal stops it immediately.
 ///
 /// Every option can also be set by its environment variable; the command line wins. Times are written as 500ms, 90s, 5m or 1h30m.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// The controllers to run, separated by commas: browser creates pods for Browsers; none runs no controller. Each controller has
+    /// The controllers to run, separated by commas: the value browser creates pods for Browsers; with the value none, no
+    /// controller runs. Each controller has
     /// its own leader election, and its own readiness, for example /readyz/browser. If one lacks a right or a
     /// CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
@@ -37,12 +39,13 @@ pub(crate) struct RunArguments {
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
 
-    /// How often to check that directory for changes. On most file systems a change is noticed at once; on others, such as NFS, it
+    /// How often to check the plugin directory. On most file systems a change is noticed immediately; on others, such as NFS, it
     /// takes up to this long.
     #[arg(long, value_name = "TIME", env = "PODLOOM_PLUGINS_SCAN", default_value = "15s", value_parser = duration::parse_positive)]
     pub(crate) plugins_scan: Duration,
 
-    /// Create pods even while no chain is loaded, without changes by plugins. By default no pods are created then.
+    /// While no chain is loaded, create pods without plugins. By default, no pods are created in
+    /// this time.
     #[arg(long, env = "PODLOOM_ALLOW_EMPTY_CHAIN", value_parser = FalseyValueParser::new())]
     pub(crate) allow_empty_chain: bool,
 
@@ -60,11 +63,12 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDR", env = "PODLOOM_PROBES")]
     pub(crate) probes: Option<SocketAddr>,
 
-    /// The API groups: seed is selenosis.io for both kinds, split is browser.selenosis.io and browserconfig.selenosis.io.
+    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in browser.selenosis.io and
+    /// browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 
-    /// Watch only this namespace; repeat it for several. By default all namespaces are watched.
+    /// Watch only this namespace; repeat the option for several. By default all namespaces are watched.
     #[arg(short, long = "namespace", value_name = "NS", env = "PODLOOM_NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
 
@@ -77,8 +81,8 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// How many objects of a kind are reconciled at once: per namespace with --namespace, else in total. In the latter case one
-    /// namespace gets at most a quarter of it, so that a slow webhook there does not delay the others.
+    /// How many objects of a kind are reconciled at the same time. With --namespace, the number is for each namespace; without it, for
+    /// all namespaces together. Then one namespace gets at most a quarter, so that a slow webhook in it does not delay the others.
     #[arg(
         long,
         value_name = "N",
@@ -109,15 +113,15 @@ pub(crate) struct RunArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct ElectionArguments {
-    /// Disable leader election; only for one replica with strategy Recreate.
+    /// Disable leader election. Use this only with one replica, and with the strategy Recreate in the Deployment.
     #[arg(long, env = "PODLOOM_NO_LEADER_ELECTION", value_parser = FalseyValueParser::new())]
     pub(crate) no_leader_election: bool,
 
-    /// The namespace of the Leases; by default the operator's own, or default outside a cluster.
+    /// The namespace of the Leases. By default it is the operator's own namespace; outside a cluster, the namespace named default.
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     pub(crate) lease_namespace: Option<String>,
 
-    /// The name of the browser controller's Lease. Each other controller's Lease is named NAME-CONTROLLER.
+    /// The name of the browser controller's Lease. The Leases of other controllers are named NAME-CONTROLLER.
     #[arg(
         long,
         value_name = "NAME",
@@ -136,7 +140,8 @@ pub(crate) struct ElectionArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The operator's own pod (set by the install manifests)")]
 pub(crate) struct OwnPodArguments {
-    /// The name of the operator's pod, for Events and the Lease. With it, a restarted container leads again at once.
+    /// The name of the operator's pod, for Events and the Lease. With this name, a restarted container becomes
+    /// the leader again immediately.
     #[arg(long, value_name = "NAME", env = "PODLOOM_POD_NAME")]
     pub(crate) pod_name: Option<String>,
 
@@ -153,13 +158,14 @@ pub(crate) struct OwnPodArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Timeouts of Browsers")]
 pub(crate) struct LifeArguments {
-    /// How long a Browser may wait for its pod to be created, and then how long the pod may take to start. After that the Browser
-    /// fails, so at most after twice this time. (The original operator counts once, from the Browser's creation.)
+    /// How long a Browser may wait for its pod to be created, and then again how long the pod may take to start. If one of them takes
+    /// longer, the Browser fails, so at most after twice this time. (The operator that Podloom replaces counts once, from the Browser's
+    /// creation.)
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_creation_timeout: Duration,
 
-    /// How long to wait for a pod to terminate. After that it is deleted without its grace period, and a deleted Browser is removed
-    /// even if its pod remains.
+    /// How long to wait for a pod to terminate. After that, the pod is deleted without its grace period, and a Browser that is being
+    /// deleted is removed even if its pod remains.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_DELETION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_deletion_timeout: Duration,
 
@@ -191,7 +197,7 @@ Examples:
   # Watch only two namespaces, and keep failed Browsers for an hour
   podloom run --plugins /plugins -n team-a -n team-b --failed-retention 1h
 
-  # Show what it waits for and which plugins are active, and log more
+  # Show what the operator waits for and which plugins are active, then log more
   curl localhost:8080/readyz
   curl localhost:8080/plugins
   curl -X PUT --data info,podloom=debug localhost:8080/log";

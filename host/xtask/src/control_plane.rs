@@ -10,9 +10,9 @@ use podloom_control_plane::{ControlPlane, Options, Programs};
 /// What to do with the control plane.
 #[derive(Subcommand)]
 pub(crate) enum Action {
-    /// Build its programs into the user's cache directory, and print where they are.
+    /// Build the programs of the control plane into the user's cache directory, and print where they are.
     Build,
-    /// Start it, and stop it on Ctrl-C.
+    /// Start the control plane, and stop it on Ctrl-C.
     Start {
         /// How many Nodes to make.
         #[arg(long, value_name = "N", default_value_t = 1)]

@@ -43,13 +43,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Args)]
 #[command(after_help = scene::table())]
 pub(crate) struct Arguments {
-    /// Leave it running at the end, until Ctrl-C.
+    /// Keep everything running at the end, until Ctrl-C.
     #[arg(long)]
     keep: bool,
     /// Use this cluster instead of starting one; CRDs and examples are installed there, and stay.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Show only this scene, with what it needs; may be repeated, and takes several separated by commas.
+    /// Show only this scene, with what it needs; repeat the option for several scenes, or separate them by commas.
     #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(scene::NAMES))]
     only: Vec<String>,
 }

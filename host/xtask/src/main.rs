@@ -29,7 +29,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a real
+    /// Run everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a real
     /// control plane, and two minutes of random faults around it.
     Test {
         /// Leave out what needs the control plane.
@@ -38,7 +38,7 @@ enum Command {
     },
     /// Build the standard plugins and leave a loadable bundle in target/plugins.
     Plugins,
-    /// Show the operator at work on a real control plane, which is started for it.
+    /// Show the operator at work on a real control plane, which this command starts.
     Demo(demo::Arguments),
     /// Run the benchmarks and print their figures beside the goals.
     Bench {
@@ -46,11 +46,12 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
         /// Measure the operator on a real control plane instead of the chain alone.
-        /// What follows goes to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
+        /// All options after this one go to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
         cluster: Option<Vec<String>>,
     },
-    /// Run random tests with many more cases, or, with --minutes, inject random faults around a running operator.
+    /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
+    /// operator instead.
     Soak(soak::Arguments),
     /// Regenerate committed code: the table of Pod types.
     Codegen,

@@ -23,7 +23,7 @@ struct Soak {
 const SOAKS: [Soak; 4] = [
     Soak {
         name: "paths",
-        what: "100,000 random transactions on a pod: only granted paths are written, what is not granted changes no answer, a rollback restores everything",
+        what: "100,000 random transactions on a pod: only granted paths are written, values that are not granted do not change any answer, a rollback restores everything",
         command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
         environment: &[("PROPTEST_CASES", "100000")],
     },
@@ -42,7 +42,7 @@ const SOAKS: [Soak; 4] = [
     },
     Soak {
         name: "patch",
-        what: "50,000 random chains on random pods: applied by another implementation, the JSON Patch gives the chain's pod",
+        what: "50,000 random chains on random pods: the JSON Patch, applied by another implementation, gives the same pod as the chain",
         command: &[
             "test",
             "--package",
@@ -58,7 +58,7 @@ const SOAKS: [Soak; 4] = [
     },
     Soak {
         name: "queue",
-        what: "20,000 random histories of the control loop's queue, against a plain model",
+        what: "20,000 random histories of the control loop's queue, compared with a simple model",
         command: &["test", "--package", "podloom-control-loop", "--lib", "laws"],
         environment: &[("PROPTEST_CASES", "20000")],
     },
@@ -70,8 +70,8 @@ pub(crate) struct Arguments {
     /// Run this soak alone.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SOAKS.map(|soak| soak.name)))]
     only: Option<String>,
-    /// Inject random faults for so many minutes: into replicas on a real control plane, the API server and the connections to it,
-    /// plugins, quotas, peers. At the end nothing may be lost, doubled or left over.
+    /// Inject random faults for N minutes: into replicas on a real control plane, the API server and the connections to it,
+    /// plugins, quotas, peers. At the end, nothing may be lost, duplicated or left over.
     #[arg(long, value_name = "N", conflicts_with = "only")]
     minutes: Option<u64>,
     /// With --minutes: repeat the faults of the run that printed this seed.
