@@ -12,7 +12,6 @@ use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
-use crate::operator::Operator;
 use crate::wait::{ASKING, PATIENCE};
 
 /// A control plane, with or without Podloom's CRDs and the rights of its ServiceAccount.
@@ -58,17 +57,6 @@ pub(crate) fn root() -> &'static Path {
 }
 
 impl Cluster {
-    /// The cluster that most tests share, with one operator for all namespaces.
-    pub(crate) fn shared() -> &'static (Arc<Self>, Operator) {
-        // It ends with the process, since a static is never dropped.
-        static SHARED: OnceLock<(Arc<Cluster>, Operator)> = OnceLock::new();
-        SHARED.get_or_init(|| {
-            let cluster = Arc::new(Self::installed());
-            let operator = Operator::for_all(&cluster);
-            (cluster, operator)
-        })
-    }
-
     /// The cluster of those tests that start operators themselves, each for a namespace of its own.
     #[must_use]
     pub fn without_operator() -> Arc<Self> {

@@ -1,6 +1,6 @@
 //! How a test begins and ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::cluster::Cluster;
@@ -11,6 +11,17 @@ use crate::wait::within;
 /// How long a test may take before it counts as stuck. The longest take a minute.
 const DEADLINE: Duration = Duration::from_secs(240);
 
+/// The cluster that most tests share, with one operator for all namespaces.
+fn shared() -> &'static (Arc<Cluster>, Operator) {
+    // It ends with the process, since a static is never dropped.
+    static SHARED: OnceLock<(Arc<Cluster>, Operator)> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let cluster = Arc::new(Cluster::installed());
+        let operator = Operator::for_all(&cluster);
+        (cluster, operator)
+    })
+}
+
 /// Runs a test on the shared cluster, where one operator works for all namespaces.
 ///
 /// Without a binary to test nothing is run, and that is said: building one is up to `cargo xtask test`.
@@ -18,7 +29,7 @@ pub fn blackbox(name: &str, test: impl AsyncFnOnce(Scene)) {
     if !is_asked_for(name) {
         return;
     }
-    let (cluster, operator) = Cluster::shared();
+    let (cluster, operator) = shared();
     let _told = Told { operator, name };
     run(async {
         operator.ready().await;

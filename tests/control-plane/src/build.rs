@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use crate::programs::Program;
-use crate::version::{self, Version};
+use crate::program::Program;
+use crate::version::{self, GO_MOD, Version};
 
-/// What is built, and from what.
-pub(crate) const GO_MOD: &str = include_str!("../go/go.mod");
+/// The checksums of what is built.
 const GO_SUM: &str = include_str!("../go/go.sum");
 
 /// Where `go build` runs.

@@ -14,7 +14,8 @@ use crate::build;
 use crate::group::{self, Group};
 use crate::keys;
 use crate::kubeconfig::{self, Kubeconfig};
-use crate::programs::{Program, Programs};
+use crate::program::Program;
+use crate::programs::Programs;
 use crate::wait::{self, PATIENCE};
 use commands::Place;
 

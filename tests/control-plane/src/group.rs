@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::keys;
-use crate::programs::Program;
+use crate::program::Program;
 
 /// Blocks until the owner is gone.
 const HOLDER: &str = "read -r _";

@@ -15,6 +15,7 @@ mod control_plane;
 mod group;
 mod keys;
 mod kubeconfig;
+mod program;
 mod programs;
 mod version;
 mod wait;
@@ -22,7 +23,8 @@ mod wait;
 pub use build::BuildError;
 pub use control_plane::{ControlPlane, Options, StartError};
 pub use kubeconfig::KubeconfigError;
-pub use programs::{FindError, Program, Programs};
+pub use program::Program;
+pub use programs::{FindError, Programs};
 pub use wait::CommandError;
 
 /// The label by which a pod chooses what becomes of it: the name of a file in `stages/`. Under any other name it stays as it was made.

@@ -5,8 +5,10 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::build::GO_MOD;
-use crate::programs::Program;
+use crate::program::Program;
+
+/// Pins what is built, and the oldest Go that can build it.
+pub(crate) const GO_MOD: &str = include_str!("../go/go.mod");
 
 /// Why an installed program is passed over.
 #[derive(Debug, thiserror::Error)]

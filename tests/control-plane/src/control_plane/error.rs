@@ -4,7 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::kubeconfig::KubeconfigError;
-use crate::programs::{FindError, Program};
+use crate::program::Program;
+use crate::programs::FindError;
 use crate::wait::{CommandError, PATIENCE};
 
 /// Why a control plane did not start.

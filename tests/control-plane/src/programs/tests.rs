@@ -2,7 +2,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::{Program, find_installed};
+use super::find_installed;
+use crate::program::Program;
 
 /// A program that prints a line.
 fn install(directory: &Path, name: &str, line: &str) {

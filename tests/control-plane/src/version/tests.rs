@@ -1,5 +1,5 @@
 use super::{Version, first_version, pinned};
-use crate::programs::Program;
+use crate::program::Program;
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
