@@ -1,7 +1,7 @@
 //! Several API servers behind one address, as a highly available control plane has them.
 
 use kube::config::Kubeconfig;
-use podloom_tests::doubles::{Double, Turn};
+use podloom_tests::doubles::{BackendState, Double};
 use podloom_tests::faults::through;
 use podloom_tests::{Cluster, Operator, blackbox_on};
 use tempfile::NamedTempFile;
@@ -23,8 +23,8 @@ fn an_operator_goes_on_with_the_api_server_that_is_left() {
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
         for (lost, left, name) in [(0, 1, "first-is-lost"), (1, 0, "second-is-lost")] {
-            balancer.turn(addresses[left], Turn::Serving);
-            balancer.turn(addresses[lost], Turn::Cut);
+            balancer.set(addresses[left], BackendState::Serving);
+            balancer.set(addresses[lost], BackendState::Cut);
             let made = servers[left].count("create pods");
             scene.browser(name, "running").await;
             seen.until_runs(name).await;

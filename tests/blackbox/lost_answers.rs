@@ -1,6 +1,6 @@
 //! Writes whose answers are lost: whether they arrived or not, a session has one pod and leaves nothing.
 
-use podloom_tests::faults::{Fault, Proxy, Requests, Rule};
+use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::{Cluster, Scene, blackbox_on};
 
 /// More writes than any life has.
@@ -10,7 +10,7 @@ const WRITES: u64 = 20;
 fn one_goes_wrong(number: u64, fault: &Fault) -> Rule {
     let resources = ["browsers", "browsers/status", "pods"];
     Rule {
-        on: Requests {
+        on: RequestFilter {
             verbs: vec!["write".to_owned()],
             resources: resources.map(str::to_owned).into(),
             path: String::new(),

@@ -85,7 +85,7 @@ fn a_pod_of_an_earlier_browser_is_not_taken_for_ones_own() {
         .await;
         operator.kill();
         scene.delete_browser("b").await;
-        operator.start_again();
+        operator.restart();
         seen.until_gone("b").await;
         scene.browser("b", "running").await;
         seen.until_is("b", "runs", |browser| {

@@ -125,7 +125,7 @@ fn a_plugin_cannot_forge_a_line() {
         scene.events_are("noted", &[&noted]).await;
         let lines = operator.log();
         assert!(lines.iter().all(|line| line["level"] != "FORGED"));
-        assert!(!operator.told(&["FORGED"]).is_empty());
+        assert!(!operator.logged(&["FORGED"]).is_empty());
     });
 }
 

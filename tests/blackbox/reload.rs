@@ -110,7 +110,7 @@ fn a_broken_bundle_is_told_everywhere_and_the_last_good_chain_goes_on() {
         assert!(status == 200 && ready.contains("missing.wasm"), "{ready}");
         let refused = "podloom_chain_reloads_total{outcome=\"invalid_bundle\"}";
         assert_eq!(operator.metric(refused), 1.0);
-        let told = operator.told(&["rejected the new plugin chain", "missing.wasm"]);
+        let told = operator.logged(&["rejected the new plugin chain", "missing.wasm"]);
         assert_eq!(told.len(), 1, "{told:#?}");
         assert_eq!(team_of(&pod_of_new(&scene, "during").await), Some("one"));
 

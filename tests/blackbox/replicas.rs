@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use podloom_api::{Browser, Phase};
 use podloom_tests::{
-    Account, Bundle, Cluster, Operator, Request, Scene, Signal, blackbox_on, eventually,
+    Account, AuditedRequest, Bundle, Cluster, Operator, Scene, Signal, blackbox_on, eventually,
 };
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn the_other_takes_over_when_the_leader_is_killed() {
             }
             eventually("the second leads", async || leads(&second)).await;
             // The first comes back, and stands by.
-            first.start_again();
+            first.restart();
             first.ready().await;
             assert!(leads(&first).unwrap_err().contains("standing by for "));
         },
@@ -142,7 +142,7 @@ fn while_somebody_holds_the_lease_the_browser_duty_stands_by() {
 }
 
 /// What a replica wrote to our objects; the Lease is how they agree, and Events are told beside the work.
-fn writes(scene: &Scene, account: &Account) -> Vec<Request> {
+fn writes(scene: &Scene, account: &Account) -> Vec<AuditedRequest> {
     let mut requests = scene.cluster.requests_of(&account.user);
     requests.retain(|request| {
         request.is_write()
@@ -189,11 +189,11 @@ fn a_leader_that_only_paused_writes_no_more() {
             assert!(!of_the_first.is_empty(), "the first works");
             // By time, and not by number: the API server tells of a request some time after it was answered.
             for write in &of_the_first {
-                let begun: Timestamp = write.begun.parse().unwrap();
-                assert!(begun < woken, "{write:#?}");
+                let received: Timestamp = write.received.parse().unwrap();
+                assert!(received < woken, "{write:#?}");
             }
             assert!(!writes(&scene, &second_account).is_empty());
-            let lost = first.told(&["WARN", "lost the Lease"]);
+            let lost = first.logged(&["WARN", "lost the Lease"]);
             assert_eq!(
                 lost.len(),
                 1,

@@ -77,7 +77,7 @@ fn a_missing_right_is_told_by_name() {
                 .ok_or(body)
         })
         .await;
-        let told = operator.told(&["ERROR", &expected]);
+        let told = operator.logged(&["ERROR", &expected]);
         assert_eq!(told.len(), 1, "{told:#?}");
         let (status, body) = operator.get("/readyz/browser").unwrap();
         assert!(status == 503 && body.contains(&expected), "{body}");
@@ -121,7 +121,7 @@ fn namespaces_need_not_be_readable() {
             );
             operator.ready().await;
             one_session(&scene).await;
-            let told = operator.told(&["WARN", "namespaces"]);
+            let told = operator.logged(&["WARN", "namespaces"]);
             assert_eq!(told.len(), 1, "{told:#?}");
         },
     );
@@ -213,7 +213,7 @@ fn missing_kinds_are_told_by_name() {
             .await;
             assert_eq!(
                 operator
-                    .told(&["ERROR", "browsers.selenosis.io is not served"])
+                    .logged(&["ERROR", "browsers.selenosis.io is not served"])
                     .len(),
                 1
             );

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use podloom_tests::faults::{Fault, Requests, Rule};
+use podloom_tests::faults::{Fault, RequestFilter, Rule};
 use podloom_tests::{Account, Cluster, Operator, Scene, blackbox_on, eventually_within};
 
 /// How soon a connection that carries nothing more is noticed, and another one opened.
@@ -40,9 +40,9 @@ fn lists_that_hang_are_asked_for_again() {
     blackbox_on(Cluster::without_operator, "silence-lists", async |scene| {
         let proxy = scene.proxy();
         let hang = |resource: &str| Rule {
-            on: Requests {
+            on: RequestFilter {
                 resources: vec![resource.to_owned()],
-                ..Requests::default()
+                ..RequestFilter::default()
             },
             after: 0,
             times: Some(1),

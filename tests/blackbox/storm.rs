@@ -145,7 +145,7 @@ fn an_operator_that_is_killed_again_and_again_ends_right() {
             })
             .await;
             operator.kill();
-            operator.start_again();
+            operator.restart();
         }
         all_run(&seen, &alive).await;
         all_gone(&seen, &deleted).await;
@@ -180,7 +180,7 @@ fn a_graceful_end_finishes_what_was_begun() {
             "{:?}",
             begun.elapsed()
         );
-        assert_eq!(operator.told(&["stopped"]).len(), 1);
+        assert_eq!(operator.logged(&["stopped"]).len(), 1);
         // A pass that made a pod also said so: nobody is left between the two.
         let browsers = scene
             .browsers()
@@ -204,7 +204,7 @@ fn a_graceful_end_finishes_what_was_begun() {
             .map(ResourceExt::name_any)
             .collect();
         assert!(untold.is_empty(), "{untold:?}");
-        operator.start_again();
+        operator.restart();
         all_run(&seen, &names).await;
         none_twice(&pods);
     });

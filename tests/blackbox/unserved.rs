@@ -1,11 +1,11 @@
 //! An API server that does not serve our kinds for a while, as one of several whose aggregation lags behind.
 
-use podloom_tests::faults::{Fault, Requests, Rule};
+use podloom_tests::faults::{Fault, RequestFilter, Rule};
 use podloom_tests::{Cluster, blackbox_on, eventually};
 
 fn not_served(verbs: &[&str], answer: Fault) -> Rule {
     Rule {
-        on: Requests {
+        on: RequestFilter {
             verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
             resources: Vec::new(),
             path: "/apis/selenosis.io/".to_owned(),
@@ -32,7 +32,7 @@ fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
         // A kind that goes while it is asked for: the words are those of an object that is gone.
-        let answer = Fault::refusal(
+        let answer = Fault::api_error(
             404,
             "NotFound",
             "the server could not find the requested resource",

@@ -1,4 +1,4 @@
-//! `podloom-doubles balance`: a TCP balancer that can lose a backend.
+//! `podloom-doubles balance`: a TCP load balancer that can drain or cut off a backend.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use http::Method;
-use podloom_tests::doubles::{Backend, Turn};
+use podloom_tests::doubles::{Backend, BackendState};
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::control::{self, Steered, Wrong};
+use crate::control::{self, ControlError, Steered};
 use crate::listen;
 
-/// The most backends.
+/// The maximum number of backends.
 const BACKENDS: usize = 16;
-/// How long a backend may take to accept; then it is the next one's turn.
+/// How long a backend may take to accept a connection; then the next backend is tried.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A TCP balancer: each new connection goes to the next backend that accepts it.
+/// A TCP load balancer: each new connection goes to the next backend that accepts it.
 ///
-/// TLS passes through it, so API servers work behind it as they are.
+/// TLS passes through it unchanged, so API servers work behind it.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// A backend; up to 16.
     #[arg(long = "to", value_name = "ADDR", required = true)]
     backends: Vec<SocketAddr>,
-    /// Where it listens.
+    /// The address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     listen: SocketAddr,
-    /// Where it is steered: GET /backends; POST /drain/ADDR, /cut/ADDR, /serve/ADDR.
+    /// The address of the control endpoint: GET /backends; POST /drain/ADDR, /cut/ADDR, /serve/ADDR.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     control: SocketAddr,
 }
@@ -42,22 +42,22 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = r"Examples:
   podloom-doubles balance --to 127.0.0.1:6443 --to 127.0.0.1:6444 --control 127.0.0.1:9000
 
-  # No new connections to it; those that there are go on
+  # Send no new connections to it; open ones keep working
   curl -X POST localhost:9000/drain/127.0.0.1:6443
 
-  # As if it had died
+  # Also close its open connections, as if it had died
   curl -X POST localhost:9000/cut/127.0.0.1:6443
 
-  # It is back
+  # Send it new connections again
   curl -X POST localhost:9000/serve/127.0.0.1:6443";
 
 /// Runs until it is killed.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     if arguments.backends.len() > BACKENDS {
-        bail!("there are more than {BACKENDS} backends; leave some out");
+        bail!("more than {BACKENDS} backends; leave out some --to");
     }
-    let backends = arguments.backends.iter().copied().map(Behind::new);
-    let balancer = Arc::new(Balancer {
+    let backends = arguments.backends.iter().copied().map(LiveBackend::new);
+    let balancer = Arc::new(BalancerServer {
         backends: backends.collect(),
         next: AtomicUsize::new(0),
     });
@@ -74,51 +74,52 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-struct Balancer {
-    backends: Vec<Behind>,
+struct BalancerServer {
+    backends: Vec<LiveBackend>,
     next: AtomicUsize,
 }
 
-struct Behind {
+/// A backend and its connections.
+struct LiveBackend {
     address: SocketAddr,
-    turn: watch::Sender<Turn>,
+    state: watch::Sender<BackendState>,
     open: AtomicU64,
     accepted: AtomicU64,
 }
 
-impl Behind {
+impl LiveBackend {
     fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            turn: watch::Sender::new(Turn::Serving),
+            state: watch::Sender::new(BackendState::Serving),
             open: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
         }
     }
 
-    /// Connects, if it is among those that serve.
+    /// Connects, if it gets new connections.
     async fn connect(&self) -> Option<TcpStream> {
-        if *self.turn.borrow() != Turn::Serving {
+        if *self.state.borrow() != BackendState::Serving {
             return None;
         }
         let connected = timeout(CONNECT, TcpStream::connect(self.address)).await;
         connected.ok()?.ok()
     }
 
-    /// Carries until either side ends, or the backend is cut off.
+    /// Copies in both directions until either side closes, or the backend is cut off.
     async fn carry(&self, mut front: TcpStream, mut back: TcpStream) {
-        let mut turns = self.turn.subscribe();
+        let mut states = self.state.subscribe();
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
         tokio::select! {
             _ = copy_bidirectional(&mut front, &mut back) => {}
-            _ = turns.wait_for(|turn| *turn == Turn::Cut) => {}
+            _ = states.wait_for(|state| *state == BackendState::Cut) => {}
         }
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Balancer {
+impl BalancerServer {
     async fn serve(self: Arc<Self>, front: TcpStream) {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.backends.len();
         let (before, from) = self.backends.split_at(first);
@@ -130,27 +131,30 @@ impl Balancer {
     }
 }
 
-impl Steered for Balancer {
-    fn steer(&self, method: &Method, path: &str, _: &[u8]) -> Result<String, Wrong> {
+impl Steered for BalancerServer {
+    fn steer(&self, method: &Method, path: &str, _: &[u8]) -> Result<String, ControlError> {
         if (method, path) == (&Method::GET, "/backends") {
             let backends = self.backends.iter().map(|backend| Backend {
                 address: backend.address,
-                turn: *backend.turn.borrow(),
+                state: *backend.state.borrow(),
                 open: backend.open.load(Ordering::Relaxed),
                 accepted: backend.accepted.load(Ordering::Relaxed),
             });
             return control::json(&backends.collect::<Vec<_>>());
         }
         let words = path.trim_start_matches('/').split_once('/');
-        let (turn, address) = match (method, words) {
-            (&Method::POST, Some(("drain", address))) => (Turn::Draining, address),
-            (&Method::POST, Some(("cut", address))) => (Turn::Cut, address),
-            (&Method::POST, Some(("serve", address))) => (Turn::Serving, address),
-            _ => return Err(Wrong::Unknown),
+        let (state, address) = match (method, words) {
+            (&Method::POST, Some(("drain", address))) => (BackendState::Draining, address),
+            (&Method::POST, Some(("cut", address))) => (BackendState::Cut, address),
+            (&Method::POST, Some(("serve", address))) => (BackendState::Serving, address),
+            _ => return Err(ControlError::Unknown),
         };
         let mut backends = self.backends.iter();
         let backend = backends.find(|backend| backend.address.to_string() == address);
-        backend.ok_or(Wrong::Unknown)?.turn.send_replace(turn);
+        backend
+            .ok_or(ControlError::Unknown)?
+            .state
+            .send_replace(state);
         control::done()
     }
 }

@@ -16,24 +16,24 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::listen;
 
-/// The most that one may send.
+/// The maximum length of a request's body.
 const LIMIT: usize = 1024 * 1024;
 
-/// What can be asked and changed while it runs.
+/// A double that can be queried and changed while it runs.
 pub(crate) trait Steered: Send + Sync + 'static {
-    /// Does what is asked, and returns what to answer.
-    fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, Wrong>;
+    /// Handles a request, and returns the body of the answer.
+    fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, ControlError>;
 }
 
-/// Why something was not done.
-pub(crate) enum Wrong {
+/// Why a request to the control endpoint failed.
+pub(crate) enum ControlError {
     /// There is no such method and path.
     Unknown,
-    /// The body cannot be used.
+    /// The body is not valid.
     Body(String),
 }
 
-/// Serves the endpoint.
+/// Serves the control endpoint.
 pub(crate) async fn serve(listener: TcpListener, steered: Arc<impl Steered>) -> Result<()> {
     listen::accept(listener, move |stream| {
         connection(stream, Arc::clone(&steered))
@@ -43,7 +43,7 @@ pub(crate) async fn serve(listener: TcpListener, steered: Arc<impl Steered>) -> 
 
 async fn connection(stream: TcpStream, steered: Arc<impl Steered>) {
     let service = service_fn(|request| answer(&*steered, request));
-    // A client that goes is no fault of ours.
+    // It fails if the client disconnects, which is not our error.
     let _gone = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -56,13 +56,13 @@ async fn answer(
     let (head, body) = request.into_parts();
     let done = match Limited::new(body, LIMIT).collect().await {
         Ok(body) => steered.steer(&head.method, head.uri.path(), &body.to_bytes()),
-        Err(error) => Err(Wrong::Body(error.to_string())),
+        Err(error) => Err(ControlError::Body(error.to_string())),
     };
     let (status, text) = match done {
         Ok(text) => (StatusCode::OK, text),
-        Err(Wrong::Body(why)) => (StatusCode::BAD_REQUEST, why),
-        Err(Wrong::Unknown) => {
-            let why = "there is no such thing; --help of this double lists what there is";
+        Err(ControlError::Body(why)) => (StatusCode::BAD_REQUEST, why),
+        Err(ControlError::Unknown) => {
+            let why = "unknown method or path; --help of this double lists them";
             (StatusCode::NOT_FOUND, why.to_owned())
         }
     };
@@ -72,16 +72,16 @@ async fn answer(
 }
 
 /// An answer in JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<String, Wrong> {
-    serde_json::to_string_pretty(value).map_err(|error| Wrong::Body(error.to_string()))
+pub(crate) fn json(value: &impl Serialize) -> Result<String, ControlError> {
+    serde_json::to_string_pretty(value).map_err(|error| ControlError::Body(error.to_string()))
 }
 
-/// The answer to what has no other.
-pub(crate) fn done() -> Result<String, Wrong> {
+/// The answer to a request that returns nothing.
+pub(crate) fn done() -> Result<String, ControlError> {
     Ok("done".to_owned())
 }
 
 /// Reads a body in JSON.
-pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
-    serde_json::from_slice(body).map_err(|error| Wrong::Body(error.to_string()))
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
+    serde_json::from_slice(body).map_err(|error| ControlError::Body(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! `podloom-doubles hang`: a server that stops in the middle.
+//! `podloom-doubles hang`: a server that stops in the middle of a connection.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -6,37 +6,37 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use podloom_tests::doubles::Phase;
+use podloom_tests::doubles::HangPoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::listen;
 
-/// The longest head of a request that is read.
+/// The maximum length of a request's head.
 const HEAD: u64 = 64 * 1024;
-/// So long a connection to ourselves takes only if the queue is full.
+/// If a connection to our own listener takes longer than this, its queue is full.
 const FULL: Duration = Duration::from_millis(300);
-/// More than a queue of one takes anywhere.
+/// No system accepts more connections than this into a queue of one.
 const QUEUE: usize = 16;
 
-/// A server that goes as far as it is told with each connection, and then does nothing more.
+/// A server that stops at a chosen point of each connection, and keeps the connection open.
 ///
-/// Whoever waits for it without a limit of his own waits for ever.
+/// Clients without a timeout of their own wait for ever.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Where it listens.
+    /// The address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     listen: SocketAddr,
-    /// Where it stops.
+    /// The point where it stops.
     #[arg(long, value_enum, default_value = "answer")]
-    at: Phase,
+    at: HangPoint,
 }
 
 /// Runs until it is killed.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let at = arguments.at;
-    if at == Phase::Connect {
+    if at == HangPoint::Connect {
         return never_accept(arguments.listen).await;
     }
     let listener = listen::bind(arguments.listen).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     listen::accept(listener, move |stream| hang(stream, at)).await
 }
 
-/// Fills the queue of the listener itself, so that nobody else gets in.
+/// Fills the queue of its own listener, so that no other connection is accepted.
 async fn never_accept(address: SocketAddr) -> Result<()> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -57,28 +57,30 @@ async fn never_accept(address: SocketAddr) -> Result<()> {
     while let Ok(stream) = timeout(FULL, TcpStream::connect(address)).await {
         queue.push(stream?);
         if queue.len() > QUEUE {
-            bail!("the system accepts more connections than it was told to; choose another phase");
+            bail!(
+                "the system accepts more connections than its queue should hold; choose another --at"
+            );
         }
     }
     listen::ready(&listener, None)?;
     pending().await
 }
 
-async fn hang(mut stream: TcpStream, at: Phase) {
+async fn hang(mut stream: TcpStream, at: HangPoint) {
     let sent = match at {
-        Phase::Connect | Phase::Accept => return pending().await,
-        Phase::Answer => "",
-        Phase::Head => "HTTP/1.1 200 OK\r\nContent-Le",
-        Phase::Body => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ",
+        HangPoint::Connect | HangPoint::Accept => return pending().await,
+        HangPoint::Answer => "",
+        HangPoint::Head => "HTTP/1.1 200 OK\r\nContent-Le",
+        HangPoint::Body => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ",
     };
     read_head(&mut stream).await;
-    // A client that goes ends the connection, and nothing else.
+    // Keep the connection open until the client closes it.
     if stream.write_all(sent.as_bytes()).await.is_ok() {
         let _gone = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     }
 }
 
-/// Up to the empty line, or as far as it goes.
+/// Reads up to the empty line, or to the end.
 async fn read_head(stream: &mut TcpStream) {
     let mut stream = stream.take(HEAD);
     let mut last = [0; 4];

@@ -1,4 +1,4 @@
-//! Where doubles listen, and how they say that they are ready.
+//! Listening, reporting that a double is ready, and ending with its owner.
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -11,20 +11,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// So many connections are open at once; any more are closed.
+/// The maximum number of open connections; more are closed at once.
 const CONNECTIONS: usize = 1024;
-/// How long to wait after a connection could not be accepted, for want of files mostly.
-const BREATH: Duration = Duration::from_millis(50);
+/// How long to wait after a connection could not be accepted, usually because too many files are open.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// Reads an address on loopback.
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()
-        .map_err(|_| "this is no address; write one like 127.0.0.1:0".to_owned())?;
+        .map_err(|_| "not an address; write one like 127.0.0.1:0".to_owned())?;
     if !address.ip().is_loopback() {
         let port = address.port();
         return Err(format!(
-            "doubles listen on loopback alone; write 127.0.0.1:{port}"
+            "doubles listen on loopback only; write 127.0.0.1:{port}"
         ));
     }
     Ok(address)
@@ -36,7 +36,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     listener.with_context(|| format!("could not listen on {address}"))
 }
 
-/// Prints the line that says that the double is ready.
+/// Prints the line that reports that the double is ready.
 pub(crate) fn ready(listener: &TcpListener, control: Option<&TcpListener>) -> Result<()> {
     let ready = Ready {
         address: listener.local_addr()?,
@@ -47,7 +47,7 @@ pub(crate) fn ready(listener: &TcpListener, control: Option<&TcpListener>) -> Re
     Ok(output.flush()?)
 }
 
-/// Serves whoever connects, until this is dropped.
+/// Serves all connections, until this is dropped.
 pub(crate) async fn accept<Served>(
     listener: TcpListener,
     serve: impl Fn(TcpStream) -> Served,
@@ -63,7 +63,7 @@ where
                     connections.spawn(serve(stream));
                 }
                 Ok(_) => {}
-                Err(_) => tokio::time::sleep(BREATH).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
             },
             Some(_) = connections.join_next() => {}
         }
@@ -72,13 +72,13 @@ where
 
 /// Waits until standard input is closed.
 pub(crate) async fn owner_ends() {
-    let (tell, told) = oneshot::channel::<()>();
-    // A thread of its own: one of the runtime's would keep a double that fails from ending.
+    let (sender, closed) = oneshot::channel::<()>();
+    // Not one of the runtime's threads: waiting for it would keep a double that failed from ending.
     std::thread::spawn(move || {
-        let _either_way_it_is_over = io::copy(&mut io::stdin(), &mut io::sink());
-        drop(tell);
+        let _ended_or_failed = io::copy(&mut io::stdin(), &mut io::sink());
+        drop(sender);
     });
-    if told.await.is_ok() {
+    if closed.await.is_ok() {
         pending().await
     }
 }

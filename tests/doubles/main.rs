@@ -1,4 +1,4 @@
-//! `podloom-doubles`: plays what is outside of Podloom, and badly if asked to.
+//! `podloom-doubles`: simulates what surrounds Podloom, with faults if asked to.
 
 mod balance;
 mod control;
@@ -13,23 +13,23 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Plays what is outside of Podloom, for tests and for trying things out.
+/// Simulates what surrounds Podloom, for tests and for trying things out.
 ///
-/// Every double listens on loopback alone.
-/// Once it is ready it prints one line of JSON: "address", and "control" if it can be steered or asked while it runs.
+/// Every double listens on loopback only.
+/// When it is ready, it prints one line of JSON: "address", and "control" if it has a control endpoint.
 /// It runs until it is killed.
 #[derive(Parser)]
 #[command(name = "podloom-doubles")]
 struct Arguments {
     #[command(subcommand)]
-    double: Double,
-    /// End when standard input is closed, as it is when the program at its other end dies.
+    double: DoubleCommand,
+    /// End when standard input is closed; the system closes it when the parent process dies.
     #[arg(long, global = true)]
     owned: bool,
 }
 
 #[derive(Subcommand)]
-enum Double {
+enum DoubleCommand {
     Proxy(proxy::Arguments),
     Sink(sink::Arguments),
     Tls(tls::Arguments),
@@ -53,12 +53,12 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn play(double: &Double) -> Result<()> {
+async fn play(double: &DoubleCommand) -> Result<()> {
     match double {
-        Double::Proxy(arguments) => proxy::run(arguments).await,
-        Double::Sink(arguments) => sink::run(arguments).await,
-        Double::Tls(arguments) => tls::run(arguments).await,
-        Double::Balance(arguments) => balance::run(arguments).await,
-        Double::Hang(arguments) => hang::run(arguments).await,
+        DoubleCommand::Proxy(arguments) => proxy::run(arguments).await,
+        DoubleCommand::Sink(arguments) => sink::run(arguments).await,
+        DoubleCommand::Tls(arguments) => tls::run(arguments).await,
+        DoubleCommand::Balance(arguments) => balance::run(arguments).await,
+        DoubleCommand::Hang(arguments) => hang::run(arguments).await,
     }
 }

@@ -1,6 +1,6 @@
-//! `podloom-doubles proxy`: before the API server, where it counts requests and injects faults.
+//! `podloom-doubles proxy`: a proxy in front of the API server that counts requests and injects faults.
 //!
-//! It forwards every request as it came, with the caller's own token, watches too.
+//! It forwards every request unchanged, with the caller's own token, watches too.
 
 mod connection;
 mod forward;
@@ -18,38 +18,39 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use podloom_tests::faults::{Counts, Rule, UNANSWERED, through};
 use podloom_tests::lock;
 
-use crate::control::{self, Steered, Wrong};
+use crate::control::{self, ControlError, Steered};
 use crate::listen;
 use connection::Switchboard;
 use forward::Upstream;
-use rule::Rules;
+use rule::{NamedRequest, Rules};
 
-/// So many verbs of resources are counted each for itself.
+/// How many pairs of verb and resource are counted separately.
 const COUNTED: usize = 4096;
-/// All that are more.
+/// Counts all further pairs.
 const OTHERS: &str = "others";
 
-/// A proxy before the API server that counts requests and injects faults.
+/// A proxy in front of the API server that counts requests and injects faults.
 ///
-/// It forwards every request with the caller's own token, watches too, and writes a kubeconfig that leads through it: plain HTTP on
-/// loopback.
-/// Rules pick requests by verb, resource (`pods`, `browsers/status`) and text in the path, and say what goes wrong with them.
+/// It forwards every request with the caller's own token, watches too.
+/// It writes a kubeconfig that goes through the proxy: plain HTTP on loopback.
+/// Rules select requests by verb, resource (`pods`, `browsers/status`) and text in the path, and have the fault to inject.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The kubeconfig of the API server; the copy has the same user.
+    /// The kubeconfig of the API server.
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: PathBuf,
-    /// Where to write the kubeconfig that leads through the proxy.
+    /// The file to write: a kubeconfig with the same user that goes through the proxy.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Where the proxy listens.
+    /// The address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     listen: SocketAddr,
-    /// Where it is steered: GET /counts, GET /hits, PUT /rules, POST /silence, POST /silence-all, POST /resume, POST /drop.
+    /// The address of the control endpoint: GET /counts, GET /hits, PUT /rules, POST /silence, POST /silence-all, POST /resume,
+    /// POST /drop.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     control: SocketAddr,
-    /// A rule, as JSON; several are looked at in their order, and the first that applies decides.
+    /// A rule, as JSON; may be repeated. The first rule that applies decides.
     #[arg(long = "rule", value_name = "JSON", value_parser = rule)]
     rules: Vec<Rule>,
 }
@@ -60,15 +61,15 @@ const EXAMPLES: &str = r#"Examples:
       --rule '{"on": {"verbs": ["write"]}, "after": 2, "times": 1, "fault": "cut"}'
   KUBECONFIG=faulty.yaml podloom run --plugins target/plugins
 
-  # Faults are: "drop" (the API server never sees the request), "cut" (the client never sees the
-  # answer), "stall", {"delay": {"seconds": 2}}, and
+  # Faults: "drop" (the API server never gets the request), "cut" (the client never gets the
+  # answer), "stall" (no answer, ever), {"delay": {"seconds": 2}}, and
   # {"answer": {"status": 404, "body": "404 page not found"}}
   curl -X PUT localhost:9000/rules --data '[{"on": {"resources": ["leases"]}, "fault": "stall"}]'
 
-  # How many requests came, by verb, resource and status
+  # The number of requests, by verb, resource and status
   curl localhost:9000/counts
 
-  # Open connections carry nothing more; new ones work
+  # Open connections stay open but carry nothing more; new ones work
   curl -X POST localhost:9000/silence"#;
 
 fn rule(text: &str) -> Result<Rule, String> {
@@ -110,8 +111,8 @@ struct Controls {
 }
 
 impl Controls {
-    /// Counts a request that came, as one that has no answer yet.
-    fn count(&self, request: &rule::Request) -> Counted<'_> {
+    /// Counts a request as unanswered.
+    fn count(&self, request: &NamedRequest) -> UnansweredRequest<'_> {
         let mut request = format!("{} {}", request.verb, request.resource);
         let mut counts = lock(&self.counts);
         if counts.len() >= COUNTED && !counts.contains_key(&request) {
@@ -119,20 +120,21 @@ impl Controls {
         }
         let codes = counts.entry(request.clone()).or_default();
         *codes.entry(UNANSWERED.to_owned()).or_default() += 1;
-        Counted {
+        UnansweredRequest {
             counts: &self.counts,
             request,
         }
     }
 }
 
-/// A request that was counted.
-struct Counted<'a> {
+/// A request that is counted as unanswered.
+struct UnansweredRequest<'a> {
     counts: &'a Mutex<Counts>,
     request: String,
 }
 
-impl Counted<'_> {
+impl UnansweredRequest<'_> {
+    /// Counts it by its status instead.
     fn answered(self, status: StatusCode) {
         let mut counts = lock(self.counts);
         let codes = counts.entry(self.request).or_default();
@@ -145,7 +147,7 @@ impl Counted<'_> {
 }
 
 impl Steered for Controls {
-    fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, Wrong> {
+    fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, ControlError> {
         match (method, path) {
             (&Method::GET, "/counts") => return control::json(&*lock(&self.counts)),
             (&Method::GET, "/hits") => return control::json(&lock(&self.rules).hits()),
@@ -157,7 +159,7 @@ impl Steered for Controls {
             (&Method::POST, "/silence-all") => self.switchboard.silence_all(),
             (&Method::POST, "/resume") => self.switchboard.resume(),
             (&Method::POST, "/drop") => self.switchboard.drop_connections(),
-            _ => return Err(Wrong::Unknown),
+            _ => return Err(ControlError::Unknown),
         }
         control::done()
     }

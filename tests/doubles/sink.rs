@@ -1,4 +1,4 @@
-//! `podloom-doubles sink`: an HTTP server that takes everything and remembers it.
+//! `podloom-doubles sink`: an HTTP server that accepts and records every request.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,37 +16,37 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use podloom_tests::doubles::{Heard, Recorded, Reply};
+use podloom_tests::doubles::{ReceivedRequest, ReceivedRequests, Reply};
 use podloom_tests::lock;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::control::{self, Steered, Wrong};
+use crate::control::{self, ControlError, Steered};
 use crate::listen;
 
-/// So many requests are kept; the oldest go first.
+/// How many requests are kept; the oldest are dropped first.
 const KEPT: usize = 1000;
-/// As much is kept of a body.
+/// How many bytes of a body are kept.
 const KEPT_BODY: usize = 64 * 1024;
-/// The longest body that is read.
+/// The maximum length of a body.
 const LONGEST_BODY: usize = 16 * 1024 * 1024;
 /// How long a request's head may take.
 const HEAD: Duration = Duration::from_secs(30);
 
-/// An HTTP server that takes every request, remembers it, and answers as it is told.
+/// An HTTP server that accepts and records every request, and answers as configured.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    options: Options,
+    options: SinkOptions,
 }
 
-/// What a sink is, with TLS or without.
+/// The options of a sink, with TLS or without.
 #[derive(Args)]
-pub(crate) struct Options {
-    /// Where it listens.
+pub(crate) struct SinkOptions {
+    /// The address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     pub(crate) listen: SocketAddr,
-    /// Where it is asked: GET /requests, DELETE /requests, PUT /reply.
+    /// The address of the control endpoint: GET /requests, DELETE /requests, PUT /reply.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     pub(crate) control: SocketAddr,
     /// The status of its answers.
@@ -55,27 +55,27 @@ pub(crate) struct Options {
     /// The body of its answers.
     #[arg(long, value_name = "TEXT", default_value = "")]
     body: String,
-    /// How long it waits with its answers, in seconds.
+    /// How long to wait before answering, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     delay: f64,
 }
 
 const EXAMPLES: &str = r#"Examples:
-  # A receiver of events that is overloaded, slowly
+  # An overloaded receiver of events: it answers 503 after two seconds
   podloom-doubles sink --listen 127.0.0.1:8080 --control 127.0.0.1:9000 --status 503 --delay 2
   curl localhost:8080/events --data '{"type": "started"}'
 
-  # What came, as JSON: the last 1,000 requests, the first 64 KiB of each body
+  # The requests so far, as JSON: the last 1,000, with the first 64 KiB of each body
   curl localhost:9000/requests
 
-  # From now on it is well; then forget what came
+  # Answer 200 from now on, and forget the requests so far
   curl -X PUT localhost:9000/reply --data '{"status": 200, "body": "ok"}'
   curl -X DELETE localhost:9000/requests"#;
 
 /// Runs until it is killed.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.options;
-    let sink = Sink::new(options)?;
+    let sink = SinkServer::new(options)?;
     let (listener, control) = (
         listen::bind(options.listen).await?,
         listen::bind(options.control).await?,
@@ -89,15 +89,15 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What it answers, and what it was asked.
-pub(crate) struct Sink {
+/// A sink: its answer, and the requests that it received.
+pub(crate) struct SinkServer {
     reply: Mutex<Reply>,
     count: Mutex<u64>,
-    requests: Mutex<VecDeque<Recorded>>,
+    requests: Mutex<VecDeque<ReceivedRequest>>,
 }
 
-impl Sink {
-    pub(crate) fn new(options: &Options) -> Result<Arc<Self>> {
+impl SinkServer {
+    pub(crate) fn new(options: &SinkOptions) -> Result<Arc<Self>> {
         let reply = Reply {
             status: options.status,
             body: options.body.clone(),
@@ -117,7 +117,7 @@ impl Sink {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = service_fn(|request| self.answer(request));
-        // A client that goes is no fault of ours.
+        // It fails if the client disconnects, which is not our error.
         let _gone = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
@@ -131,16 +131,16 @@ impl Sink {
     ) -> Result<Response<Full<Bytes>>, Infallible> {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, LONGEST_BODY).collect().await else {
-            let mut refusal = Response::default();
-            *refusal.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
-            return Ok(refusal);
+            let mut too_large = Response::default();
+            *too_large.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+            return Ok(too_large);
         };
         self.record(&head, &body.to_bytes());
         let reply = lock(&self.reply).clone();
         tokio::time::sleep(Duration::from_secs_f64(reply.delay)).await;
         let is_json = reply.body.starts_with(['{', '[']);
         let mut answer = Response::new(Full::from(reply.body));
-        // It was checked when it came.
+        // `Reply::checked` has checked the status.
         *answer.status_mut() = StatusCode::from_u16(reply.status).unwrap_or_default();
         if is_json {
             let json = HeaderValue::from_static("application/json");
@@ -152,7 +152,7 @@ impl Sink {
     fn record(&self, head: &Parts, body: &[u8]) {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter();
-        let recorded = Recorded {
+        let recorded = ReceivedRequest {
             method: head.method.to_string(),
             path: head.uri.to_string(),
             headers: headers
@@ -170,10 +170,10 @@ impl Sink {
     }
 }
 
-impl Steered for Sink {
-    fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, Wrong> {
+impl Steered for SinkServer {
+    fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, ControlError> {
         match (method, path) {
-            (&Method::GET, "/requests") => control::json(&Heard {
+            (&Method::GET, "/requests") => control::json(&ReceivedRequests {
                 count: *lock(&self.count),
                 requests: lock(&self.requests).iter().cloned().collect(),
             }),
@@ -184,10 +184,10 @@ impl Steered for Sink {
             }
             (&Method::PUT, "/reply") => {
                 let reply: Reply = control::read(body)?;
-                *lock(&self.reply) = reply.checked().map_err(Wrong::Body)?;
+                *lock(&self.reply) = reply.checked().map_err(ControlError::Body)?;
                 control::done()
             }
-            _ => Err(Wrong::Unknown),
+            _ => Err(ControlError::Unknown),
         }
     }
 }

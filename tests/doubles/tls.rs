@@ -1,4 +1,4 @@
-//! `podloom-doubles tls`: the sink behind TLS, with a certificate that is right or wrong.
+//! `podloom-doubles tls`: the sink with TLS, with a valid or a flawed certificate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::sink::Sink;
-use crate::{control, listen, sink};
+use crate::sink::{SinkOptions, SinkServer};
+use crate::{control, listen};
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The sink behind TLS. Its certificate is made at the start, and lives as long as it does.
+/// The sink with TLS. It creates a new certificate at each start.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    sink: sink::Options,
-    /// Where to write the certificate of the authority that clients are to trust.
+    sink: SinkOptions,
+    /// The file to write: the certificate authority for clients to trust.
     #[arg(long, value_name = "FILE")]
     ca: PathBuf,
     /// A name or address that the certificate is for; may be repeated.
     #[arg(long = "name", value_name = "HOST", default_values = ["localhost", "127.0.0.1", "::1"])]
     names: Vec<String>,
-    /// What is wrong with the certificate.
+    /// A flaw of the certificate.
     #[arg(long)]
     flaw: Option<Flaw>,
 }
@@ -42,23 +42,23 @@ const EXAMPLES: &str = r"Examples:
   podloom-doubles tls --listen 127.0.0.1:8443 --ca ca.pem
   curl --cacert ca.pem https://localhost:8443/
 
-  # Refused by whoever checks
+  # Clients that check certificates refuse this one
   podloom-doubles tls --listen 127.0.0.1:8444 --ca other.pem --flaw expired";
 
-/// What is wrong with a certificate.
+/// A flaw of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Flaw {
-    /// It ended in 2020.
+    /// It expired in 2020.
     Expired,
-    /// It is for wrong.invalid alone.
+    /// It is only for the name wrong.invalid.
     WrongName,
-    /// It is signed by an authority that is not the one in the file.
+    /// It is signed by another authority than the one in the file.
     UnknownCa,
 }
 
 /// Runs until it is killed.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
-    let sink = Sink::new(&arguments.sink)?;
+    let sink = SinkServer::new(&arguments.sink)?;
     let acceptor = TlsAcceptor::from(Arc::new(config(arguments)?));
     let listener = listen::bind(arguments.sink.listen).await?;
     let control = listen::bind(arguments.sink.control).await?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes the certificates, and writes that of the authority.
+/// Creates the certificates, and writes the authority's to its file.
 fn config(arguments: &Arguments) -> Result<ServerConfig> {
     let (certificate, known) = authority("podloom-doubles")?;
     std::fs::write(&arguments.ca, certificate.pem())

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use podloom_tests::faults::{Fault, Requests, Rule};
+use podloom_tests::faults::{Fault, RequestFilter, Rule};
 use serde_json::json;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -152,7 +152,7 @@ impl Chaos {
             Trouble::WritesLost => self.spoil(Fault::Drop, chance, time).await,
             Trouble::AnswersLost => self.spoil(Fault::Cut, chance, time).await,
             Trouble::WritesRefused => {
-                let refusal = Fault::refusal(500, "InternalError", "injected");
+                let refusal = Fault::api_error(500, "InternalError", "injected");
                 self.spoil(refusal, chance, time).await;
             }
             Trouble::RequestsSlow => {
@@ -184,7 +184,7 @@ impl Chaos {
     async fn kill(&self, victim: &Replica, time: Duration) {
         victim.kill();
         sleep(time).await;
-        victim.start_again(&self.stage.findings).await;
+        victim.restart(&self.stage.findings).await;
     }
 
     async fn kill_api_server(&self, time: Duration) {
@@ -201,9 +201,9 @@ impl Chaos {
     async fn spoil(&self, fault: Fault, chance: &mut Rng, time: Duration) {
         for replica in &self.stage.replicas {
             let rule = Rule {
-                on: Requests {
+                on: RequestFilter {
                     verbs: vec!["write".to_owned()],
-                    ..Requests::default()
+                    ..RequestFilter::default()
                 },
                 after: chance.u64(0..20),
                 times: Some(chance.u64(1..30)),

@@ -92,8 +92,8 @@ impl Replica {
     }
 
     /// Starts it again, and returns when it listens.
-    pub(crate) async fn start_again(&self, findings: &Findings) {
-        lock(&self.operator).start_again();
+    pub(crate) async fn restart(&self, findings: &Findings) {
+        lock(&self.operator).restart();
         lock(&self.weights).clear();
         let begun = Instant::now();
         let mut ticks = interval(ASKING);

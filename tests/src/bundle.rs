@@ -1,4 +1,4 @@
-//! Chains of plugins for operators.
+//! Bundles of plugins for operators.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,17 +8,17 @@ use tempfile::TempDir;
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
-/// The plugins that misbehave, by the name of their text.
+/// The plugins that misbehave: names of `.wat` files in `blackbox/fixtures`.
 const MISBEHAVING: [&str; 5] = ["breaks", "loops", "eats", "hangs", "forges"];
 
-/// A directory that `--plugins` can name.
+/// A directory for `--plugins`.
 pub struct Bundle(TempDir);
 
-/// A bundle that is mounted as a volume: swapped as a whole by the kubelet.
+/// A bundle that changes as a mounted volume does: the kubelet swaps all files at once.
 pub struct MountedBundle(TempDir);
 
 impl MountedBundle {
-    /// A volume with the bundle [`Bundle::of`] these entries.
+    /// A volume with the same bundle as [`Bundle::of`].
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let mounted = Self(TempDir::new().unwrap());
@@ -26,13 +26,13 @@ impl MountedBundle {
         mounted
     }
 
-    /// Where it is mounted.
+    /// The directory where it is mounted.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Swaps in the bundle of other entries, in the steps of the kubelet's atomic writer.
+    /// Swaps in a bundle with other entries, in the same steps as the kubelet's atomic writer.
     pub fn update(&self, entries: &str) {
         let at = |name: &str| self.path().join(name);
         let old = fs::read_link(at("..data")).ok();
@@ -42,7 +42,7 @@ impl MountedBundle {
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
         for file in fs::read_dir(&new).unwrap() {
             let name = file.unwrap().file_name();
-            // It is there already, unless this is the first time.
+            // The link exists already, unless this is the first time.
             let _exists = symlink(Path::new("..data").join(&name), self.path().join(&name));
         }
         if let Some(old) = old {
@@ -52,15 +52,15 @@ impl MountedBundle {
 }
 
 impl Bundle {
-    /// A chain that changes nothing, and is ready at once.
+    /// A bundle with an empty chain, which changes nothing and is ready at once.
     #[must_use]
     pub fn empty() -> Self {
         Self::of("[]")
     }
 
-    /// A chain of these entries, as `plugins:` lists them. The standard plugins lie in the directory, and those that misbehave:
-    /// `breaks.wasm`, `loops.wasm`, `eats.wasm` and `forges.wasm` on pods with the label `break`, `loop`, `eat` and `forge`,
-    /// `hangs.wasm` on all.
+    /// A bundle whose chain has these entries, as `plugins:` lists them. The directory has the standard plugins and those that
+    /// misbehave: `breaks.wasm`, `loops.wasm`, `eats.wasm` and `forges.wasm` on pods with the label `break`, `loop`, `eat` and
+    /// `forge`, `hangs.wasm` on every pod.
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();
@@ -68,7 +68,7 @@ impl Bundle {
         Self(directory)
     }
 
-    /// Where it lies.
+    /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
@@ -91,14 +91,14 @@ fn fill(directory: &Path, entries: &str) {
     fs::write(directory.join("chain.yaml"), manifest).unwrap();
 }
 
-/// The bundle of the standard plugins, as `cargo xtask plugins` leaves it.
+/// The bundle of the standard plugins, which `cargo xtask plugins` makes.
 pub(crate) fn standard() -> PathBuf {
     let bundle = std::env::var_os("PODLOOM_BUNDLE");
     let bundle = bundle.expect("PODLOOM_BUNDLE names the bundle that `cargo xtask plugins` made");
     PathBuf::from(bundle)
 }
 
-/// Assembles a plugin that misbehaves, from the parts that the fixtures of the sandbox's own tests have, too.
+/// Assembles a plugin that misbehaves. It shares its common parts with the fixtures of the sandbox's own tests.
 fn assemble(name: &str) -> Vec<u8> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let parts = here.join("../host/mutators/tests/fixtures");

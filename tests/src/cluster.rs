@@ -12,7 +12,7 @@ use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
-use crate::wait::{ASKING, PATIENCE};
+use crate::wait::{PATIENCE, POLL_INTERVAL};
 
 /// A control plane, with or without Podloom's CRDs and the rights of its ServiceAccount.
 pub struct Cluster {
@@ -21,24 +21,24 @@ pub struct Cluster {
     operator_kubeconfig: OnceLock<PathBuf>,
 }
 
-/// A request that the API server has answered.
+/// A request that the API server has answered, from its audit log.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct AuditedRequest {
     /// `create`, `patch`, ...
     pub verb: String,
     /// The plural of the object's kind.
     pub resource: String,
-    /// The object's namespace; empty if there is none.
+    /// The object's namespace; empty if it has none.
     pub namespace: String,
-    /// The object's name; for a `create` it is known if the request was answered well.
+    /// The object's name; for a `create`, it is known only if the request succeeded.
     pub name: String,
-    /// The answer's status.
+    /// The HTTP status of the answer.
     pub status: u64,
-    /// When it arrived, as text that sorts.
-    pub begun: String,
+    /// When it arrived, in RFC 3339, so that it sorts as text.
+    pub received: String,
 }
 
-impl Request {
+impl AuditedRequest {
     /// Whether it changes anything.
     #[must_use]
     pub fn is_write(&self) -> bool {
@@ -50,14 +50,14 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The repository.
+/// The root of the repository.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }
 
 impl Cluster {
-    /// The cluster of those tests that start operators themselves, each for a namespace of its own.
+    /// The cluster shared by all tests that start operators themselves, each for a namespace of its own.
     #[must_use]
     pub fn without_operator() -> Arc<Self> {
         static WITHOUT_OPERATOR: OnceLock<Arc<Cluster>> = OnceLock::new();
@@ -65,7 +65,7 @@ impl Cluster {
         Arc::clone(cluster)
     }
 
-    /// A cluster that has never heard of Podloom.
+    /// A cluster on which Podloom was never installed.
     #[must_use]
     pub fn bare() -> Self {
         let options = Options {
@@ -87,7 +87,7 @@ impl Cluster {
         cluster
     }
 
-    /// Installs Podloom, but for the operator itself.
+    /// Installs Podloom, except for the operator itself.
     pub fn install(&self) {
         for directory in ["crds", "crds/split"] {
             self.apply(&root().join(directory));
@@ -97,21 +97,21 @@ impl Cluster {
         self.apply(&root().join("deploy/base/namespace.yaml"));
         self.apply(&browser.join("rbac.yaml"));
         self.apply(&browser.join("flow-schema/flow-schema.yaml"));
-        // The roles of both sets have one name, since an installation has one of them.
+        // The roles of both sets have the same name, since an installation has only one set.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
         self.apply_text(&split.replace("podloom-browsers", "podloom-browsers-split"));
     }
 
-    /// Waits until the API server serves what was installed.
+    /// Waits until the API server serves the kinds.
     fn await_kinds(&self) {
         let deadline = Instant::now() + PATIENCE;
         let kinds = SelenosisApi::ALL.into_iter().flat_map(|api| {
             SelenosisKind::ALL.map(|kind| format!("{}.{}", kind.plural(), api.group(kind)))
         });
         for kind in kinds {
-            while let Err(why) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
-                assert!(Instant::now() < deadline, "{kind} is not served: {why}");
-                thread::sleep(ASKING);
+            while let Err(error) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
+                assert!(Instant::now() < deadline, "{kind} is not served: {error}");
+                thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -133,7 +133,7 @@ impl Cluster {
         self.apply(file.path());
     }
 
-    /// Runs kubectl as administrator, and returns what it prints.
+    /// Runs kubectl as administrator, and returns its output.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         match self.try_kubectl(arguments) {
             Ok(printed) => printed,
@@ -159,8 +159,8 @@ impl Cluster {
         })
     }
 
-    /// What the API server noted of an account's requests, those that it has answered.
-    pub fn requests_of(&self, user: &str) -> Vec<Request> {
+    /// An account's requests that the API server has answered, from its audit log.
+    pub fn requests_of(&self, user: &str) -> Vec<AuditedRequest> {
         let log = std::fs::read_to_string(self.plane.audit_log()).unwrap_or_default();
         // The last line may be half written.
         let entries = log
@@ -168,23 +168,23 @@ impl Cluster {
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         entries
             .filter(|entry| entry["user"]["username"] == user)
-            .map(|entry| Request {
+            .map(|entry| AuditedRequest {
                 verb: text(&entry["verb"]),
                 resource: text(&entry["objectRef"]["resource"]),
                 namespace: text(&entry["objectRef"]["namespace"]),
                 name: text(&entry["objectRef"]["name"]),
                 status: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
-                begun: text(&entry["requestReceivedTimestamp"]),
+                received: text(&entry["requestReceivedTimestamp"]),
             })
             .collect()
     }
 
-    /// An administrator's client. It belongs to the runtime in which it was made.
+    /// An administrator's client. It works only in the runtime that created it.
     pub async fn client(&self) -> Client {
         client(&self.plane.kubeconfig()).await
     }
 
-    /// A client with the rights of the operator's own ServiceAccount, as above.
+    /// A client with the rights of the operator's own ServiceAccount. It works only in the runtime that created it.
     pub async fn operator_client(&self) -> Client {
         client(self.operator_kubeconfig()).await
     }

@@ -1,4 +1,4 @@
-//! Doubles of what is outside, each a process of `podloom-doubles` that ends with its handle.
+//! Doubles of what surrounds the operator. Each is a `podloom-doubles` process that ends when its handle is dropped.
 
 mod balancer;
 mod sink;
@@ -14,25 +14,25 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::http;
-pub use balancer::{Backend, Balancer, Turn};
-pub use sink::{Heard, Recorded, Reply, Sink};
+pub use balancer::{Backend, BackendState, Balancer};
+pub use sink::{ReceivedRequest, ReceivedRequests, Reply, Sink};
 
-/// What a double prints once it is ready.
+/// What a double prints when it is ready.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Ready {
-    /// Where it plays its part.
+    /// The address that it serves.
     pub address: SocketAddr,
-    /// Where it is steered, if it can be.
+    /// The address of its control endpoint, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<SocketAddr>,
 }
 
 /// Where a server hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Phase {
-    /// It accepts no connection, and refuses none.
+pub enum HangPoint {
+    /// It neither accepts nor refuses connections.
     Connect,
-    /// It accepts and reads nothing, so no handshake ends either.
+    /// It accepts connections but reads nothing, so a TLS handshake does not finish either.
     Accept,
     /// It reads the request and does not answer.
     Answer,
@@ -42,16 +42,16 @@ pub enum Phase {
     Body,
 }
 
-/// A running double; killed when it is dropped, and it ends by itself when we are killed.
+/// A running double. Dropping it kills it; if this process is killed, it ends by itself.
 pub struct Double {
-    /// Where it plays its part.
+    /// The address that it serves.
     pub address: SocketAddr,
     control: Option<SocketAddr>,
     child: Child,
 }
 
 impl Double {
-    /// Starts one with the arguments of its command line, and waits until it is ready.
+    /// Starts a double with these command line arguments, and waits until it is ready.
     pub fn start<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
         let binary = binary();
         let mut child = Command::new(&binary)
@@ -64,7 +64,7 @@ impl Double {
         let mut line = String::new();
         let output = child.stdout.take().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
-        // One that cannot start says why on standard error.
+        // A double that cannot start prints the reason on standard error.
         let ready: Ready = serde_json::from_str(&line).unwrap();
         Self {
             address: ready.address,
@@ -73,20 +73,20 @@ impl Double {
         }
     }
 
-    /// An HTTP server that remembers what it was asked; flags as those of `podloom-doubles sink`.
+    /// An HTTP server that records its requests; for the flags see `podloom-doubles sink`.
     #[must_use]
     pub fn sink(flags: &[&str]) -> Sink {
         Sink(Self::start([&["sink"], flags].concat()))
     }
 
-    /// The same behind TLS, signed by an authority whose certificate is written to the file.
+    /// The same with TLS; the certificate of its certificate authority is written to the file.
     #[must_use]
     pub fn tls(authority: &Path, flags: &[&str]) -> Sink {
         let authority = authority.to_str().unwrap();
         Sink(Self::start([&["tls", "--ca", authority], flags].concat()))
     }
 
-    /// A TCP balancer before these servers.
+    /// A TCP load balancer in front of these servers.
     #[must_use]
     pub fn balancer(backends: &[SocketAddr]) -> Balancer {
         let backends = backends
@@ -99,12 +99,12 @@ impl Double {
 
     /// A server that hangs.
     #[must_use]
-    pub fn hanging(at: Phase) -> Self {
+    pub fn hanging(at: HangPoint) -> Self {
         let at = at.to_possible_value().unwrap();
         Self::start(["hang", "--at", at.get_name()])
     }
 
-    /// Does something at its control endpoint, and returns what that says.
+    /// Sends a request to its control endpoint, and returns the answer.
     pub(crate) fn steer(&self, method: &str, path: &str, body: &str) -> String {
         let control = self.control.expect("it has a control endpoint");
         let answer = http::send(control, method, path, body).unwrap();
@@ -112,7 +112,7 @@ impl Double {
         answer.body
     }
 
-    /// Reads something there.
+    /// Reads JSON from its control endpoint.
     pub(crate) fn ask<T: DeserializeOwned>(&self, path: &str) -> T {
         serde_json::from_str(&self.steer("GET", path, "")).unwrap()
     }
@@ -125,15 +125,15 @@ impl Drop for Double {
     }
 }
 
-/// Beside the running program, or, for tests, above it: cargo builds both for the tests of this package.
+/// The binary is in the running program's directory, or for tests, in the directory above. Cargo builds it with this package's tests.
 fn binary() -> PathBuf {
     let here = std::env::current_exe().unwrap();
-    let mut places = here
+    let mut candidates = here
         .ancestors()
         .skip(1)
         .take(2)
-        .map(|place| place.join("podloom-doubles"));
-    places
-        .find(|place| place.is_file())
+        .map(|directory| directory.join("podloom-doubles"));
+    candidates
+        .find(|file| file.is_file())
         .expect("podloom-doubles is built: cargo build --workspace --bin podloom-doubles")
 }

@@ -1,7 +1,7 @@
-//! The proxy before the API server, which counts requests and injects faults: `podloom-doubles proxy`.
+//! A proxy in front of the API server that counts requests and injects faults: `podloom-doubles proxy`.
 //!
-//! [`Rule`]s pick requests and say what goes wrong with them; [`Proxy::silence`] does what a lost network does: connections stay open,
-//! and nothing comes through.
+//! A [`Rule`] selects requests and has the fault to inject. [`Proxy::silence`] simulates a lost network: connections stay open, but
+//! carry nothing.
 
 mod rule;
 
@@ -13,24 +13,24 @@ use kube::config::Kubeconfig;
 use tempfile::TempDir;
 
 use crate::doubles::Double;
-pub use rule::{Fault, Requests, Rule};
+pub use rule::{Fault, RequestFilter, Rule};
 
-/// How often which requests came, by verb and resource, and then by the status of the answer.
+/// The number of requests, by verb and resource, and then by the status of the answer.
 pub type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Among the statuses, what has none (yet).
+/// Stands for the status of requests that were not answered, or not yet.
 pub const UNANSWERED: &str = "unanswered";
 
-/// The running proxy; with it go all connections through it.
+/// The running proxy. Dropping it closes all connections through it.
 pub struct Proxy {
-    /// Where it listens, on loopback and without TLS.
+    /// Its address, on loopback and without TLS.
     pub address: SocketAddr,
     double: Double,
     kubeconfigs: TempDir,
 }
 
 impl Proxy {
-    /// Starts it before the API server of a kubeconfig.
+    /// Starts it in front of the API server of a kubeconfig.
     #[must_use]
     pub fn start(kubeconfig: &Path) -> Self {
         let kubeconfigs = TempDir::new().unwrap();
@@ -54,50 +54,50 @@ impl Proxy {
         path
     }
 
-    /// Replaces all rules; their counting starts at zero.
+    /// Replaces all rules; the new ones count from zero.
     pub fn set_rules(&self, rules: &[Rule]) {
         let rules = serde_json::to_string(rules).unwrap();
         self.double.steer("PUT", "/rules", &rules);
     }
 
-    /// How many requests each of the current rules has spoiled.
+    /// How many faults each of the current rules has injected.
     pub fn hits(&self) -> Vec<u64> {
         self.double.ask("/hits")
     }
 
-    /// How many requests came, by verb and resource: `create pods`, `patch browsers/status`.
+    /// The number of requests, by verb and resource: `create pods`, `patch browsers/status`.
     pub fn counts(&self) -> Counts {
         self.double.ask("/counts")
     }
 
-    /// Of one verb and resource.
+    /// The number of requests with one verb and resource.
     pub fn count(&self, request: &str) -> u64 {
         let counts = self.counts();
         counts.get(request).map_or(0, |codes| codes.values().sum())
     }
 
-    /// Lets the connections that there are stay open and carry nothing more; new ones work.
+    /// Lets the open connections stay open but carry nothing more; new ones work.
     pub fn silence(&self) {
         self.double.steer("POST", "/silence", "");
     }
 
-    /// The same for all connections, those that are still to come too.
+    /// The same for all connections, new ones too.
     pub fn silence_all(&self) {
         self.double.steer("POST", "/silence-all", "");
     }
 
-    /// Lets all connections carry again, and what was held back first.
+    /// Lets all connections work again; what was held back is sent first.
     pub fn resume(&self) {
         self.double.steer("POST", "/resume", "");
     }
 
-    /// Closes the connections that there are.
+    /// Closes all open connections.
     pub fn drop_connections(&self) {
         self.double.steer("POST", "/drop", "");
     }
 }
 
-/// A kubeconfig of the same users that leads to a server at this address, which speaks no TLS.
+/// The same kubeconfig, but with the server at this address, without TLS.
 #[must_use]
 pub fn through(mut config: Kubeconfig, address: SocketAddr) -> Kubeconfig {
     let clusters = config.clusters.iter_mut();

@@ -1,4 +1,4 @@
-//! The least HTTP there can be: one request, its answer read to the end.
+//! A minimal HTTP client: one request per connection, the answer read to its end.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How long a server on this machine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An answer.
+/// The answer to a request.
 pub struct Answer {
     /// The status.
     pub status: u16,
@@ -15,7 +15,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Gets a path.
+/// Sends a GET request.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub(crate) fn send(
 ) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // HTTP/1.0, so that the answer is neither chunked nor kept open.
+    // HTTP/1.0, so the answer is not chunked, and the connection closes after it.
     let length = body.len();
     write!(
         stream,
@@ -41,7 +41,7 @@ pub(crate) fn send(
     )?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    let bad = || io::Error::new(io::ErrorKind::InvalidData, "this is no HTTP answer");
+    let bad = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(bad)?;
     let status = head
         .split(' ')

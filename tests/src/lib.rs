@@ -1,4 +1,4 @@
-//! What the black-box tests are made of: control planes, operators as processes, and clients that watch and remember.
+//! The building blocks of the black-box tests: control planes, operators as processes, and clients that record what they watch.
 //!
 //! A test is a function that [`blackbox`] runs in a namespace of its own:
 //!
@@ -11,12 +11,12 @@
 //! });
 //! ```
 //!
-//! Nothing here knows the operator from within: it is the binary that `PODLOOM_BLACKBOX_BINARY` names, with the rights that
+//! Nothing here knows the operator's code: the operator is the binary that `PODLOOM_BLACKBOX_BINARY` names, with the rights that
 //! `deploy/` gives it.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "this is all test code: what goes wrong fails the test that asked"
+    reason = "this is all test code: what goes wrong fails the test"
 )]
 
 mod bundle;
@@ -35,7 +35,7 @@ mod wait;
 mod watched;
 
 pub use bundle::{Bundle, MountedBundle};
-pub use cluster::{Cluster, Request};
+pub use cluster::{AuditedRequest, Cluster};
 pub use http::{Answer, get};
 pub use operator::{Operator, binary};
 pub use process::Signal;
@@ -49,7 +49,7 @@ pub use watched::{Change, Watched};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks; what a thread that panicked has left is as good as any.
+/// Locks, even if a thread panicked while it held the lock.
 pub fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

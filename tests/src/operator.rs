@@ -16,8 +16,8 @@ use crate::http;
 use crate::process::{Process, Signal};
 use crate::wait::eventually;
 
-/// How much of a log a failed test shows.
-const TOLD_LINES: usize = 60;
+/// How many lines of a log a failed test shows.
+const LOG_LINES: usize = 60;
 
 /// The binary under test.
 #[must_use]
@@ -25,35 +25,35 @@ pub fn binary() -> Option<PathBuf> {
     std::env::var_os("PODLOOM_BLACKBOX_BINARY").map(PathBuf::from)
 }
 
-/// Enters the root folder, as a container would; without being root, in a user namespace of its own.
+/// Enters the root folder, as a container does. Who is not root needs a user namespace for it.
 const ENTER: &str =
     r#"[ "$(id -u)" = 0 ] && exec chroot "$@" || exec unshare --map-root-user chroot "$@""#;
 
-/// A running operator; killed when it is dropped.
+/// A running operator; dropping it kills it.
 ///
-/// Its log lies among those of the control plane, and a failed test shows the end of it.
+/// Its log is among those of the control plane; a failed test shows its last lines.
 pub struct Operator {
     process: Process,
     command: Vec<String>,
     kubeconfig: PathBuf,
     log: PathBuf,
-    /// How much of the log others of the same name have written.
-    begins: u64,
-    /// All that it sees of the file system, if not everything.
+    /// Where the log of this run starts in the file, in bytes: earlier runs wrote to the same file.
+    log_start: u64,
+    /// The root folder that it is confined to, if any.
     root: Option<TempDir>,
 }
 
 impl Operator {
-    /// Starts one with the rights of its ServiceAccount, and waits until it is ready.
+    /// Starts an operator with the rights of its ServiceAccount, and waits until it is ready.
     pub async fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
         let operator = Self::spawn(cluster, cluster.operator_kubeconfig(), arguments);
         operator.ready().await;
         operator
     }
 
-    /// Starts one with the rights of a kubeconfig, and waits for nothing.
+    /// Starts an operator with the rights of a kubeconfig, and does not wait until it is ready.
     ///
-    /// What the arguments do not say: no election, and no chain. Where there is no controller, nothing is added.
+    /// Unless the arguments ask for them, it has no leader election and no plugins. With `--controllers none` no flags are added.
     #[must_use]
     pub fn spawn(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -64,11 +64,11 @@ impl Operator {
             .join(format!("operator-{number}.log"));
         let has = |name: &str| arguments.contains(&name);
         let mut command = vec!["run".to_owned()];
-        let works = !has("none");
-        if works && !has("--lease-name") {
+        let has_controllers = !has("none");
+        if has_controllers && !has("--lease-name") {
             command.push("--no-leader-election".to_owned());
         }
-        if works && !has("--plugins") {
+        if has_controllers && !has("--plugins") {
             command.push("--allow-empty-chain".to_owned());
         }
         command.extend(arguments.iter().map(|&word| word.to_owned()));
@@ -77,14 +77,14 @@ impl Operator {
             command,
             kubeconfig: kubeconfig.to_owned(),
             log,
-            begins: 0,
+            log_start: 0,
             root: None,
         }
     }
 
-    /// Starts one that sees nothing but the root folder of the image, and the kubeconfig in it.
+    /// Starts an operator that sees only the image's root folder, and the kubeconfig in it.
     ///
-    /// The folder is copied: what one test leaves in it, another would see.
+    /// The folder is copied, so that one test does not see what another has left in it.
     #[must_use]
     pub fn spawn_alone(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Self {
         let image = std::env::var_os("PODLOOM_DIST_ROOT");
@@ -110,7 +110,7 @@ impl Operator {
             command,
             kubeconfig,
             log,
-            begins: 0,
+            log_start: 0,
             root: Some(root),
         }
     }
@@ -126,7 +126,7 @@ impl Operator {
         )
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until `/readyz` answers 200.
     pub async fn ready(&self) {
         eventually("the operator is ready", async || {
             let (status, body) = self.get("/readyz")?;
@@ -135,7 +135,7 @@ impl Operator {
         .await;
     }
 
-    /// What it answers to a GET, with the status; or why it does not.
+    /// The status and body of a GET; or why there is no answer.
     pub fn get(&self, path: &str) -> Result<(u16, String), String> {
         let address = self
             .address()
@@ -146,7 +146,7 @@ impl Operator {
         }
     }
 
-    /// A metric's value: the sum over all samples whose line begins like this.
+    /// A metric's value: the sum of all samples whose line starts with this.
     pub fn metric(&self, start: &str) -> f64 {
         let (_, text) = self.get("/metrics").unwrap();
         let samples = text.lines().filter(|line| line.starts_with(start));
@@ -159,7 +159,7 @@ impl Operator {
     #[must_use]
     pub fn log(&self) -> Vec<Value> {
         let text = fs::read(&self.log).unwrap_or_default();
-        let own = text.get(usize::try_from(self.begins).unwrap()..);
+        let own = text.get(usize::try_from(self.log_start).unwrap()..);
         let lines = String::from_utf8_lossy(own.unwrap_or_default()).into_owned();
         lines
             .lines()
@@ -169,7 +169,7 @@ impl Operator {
 
     /// The lines of the log that contain all these words.
     #[must_use]
-    pub fn told(&self, words: &[&str]) -> Vec<String> {
+    pub fn logged(&self, words: &[&str]) -> Vec<String> {
         let lines = self.log().into_iter().map(|line| line.to_string());
         lines
             .filter(|line| words.iter().all(|word| line.contains(word)))
@@ -181,16 +181,19 @@ impl Operator {
         self.process.signal(signal);
     }
 
-    /// Kills it as the end of its machine would.
+    /// Kills it with SIGKILL, as when its machine crashes.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it anew after it was killed or has ended, with the same arguments.
-    pub fn start_again(&mut self) {
-        assert!(self.root.is_none(), "one that is alone is started once");
+    /// Restarts it with the same arguments; kills it first if it still runs.
+    pub fn restart(&mut self) {
+        assert!(
+            self.root.is_none(),
+            "an operator in the image's root folder cannot be restarted"
+        );
         self.process.kill();
-        self.begins = fs::metadata(&self.log).unwrap().len();
+        self.log_start = fs::metadata(&self.log).unwrap().len();
         self.process = start(
             Command::new(tested()),
             &self.command,
@@ -203,7 +206,7 @@ impl Operator {
     pub async fn ended(&mut self) -> ExitStatus {
         let process = &mut self.process;
         eventually("the operator ends", async || {
-            process.ended().ok_or_else(|| "it runs".to_owned())
+            process.ended().ok_or_else(|| "it still runs".to_owned())
         })
         .await
     }
@@ -214,13 +217,13 @@ impl Operator {
         self.process.id()
     }
 
-    /// The end of the log, of those lines that contain the word.
+    /// The last of the log's lines that contain the word.
     #[must_use]
     pub fn tail(&self, word: &str) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
-        let from = lines.len().saturating_sub(TOLD_LINES);
+        let from = lines.len().saturating_sub(LOG_LINES);
         format!(
             "{}:\n{}",
             self.log.display(),
@@ -228,12 +231,12 @@ impl Operator {
         )
     }
 
-    /// Where it serves everything, as its log says.
+    /// The address of its HTTP server, from its log.
     fn address(&self) -> Option<SocketAddr> {
         self.listens("http")
     }
 
-    /// Where it listens, as its log says: `http` for everything, `probes` for probes alone.
+    /// An address from its log: `http` is the HTTP server, `probes` the server for probes alone.
     #[must_use]
     pub fn listens(&self, what: &str) -> Option<SocketAddr> {
         let log = self.log();
@@ -254,7 +257,7 @@ impl Drop for Operator {
 }
 
 fn tested() -> PathBuf {
-    binary().expect("blackbox() lets no test begin without a binary")
+    binary().expect("blackbox() runs no test without a binary")
 }
 
 fn start(mut process: Command, command: &[String], kubeconfig: &Path, log: &Path) -> Process {

@@ -1,24 +1,24 @@
-//! Processes that end with the test binary, whatever ends it.
+//! Processes that end with the test binary, for whatever reason it ends.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Waits until its input is closed, which the system does for us even if we are killed; then kills `$1`.
+/// Waits until its input is closed, then kills `$1`. The system closes the input even if we are killed.
 const CLEANER: &str = r#"read -r _; kill -KILL "$1" 2>/dev/null"#;
 
-/// What a process can be told.
+/// A signal for a process.
 #[derive(Clone, Copy, Debug)]
 pub enum Signal {
-    /// End in peace.
+    /// End gracefully.
     Terminate,
-    /// Stand still.
+    /// Pause.
     Stop,
-    /// Go on.
+    /// Continue after a pause.
     Continue,
 }
 
-/// A process that is killed when this is dropped, or when we end.
+/// A process that is killed when this is dropped, or when our own process ends.
 pub(crate) struct Process {
     child: Child,
     cleaner: Child,
@@ -26,7 +26,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
-        // In a group of its own, so that a Ctrl-C that is meant for us does not reach it before the cleaner does.
+        // In a group of its own, so that a Ctrl-C for us does not reach it; the cleaner ends it.
         let child = command.process_group(0).spawn()?;
         let cleaner = Command::new("sh")
             .args(["-c", CLEANER, "cleaner", &child.id().to_string()])
@@ -61,9 +61,9 @@ impl Process {
         assert!(sent.success(), "could not send SIG{name}");
     }
 
-    /// Ends it as a crash of the machine would.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
-        // The cleaner first: once the child is reaped, its number may be another's.
+        // The cleaner first: once the child is reaped, another process may get its id.
         let _ = self.cleaner.kill();
         let _ = self.cleaner.wait();
         let _ = self.child.kill();

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::operator::binary;
 use crate::scene::Scene;
 
-/// What `podloom rbac` prints: the rights in the operator's table of duties, as manifests.
+/// The output of `podloom rbac`: the rights in the operator's table of duties, as manifests.
 #[must_use]
 pub fn rbac(arguments: &[&str]) -> String {
-    let binary = binary().expect("blackbox() lets no test begin without a binary");
+    let binary = binary().expect("blackbox() runs no test without a binary");
     let printed = Command::new(binary)
         .arg("rbac")
         .args(arguments)
@@ -21,7 +21,7 @@ pub fn rbac(arguments: &[&str]) -> String {
     String::from_utf8(printed.stdout).unwrap()
 }
 
-/// The rules of all roles of a kind that the controllers have.
+/// The rules of all roles of this kind in `podloom rbac`.
 fn rules(kind: &str) -> Vec<Value> {
     let printed: Vec<Value> = serde_saphyr::from_multiple(&rbac(&[])).unwrap();
     let roles = printed.iter().filter(|document| document["kind"] == kind);
@@ -29,7 +29,7 @@ fn rules(kind: &str) -> Vec<Value> {
     rules.flatten().cloned().collect()
 }
 
-/// A ServiceAccount that has the rights in the operator's table of duties, save some.
+/// A ServiceAccount with the rights in the operator's table of duties, possibly fewer.
 pub struct Account {
     /// Its kubeconfig.
     pub kubeconfig: PathBuf,
@@ -38,7 +38,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Makes one in a scene's namespace; `keep` sees every rule of the operator's ClusterRoles, and may change it.
+    /// Creates one in a scene's namespace. `keep` gets every rule of the operator's ClusterRoles; it may change the rule, or return
+    /// false to leave it out.
     pub fn new(scene: &Scene, account: &str, mut keep: impl FnMut(&mut Value) -> bool) -> Self {
         let (cluster, namespace) = (&scene.cluster, scene.namespace.as_str());
         let mut rules = rules("ClusterRole");
@@ -71,7 +72,7 @@ impl Account {
         }
     }
 
-    /// Adds the right to a Lease in the scene's namespace, as the operator has it in its own.
+    /// Adds the right to a Lease in the scene's namespace; the operator has the same right in its own.
     pub fn may_lead(&self, scene: &Scene) {
         let (cluster, namespace) = (&scene.cluster, scene.namespace.as_str());
         let (_, account) = self.user.rsplit_once(':').unwrap();

@@ -1,4 +1,4 @@
-//! How a test begins and ends.
+//! Runs a test: on which cluster, in which namespace, with which deadline.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::operator::{self, Operator};
 use crate::scene::Scene;
 use crate::wait::within;
 
-/// How long a test may take before it counts as stuck. The longest take a minute.
+/// How long a test may take. The longest take a minute.
 const DEADLINE: Duration = Duration::from_secs(240);
 
 /// The cluster that most tests share, with one operator for all namespaces.
 fn shared() -> &'static (Arc<Cluster>, Operator) {
-    // It ends with the process, since a static is never dropped.
+    // A static is never dropped, so both end with the process.
     static SHARED: OnceLock<(Arc<Cluster>, Operator)> = OnceLock::new();
     SHARED.get_or_init(|| {
         let cluster = Arc::new(Cluster::installed());
@@ -24,13 +24,13 @@ fn shared() -> &'static (Arc<Cluster>, Operator) {
 
 /// Runs a test on the shared cluster, where one operator works for all namespaces.
 ///
-/// Without a binary to test nothing is run, and that is said: building one is up to `cargo xtask test`.
+/// Without a binary the test is skipped, with a line on standard error; `cargo xtask test` builds the binary.
 pub fn blackbox(name: &str, test: impl AsyncFnOnce(Scene)) {
-    if !is_asked_for(name) {
+    if !has_binary(name) {
         return;
     }
     let (cluster, operator) = shared();
-    let _told = Told { operator, name };
+    let _on_failure = LogOnFailure { operator, name };
     run(async {
         operator.ready().await;
         let scene = Scene::new(Arc::clone(cluster), name).await;
@@ -50,7 +50,7 @@ pub fn blackbox_within(
     name: &str,
     test: impl AsyncFnOnce(Scene),
 ) {
-    if !is_asked_for(name) {
+    if !has_binary(name) {
         return;
     }
     let cluster = cluster();
@@ -68,23 +68,23 @@ fn run(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(test);
 }
 
-fn is_asked_for(name: &str) -> bool {
-    let asked = operator::binary().is_some();
-    if !asked {
+fn has_binary(name: &str) -> bool {
+    let is_set = operator::binary().is_some();
+    if !is_set {
         eprintln!(
-            "{name} is skipped: PODLOOM_BLACKBOX_BINARY names no binary, as `cargo xtask test` does"
+            "{name} is skipped: PODLOOM_BLACKBOX_BINARY is not set; run it with `cargo xtask test`"
         );
     }
-    asked
+    is_set
 }
 
 /// Shows what the shared operator logged about a test's namespace, if the test fails.
-struct Told<'a> {
+struct LogOnFailure<'a> {
     operator: &'a Operator,
     name: &'a str,
 }
 
-impl Drop for Told<'_> {
+impl Drop for LogOnFailure<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(

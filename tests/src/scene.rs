@@ -1,4 +1,4 @@
-//! A namespace of one's own, and what a test does in it.
+//! A test's own namespace, and what a test does in it.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::watched::Watched;
 /// A BrowserConfig whose browser `chrome` has a version for each behaviour that a pod can choose.
 const BEHAVIOURS: &str = include_str!("../blackbox/fixtures/behaviours.yaml");
 
-/// A namespace of one's own.
+/// A test's own namespace.
 pub struct Scene {
-    /// The cluster that it is in.
+    /// The cluster.
     pub cluster: Arc<Cluster>,
     /// An administrator's client.
     pub client: Client,
@@ -32,7 +32,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Makes the namespace.
+    /// Creates the namespace.
     pub async fn new(cluster: Arc<Cluster>, name: &str) -> Self {
         let client = cluster.client().await;
         let scene = Self {
@@ -44,7 +44,7 @@ impl Scene {
         scene
     }
 
-    /// The same in a namespace besides, with these labels.
+    /// Creates another namespace on the same cluster, with these labels.
     pub async fn beside(&self, name: &str, labels: Value) -> Self {
         let scene = Self {
             cluster: Arc::clone(&self.cluster),
@@ -97,7 +97,7 @@ impl Scene {
         operator
     }
 
-    /// As [`Scene::operator`], without waiting for it.
+    /// Like [`Scene::operator`], but does not wait until it is ready.
     #[must_use]
     pub fn spawn_operator(&self, arguments: &[&str]) -> Operator {
         let kubeconfig = self.cluster.operator_kubeconfig();
@@ -105,7 +105,7 @@ impl Scene {
         Operator::spawn(&self.cluster, kubeconfig, &arguments)
     }
 
-    /// As [`Scene::operator`], with a proxy between it and the API server.
+    /// Like [`Scene::operator`], with a proxy between it and the API server.
     pub async fn operator_behind(&self, proxy: &Proxy, arguments: &[&str]) -> Operator {
         let kubeconfig = proxy.kubeconfig(self.cluster.operator_kubeconfig());
         let arguments = [&["--namespace", &self.namespace], arguments].concat();
@@ -119,7 +119,7 @@ impl Scene {
         Proxy::start(self.cluster.operator_kubeconfig())
     }
 
-    /// Starts an operator for this namespace that sees nothing of this machine but what the image holds, with the chain in it.
+    /// Starts an operator for this namespace that sees only the image's files, with the image's chain.
     pub async fn operator_alone(&self) -> Operator {
         let arguments = [
             "--namespace",
@@ -133,23 +133,23 @@ impl Scene {
         operator
     }
 
-    /// Makes a BrowserConfig whose browser `chrome` has a version for each behaviour of pods.
+    /// Creates a BrowserConfig whose browser `chrome` has a version for each behaviour of pods.
     pub async fn behaviours(&self) -> BrowserConfig {
         self.create(self.configs(), yaml(BEHAVIOURS)).await
     }
 
-    /// Makes a BrowserConfig of a name, of this spec.
+    /// Creates a BrowserConfig with this name and spec.
     pub async fn config(&self, name: &str, spec: &str) -> BrowserConfig {
         let config = json!({ "metadata": { "name": name }, "spec": yaml(spec) });
         self.create(self.configs(), config).await
     }
 
-    /// Makes a Browser `chrome` of a version.
+    /// Creates a Browser: `chrome` in this version.
     pub async fn browser(&self, name: &str, version: &str) -> Browser {
         self.browser_with(name, version, json!({})).await
     }
 
-    /// Makes a Browser `chrome` of a version, with more metadata.
+    /// Creates a Browser with more metadata: `chrome` in this version.
     pub async fn browser_with(&self, name: &str, version: &str, metadata: Value) -> Browser {
         let mut metadata = metadata;
         metadata["name"] = name.into();
@@ -160,7 +160,7 @@ impl Scene {
         self.create(self.browsers(), browser).await
     }
 
-    /// Makes an object; its kind need not be said.
+    /// Creates an object, and fills in its kind.
     pub async fn create<K>(&self, api: Api<K>, object: Value) -> K
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -175,7 +175,7 @@ impl Scene {
         }
     }
 
-    /// Changes a Browser by a merge-patch.
+    /// Changes a Browser by a merge patch.
     pub async fn patch_browser(&self, name: &str, patch: Value) -> Browser {
         let patch = Patch::Merge(patch);
         let browsers = self.browsers();
@@ -185,7 +185,7 @@ impl Scene {
             .unwrap()
     }
 
-    /// Deletes a Browser, and does not wait for it.
+    /// Deletes a Browser, and does not wait until it is gone.
     pub async fn delete_browser(&self, name: &str) {
         let browsers = self.browsers();
         browsers
@@ -194,10 +194,10 @@ impl Scene {
             .unwrap();
     }
 
-    /// Deletes all Browsers, and does not wait for them.
+    /// Deletes all Browsers, and does not wait until they are gone.
     pub async fn delete_all_browsers(&self) {
         let browsers = self.browsers();
-        // Deleting a thousand may take a busy API server longer than it gives a request.
+        // On a busy API server, deleting a thousand may take longer than the timeout of a request.
         let patience = PATIENCE * 3;
         eventually_within("the Browsers can be deleted", patience, async || {
             let all = DeleteParams::default();
@@ -209,7 +209,7 @@ impl Scene {
         .await;
     }
 
-    /// Whether neither Browsers nor pods are left; waits for it.
+    /// Waits until no Browser and no pod is left.
     pub async fn nothing_is_left(&self) {
         eventually("no Browser and no pod is left", async || {
             let all = ListParams::default();
@@ -223,7 +223,8 @@ impl Scene {
         .await;
     }
 
-    /// Waits until the Events about an object begin like these, each `Type Reason: note`, in their order.
+    /// Waits until an object has exactly as many Events as expected, in this order, and each starts with the expected text:
+    /// `Type Reason: note`.
     pub async fn events_are(&self, name: &str, expected: &[&str]) {
         eventually(
             &format!("the Events about {name} are {expected:#?}"),
@@ -240,13 +241,13 @@ impl Scene {
         .await;
     }
 
-    /// The Events about a Browser, as far as they have arrived.
+    /// The Events about a Browser that have arrived so far.
     pub async fn events(&self, name: &str) -> Vec<String> {
-        // The pod has the same name, and Events of its own.
+        // The pod has the same name, and its own Events.
         self.events_about(name, |kind| kind != "Pod").await
     }
 
-    /// The Events about a pod, as far as they have arrived.
+    /// The Events about a pod that have arrived so far.
     pub async fn events_about_pod(&self, name: &str) -> Vec<String> {
         self.events_about(name, |kind| kind == "Pod").await
     }
@@ -261,7 +262,7 @@ impl Scene {
                     && is_kind(about.kind.as_deref().unwrap_or_default())
             })
         });
-        // Events about one object are sent one after the other.
+        // Events about one object are sent one after the other, so their times have the right order.
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
         let line = |event: &Event| {
             format!(

@@ -1,19 +1,19 @@
-//! Scripts, with everything that they start.
+//! Shell scripts, and all processes that they start.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Waits until its input is closed, which the system does for us even if we are killed; then kills the group of `$1`.
+/// Waits until its input is closed, then kills the group of `$1`. The system closes the input even if we are killed.
 const CLEANER: &str = r#"read -r _; kill -s KILL -- "-$1" 2>/dev/null"#;
 
-/// A running script; it is killed with all that it has started when this is dropped, or when we end.
+/// A running script. It is killed with all processes that it started when this is dropped, or when our own process ends.
 pub struct Script {
     child: Child,
     cleaner: Child,
 }
 
 impl Script {
-    /// Starts it in a group of its own, which what it starts belongs to.
+    /// Starts it in a process group of its own, to which the processes that it starts belong too.
     pub fn start(command: &mut Command) -> Self {
         let child = command.process_group(0).spawn().unwrap();
         let cleaner = Command::new("sh")

@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Random numbers that can be repeated.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 pub struct Seed(u64);
 
 impl Seed {
-    /// Begins anew, and says with what, so that a failed test can be repeated.
+    /// Takes the seed from the environment or a random one, and prints it, so that a failed test can be repeated.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let given = std::env::var("PODLOOM_BLACKBOX_SEED").ok();
@@ -17,7 +17,7 @@ impl Seed {
         Self(seed.max(1))
     }
 
-    /// A number from zero up to this, which it is not; zero of zero.
+    /// A number from zero up to `end`, exclusive; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

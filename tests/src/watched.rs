@@ -1,4 +1,4 @@
-//! A client that watches objects and remembers all it saw, since objects that failed do not stay.
+//! A client that watches objects and records every change, since objects that failed are deleted soon.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -17,15 +17,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::wait::PATIENCE;
 
-/// How long a watch that broke stays so: the API server needs seconds to start.
-const BROKEN: Duration = Duration::from_millis(200);
+/// How long to wait before a broken watch is opened again: the API server takes seconds to start.
+const RETRY: Duration = Duration::from_millis(200);
 
-/// Something that happened to an object.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub enum Change<K> {
-    /// It is new, or now like this.
+    /// It was created or changed; this is its new state.
     Is(K),
-    /// It is gone; this is how it was last.
+    /// It is gone; this was its last state.
     Gone(K),
 }
 
@@ -38,7 +38,7 @@ impl<K> Change<K> {
     }
 }
 
-/// What a watching client has seen since it began.
+/// The changes that a client has seen since it started watching.
 pub struct Watched<K> {
     changes: Arc<Mutex<Vec<Change<K>>>>,
     count: watch::Receiver<usize>,
@@ -49,7 +49,7 @@ impl<K> Watched<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// Begins after what there is now.
+    /// Starts watching; objects that exist already are not reported until they change.
     pub async fn new(api: Api<K>) -> Self {
         let listed = api.list_metadata(&ListParams::default()).await.unwrap();
         let version = listed.metadata.resource_version.unwrap();
@@ -63,25 +63,25 @@ where
         }
     }
 
-    /// All that was seen so far.
+    /// All changes so far.
     pub fn changes(&self) -> Vec<Change<K>> {
         let changes = self.changes.lock();
         changes.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was seen of one object.
+    /// The changes of one object so far.
     pub fn of(&self, name: &str) -> Vec<Change<K>> {
         let mut changes = self.changes();
         changes.retain(|change| change.object().name_any() == name);
         changes
     }
 
-    /// Waits until what was seen holds the answer.
+    /// Waits until `answer` finds something in the changes.
     pub async fn until<T>(&self, what: &str, answer: impl FnMut(&[Change<K>]) -> Option<T>) -> T {
         self.until_within(what, PATIENCE, answer).await
     }
 
-    /// As [`Watched::until`], with a patience of one's own.
+    /// Like [`Watched::until`], with another deadline.
     pub async fn until_within<T>(
         &self,
         what: &str,
@@ -108,7 +108,7 @@ where
         }
     }
 
-    /// Waits until an object is such.
+    /// Waits until an object's last state fulfils a condition.
     pub async fn until_is(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K {
         self.until(&format!("{name} {what}"), |changes| {
             let last = changes
@@ -130,7 +130,7 @@ impl Watched<Browser> {
         self.until_is(name, "runs", runs).await
     }
 
-    /// Waits until a Browser is gone, and returns what a client saw of it: its phases, each with reason and message.
+    /// Waits until a Browser is gone, and returns its [`Watched::story`].
     pub async fn until_gone(&self, name: &str) -> Vec<String> {
         let is_gone = |changes: &[Change<Browser>]| {
             let of_name = |change: &&Change<Browser>| change.object().name_any() == name;
@@ -141,9 +141,9 @@ impl Watched<Browser> {
         self.story(name)
     }
 
-    /// What a client saw of a Browser so far; the same thing twice is told once.
+    /// The phases of a Browser so far, each with reason and message, without repetitions.
     pub fn story(&self, name: &str) -> Vec<String> {
-        let mut story: Vec<String> = self.of(name).iter().filter_map(told).collect();
+        let mut story: Vec<String> = self.of(name).iter().filter_map(story_line).collect();
         story.dedup();
         story
     }
@@ -153,8 +153,8 @@ fn phase(browser: &Browser) -> Option<Phase> {
     browser.status.as_ref()?.phase
 }
 
-/// None for a Browser without a phase, which every one begins as.
-fn told(change: &Change<Browser>) -> Option<String> {
+/// `None` for a Browser that has no phase yet.
+fn story_line(change: &Change<Browser>) -> Option<String> {
     let browser = match change {
         Change::Is(browser) => browser,
         Change::Gone(_) => return Some("gone".to_owned()),
@@ -173,7 +173,7 @@ fn told(change: &Change<Browser>) -> Option<String> {
 }
 
 impl Watched<Pod> {
-    /// The UIDs of the pods of a name that there ever were.
+    /// The UIDs of all pods with this name so far.
     pub fn uids(&self, name: &str) -> Vec<String> {
         let mut uids: Vec<String> = self
             .of(name)
@@ -203,7 +203,7 @@ impl<K> Drop for Watched<K> {
     }
 }
 
-/// Watches for ever, from where it was when the API server goes and comes back.
+/// Watches for ever. When the API server stops and comes back, it continues where it was.
 async fn remember<K>(
     api: Api<K>,
     version: String,
@@ -215,7 +215,7 @@ async fn remember<K>(
     let mut version = version;
     loop {
         let Ok(events) = api.watch(&WatchParams::default(), &version).await else {
-            sleep(BROKEN).await;
+            sleep(RETRY).await;
             continue;
         };
         let mut events = pin!(events);
@@ -227,7 +227,7 @@ async fn remember<K>(
                     version = mark.metadata.resource_version;
                     continue;
                 }
-                // What was missed cannot be had any more, so the waiting test fails: the sender goes.
+                // The missed changes are lost. Dropping the sender makes the waiting test fail.
                 WatchEvent::Error(_) => return,
             };
             if let Some(seen) = change.object().resource_version() {

@@ -22,8 +22,8 @@ const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
 /// How many lines of a failed build's output the error repeats.
 const LOG_LINES: usize = 20;
 
-/// How often a build that takes long shows that it is still running.
-const SIGN_OF_LIFE: Duration = Duration::from_mins(1);
+/// How often a slow build shows that it is still running.
+const PROGRESS: Duration = Duration::from_mins(1);
 
 /// Why the programs could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +114,7 @@ pub(crate) fn ensure(programs: &[Program]) -> Result<PathBuf, BuildError> {
     Ok(directory)
 }
 
-/// Those of `programs` that [`ensure`] would build. Fails now if it could not: the caller learns it before a long wait.
+/// Those of `programs` that [`ensure`] would build. Fails at once if Go is missing or too old.
 pub(crate) fn missing(programs: &[Program]) -> Result<Vec<Program>, BuildError> {
     let absent = absent(programs, &directory()?);
     if !absent.is_empty() {
@@ -137,14 +137,14 @@ fn in_cache(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
     }
 }
 
-/// As the XDG Base Directory Specification says: a path that is not absolute is ignored.
+/// As in the XDG Base Directory Specification, a path that is not absolute is ignored.
 fn cache_home(xdg: Option<std::ffi::OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg.map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .or_else(|| Some(home.filter(|path| path.is_absolute())?.join(".cache")))
 }
 
-/// Names everything that decides what is built.
+/// A digest of everything that decides what is built.
 fn digest() -> String {
     let mut hash = Sha256::new();
     for text in [
@@ -183,7 +183,7 @@ fn remove_partial(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds the lock until the file is dropped; the system drops it for a process that was killed.
+/// Holds the lock until the file is dropped; if the process is killed, the system releases it.
 fn lock(path: &Path) -> io::Result<File> {
     let file = File::options()
         .create(true)
@@ -197,7 +197,7 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Without the versions linked in, the API server calls itself v0.0.0 and clients misbehave.
+/// The versions are linked in; without them the API server reports v0.0.0, and clients misbehave.
 fn flags() -> [String; 5] {
     let kubernetes = version::pinned(Program::ApiServer);
     let kwok = version::pinned(Program::Kwok);
@@ -211,7 +211,7 @@ fn flags() -> [String; 5] {
         format!("-X sigs.k8s.io/kwok/pkg/consts.Version=v{kwok}"),
     ];
     [
-        // On the command line these win over the user's GOFLAGS; whatever else is set there, a proxy for example, stays.
+        // On the command line these win over the user's GOFLAGS; other flags there stay.
         "-mod=readonly".to_owned(),
         "-trimpath".to_owned(),
         "-buildvcs=false".to_owned(),
@@ -225,7 +225,7 @@ fn go() -> Command {
     command
         .current_dir(MODULE)
         .env("CGO_ENABLED", "0")
-        // Neither a workspace around the checkout nor a cross build that the user is busy with is ours.
+        // Ignore a Go workspace around the checkout, and the target of the user's cross builds.
         .env("GOWORK", "off")
         .env_remove("GOOS")
         .env_remove("GOARCH")
@@ -233,7 +233,8 @@ fn go() -> Command {
     command
 }
 
-/// Runs `go version` in the module's directory, since there Go switches to the version that the module needs, if it may.
+/// Runs `go version` in the module's directory, since there Go switches to the version that the module needs, unless the user
+/// has disabled that.
 fn check_go(absent: &[Program]) -> Result<(), BuildError> {
     let programs = absent
         .iter()
@@ -272,11 +273,11 @@ fn check_go(absent: &[Program]) -> Result<(), BuildError> {
     })
 }
 
-/// Builds one program beside its place and moves it there.
+/// Builds one program under a temporary name, and renames it when it is complete.
 fn build(program: Program, directory: &Path, title: &str) -> Result<(), BuildError> {
     let start = Instant::now();
     let log = directory.join(format!("{}.log", program.name()));
-    // A name of our own: the `go build` of a killed process may still be writing to its own.
+    // With our process id in the name, since the `go build` of a killed process may still be writing to its own file.
     let partial = directory.join(format!("{}.{}.partial", program.name(), process::id()));
     let output = File::create(&log).map_err(in_cache(&log))?;
     let errors = output.try_clone().map_err(in_cache(&log))?;
@@ -290,17 +291,17 @@ fn build(program: Program, directory: &Path, title: &str) -> Result<(), BuildErr
         .stderr(errors)
         .spawn()
         .map_err(BuildError::Start)?;
-    let mut next_sign = SIGN_OF_LIFE;
+    let mut next_message = PROGRESS;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(BuildError::Start)? {
             break status;
         }
-        if start.elapsed() >= next_sign {
+        if start.elapsed() >= next_message {
             eprintln!(
                 "control plane: still building {title}, {} s so far",
-                next_sign.as_secs()
+                next_message.as_secs()
             );
-            next_sign += SIGN_OF_LIFE;
+            next_message += PROGRESS;
         }
         thread::sleep(Duration::from_millis(200));
     };
@@ -315,13 +316,13 @@ fn build(program: Program, directory: &Path, title: &str) -> Result<(), BuildErr
         "control plane: {title} built in {} s",
         start.elapsed().as_secs()
     );
-    let place = directory.join(program.name());
-    fs::rename(&partial, &place).map_err(in_cache(&place))?;
-    // Only of use after a failure.
+    let complete = directory.join(program.name());
+    fs::rename(&partial, &complete).map_err(in_cache(&complete))?;
+    // The log is only useful after a failure.
     fs::remove_file(&log).map_err(in_cache(&log))
 }
 
-/// The end of a long text.
+/// The last lines of a text.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let skip = lines.len().saturating_sub(count);

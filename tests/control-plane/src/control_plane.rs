@@ -17,25 +17,25 @@ use crate::kubeconfig::{self, Kubeconfig};
 use crate::program::Program;
 use crate::programs::Programs;
 use crate::wait::{self, PATIENCE};
-use commands::Place;
+use commands::Layout;
 
 pub use error::StartError;
 
-/// How often a start is tried when somebody else takes a port between our choice and its use.
+/// How often a start is tried when another process takes a port between our choice and its use.
 const ATTEMPTS: u32 = 5;
 
-/// The user that the control plane's own programs are.
+/// The user as which the control plane's own programs call the API server.
 const INTERNAL: &str = "control-plane";
 
-/// How much of a log an error repeats.
-const TOLD_LINES: usize = 20;
+/// How many lines of a log an error shows.
+const LOG_LINES: usize = 20;
 
-/// What a control plane is to have.
+/// How to set up a control plane.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many Nodes, each with room for any number of pods. With none, every pod stays pending.
+    /// The number of Nodes, each with room for any number of pods. With 0, every pod stays pending.
     pub nodes: u16,
-    /// Whether the API server writes down every request but those of the control plane itself: see [`ControlPlane::audit_log`].
+    /// Whether the API server logs every request except those of the control plane itself: see [`ControlPlane::audit_log`].
     pub audit: bool,
 }
 
@@ -50,25 +50,25 @@ impl Default for Options {
 
 /// A running control plane.
 ///
-/// It ends when this value is dropped or the process ends, be it by SIGKILL; its processes and files go with it.
-/// The logs are kept, and standard error says where, if any thread panicked meanwhile, if [`ControlPlane::keep_logs`] was called,
-/// or if the start failed.
+/// It ends when this value is dropped or the process ends, even by SIGKILL. Then its processes and files are removed.
+/// The logs are kept if a thread panicked, if [`ControlPlane::keep_logs`] was called, or if the start failed; standard error says
+/// where they are.
 ///
-/// The ServiceAccount admission plugin is off, so pods need no ServiceAccount; everything else is as Kubernetes has it by
-/// default: RBAC, Pod Security admission, priority and fairness.
+/// The ServiceAccount admission plugin is off, so pods need no ServiceAccount. Everything else has the defaults of Kubernetes:
+/// RBAC, Pod Security admission, priority and fairness.
 pub struct ControlPlane {
     options: Options,
     programs: Programs,
-    place: Place,
+    layout: Layout,
     group: Group,
 }
 
 impl ControlPlane {
-    /// Starts a control plane, and returns when a pod would run on it.
+    /// Starts a control plane, and returns when it can run pods.
     ///
     /// # Errors
     ///
-    /// Fails if a program is missing and cannot be built, or does not become ready. The logs are kept then.
+    /// Fails if a program is missing and cannot be built, or does not become ready. Then the logs are kept.
     pub fn start(options: &Options) -> Result<Self, StartError> {
         let programs = Programs::find()?;
         let mut attempt = 1;
@@ -85,7 +85,7 @@ impl ControlPlane {
         let plane = Self {
             options: options.clone(),
             programs: programs.clone(),
-            place: Place::choose(&group.directory.join("data")).map_err(StartError::Directory)?,
+            layout: Layout::choose(&group.directory.join("data")).map_err(StartError::Directory)?,
             group,
         };
         let started = plane.start_servers().and_then(|()| plane.start_clients());
@@ -103,47 +103,47 @@ impl ControlPlane {
         }
     }
 
-    /// Starts etcd and the API server, which the others need.
+    /// Starts etcd and the API server, which all others need.
     fn start_servers(&self) -> Result<(), StartError> {
         let secret = || keys::token().map_err(StartError::Directory);
         let (admin, internal) = (secret()?, secret()?);
         let key = keys::signing_key().map_err(StartError::Directory)?;
-        // Two users, so that an audit can tell others' requests from the control plane's own.
+        // Two users, so that the audit log can leave out the control plane's own requests.
         let users = format!(
             "{admin},admin,admin,\"system:masters\"\n{internal},{INTERNAL},{INTERNAL},\"system:masters\"\n"
         );
         for (path, text) in [
-            (self.place.tokens(), users),
-            (self.place.signing_key(), key),
-            (self.place.audit_policy(), commands::audit_policy()),
+            (self.layout.tokens(), users),
+            (self.layout.signing_key(), key),
+            (self.layout.audit_policy(), commands::audit_policy()),
         ] {
             kubeconfig::write_secret(&path, &text).map_err(StartError::Directory)?;
         }
-        self.spawn(Program::Etcd, commands::etcd(&self.programs, &self.place))?;
-        // It waits for etcd by itself.
+        self.spawn(Program::Etcd, commands::etcd(&self.programs, &self.layout))?;
+        // The API server waits for etcd by itself.
         self.spawn_api_server()?;
         let certificate = self.await_certificate()?;
         self.write_kubeconfig(&self.kubeconfig(), &certificate, ("admin", &admin))?;
-        let own = self.place.internal_kubeconfig();
+        let own = self.layout.internal_kubeconfig();
         self.write_kubeconfig(&own, &certificate, (INTERNAL, &internal))?;
         self.await_api_server()
     }
 
-    /// Starts everything that talks to the API server, and makes the Nodes.
+    /// Starts everything that talks to the API server, and creates the Nodes.
     fn start_clients(&self) -> Result<(), StartError> {
-        let (programs, place) = (&self.programs, &self.place);
-        let kwok = commands::kwok(programs, place).map_err(StartError::Directory)?;
+        let (programs, layout) = (&self.programs, &self.layout);
+        let kwok = commands::kwok(programs, layout).map_err(StartError::Directory)?;
         self.spawn(
             Program::ControllerManager,
-            commands::controller_manager(programs, place),
+            commands::controller_manager(programs, layout),
         )?;
-        self.spawn(Program::Scheduler, commands::scheduler(programs, place))?;
+        self.spawn(Program::Scheduler, commands::scheduler(programs, layout))?;
         self.spawn(Program::Kwok, kwok)?;
         let nodes = self.options.nodes;
         if nodes == 0 {
             return Ok(());
         }
-        node::create(self.own_kubectl(), &place.nodes(), nodes)?;
+        node::create(self.own_kubectl(), &layout.nodes(), nodes)?;
         self.until("the Node", || {
             let ready = node::are_schedulable(self.own_kubectl(), nodes)?;
             Ok(ready.then_some(()))
@@ -153,13 +153,13 @@ impl ControlPlane {
     /// The administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.place.kubeconfig()
+        self.layout.kubeconfig()
     }
 
-    /// Where the API server is: `https://127.0.0.1:…`.
+    /// The URL of the API server: `https://127.0.0.1:…`.
     #[must_use]
     pub fn server(&self) -> &str {
-        &self.place.server
+        &self.layout.server
     }
 
     /// kubectl as administrator of this control plane, without anything of the user's own configuration.
@@ -168,35 +168,35 @@ impl ControlPlane {
         let mut command = Command::new(&self.programs.kubectl);
         command
             .env("KUBECONFIG", self.kubeconfig())
-            .env("KUBECACHEDIR", self.place.data.join("kubectl"))
+            .env("KUBECACHEDIR", self.layout.data.join("kubectl"))
             .env("KUBERC", "off");
         command
     }
 
-    /// Where each program writes its log.
+    /// The directory of the programs' logs.
     #[must_use]
     pub fn logs_dir(&self) -> PathBuf {
         self.group.directory.join("logs")
     }
 
-    /// Where the API server notes requests, if [`Options::audit`] asks for it: one JSON object per line, of the kind
-    /// `audit.k8s.io/v1` Event, without bodies, each written when its request has been answered.
+    /// The file where the API server logs requests, if [`Options::audit`] is set. Each line is an `audit.k8s.io/v1` Event as JSON,
+    /// without bodies, written when the request has been answered.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
-        self.place.audit_log()
+        self.layout.audit_log()
     }
 
-    /// The process ids, for those that measure or signal.
+    /// The process ids, for measuring and for sending signals.
     #[must_use]
     pub fn processes(&self) -> Vec<(Program, u32)> {
         self.group.processes()
     }
 
-    /// Whether all its programs still run.
+    /// Checks that all its programs still run.
     ///
     /// # Errors
     ///
-    /// Fails if one ended by itself, and tells its last words.
+    /// Fails if a program ended by itself; the error has the last lines of its log.
     pub fn check_alive(&self) -> Result<(), StartError> {
         let Some(program) = self.group.ended() else {
             return Ok(());
@@ -206,11 +206,11 @@ impl ControlPlane {
         Err(StartError::Ended {
             program,
             log,
-            output: build::last_lines(&text, TOLD_LINES),
+            output: build::last_lines(&text, LOG_LINES),
         })
     }
 
-    /// Lets the logs outlive this control plane, and says where they are.
+    /// Keeps the logs when this control plane ends, and prints where they are.
     pub fn keep_logs(&self) {
         keep_logs(&self.group.directory);
     }
@@ -219,7 +219,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// Fails if the system does not let it be killed.
+    /// Fails if the system refuses to kill it.
     pub fn stop_api_server(&self) -> Result<(), StartError> {
         let program = Program::ApiServer;
         let killed = self.group.kill(program);
@@ -247,7 +247,7 @@ impl ControlPlane {
         self.start_api_server()
     }
 
-    /// Writes a kubeconfig with the rights of a ServiceAccount, which must exist. Its token holds for a day.
+    /// Writes a kubeconfig with the rights of a ServiceAccount, which must exist. Its token is valid for a day.
     ///
     /// # Errors
     ///
@@ -266,16 +266,16 @@ impl ControlPlane {
             "--duration=24h",
         ];
         let token = wait::output(self.kubectl().args(arguments))?;
-        let certificate = fs::read(self.place.certificate()).map_err(StartError::Directory)?;
+        let certificate = fs::read(self.layout.certificate()).map_err(StartError::Directory)?;
         let path = self
-            .place
+            .layout
             .data
             .join(format!("{namespace}.{name}.kubeconfig"));
         self.write_kubeconfig(&path, &certificate, (name, token.trim()))?;
         Ok(path)
     }
 
-    /// Ends the control plane, as dropping it does.
+    /// Stops the control plane, as dropping it does.
     pub fn stop(self) {
         drop(self);
     }
@@ -283,7 +283,7 @@ impl ControlPlane {
     /// kubectl as one of the control plane's own programs.
     fn own_kubectl(&self) -> Command {
         let mut command = self.kubectl();
-        command.env("KUBECONFIG", self.place.internal_kubeconfig());
+        command.env("KUBECONFIG", self.layout.internal_kubeconfig());
         command
     }
 
@@ -294,7 +294,7 @@ impl ControlPlane {
         (user, token): (&str, &str),
     ) -> Result<(), StartError> {
         let kubeconfig = Kubeconfig {
-            server: &self.place.server,
+            server: &self.layout.server,
             certificate_authority,
             user,
             token,
@@ -303,7 +303,7 @@ impl ControlPlane {
     }
 
     fn spawn_api_server(&self) -> Result<(), StartError> {
-        let command = commands::api_server(&self.programs, &self.place, self.options.audit);
+        let command = commands::api_server(&self.programs, &self.layout, self.options.audit);
         self.spawn(Program::ApiServer, command)
     }
 
@@ -312,9 +312,9 @@ impl ControlPlane {
         spawned.map_err(|source| StartError::Spawn { program, source })
     }
 
-    /// The certificate that the API server makes for itself at its first start.
+    /// Waits for the certificate that the API server creates at its first start.
     fn await_certificate(&self) -> Result<Vec<u8>, StartError> {
-        let certificate = self.place.certificate();
+        let certificate = self.layout.certificate();
         self.until("the API server's certificate", || {
             // The key is written after the certificate, so the certificate is complete.
             let is_complete = certificate.with_extension("key").exists();
@@ -329,7 +329,7 @@ impl ControlPlane {
         })
     }
 
-    /// Waits for something, as long as all programs live.
+    /// Waits for something; fails at once if a program ends.
     fn until<T>(
         &self,
         what: &'static str,
@@ -346,7 +346,7 @@ impl ControlPlane {
     }
 }
 
-/// A test's panic ends its thread, not the control plane that it shares with other tests; so the panic itself must say it.
+/// A test's panic ends its thread, but not the control plane that it shares with other tests. So the panic hook keeps the logs.
 fn keep_logs_on_panic(directory: PathBuf) {
     let previous = panic::take_hook();
     panic::set_hook(Box::new(move |information| {

@@ -1,9 +1,9 @@
 //! A group of processes that ends with its owner, whatever ends the owner.
 //!
-//! Two shells do it. The *holder* leads the process group, so that the group has a number before its first member and until its
-//! last. The *cleaner* stands outside the group and reads from a pipe whose other end only the owner holds: when the owner drops
-//! it, or dies of anything, the system closes that end, and the cleaner kills the group and removes the directory.
-//! Being a group of its own, the members do not get the Ctrl-C that is typed for the owner; the cleaner ends them then, too.
+//! Two shells do it. The *holder* leads the process group, so the group's id stays valid from before the first member starts until
+//! after the last one ends. The *cleaner* is outside the group and reads from a pipe whose other end only the owner holds. When the
+//! owner drops that end, or dies for any reason, the system closes it; then the cleaner kills the group and removes the directory.
+//! The members do not get the Ctrl-C that is typed for the owner, since they are in a group of their own; the cleaner ends them.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +19,7 @@ use crate::program::Program;
 /// Blocks until the owner is gone.
 const HOLDER: &str = "read -r _";
 
-/// `$1` is the group, `$2` the directory. Files may still appear while the group dies, so removing is tried again.
+/// `$1` is the group, `$2` the directory. Files may still appear while the group dies, so removing is retried.
 const CLEANER: &str = r#"
 read -r _
 kill -KILL "-$1" 2>/dev/null
@@ -32,7 +32,7 @@ done
 
 /// The processes, and the directory that goes with them.
 ///
-/// Dropping it kills all members and removes the directory, save the logs if [`keep_logs`] was called for it.
+/// Dropping it kills all members and removes the directory, but not the logs if [`keep_logs`] was called for it.
 pub(crate) struct Group {
     /// Holds `data/` and `logs/`.
     pub(crate) directory: PathBuf,
@@ -68,7 +68,7 @@ impl Group {
         })
     }
 
-    /// Starts a member; one that starts again goes on in the same log.
+    /// Starts a member; one that starts again appends to the same log.
     pub(crate) fn spawn(&self, program: Program, command: &mut Command) -> io::Result<()> {
         let log = File::options()
             .create(true)
@@ -84,7 +84,7 @@ impl Group {
         Ok(())
     }
 
-    /// Ends one member for good.
+    /// Kills one member, and forgets it.
     pub(crate) fn kill(&self, program: Program) -> io::Result<()> {
         for (_, mut child) in self
             .members()
@@ -119,20 +119,20 @@ impl Group {
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<(Program, Child)>> {
-        // The list is as good after a panic as before.
+        // A panic cannot leave the list in a bad state.
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Closing the pipes is the signal; waiting for the cleaner means that nothing is left when we return.
+        // Closing the pipes makes both shells end; waiting for the cleaner means that nothing is left when we return.
         drop(self.cleaner.stdin.take());
         let _ = self.cleaner.wait();
         drop(self.holder.stdin.take());
         let _ = self.holder.wait();
         for (_, child) in self.members().iter_mut() {
-            // Only for the case that somebody killed the cleaner.
+            // Only needed if somebody killed the cleaner.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -144,7 +144,7 @@ pub(crate) fn keep_logs(directory: &Path) -> bool {
     File::create_new(directory.join("keep-logs")).is_ok()
 }
 
-/// A shell in a process group of its own, with a pipe to its input, that holds nothing of ours open.
+/// A shell in a process group of its own, with a pipe to its input. It keeps none of our outputs and directories open.
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command

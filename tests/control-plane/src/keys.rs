@@ -1,9 +1,9 @@
-//! Secrets that live as long as the control plane: tokens and the key that signs those of service accounts.
+//! Secrets that live as long as the control plane: tokens, and the key that signs the tokens of service accounts.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A token that nobody guesses.
+/// A random token.
 pub(crate) fn token() -> io::Result<String> {
     Ok(random::<16>()?
         .iter()
@@ -11,15 +11,15 @@ pub(crate) fn token() -> io::Result<String> {
         .collect())
 }
 
-/// A port number's worth of randomness.
+/// A random number, for choosing a port.
 pub(crate) fn random_u16() -> io::Result<u16> {
     random().map(u16::from_le_bytes)
 }
 
 /// A private key on the curve P-256, as PEM.
 ///
-/// RFC 5915 asks for no more than the scalar and the curve's name; the API server computes the public key from them. So a key is
-/// 32 random bytes between constants, and no cryptography needs to be built for it.
+/// RFC 5915 requires only the scalar and the curve's name; the API server computes the public key from them. So a key is 32 random
+/// bytes between constants, and no cryptography library is needed.
 pub(crate) fn signing_key() -> io::Result<String> {
     const BEFORE: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
     const CURVE: [u8; 12] = [
@@ -47,9 +47,9 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
             .chain(std::iter::repeat(&0))
             .take(3)
             .fold(0_usize, |group, byte| group << 8 | usize::from(*byte));
-        for place in 0..4 {
-            let letter = ALPHABET.get(group >> (18 - 6 * place) & 63);
-            let is_data = place <= chunk.len();
+        for index in 0..4 {
+            let letter = ALPHABET.get(group >> (18 - 6 * index) & 63);
+            let is_data = index <= chunk.len();
             text.push(*letter.filter(|_| is_data).unwrap_or(&'='));
         }
     }
@@ -60,7 +60,7 @@ const fn alphabet() -> [char; 64] {
     let mut letters = ['='; 64];
     let text = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut index = 0;
-    // Evaluated by the compiler, which refuses an index out of bounds.
+    // Evaluated at compile time, so an index out of bounds would not compile.
     while index < letters.len() {
         letters[index] = text[index] as char;
         index += 1;

@@ -15,7 +15,7 @@ pub struct KubeconfigError {
     source: io::Error,
 }
 
-/// What a kubeconfig says.
+/// What a kubeconfig contains.
 pub(crate) struct Kubeconfig<'a> {
     pub(crate) server: &'a str,
     /// PEM.
@@ -25,7 +25,7 @@ pub(crate) struct Kubeconfig<'a> {
 }
 
 impl Kubeconfig<'_> {
-    /// Writes the file for the owner's eyes alone, since it holds a token.
+    /// Writes the file readable by its owner alone, since it holds a token.
     pub(crate) fn write(&self, path: &Path) -> Result<(), KubeconfigError> {
         write_secret(path, &self.text()).map_err(|source| KubeconfigError {
             path: path.to_owned(),

@@ -1,12 +1,12 @@
 //! A real Kubernetes control plane on loopback, for Podloom's tests and demo.
 //!
 //! etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl are the real programs; the kubelet is KWOK, which
-//! plays the life of pods from the files in `stages/`. A pod chooses what becomes of it by the label [`BEHAVIOUR_LABEL`]; without
-//! that label it runs.
+//! plays the life of pods from the files in `stages/`. A pod chooses one of them by the label [`BEHAVIOUR_LABEL`]; without that
+//! label it runs.
 //!
 //! [`Programs::find`] takes the programs from `KUBEBUILDER_ASSETS`, from `PATH`, or from the user's cache directory, where it
-//! builds what is missing from the Go modules pinned in `go/`: minutes once, nothing afterwards. [`ControlPlane::start`] needs
-//! seconds.
+//! builds what is missing from the Go modules pinned in `go/`. That takes minutes the first time, and nothing afterwards.
+//! [`ControlPlane::start`] takes seconds.
 //!
 //! A control plane ends with its owner, however that ends: dropped, panicked, interrupted or killed. See [`ControlPlane`].
 
@@ -27,5 +27,5 @@ pub use program::Program;
 pub use programs::{FindError, Programs};
 pub use wait::CommandError;
 
-/// The label by which a pod chooses what becomes of it: the name of a file in `stages/`. Under any other name it stays as it was made.
+/// The label by which a pod chooses its behaviour: the name of a file in `stages/`. With any other value its status never changes.
 pub const BEHAVIOUR_LABEL: &str = "kubelet.test/behaviour";

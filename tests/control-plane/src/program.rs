@@ -62,7 +62,7 @@ impl Program {
         }
     }
 
-    /// What makes it print its version.
+    /// The arguments that make it print its version.
     pub(crate) fn version_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kubectl => &["version", "--client"],

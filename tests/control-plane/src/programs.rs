@@ -34,19 +34,19 @@ pub enum FindError {
 }
 
 impl Programs {
-    /// Finds each program, and builds those that are not there.
+    /// Finds each program, and builds those that are missing.
     ///
-    /// Each program is looked for in this order: the directory in `KUBEBUILDER_ASSETS`, `PATH`, the cache. An installed program of
-    /// another minor version than the pinned one is passed over, with a line on standard error. Builds show their progress there.
+    /// It looks in this order: the directory in `KUBEBUILDER_ASSETS`, `PATH`, the cache. An installed program whose minor version is
+    /// not the pinned one is skipped, with a line on standard error. Builds show their progress there.
     ///
     /// # Errors
     ///
     /// Fails if a program is missing and cannot be built; the message says what to install.
     pub fn find() -> Result<Self, FindError> {
-        let (found, passed_over) = installed();
-        for (program, path, reason) in passed_over {
+        let (found, skipped) = installed();
+        for (program, path, reason) in skipped {
             eprintln!(
-                "control plane: passing over {} at {}: {reason}",
+                "control plane: skipping {} at {}: {reason}",
                 program.name(),
                 path.display()
             );
@@ -63,7 +63,7 @@ impl Programs {
         Ok(build::ensure(&Program::ALL)?)
     }
 
-    /// The programs that [`Programs::find`] has to build first, which takes minutes.
+    /// The programs that [`Programs::find`] would build first, which takes minutes.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Programs {
 
     fn complete(found: [Option<PathBuf>; 6]) -> Result<Self, BuildError> {
         let missing = not_in(&found);
-        // With everything installed there need be neither a cache nor a home directory.
+        // If everything is installed, neither a cache nor a home directory is needed.
         let built = if missing.is_empty() {
             PathBuf::new()
         } else {
@@ -107,8 +107,8 @@ impl Programs {
     }
 }
 
-/// A program that is installed but of no use, and why.
-type PassedOver = (Program, PathBuf, VersionError);
+/// A program that is installed but cannot be used, and why.
+type Skipped = (Program, PathBuf, VersionError);
 
 fn not_in(found: &[Option<PathBuf>; 6]) -> Vec<Program> {
     let pairs = Program::ALL.into_iter().zip(found);
@@ -119,7 +119,7 @@ fn not_in(found: &[Option<PathBuf>; 6]) -> Vec<Program> {
 }
 
 /// What `KUBEBUILDER_ASSETS` and `PATH` hold.
-fn installed() -> ([Option<PathBuf>; 6], Vec<PassedOver>) {
+fn installed() -> ([Option<PathBuf>; 6], Vec<Skipped>) {
     let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
     find_installed(assets.as_deref(), env::var_os("PATH").as_deref())
 }
@@ -128,33 +128,33 @@ fn installed() -> ([Option<PathBuf>; 6], Vec<PassedOver>) {
 fn find_installed(
     assets: Option<&OsStr>,
     path: Option<&OsStr>,
-) -> ([Option<PathBuf>; 6], Vec<PassedOver>) {
+) -> ([Option<PathBuf>; 6], Vec<Skipped>) {
     let directories: Vec<PathBuf> = assets
         .map(PathBuf::from)
         .into_iter()
         .chain(path.into_iter().flat_map(env::split_paths))
         .collect();
-    let mut passed_over = Vec::new();
+    let mut skipped = Vec::new();
     let found = Program::ALL.map(|program| {
         directories
             .iter()
             .map(|directory| directory.join(program.name()))
             .filter(|file| file.is_file())
-            .find(|file| is_acceptable(program, file, &mut passed_over))
+            .find(|file| is_acceptable(program, file, &mut skipped))
     });
-    (found, passed_over)
+    (found, skipped)
 }
 
-fn is_acceptable(program: Program, file: &Path, passed_over: &mut Vec<PassedOver>) -> bool {
-    // On many systems /bin is /usr/bin, and the same file need not be refused twice.
-    let known = |(_, path, _): &PassedOver| path.canonicalize().ok() == file.canonicalize().ok();
-    if passed_over.iter().any(known) {
+fn is_acceptable(program: Program, file: &Path, skipped: &mut Vec<Skipped>) -> bool {
+    // On many systems /bin is /usr/bin; the same file is reported once.
+    let known = |(_, path, _): &Skipped| path.canonicalize().ok() == file.canonicalize().ok();
+    if skipped.iter().any(known) {
         return false;
     }
     match version::check(program, file) {
         Ok(()) => true,
         Err(reason) => {
-            passed_over.push((program, file.to_owned(), reason));
+            skipped.push((program, file.to_owned(), reason));
             false
         }
     }

@@ -10,14 +10,14 @@ use crate::program::Program;
 /// Pins what is built, and the oldest Go that can build it.
 pub(crate) const GO_MOD: &str = include_str!("../go/go.mod");
 
-/// Why an installed program is passed over.
+/// Why an installed program is skipped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VersionError {
     #[error("it does not start: {0}")]
     Start(#[source] io::Error),
     #[error("it prints no version: {0:?}")]
     Silent(String),
-    #[error("it is {found}, and {wanted} is wanted")]
+    #[error("it is version {found}, but {}.{} is needed", wanted.major, wanted.minor)]
     Other { found: Version, wanted: Version },
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn pinned(program: Program) -> Version {
         .map(str::trim)
         .filter_map(|line| line.strip_prefix(module)?.strip_prefix(' '))
         .find_map(first_version)
-        // A test asks for each program.
+        // A test checks that every program is pinned.
         .unwrap_or(Version {
             major: 0,
             minor: 0,
@@ -51,8 +51,8 @@ pub(crate) fn pinned(program: Program) -> Version {
         })
 }
 
-/// Whether an installed program may stand in for the pinned one: the patch may differ, since the controllers, the scheduler and
-/// the API server are released together, and stages are written for one minor version of KWOK.
+/// Whether an installed program can be used in place of the pinned one. Only the patch version may differ: the controllers, the
+/// scheduler and the API server are released together, and stages are written for one minor version of KWOK.
 pub(crate) fn check(program: Program, file: &Path) -> Result<(), VersionError> {
     let wanted = pinned(program);
     let output = Command::new(file)

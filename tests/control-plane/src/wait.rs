@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a condition has to come true. A start takes seconds; this is for machines that are busy with something else.
+/// How long to wait for a condition. A start takes seconds; busy machines take longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why a command failed.
@@ -20,12 +20,12 @@ pub enum CommandError {
         source: io::Error,
     },
     /// It ended with an error.
-    #[error("{command} failed: {said}")]
+    #[error("{command} failed: {stderr}")]
     Failed {
         /// As one would type it.
         command: String,
         /// What it wrote to standard error.
-        said: String,
+        stderr: String,
     },
 }
 
@@ -46,12 +46,12 @@ fn finish(command: &Command, output: io::Result<Output>) -> Result<String, Comma
         }
         Ok(output) => Err(CommandError::Failed {
             command,
-            said: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         }),
     }
 }
 
-/// Asks again until the answer is something, an error, or too late.
+/// Asks again until there is an answer or an error; `None` after the deadline.
 pub(crate) fn until<T, E>(
     deadline: Instant,
     mut ask: impl FnMut() -> Result<Option<T>, E>,

@@ -15,19 +15,19 @@ use tokio::sync::watch;
 use super::Controls;
 use super::forward::Upstream;
 
-/// As much as is read from a connection at once.
+/// How many bytes are read from a connection at once.
 const BUFFER: usize = 16 * 1024;
 
-/// Which connections carry. They are numbered as they come.
+/// Which connections work. They are numbered in the order in which they open.
 #[derive(Default)]
 pub(super) struct Switchboard(watch::Sender<Lines>);
 
 #[derive(Default)]
 struct Lines {
     next: u64,
-    /// Those with lower numbers are silent.
+    /// Connections with lower numbers are silent.
     silent_below: u64,
-    /// Those with lower numbers are closed.
+    /// Connections with lower numbers are closed.
     dropped_below: u64,
 }
 
@@ -61,7 +61,7 @@ impl Switchboard {
     }
 }
 
-/// One connection's place on the switchboard.
+/// One connection on the switchboard.
 #[derive(Clone)]
 struct Line {
     number: u64,
@@ -77,7 +77,7 @@ impl Line {
             .await;
     }
 
-    /// Waits until the connection is to be closed.
+    /// Waits until the connection must be closed.
     async fn drops(mut self) {
         let _proxy_ends = self
             .lines
@@ -86,7 +86,7 @@ impl Line {
     }
 }
 
-/// Between the socket and the server there is a pipe of our own, which is where a silent connection holds its bytes back.
+/// Serves a connection. Between the socket and the HTTP server there is a pipe, where a silent connection holds its bytes back.
 pub(super) async fn serve(stream: TcpStream, upstream: Upstream, controls: Arc<Controls>) {
     let line = controls.switchboard.connect();
     let (inner, pipe) = duplex(BUFFER);
@@ -101,9 +101,9 @@ pub(super) async fn serve(stream: TcpStream, upstream: Upstream, controls: Arc<C
     };
     tokio::select! {
         biased;
-        // First, so that one that is dropped while it is silent says nothing more.
+        // First, so that a connection that is dropped while it is silent sends nothing more.
         () = line.clone().drops() => {}
-        // It ends when the server's last byte is passed on, or the client has gone.
+        // It ends when the server's last byte is forwarded, or the client has disconnected.
         _ = carry(from_server, to_client, line.clone()) => {}
         _ = receiving => {}
     }

@@ -1,4 +1,4 @@
-//! One request: counted, spoiled or passed on.
+//! Handles one request: counts it, then forwards it or injects a fault.
 
 use std::future::pending;
 use std::io;
@@ -18,9 +18,9 @@ use podloom_tests::lock;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::{Controls, rule};
+use super::{Controls, NamedRequest};
 
-/// The API server, without anybody's rights: those come with each request.
+/// The API server. It is called with the rights of each request, never with our own.
 #[derive(Clone)]
 pub(super) struct Upstream {
     client: BoxCloneSyncService<Request<Incoming>, Response<Incoming>, legacy::Error>,
@@ -28,13 +28,13 @@ pub(super) struct Upstream {
     authority: Authority,
 }
 
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+type ProxyAnswer = Response<Either<Incoming, Full<Bytes>>>;
 
 impl Upstream {
     pub(super) fn new(config: &Config) -> io::Result<Self> {
         let connector = config.rustls_https_connector().map_err(io::Error::other)?;
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        let missing = || io::Error::other("the kubeconfig names no server");
+        let missing = || io::Error::other("the kubeconfig has no server");
         Ok(Self {
             client: BoxCloneSyncService::new(client),
             scheme: config.cluster_url.scheme().cloned().ok_or_else(missing)?,
@@ -46,25 +46,25 @@ impl Upstream {
         })
     }
 
-    /// An error closes the connection.
+    /// Answers a request; an error closes the connection.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
         controls: &Controls,
-    ) -> io::Result<Answer> {
-        let named = rule::Request::new(request.method(), request.uri());
+    ) -> io::Result<ProxyAnswer> {
+        let named = NamedRequest::new(request.method(), request.uri());
         let counted = controls.count(&named);
-        let fault = lock(&controls.rules).meet(&named, request.uri());
-        let answer = self.answer_or_spoil(request, fault).await?;
+        let fault = lock(&controls.rules).fault_for(&named, request.uri());
+        let answer = self.answer_with_fault(request, fault).await?;
         counted.answered(answer.status());
         Ok(answer)
     }
 
-    async fn answer_or_spoil(
+    async fn answer_with_fault(
         &self,
         request: Request<Incoming>,
         fault: Option<Fault>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<ProxyAnswer> {
         match fault {
             None => self.forward(request).await,
             Some(Fault::Drop) => Err(injected()),
@@ -81,21 +81,21 @@ impl Upstream {
         }
     }
 
-    async fn forward(&self, mut request: Request<Incoming>) -> io::Result<Answer> {
+    async fn forward(&self, mut request: Request<Incoming>) -> io::Result<ProxyAnswer> {
         let path = request.uri().path_and_query().cloned();
         let uri = Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
             .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
         *request.uri_mut() = uri.build().map_err(io::Error::other)?;
-        // The client fills in the API server's own.
+        // The client sets the API server's own host.
         request.headers_mut().remove(HOST);
         let answer = self.client.clone().oneshot(request).await;
         Ok(answer.map_err(io::Error::other)?.map(Either::Left))
     }
 }
 
-fn own_answer(status: u16, body: String) -> io::Result<Answer> {
+fn own_answer(status: u16, body: String) -> io::Result<ProxyAnswer> {
     let kind = match body.starts_with('{') {
         true => "application/json",
         false => "text/plain; charset=utf-8",

@@ -1,26 +1,28 @@
-//! Which requests a rule picks, and how they are named.
+//! Which requests a rule selects, and how requests are named.
 
 use http::{Method, Uri};
-use podloom_tests::faults::{Fault, Requests, Rule};
+use podloom_tests::faults::{Fault, RequestFilter, Rule};
 
 /// The verbs that change something.
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// Rules, and how often each was met.
+/// Rules with their counts.
 #[derive(Default)]
-pub(super) struct Rules(Vec<Counted>);
+pub(super) struct Rules(Vec<CountedRule>);
 
-struct Counted {
+struct CountedRule {
     rule: Rule,
-    met: u64,
+    /// The requests that it selected.
+    selected: u64,
+    /// The faults that it injected.
     hits: u64,
 }
 
 impl Rules {
     pub(super) fn new(rules: Vec<Rule>) -> Self {
-        let counted = |rule| Counted {
+        let counted = |rule| CountedRule {
             rule,
-            met: 0,
+            selected: 0,
             hits: 0,
         };
         Self(rules.into_iter().map(counted).collect())
@@ -30,16 +32,16 @@ impl Rules {
         self.0.iter().map(|counted| counted.hits).collect()
     }
 
-    /// The fault of the first rule that applies; those behind it do not count the request.
-    pub(super) fn meet(&mut self, request: &Request, uri: &Uri) -> Option<Fault> {
+    /// The fault of the first rule that applies; later rules do not count the request.
+    pub(super) fn fault_for(&mut self, request: &NamedRequest, uri: &Uri) -> Option<Fault> {
         self.0.iter_mut().find_map(|counted| {
             let rule = &counted.rule;
             let is_spent = rule.times.is_some_and(|times| counted.hits >= times);
-            if is_spent || !picks(&rule.on, request, uri) {
+            if is_spent || !selects(&rule.on, request, uri) {
                 return None;
             }
-            counted.met += 1;
-            if counted.met <= rule.after {
+            counted.selected += 1;
+            if counted.selected <= rule.after {
                 return None;
             }
             counted.hits += 1;
@@ -48,7 +50,7 @@ impl Rules {
     }
 }
 
-fn picks(on: &Requests, request: &Request, uri: &Uri) -> bool {
+fn selects(on: &RequestFilter, request: &NamedRequest, uri: &Uri) -> bool {
     let is_verb = |verb: &String| match verb.as_str() {
         "write" => WRITES.contains(&request.verb),
         verb => verb == request.verb,
@@ -58,17 +60,17 @@ fn picks(on: &Requests, request: &Request, uri: &Uri) -> bool {
         && uri.to_string().contains(&on.path)
 }
 
-/// A request as Kubernetes names it.
-pub(super) struct Request {
+/// A request with the verb and resource by which Kubernetes names it.
+pub(super) struct NamedRequest {
     pub(super) verb: &'static str,
-    /// The plural, with the subresource behind a slash; the path where it is no resource's.
+    /// The plural, with the subresource after a slash: `pods`, `pods/status`; the path if the request is not for a resource.
     pub(super) resource: String,
 }
 
-impl Request {
+impl NamedRequest {
     pub(super) fn new(method: &Method, uri: &Uri) -> Self {
         let words: Vec<&str> = uri.path().split('/').skip(1).collect();
-        // Behind group and version: maybe a namespace, then the plural, the name and the subresource.
+        // After group and version: possibly a namespace, then the plural, the name and the subresource.
         let rest = match words.as_slice() {
             ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
             _ => &[],

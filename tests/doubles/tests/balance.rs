@@ -1,13 +1,13 @@
-//! The balancer, before sinks.
+//! The load balancer, in front of sinks.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 
-use podloom_tests::doubles::{Balancer, Double, Sink, Turn};
+use podloom_tests::doubles::{BackendState, Balancer, Double, Sink};
 
 use super::{ask, connect, send, soon};
 
-/// Two sinks that say who they are, and the balancer before them.
+/// Two sinks that answer with their names, and the balancer in front of them.
 fn stage() -> (Sink, Sink, Balancer) {
     let first = Double::sink(&["--body", "first"]);
     let second = Double::sink(&["--body", "second"]);
@@ -21,7 +21,7 @@ fn who(address: SocketAddr) -> String {
     body.to_owned()
 }
 
-/// Whether it ends and says nothing; waits for it.
+/// Waits for the next byte, and returns whether the connection was closed instead.
 fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(length) => length == 0,
@@ -29,7 +29,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Who answers four connections, one after the other.
+/// The backends that answer four connections, one after the other.
 fn four(balancer: &Balancer) -> Vec<String> {
     (0..4).map(|_| who(balancer.address())).collect()
 }
@@ -38,7 +38,7 @@ fn four(balancer: &Balancer) -> Vec<String> {
 fn connections_take_turns() {
     let (first, second, balancer) = stage();
     assert_eq!(four(&balancer), ["first", "second", "first", "second"]);
-    assert_eq!((first.heard().count, second.heard().count), (2, 2));
+    assert_eq!((first.received().count, second.received().count), (2, 2));
     let backends = balancer.backends();
     assert_eq!(backends[0].address, first.address());
     assert_eq!((backends[0].accepted, backends[1].accepted), (2, 2));
@@ -49,14 +49,14 @@ fn a_backend_that_drains_keeps_its_connections() {
     let (first, _second, balancer) = stage();
     let mut old = connect(balancer.address());
     soon("it is open", || balancer.backends()[0].open == 1);
-    balancer.turn(first.address(), Turn::Draining);
+    balancer.set(first.address(), BackendState::Draining);
     assert_eq!(four(&balancer), ["second"; 4]);
     let answer = send(&mut old, "GET", "/", "");
     assert!(answer.ends_with("first"), "{answer}");
     drop(old);
     soon("it is closed", || balancer.backends()[0].open == 0);
 
-    balancer.turn(first.address(), Turn::Serving);
+    balancer.set(first.address(), BackendState::Serving);
     assert!(four(&balancer).contains(&"first".to_owned()));
 }
 
@@ -65,19 +65,19 @@ fn a_backend_that_is_cut_off_loses_its_connections() {
     let (first, _second, balancer) = stage();
     let mut old = connect(balancer.address());
     soon("it is open", || balancer.backends()[0].open == 1);
-    balancer.turn(first.address(), Turn::Cut);
+    balancer.set(first.address(), BackendState::Cut);
     assert!(is_closed(&mut old));
-    assert_eq!(balancer.backends()[0].turn, Turn::Cut);
+    assert_eq!(balancer.backends()[0].state, BackendState::Cut);
     soon("it is closed", || balancer.backends()[0].open == 0);
     assert_eq!(four(&balancer), ["second"; 4]);
 }
 
 #[test]
-fn a_backend_that_has_died_is_passed_over() {
+fn a_backend_that_has_died_is_skipped() {
     let (first, second, balancer) = stage();
     drop(first);
     assert_eq!(four(&balancer), ["second"; 4]);
     drop(second);
     let mut unserved = connect(balancer.address());
-    assert!(is_closed(&mut unserved), "nobody is left");
+    assert!(is_closed(&mut unserved), "no backend is left");
 }

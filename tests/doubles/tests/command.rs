@@ -35,7 +35,7 @@ fn a_double_ends_with_its_owner() {
 }
 
 #[test]
-fn doubles_listen_on_loopback_alone() {
+fn doubles_listen_on_loopback_only() {
     for arguments in [
         ["sink", "--listen", "0.0.0.0:0"],
         ["hang", "--listen", "192.0.2.1:80"],
@@ -44,12 +44,12 @@ fn doubles_listen_on_loopback_alone() {
         let output = run(&arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(error.contains("loopback alone"), "{error}");
+        assert!(error.contains("loopback only"), "{error}");
     }
 }
 
 #[test]
-fn what_cannot_be_played_is_said() {
+fn arguments_that_cannot_work_are_errors() {
     for (arguments, words) in [
         (&["sink", "--status", "99"][..], "write 200 to 599"),
         (&["sink", "--delay=-1"], "write 0 to 3600"),
@@ -63,7 +63,7 @@ fn what_cannot_be_played_is_said() {
 }
 
 #[test]
-fn each_double_has_a_help_that_teaches() {
+fn the_help_of_each_double_has_examples_or_values() {
     for double in ["proxy", "sink", "tls", "balance", "hang"] {
         let help = run(&[double, "--help"]);
         let help = String::from_utf8_lossy(&help.stdout);

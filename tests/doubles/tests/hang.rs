@@ -3,12 +3,12 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use podloom_tests::doubles::{Double, Phase};
+use podloom_tests::doubles::{Double, HangPoint};
 
 use super::{WHILE, connect};
 
-/// What comes until nothing comes any more.
-fn received(at: Phase) -> String {
+/// What the server sends before it hangs.
+fn received(at: HangPoint) -> String {
     let double = Double::hanging(at);
     let mut stream = connect(double.address);
     stream
@@ -22,17 +22,17 @@ fn received(at: Phase) -> String {
 }
 
 #[test]
-fn a_server_hangs_where_it_is_told() {
-    assert_eq!(received(Phase::Accept), "");
-    assert_eq!(received(Phase::Answer), "");
-    assert_eq!(received(Phase::Head), "HTTP/1.1 200 OK\r\nContent-Le");
-    let body = received(Phase::Body);
+fn a_server_hangs_at_the_chosen_point() {
+    assert_eq!(received(HangPoint::Accept), "");
+    assert_eq!(received(HangPoint::Answer), "");
+    assert_eq!(received(HangPoint::Head), "HTTP/1.1 200 OK\r\nContent-Le");
+    let body = received(HangPoint::Body);
     assert!(body.ends_with("Content-Length: 10\r\n\r\nhalf "), "{body}");
 }
 
 #[test]
 fn a_server_that_never_accepts_refuses_nobody() {
-    let double = Double::hanging(Phase::Connect);
+    let double = Double::hanging(HangPoint::Connect);
     let error = TcpStream::connect_timeout(&double.address, WHILE * 5).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }

@@ -1,8 +1,8 @@
-//! Each double, as the binary that it is.
+//! Tests of each double, as a binary.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "what the tests share fails as the tests themselves do"
+    reason = "this is test code: what goes wrong fails the test"
 )]
 
 mod balance;
@@ -16,9 +16,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long anything may take here.
+/// How long to wait for anything.
 const SOON: Duration = Duration::from_secs(10);
-/// How long is looked at what must not happen.
+/// How long to watch for what must not happen.
 const WHILE: Duration = Duration::from_millis(100);
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -27,7 +27,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends a request that is answered until the connection ends.
+/// Sends a request, and reads the answer until the connection closes.
 fn send(stream: &mut (impl Read + Write), method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.0\r\nHost: double\r\nContent-Length: {length}");
@@ -37,12 +37,12 @@ fn send(stream: &mut (impl Read + Write), method: &str, path: &str, body: &str) 
     answer
 }
 
-/// What a new connection is answered.
+/// Sends a request on a new connection, and returns the answer.
 fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> String {
     send(&mut connect(address), method, path, body)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn soon(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {

@@ -1,22 +1,22 @@
-//! The proxy before an API server.
+//! The proxy in front of an API server.
 
 use std::time::Duration;
 
-use podloom_tests::faults::{Fault, Proxy, Requests, Rule, UNANSWERED};
+use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule, UNANSWERED};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long anything may take here.
+/// How long to wait for anything.
 const SOON: Duration = Duration::from_secs(10);
-/// How long is looked at what must not happen.
+/// How long to watch for what must not happen.
 const WHILE: Duration = Duration::from_millis(100);
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A server that answers everything alike and notes the first lines of what it was asked, and the proxy before it.
+/// A server that records the heads of its requests and always answers the same, and the proxy in front of it.
 struct Stage {
     proxy: Proxy,
     asked: mpsc::UnboundedReceiver<String>,
@@ -34,12 +34,12 @@ async fn stage(rules: Vec<Rule>) -> Stage {
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), config).unwrap();
-    let (tell, asked) = mpsc::unbounded_channel();
+    let (heads, asked) = mpsc::unbounded_channel();
     let mut server = JoinSet::new();
     server.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            connections.spawn(serve(stream, tell.clone()));
+            connections.spawn(serve(stream, heads.clone()));
         }
     });
     let proxy = Proxy::start(file.path());
@@ -51,14 +51,14 @@ async fn stage(rules: Vec<Rule>) -> Stage {
     }
 }
 
-async fn serve(mut stream: TcpStream, tell: mpsc::UnboundedSender<String>) {
+async fn serve(mut stream: TcpStream, heads: mpsc::UnboundedSender<String>) {
     while let Some(head) = read_head(&mut stream).await {
-        tell.send(head).unwrap();
+        heads.send(head).unwrap();
         stream.write_all(ANSWER.as_bytes()).await.unwrap();
     }
 }
 
-/// Up to the empty line; none at the end.
+/// Reads up to the empty line; `None` at the end.
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -79,7 +79,7 @@ async fn send(stream: &mut TcpStream, method: &str, path: &str) {
     stream.write_all(request.as_bytes()).await.unwrap();
 }
 
-/// The status line, and whether the body is the server's; an empty text where the connection was closed.
+/// The status line and the body; an empty text if the connection was closed.
 async fn answer(stream: &mut TcpStream) -> String {
     let read = async {
         let head = read_head(stream).await?;
@@ -108,7 +108,7 @@ const OK: &str = "HTTP/1.1 200 OK: ok";
 
 fn rule(request: &str, fault: Fault) -> Rule {
     Rule {
-        on: Requests::of(request),
+        on: RequestFilter::of(request),
         after: 0,
         times: None,
         fault,
@@ -117,7 +117,7 @@ fn rule(request: &str, fault: Fault) -> Rule {
 
 #[tokio::test]
 async fn requests_are_counted_by_the_names_of_kubernetes_and_their_statuses() {
-    let refuses = rule("create pods", Fault::refusal(409, "Conflict", "no"));
+    let refuses = rule("create pods", Fault::api_error(409, "Conflict", "no"));
     let stage = stage(vec![refuses, rule("list namespaces", Fault::Drop)]).await;
     for (method, uri, expected, status) in [
         ("POST", PODS, "create pods", "409"),
@@ -170,11 +170,11 @@ async fn requests_pass_with_the_token_of_the_caller_and_are_counted() {
 }
 
 #[tokio::test]
-async fn a_rule_spoils_what_it_picks_as_often_as_it_says() {
+async fn a_rule_injects_its_fault_as_often_as_it_says() {
     let spoils = Rule {
         after: 1,
         times: Some(1),
-        ..rule("write pods", Fault::refusal(409, "Conflict", "no"))
+        ..rule("write pods", Fault::api_error(409, "Conflict", "no"))
     };
     let stage = stage(vec![spoils]).await;
     assert_eq!(ask(&stage, "GET", PODS).await, OK);

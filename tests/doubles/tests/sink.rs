@@ -7,7 +7,7 @@ use podloom_tests::doubles::{Double, Reply};
 use super::ask;
 
 #[test]
-fn a_sink_remembers_what_it_is_asked_and_forgets_it() {
+fn a_sink_records_requests_and_forgets_them() {
     let sink = Double::sink(&[]);
     let answer = ask(
         sink.address(),
@@ -18,23 +18,23 @@ fn a_sink_remembers_what_it_is_asked_and_forgets_it() {
     assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
     ask(sink.address(), "DELETE", "/", "");
 
-    let heard = sink.heard();
-    assert_eq!(heard.count, 2);
-    let first = &heard.requests[0];
+    let received = sink.received();
+    assert_eq!(received.count, 2);
+    let first = &received.requests[0];
     assert_eq!(first.method, "POST");
     assert_eq!(first.path, "/events?a=b");
     assert_eq!(first.headers["host"], "double");
     assert_eq!(first.body, r#"{"type": "started"}"#);
     assert_eq!(first.length, 19);
-    assert_eq!(heard.requests[1].method, "DELETE");
+    assert_eq!(received.requests[1].method, "DELETE");
 
     sink.forget();
-    assert_eq!(sink.heard().count, 0);
-    assert!(sink.heard().requests.is_empty());
+    assert_eq!(sink.received().count, 0);
+    assert!(sink.received().requests.is_empty());
 }
 
 #[test]
-fn a_sink_answers_as_it_is_told() {
+fn a_sink_answers_as_configured() {
     let flags = ["--status", "503", "--body", "too busy", "--delay", "0.3"];
     let sink = Double::sink(&flags);
     let begun = Instant::now();
@@ -58,18 +58,18 @@ fn a_sink_answers_as_it_is_told() {
 }
 
 #[test]
-fn a_sink_keeps_no_more_than_it_has_room_for() {
+fn a_sink_keeps_a_limited_number_of_requests_and_bytes() {
     let sink = Double::sink(&[]);
     ask(sink.address(), "POST", "/long", &"x".repeat(100_000));
-    let long = sink.heard().requests.remove(0);
+    let long = sink.received().requests.remove(0);
     assert_eq!((long.body.len(), long.length), (65_536, 100_000));
 
     for number in 0..1_000 {
         ask(sink.address(), "GET", &format!("/{number}"), "");
     }
-    let heard = sink.heard();
-    assert_eq!((heard.count, heard.requests.len()), (1_001, 1_000));
-    assert_eq!(heard.requests[0].path, "/0", "the oldest went");
+    let received = sink.received();
+    assert_eq!((received.count, received.requests.len()), (1_001, 1_000));
+    assert_eq!(received.requests[0].path, "/0", "the oldest was dropped");
 }
 
 #[test]
@@ -82,5 +82,5 @@ fn a_sink_refuses_a_body_that_is_too_long() {
         &"x".repeat(16 * 1024 * 1024 + 1),
     );
     assert!(answer.starts_with("HTTP/1.0 413 "), "{answer}");
-    assert_eq!(sink.heard().count, 0);
+    assert_eq!(sink.received().count, 0);
 }

@@ -1,4 +1,4 @@
-//! The sink behind TLS.
+//! The sink with TLS.
 
 use std::io;
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use super::{connect, send};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// A sink whose certificate has this flaw, and whoever trusts the authority in its file.
+/// A sink with TLS, and the configuration of a client that trusts the authority in its file.
 struct Stage {
     sink: Sink,
     trusting: Arc<ClientConfig>,
@@ -43,7 +43,7 @@ fn stage(flags: &[&str]) -> Stage {
 }
 
 impl Stage {
-    /// Shakes hands with it as this host.
+    /// Connects to it under this host name, up to the end of the TLS handshake.
     fn connect(&self, host: &'static str) -> io::Result<Stream> {
         let host = ServerName::try_from(host).unwrap();
         let mut client = ClientConnection::new(Arc::clone(&self.trusting), host).unwrap();
@@ -60,7 +60,7 @@ fn check_refused(flaw: &str, host: &'static str, words: &str) {
     let stage = stage(&["--flaw", flaw]);
     let error = stage.connect(host).map(drop).unwrap_err();
     assert!(error.to_string().contains(words), "{flaw}: {error}");
-    assert_eq!(stage.sink.heard().count, 0);
+    assert_eq!(stage.sink.received().count, 0);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_client_that_trusts_the_authority_is_answered() {
         let answer = send(&mut stage.connect(host).unwrap(), "POST", "/", "secret");
         assert!(answer.ends_with("safe"), "{answer}");
     }
-    assert_eq!(stage.sink.heard().requests[1].body, "secret");
+    assert_eq!(stage.sink.received().requests[1].body, "secret");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Several servers behind one address.
+//! A TCP load balancer: several servers behind one address.
 
 use std::net::SocketAddr;
 
@@ -6,54 +6,54 @@ use serde::{Deserialize, Serialize};
 
 use super::Double;
 
-/// A TCP balancer that can lose a backend.
+/// A TCP load balancer that can drain or cut off a backend.
 pub struct Balancer(pub(super) Double);
 
 impl Balancer {
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
 
-    /// Its backends, in the order in which they were given.
+    /// Its backends, in the order of [`Double::balancer`]'s arguments.
     #[must_use]
     pub fn backends(&self) -> Vec<Backend> {
         self.0.ask("/backends")
     }
 
-    /// Gives a backend this part from now on.
-    pub fn turn(&self, backend: SocketAddr, turn: Turn) {
-        let verb = match turn {
-            Turn::Serving => "serve",
-            Turn::Draining => "drain",
-            Turn::Cut => "cut",
+    /// Puts a backend into this state.
+    pub fn set(&self, backend: SocketAddr, state: BackendState) {
+        let verb = match state {
+            BackendState::Serving => "serve",
+            BackendState::Draining => "drain",
+            BackendState::Cut => "cut",
         };
         self.0.steer("POST", &format!("/{verb}/{backend}"), "");
     }
 }
 
-/// A backend, and what it does.
+/// A backend and its connections.
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
 pub struct Backend {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// Its part.
-    pub turn: Turn,
-    /// Connections that there are.
+    /// Whether it gets connections.
+    pub state: BackendState,
+    /// The number of open connections.
     pub open: u64,
-    /// Connections that there ever were.
+    /// The number of connections since the start.
     pub accepted: u64,
 }
 
-/// A backend's part.
+/// Whether a backend gets connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Turn {
+pub enum BackendState {
     /// It gets new connections.
     Serving,
-    /// It gets no new connections and keeps those that it has.
+    /// It gets no new connections, and keeps the open ones.
     Draining,
-    /// It gets none, and those that it had were closed.
+    /// It gets no new connections, and the open ones were closed.
     Cut,
 }

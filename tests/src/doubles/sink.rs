@@ -1,4 +1,4 @@
-//! What was sent to a sink, and what it says to that.
+//! The requests that a sink received, and its answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,58 +7,58 @@ use serde::{Deserialize, Serialize};
 
 use super::Double;
 
-/// The longest that an answer is held back, in seconds.
+/// The longest delay of an answer, in seconds.
 const LONGEST: f64 = 3600.0;
 
-/// An HTTP server that remembers what it was asked.
+/// An HTTP server that records its requests.
 pub struct Sink(pub(super) Double);
 
 impl Sink {
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
 
-    /// What it was asked.
+    /// The requests that it received.
     #[must_use]
-    pub fn heard(&self) -> Heard {
+    pub fn received(&self) -> ReceivedRequests {
         self.0.ask("/requests")
     }
 
-    /// Forgets what it was asked.
+    /// Forgets the requests that it received.
     pub fn forget(&self) {
         self.0.steer("DELETE", "/requests", "");
     }
 
-    /// Answers like this from now on.
+    /// Sets the answer to all later requests.
     pub fn reply(&self, reply: &Reply) {
         let reply = serde_json::to_string(reply).unwrap();
         self.0.steer("PUT", "/reply", &reply);
     }
 }
 
-/// What a sink was asked.
+/// The requests that a sink received.
 #[derive(Debug, Deserialize, Serialize)]
-pub struct Heard {
-    /// How often.
+pub struct ReceivedRequests {
+    /// The number of all requests.
     pub count: u64,
-    /// The last of it.
-    pub requests: Vec<Recorded>,
+    /// The last 1,000 requests.
+    pub requests: Vec<ReceivedRequest>,
 }
 
-/// A request.
+/// A request that a sink received.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Recorded {
-    /// `POST`.
+pub struct ReceivedRequest {
+    /// The method, such as `POST`.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// By their names in small letters; of those that came twice, the last.
+    /// Headers by lower-case name; if a header came twice, the last value.
     pub headers: BTreeMap<String, String>,
-    /// The beginning of the body.
+    /// The start of the body.
     pub body: String,
-    /// How many bytes the whole body had.
+    /// The length of the whole body in bytes.
     pub length: usize,
 }
 
@@ -70,7 +70,7 @@ pub struct Reply {
     pub status: u16,
     /// The body.
     pub body: String,
-    /// How long it waits, in seconds.
+    /// How long it waits before it answers, in seconds.
     pub delay: f64,
 }
 
@@ -85,18 +85,21 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Returns it if it can be answered.
+    /// Checks that the status and the delay are in range.
     ///
     /// # Errors
     ///
-    /// Says what cannot.
+    /// The error message names the value that is out of range, and the range.
     pub fn checked(self) -> Result<Self, String> {
         if !(200..600).contains(&self.status) {
-            return Err(format!("status {} is none; write 200 to 599", self.status));
+            return Err(format!(
+                "status {} is out of range; write 200 to 599",
+                self.status
+            ));
         }
         if !(0.0..=LONGEST).contains(&self.delay) {
             return Err(format!(
-                "delay {} is none; write 0 to {LONGEST}",
+                "delay {} is out of range; write 0 to {LONGEST}",
                 self.delay
             ));
         }

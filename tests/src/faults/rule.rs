@@ -1,20 +1,20 @@
-//! Which requests go wrong, and how.
+//! Rules: which requests get which fault.
 
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong with a request.
+/// A fault to inject.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Fault {
     /// The connection is closed before the request reaches the API server.
     Drop,
-    /// The request reaches the API server, and the connection is closed in place of the answer.
+    /// The request reaches the API server, but the connection is closed instead of answering.
     Cut,
-    /// Nothing happens any more.
+    /// The request is never answered.
     Stall,
-    /// The request is passed on later.
+    /// The request is forwarded late.
     Delay {
-        /// How much later.
+        /// The delay in seconds.
         seconds: f64,
     },
     /// The proxy answers, and the API server never sees the request.
@@ -27,9 +27,9 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A refusal as the API server words them.
+    /// An error in the form in which the API server answers.
     #[must_use]
-    pub fn refusal(status: u16, reason: &str, message: &str) -> Self {
+    pub fn api_error(status: u16, reason: &str, message: &str) -> Self {
         let body = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure",
             "reason": reason, "message": message, "code": status,
@@ -41,20 +41,20 @@ impl Fault {
     }
 }
 
-/// Some of the requests; by default all.
+/// Selects requests; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Requests {
-    /// Of one of these verbs; `write` stands for all that change something.
+pub struct RequestFilter {
+    /// Only requests with one of these verbs; `write` stands for all verbs that change something. All verbs if empty.
     pub verbs: Vec<String>,
-    /// Of one of these resources: `pods`, `browsers/status`.
+    /// Only requests for one of these resources: `pods`, `browsers/status`. All resources if empty.
     pub resources: Vec<String>,
-    /// With this text in path and query.
+    /// Only requests with this text in path and query.
     pub path: String,
 }
 
-impl Requests {
-    /// Those of one verb and resource: `create pods`, `write browsers/status`.
+impl RequestFilter {
+    /// Selects one verb and resource: `create pods`, `write browsers/status`.
     #[must_use]
     pub fn of(request: &str) -> Self {
         let (verb, resource) = request.split_once(' ').unwrap();
@@ -66,19 +66,19 @@ impl Requests {
     }
 }
 
-/// What goes wrong with which requests.
+/// Which requests get which fault.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// With which ones.
+    /// Which requests.
     #[serde(default)]
-    pub on: Requests,
-    /// How many of them pass first.
+    pub on: RequestFilter,
+    /// How many of them pass before the first fault.
     #[serde(default)]
     pub after: u64,
-    /// How many it goes wrong with; without it, with all.
+    /// How many of them get the fault; by default all.
     #[serde(default)]
     pub times: Option<u64>,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
 }

@@ -19,7 +19,7 @@ fn the_cache_is_where_the_user_wants_it() {
 }
 
 #[test]
-fn an_error_repeats_the_last_lines() {
+fn an_error_shows_the_last_lines() {
     assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
     assert_eq!(last_lines("a", 2), "a");
 }

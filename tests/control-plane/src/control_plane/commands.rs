@@ -1,4 +1,4 @@
-//! The command line of each program, and the place that they share.
+//! The command line of each program, and the files and ports that they share.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use super::INTERNAL;
 use crate::keys;
 use crate::programs::Programs;
 
-/// The life of pods and Nodes.
+/// The behaviours of pods and Nodes.
 const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stages");
 
-/// By default KWOK plays four pods at a time. Once there is a configuration, what it does not set is zero.
+/// By default KWOK plays four pods at a time. Every value must be here: in a configuration file, a missing value means zero.
 const KWOK_CONFIGURATION: &str = "\
 apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
@@ -24,18 +24,18 @@ options:
   podsOnNodeSyncParallelism: 4
 ";
 
-/// By default the scheduler and the controllers limit themselves to 50 and 20 requests a second; with 1,000 pods at once, that
-/// would be all that one measures.
+/// By default the scheduler and the controllers limit themselves to 50 and 20 requests a second. With 1,000 pods at once, a
+/// benchmark would measure nothing but these limits.
 const CLIENT_LIMITS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
 
-/// Without the node life-cycle controller a Node keeps its not-ready taint, and nothing is scheduled; without the aggregation of
-/// ClusterRoles `view`, `edit` and `admin` are empty.
+/// Without the node life-cycle controller a Node keeps its not-ready taint, and no pod is scheduled. Without the aggregation of
+/// ClusterRoles, `view`, `edit` and `admin` are empty.
 const CONTROLLERS: &str = "--controllers=clusterrole-aggregation-controller,deployment-controller,\
                            garbage-collector-controller,job-controller,namespace-controller,node-lifecycle-controller,\
                            replicaset-controller,serviceaccount-controller";
 
-/// Where a control plane keeps its files, and where it listens.
-pub(super) struct Place {
+/// The files and ports of a control plane.
+pub(super) struct Layout {
     pub(super) data: PathBuf,
     /// The API server's URL.
     pub(super) server: String,
@@ -44,10 +44,10 @@ pub(super) struct Place {
     etcd_peer: String,
 }
 
-impl Place {
-    /// A place in this directory, on ports that are free now.
+impl Layout {
+    /// Files in this directory, and ports that are free now.
     pub(super) fn choose(data: &Path) -> io::Result<Self> {
-        // Held together, so that they differ.
+        // All three are held until all are chosen, so that they differ.
         let listeners = [free_port()?, free_port()?, free_port()?];
         let [port, etcd, peer] = listeners.each_ref().map(|(port, _)| *port);
         Ok(Self {
@@ -63,7 +63,7 @@ impl Place {
         self.data.join("kubeconfig")
     }
 
-    /// That of the control plane's own programs.
+    /// The kubeconfig of the control plane's own programs.
     pub(super) fn internal_kubeconfig(&self) -> PathBuf {
         self.data.join("control-plane.kubeconfig")
     }
@@ -97,8 +97,8 @@ impl Place {
     }
 }
 
-/// A port that nobody listens on, below those that systems hand out to outgoing connections: a client that tries again and again to
-/// reach a server that is down may be given that server's own port.
+/// A port that nobody listens on. It is below the ports that systems use for outgoing connections: otherwise a client that keeps
+/// trying to reach a server that is down could be given the server's own port.
 fn free_port() -> io::Result<(u16, TcpListener)> {
     let mut last = None;
     for _ in 0..100 {
@@ -111,22 +111,25 @@ fn free_port() -> io::Result<(u16, TcpListener)> {
     Err(last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into()))
 }
 
-pub(super) fn etcd(programs: &Programs, place: &Place) -> Command {
+pub(super) fn etcd(programs: &Programs, layout: &Layout) -> Command {
     let mut command = Command::new(&programs.etcd);
     command
         .arg("--name=default")
-        .arg(option("--data-dir", place.data.join("etcd")))
-        .arg(format!("--listen-client-urls={}", place.etcd))
-        .arg(format!("--advertise-client-urls={}", place.etcd))
-        .arg(format!("--listen-peer-urls={}", place.etcd_peer))
-        .arg(format!("--initial-advertise-peer-urls={}", place.etcd_peer))
-        .arg(format!("--initial-cluster=default={}", place.etcd_peer))
-        // Nothing here is to survive the machine.
+        .arg(option("--data-dir", layout.data.join("etcd")))
+        .arg(format!("--listen-client-urls={}", layout.etcd))
+        .arg(format!("--advertise-client-urls={}", layout.etcd))
+        .arg(format!("--listen-peer-urls={}", layout.etcd_peer))
+        .arg(format!(
+            "--initial-advertise-peer-urls={}",
+            layout.etcd_peer
+        ))
+        .arg(format!("--initial-cluster=default={}", layout.etcd_peer))
+        // Faster; nothing here has to survive a crash of the machine.
         .arg("--unsafe-no-fsync");
     command
 }
 
-/// Notes every request once, without its body; the control plane's own, of which there are many, not at all.
+/// Logs every request once, without its body, except those of the control plane's own programs, of which there are many.
 pub(super) fn audit_policy() -> String {
     format!(
         "\
@@ -140,65 +143,66 @@ rules:
     )
 }
 
-pub(super) fn api_server(programs: &Programs, place: &Place, audit: bool) -> Command {
+pub(super) fn api_server(programs: &Programs, layout: &Layout, audit: bool) -> Command {
     let mut command = Command::new(&programs.api_server);
     command
-        .arg(format!("--etcd-servers={}", place.etcd))
-        .arg(format!("--secure-port={}", place.port))
-        // Without a network the server would find no address to advertise, and a loopback address makes no valid Endpoints.
+        .arg(format!("--etcd-servers={}", layout.etcd))
+        .arg(format!("--secure-port={}", layout.port))
+        // Without a network the server finds no address to advertise. A loopback address is not valid in Endpoints, so none are
+        // written.
         .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
         .arg("--endpoint-reconciler-type=none")
-        .arg(option("--cert-dir", place.certificates()))
-        .arg(option("--token-auth-file", place.tokens()))
+        .arg(option("--cert-dir", layout.certificates()))
+        .arg(option("--token-auth-file", layout.tokens()))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
-        .arg(option("--service-account-key-file", place.signing_key()))
+        .arg(option("--service-account-key-file", layout.signing_key()))
         .arg(option(
             "--service-account-signing-key-file",
-            place.signing_key(),
+            layout.signing_key(),
         ))
         .arg("--authorization-mode=RBAC")
         .arg("--disable-admission-plugins=ServiceAccount")
-        // As every cluster has it that runs node agents; Pod Security admission decides where.
+        // As in clusters that run node agents; Pod Security admission decides where privileged pods are allowed.
         .arg("--allow-privileged=true")
         .arg("--service-cluster-ip-range=10.0.0.0/16");
     if audit {
         command
-            .arg(option("--audit-policy-file", place.audit_policy()))
-            .arg(option("--audit-log-path", place.audit_log()));
+            .arg(option("--audit-policy-file", layout.audit_policy()))
+            .arg(option("--audit-log-path", layout.audit_log()));
     }
     command
 }
 
-pub(super) fn controller_manager(programs: &Programs, place: &Place) -> Command {
+pub(super) fn controller_manager(programs: &Programs, layout: &Layout) -> Command {
     let mut command = Command::new(&programs.controller_manager);
     command
-        .arg(option("--kubeconfig", place.internal_kubeconfig()))
+        .arg(option("--kubeconfig", layout.internal_kubeconfig()))
         .args(["--leader-elect=false", "--secure-port=0", CONTROLLERS])
-        // Nodes beat every ten minutes, since the kubelets are no more than one process, whose end nobody mistakes for theirs.
+        // KWOK sends a heartbeat for each Node only every ten minutes, so Nodes must not count as lost sooner.
         .arg("--node-monitor-grace-period=1h")
         .args(CLIENT_LIMITS);
     command
 }
 
-pub(super) fn scheduler(programs: &Programs, place: &Place) -> Command {
+pub(super) fn scheduler(programs: &Programs, layout: &Layout) -> Command {
     let mut command = Command::new(&programs.scheduler);
     command
-        .arg(option("--kubeconfig", place.internal_kubeconfig()))
+        .arg(option("--kubeconfig", layout.internal_kubeconfig()))
         .args(["--leader-elect=false", "--secure-port=0"])
         .args(CLIENT_LIMITS);
     command
 }
 
 /// KWOK with every file of `stages/`.
-pub(super) fn kwok(programs: &Programs, place: &Place) -> io::Result<Command> {
-    let configuration = place.data.join("kwok.yaml");
+pub(super) fn kwok(programs: &Programs, layout: &Layout) -> io::Result<Command> {
+    let configuration = layout.data.join("kwok.yaml");
     fs::write(&configuration, KWOK_CONFIGURATION)?;
     let mut command = Command::new(&programs.kwok);
     command
-        .arg(option("--kubeconfig", place.internal_kubeconfig()))
+        .arg(option("--kubeconfig", layout.internal_kubeconfig()))
         .arg(option("--config", configuration))
         .args(["--manage-all-nodes=true", "--cidr=10.1.0.0/16"])
-        // With a lease, a KWOK that starts again plays nothing until the old lease ends.
+        // With leases, a restarted KWOK would do nothing until the old leases expire.
         .arg("--node-lease-duration-seconds=0");
     for stage in stages()? {
         command.arg(option("--config", stage));

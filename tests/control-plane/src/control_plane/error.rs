@@ -1,4 +1,4 @@
-//! Why a control plane did not start, or does not go on.
+//! Why a control plane did not start, or no longer works.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,13 +37,13 @@ pub enum StartError {
         source: io::Error,
     },
     /// A program ended when it should have served.
-    #[error("{} ended; its log is {}, and ends with:\n{output}", program.name(), log.display())]
+    #[error("{} ended; its log is {}, its last lines are:\n{output}", program.name(), log.display())]
     Ended {
         /// Which one.
         program: Program,
-        /// Everything that it said.
+        /// Its log.
         log: PathBuf,
-        /// The last lines of that.
+        /// The last lines of the log.
         output: String,
     },
     /// Something did not become ready.
@@ -60,7 +60,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether somebody else took one of our ports, so that others may do.
+    /// Whether another process took one of our ports, so that a retry with other ports may succeed.
     pub(super) fn is_port_race(&self) -> bool {
         matches!(self, Self::Ended { output, .. } if output.contains("address already in use"))
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::StartError;
 use crate::wait;
 
-/// Makes so many Nodes, each with room for any number of pods.
+/// Creates this many Nodes, each with room for any number of pods.
 pub(super) fn create(mut kubectl: Command, file: &Path, count: u16) -> Result<(), StartError> {
     let manifest = (0..count).fold(String::new(), |mut text, index| {
         // Writing to a String cannot fail.
@@ -41,7 +41,7 @@ status:
     )
 }
 
-/// Whether all Nodes are there and without the taint that each is born with.
+/// Whether all Nodes exist and no longer have the taint that a new Node has.
 pub(super) fn are_schedulable(mut kubectl: Command, count: u16) -> Result<bool, StartError> {
     // One line for each Node that is ready: the effects of its taints.
     let template =

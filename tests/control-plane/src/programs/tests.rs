@@ -12,7 +12,7 @@ fn install(directory: &Path, name: &str, line: &str) {
     fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// With these lines as the API server's version in KUBEBUILDER_ASSETS and on PATH: which is taken, and what is said of the others.
+/// With these lines as the API server's version in KUBEBUILDER_ASSETS and on PATH: which one is used, and why the others are not.
 #[track_caller]
 fn check(assets: Option<&str>, path: Option<&str>, expected: Option<&str>, reasons: &[&str]) {
     let root = tempfile::tempdir().unwrap();
@@ -26,31 +26,31 @@ fn check(assets: Option<&str>, path: Option<&str>, expected: Option<&str>, reaso
     };
     let assets = directory("assets", assets);
     let path = directory("path", path);
-    let (found, passed_over) = find_installed(Some(assets.as_os_str()), Some(path.as_os_str()));
+    let (found, skipped) = find_installed(Some(assets.as_os_str()), Some(path.as_os_str()));
     let [etcd, api_server, ..] = found;
     assert_eq!(etcd, None);
     let expected = expected.map(|name| root.path().join(name).join("kube-apiserver"));
     assert_eq!(api_server, expected);
-    let said: Vec<String> = passed_over
+    let found_reasons: Vec<String> = skipped
         .iter()
         .map(|(_, _, reason)| reason.to_string())
         .collect();
-    assert_eq!(said, reasons);
+    assert_eq!(found_reasons, reasons);
     assert!(
-        passed_over
+        skipped
             .iter()
             .all(|(program, ..)| *program == Program::ApiServer)
     );
 }
 
 #[test]
-fn installed_programs_of_the_pinned_minor_version_are_taken() {
+fn installed_programs_of_the_pinned_minor_version_are_used() {
     let (good, patched, old) = (
         "Kubernetes v1.36.3",
         "Kubernetes v1.36.9",
         "Kubernetes v1.35.0",
     );
-    let is_old = "it is 1.35.0, and 1.36.3 is wanted";
+    let is_old = "it is version 1.35.0, but 1.36 is needed";
     check(Some(good), Some(good), Some("assets"), &[]);
     check(Some(patched), None, Some("assets"), &[]);
     check(None, Some(good), Some("path"), &[]);

@@ -8,7 +8,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn every_way_to_tell_a_version_is_understood() {
+fn every_way_to_print_a_version_is_understood() {
     check(
         "etcd Version: 3.6.8\nGit SHA: abc\nGo Version: go1.26.8",
         "3.6.8",

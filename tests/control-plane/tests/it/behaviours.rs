@@ -1,4 +1,4 @@
-//! Each file of `stages/` does what it says.
+//! Each file in `stages/` does what its comment says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::{apply, eventually, get, kubectl, shared};
 
-/// What becomes of a pod with an init container `prepare`, a native sidecar `agent`, and the containers `browser`, `seleniferous` and
-/// `proxy`: its phase, reason, IP and readiness, then each container's state.
+/// The final status of a pod with an init container `prepare`, a native sidecar `agent`, and the containers `browser`, `seleniferous`
+/// and `proxy`: its phase, reason, IP and readiness, then each container's state.
 const BEHAVIOURS: [(&str, &str); 22] = [
     (
         "browser-completes",
@@ -95,7 +95,7 @@ const BEHAVIOURS: [(&str, &str); 22] = [
 
 const RUNS: &str = "Running ip ready | prepare=0:Completed agent=running | browser=running seleniferous=running proxy=running";
 
-/// Files that are no pod's choice.
+/// Files that no pod chooses by its label.
 const OTHERS: [&str; 3] = ["job-completes", "node", "pod-delete"];
 
 pub(crate) fn pod(namespace: &str, name: &str, behaviour: Option<&str>) -> Value {
@@ -202,8 +202,8 @@ fn every_behaviour_is_what_its_file_says() {
         .map(|(name, line)| format!("{name}: {line}\n"))
         .collect();
     eventually(&expected, || summaries(plane, "behaviours"));
-    // A stage is chosen anew whenever a pod changes, and then none may be left. KWOK looks at changes in their order, so when the last
-    // pod runs it has looked at all that came before.
+    // KWOK chooses a stage again whenever a pod changes; now no stage must apply any more. It handles changes in their order, so when
+    // the last pod runs, it has handled all earlier ones.
     kubectl(
         plane,
         &[
@@ -258,7 +258,7 @@ fn a_pod_that_fits_no_node_is_never_scheduled() {
 }
 
 #[test]
-fn a_stuck_pod_goes_by_force_alone() {
+fn a_stuck_pod_goes_only_by_force() {
     let plane = shared();
     kubectl(plane, &["create", "namespace", "stuck"]);
     apply(plane, &pod("stuck", "stuck", Some("stuck-terminating")));

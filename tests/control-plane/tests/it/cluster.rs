@@ -1,4 +1,4 @@
-//! The control plane that most tests share, and questions to it.
+//! The control plane that most tests share, and how tests use it.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
-/// The shared control plane. It ends with the process, since a static is never dropped.
+/// The shared control plane. A static is never dropped, so the control plane ends with the process.
 pub(crate) fn shared() -> &'static ControlPlane {
     static SHARED: OnceLock<ControlPlane> = OnceLock::new();
     SHARED.get_or_init(start)
 }
 
-/// A control plane of one's own.
+/// A new control plane for one test.
 pub(crate) fn start() -> ControlPlane {
     let options = Options {
         audit: true,
@@ -23,7 +23,7 @@ pub(crate) fn start() -> ControlPlane {
     ControlPlane::start(&options).unwrap()
 }
 
-/// What kubectl prints, or what it complains about.
+/// What kubectl prints, or its error.
 pub(crate) fn try_kubectl(kubectl: &mut Command, arguments: &[&str]) -> Result<String, String> {
     let output = kubectl.args(arguments).output().unwrap();
     if output.status.success() {
@@ -41,7 +41,7 @@ pub(crate) fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> String {
     }
 }
 
-/// An object, or a list of them.
+/// Gets an object, or a list of objects.
 #[track_caller]
 pub(crate) fn get(plane: &ControlPlane, arguments: &[&str]) -> Value {
     let arguments = [&["get", "--output=json"], arguments].concat();
@@ -58,7 +58,7 @@ pub(crate) fn apply(plane: &ControlPlane, manifest: &Value) {
     );
 }
 
-/// Waits until the answer is the expected one, and shows the last answer if it never is.
+/// Waits until the answer is the expected one; fails with the last answer after a minute.
 #[track_caller]
 pub(crate) fn eventually(expected: &str, mut ask: impl FnMut() -> String) {
     let deadline = Instant::now() + Duration::from_secs(60);

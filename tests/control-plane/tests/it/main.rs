@@ -1,9 +1,9 @@
-//! The control plane itself, tested. Needs its programs: built by the first test that asks, if they are nowhere.
+//! Tests of the control plane itself. If its programs are not installed, the first test builds them.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "the questions to the cluster fail a test as the tests themselves do"
+    reason = "this is test code: what goes wrong fails the test"
 )]
 
 mod behaviours;

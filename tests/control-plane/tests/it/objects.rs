@@ -1,4 +1,4 @@
-//! What Kubernetes itself does with objects here.
+//! What Kubernetes itself does with objects on this control plane.
 
 use std::fs;
 
@@ -136,7 +136,7 @@ fn a_restricted_namespace_refuses_a_plain_pod() {
 }
 
 #[test]
-fn the_audit_log_tells_who_asked_what() {
+fn the_audit_log_shows_who_asked_for_what() {
     let plane = shared();
     kubectl(plane, &["create", "namespace", "audited"]);
     kubectl(
@@ -170,6 +170,6 @@ fn the_audit_log_tells_who_asked_what() {
     let log = fs::read_to_string(plane.audit_log()).unwrap();
     assert!(
         !log.contains("\"username\":\"control-plane\""),
-        "the control plane's own requests are noted"
+        "the audit log has requests of the control plane itself"
     );
 }

@@ -1,6 +1,6 @@
-//! Nothing is left of a control plane whose owner has ended, whatever ended it.
+//! Nothing is left of a control plane when its owner has ended, for whatever reason.
 //!
-//! A test starts itself again as the owner, and looks at what that process leaves.
+//! Each test starts its own binary again as the owner, and checks what that process leaves behind.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,10 @@ use std::thread;
 
 use crate::cluster::{eventually, start};
 
-/// Says to a test that it is the owner.
+/// Set in the process that is the owner.
 const OWNER: &str = "PODLOOM_TEST_OWNER";
 
-/// Starts a control plane, tells about it in one line, and does what it was started for.
+/// Starts a control plane, prints its processes and its logs in one line, and then ends in the given way.
 fn own(end: fn()) {
     let plane = start();
     let processes = plane.processes();
@@ -43,7 +43,7 @@ impl Owner {
         let line = lines.find_map(|line| line.strip_prefix("owner: ").map(str::to_owned));
         let line = line.expect("the owner starts");
         let (ids, logs) = line.split_once(' ').unwrap();
-        // Somebody must read what else it says.
+        // The rest of its output must be read, or it would block.
         thread::spawn(move || lines.for_each(drop));
         Self {
             process,
@@ -72,7 +72,7 @@ fn is_alive(id: &str) -> bool {
         .output()
         .unwrap();
     let state = String::from_utf8(ps.stdout).unwrap();
-    // Who ended but was not waited for is no process any more.
+    // A zombie (Z) has ended, but nobody has waited for it yet.
     !state.trim().is_empty() && !state.starts_with('Z')
 }
 
@@ -95,11 +95,11 @@ fn a_killed_owner_leaves_nothing() {
 }
 
 #[test]
-fn a_panic_leaves_the_logs_alone() {
+fn a_panic_leaves_only_the_logs() {
     if env::var_os(OWNER).is_some() {
         return own(|| panic!("as asked"));
     }
-    let mut owner = Owner::start("owner::a_panic_leaves_the_logs_alone");
+    let mut owner = Owner::start("owner::a_panic_leaves_only_the_logs");
     assert!(!owner.process.wait().unwrap().success());
     owner.assert_that_nothing_runs();
     eventually("false", || {
@@ -110,11 +110,11 @@ fn a_panic_leaves_the_logs_alone() {
 }
 
 #[test]
-fn a_quiet_end_leaves_nothing() {
+fn a_normal_end_leaves_nothing() {
     if env::var_os(OWNER).is_some() {
         return own(|| ());
     }
-    let mut owner = Owner::start("owner::a_quiet_end_leaves_nothing");
+    let mut owner = Owner::start("owner::a_normal_end_leaves_nothing");
     assert!(owner.process.wait().unwrap().success());
     // Dropping waits for the end, so there is nothing to wait for.
     assert!(!owner.ids.iter().any(|id| is_alive(id)));

@@ -1,4 +1,4 @@
-//! The API server goes and comes again.
+//! The API server stops and starts again.
 
 use crate::behaviours::pod;
 use crate::cluster::{apply, eventually, get, kubectl, start, try_kubectl};
@@ -11,7 +11,7 @@ fn objects_outlive_the_api_server() {
     assert!(try_kubectl(&mut plane.kubectl(), &["get", "configmap", "kept"]).is_err());
     plane.start_api_server().unwrap();
     kubectl(&plane, &["get", "configmap", "kept"]);
-    // The scheduler and KWOK have found it again.
+    // The scheduler and KWOK have reconnected.
     apply(&plane, &pod("default", "afterwards", None));
     eventually("\"Running\"", || {
         get(&plane, &["pod", "afterwards"])["status"]["phase"].to_string()
