@@ -1,4 +1,4 @@
-//! Taking over what alcounit/browser-controller left: the same finalizer and labels, and a status without our fields.
+//! Taking over Browsers from alcounit/browser-controller: they have the same finalizer and labels, and a status without our fields.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -6,7 +6,7 @@ use podloom_api::{Browser, Phase};
 use podloom_tests::{Cluster, Scene, Watched, blackbox_on};
 use serde_json::{Value, json};
 
-/// A Browser and its pod as the other controller makes them; the pod is asked to carry these labels.
+/// Creates a Browser and its pod as the other controller does; the pod gets these labels.
 async fn left_behind(scene: &Scene, name: &str, behaviour: &str, labels: Value) {
     let browser = scene
         .browser_with(
@@ -62,17 +62,17 @@ fn is_ours(browser: &Browser) -> bool {
     })
 }
 
-/// All that the other controller may leave.
+/// The Browsers that the other controller may leave behind, by their names.
 const LEFT: [&str; 7] = [
     "running",
-    // Its pod is one that our own watch does not show.
+    // Its pod lacks the label that our watch selects.
     "unlabelled",
-    // There is a pod, and the status does not say so yet.
+    // It has a pod, but no status yet.
     "starting",
     "failed",
     "leaked",
     "deleted",
-    // Its pod went while nobody was there.
+    // Its pod was deleted while no controller was running.
     "lost",
 ];
 
@@ -99,11 +99,11 @@ async fn leave_all(scene: &Scene, pods: &Watched<Pod>) {
         });
         let status = pod.await.status.unwrap();
         if name != "starting" {
-            let told = json!({
+            let running = json!({
                 "phase": "Running", "podIP": status.pod_ip, "startTime": status.start_time,
                 "containerStatuses": [{ "name": "browser", "image": "example.com/chrome:1", "restartCount": 0 }],
             });
-            publish(scene, name, told).await;
+            publish(scene, name, running).await;
         }
     }
     let message = "pod container browser failed: ImagePullBackOff - ";
@@ -138,7 +138,7 @@ fn sessions_of_another_controller_go_on() {
         }
         let lost = "Failed PodLost: the pod is gone, and a session never gets a second one";
         assert_eq!(seen.until_gone("lost").await, ["Running", lost, "gone"]);
-        // A pod that no watch shows is noticed all the same.
+        // The operator also notices when a pod goes that its watch does not show.
         delete_pod(&scene, "unlabelled").await;
         seen.until_gone("unlabelled").await;
         for name in ["running", "starting"] {

@@ -1,4 +1,4 @@
-//! The root folder of the image holds all that the operator needs: in it the operator works, and sees nothing else.
+//! The image's root folder has all that the operator needs: it runs there, and sees no other files.
 
 use podloom_api::Phase;
 use podloom_tests::{Cluster, blackbox_on};

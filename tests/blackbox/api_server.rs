@@ -1,4 +1,4 @@
-//! An API server that goes and comes back.
+//! An API server that stops and comes back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use podloom_api::{Browser, Phase};
 use podloom_tests::{Change, Cluster, Operator, blackbox_on, eventually, eventually_within};
 use serde_json::json;
 
-/// An API server that starts may let a watch wait for half a minute.
+/// How long to wait: an API server that starts may delay a watch by half a minute.
 const LONG: Duration = Duration::from_secs(150);
 
 fn runs(browser: &Browser) -> bool {
@@ -30,7 +30,7 @@ fn an_operator_outlives_its_api_server() {
             for name in &names {
                 scene.browser(name, "running").await;
             }
-            pods.until("the work has begun", |changes| {
+            pods.until("the operator creates pods", |changes| {
                 (changes.len() > 10).then_some(())
             })
             .await;
@@ -76,7 +76,7 @@ fn an_operator_outlives_its_api_server() {
 
 /// How often the API server is killed.
 const KILLS: usize = 3;
-/// As many errors as it takes until the watches wait for seconds before they try again.
+/// After so many errors the watches wait for seconds before they try again.
 const ERRORS: f64 = 15.0;
 
 #[test]

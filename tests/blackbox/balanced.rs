@@ -1,4 +1,4 @@
-//! Several API servers behind one address, as a highly available control plane has them.
+//! Several API servers behind one address, as in a highly available control plane.
 
 use kube::config::Kubeconfig;
 use podloom_tests::doubles::{BackendState, Double};
@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 #[test]
 fn an_operator_goes_on_with_the_api_server_that_is_left() {
     blackbox_on(Cluster::without_operator, "balanced", async |scene| {
-        // Both lead to the one that there is; what counts is that their connections end.
+        // Both lead to the same API server; what matters is that connections through one of them end.
         let servers = [scene.proxy(), scene.proxy()];
         let addresses = servers.each_ref().map(|server| server.address);
         let balancer = Double::balancer(&addresses);

@@ -1,4 +1,4 @@
-//! Objects that are larger than the API server lets in.
+//! Objects that are larger than the CRDs allow.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use podloom_api::{Browser, BrowserConfig, Phase, SelenosisApi, crds};
 use podloom_tests::{Cluster, Scene, blackbox_on, eventually};
 use serde_json::{Value, json};
 
-/// A name that has one character too many.
+/// A name with one character too many.
 fn long() -> String {
     "v".repeat(254)
 }
 
-/// The definitions as they were before anything in them had a bound.
+/// The CRDs as they were before they had any bounds.
 fn without_bounds() -> String {
     let definitions = crds(SelenosisApi::Seed).into_iter().map(|definition| {
         let mut definition = serde_json::to_value(definition).unwrap();
@@ -39,10 +39,10 @@ fn unbind(schema: &mut Value) {
     }
 }
 
-/// One variable more than a list may have.
+/// One environment variable more than allowed.
 const TOO_MANY: usize = 1025;
 
-/// A BrowserConfig with a version of this name, and so many variables.
+/// A BrowserConfig with a version of this name, and this number of environment variables.
 fn config_of(name: &str, version: &str, variables: usize) -> BrowserConfig {
     let env: Vec<Value> = (0..variables)
         .map(|number| json!({ "name": format!("VARIABLE_{number}"), "value": "x" }))
@@ -64,27 +64,33 @@ fn browser(name: &str, version: &str) -> Browser {
     serde_json::from_value(browser).unwrap()
 }
 
-/// Creates what an API server without bounds lets in, and then gives it the bounds.
+/// Creates objects that are too large while the CRDs have no bounds, and then installs the CRDs with bounds.
 async fn store(scene: &Scene) {
     let create = PostParams::default();
     let (config, session) = (config_of("old", &long(), TOO_MANY), browser("old", &long()));
     scene.cluster.apply_text(&without_bounds());
-    eventually("a BrowserConfig without bounds is let in", async || {
-        let created = scene.configs().create(&create, &config).await;
-        created.map(drop).map_err(|error| error.to_string())
-    })
+    eventually(
+        "the API server accepts a BrowserConfig that is too large",
+        async || {
+            let created = scene.configs().create(&create, &config).await;
+            created.map(drop).map_err(|error| error.to_string())
+        },
+    )
     .await;
-    eventually("a Browser without bounds is let in", async || {
-        let created = scene.browsers().create(&create, &session).await;
-        created.map(drop).map_err(|error| error.to_string())
-    })
+    eventually(
+        "the API server accepts a Browser that is too large",
+        async || {
+            let created = scene.browsers().create(&create, &session).await;
+            created.map(drop).map_err(|error| error.to_string())
+        },
+    )
     .await;
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds");
     scene.cluster.apply(&crds);
 }
 
 #[test]
-fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
+fn stored_objects_keep_working_and_new_ones_that_are_too_large_are_rejected() {
     blackbox_on(
         || Arc::new(Cluster::installed()),
         "bounds",
@@ -94,7 +100,7 @@ fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
                 dry_run: true,
                 ..PostParams::default()
             };
-            // One fault each: the API server looks at names only where the rest is right.
+            // One error each: the API server checks names only if the rest is valid.
             for (version, variables, refusal) in [
                 ("1", TOO_MANY, "must have at most 1024 items"),
                 (
@@ -106,7 +112,7 @@ fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
                 let config = config_of("new", version, variables);
                 eventually(refusal, async || {
                     match scene.configs().create(&dry, &config).await {
-                        Ok(_) => Err("let in".to_owned()),
+                        Ok(_) => Err("it was accepted".to_owned()),
                         Err(error) if error.to_string().contains(refusal) => Ok(()),
                         Err(error) => Err(error.to_string()),
                     }
@@ -114,9 +120,9 @@ fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
                 .await;
             }
             let session = browser("new", &long());
-            eventually("a long version is refused", async || {
+            eventually("a long version is rejected", async || {
                 match scene.browsers().create(&dry, &session).await {
-                    Ok(_) => Err("let in".to_owned()),
+                    Ok(_) => Err("it was accepted".to_owned()),
                     Err(error) if error.to_string().contains("spec.browserVersion") => Ok(()),
                     Err(error) => Err(error.to_string()),
                 }
@@ -129,7 +135,7 @@ fn what_is_stored_keeps_serving_and_nothing_more_is_let_in() {
                 browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
             };
             seen.until_is("old", "runs", runs).await;
-            eventually("its configuration is told about", async || {
+            eventually("its BrowserConfig reports the long name", async || {
                 let config = scene.configs().get_status("old").await.unwrap();
                 let status = serde_json::to_value(config.status).unwrap();
                 let message = &status["conditions"][0]["message"];

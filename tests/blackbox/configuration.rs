@@ -1,4 +1,4 @@
-//! BrowserConfigs: how Browsers find them, and what is said of them.
+//! BrowserConfigs: how Browsers find them, and what their status says.
 
 use podloom_api::{BrowserConfig, Phase};
 use podloom_tests::{Cluster, Scene, Watched, blackbox, blackbox_on, eventually};
@@ -9,23 +9,23 @@ fn runs(browser: &podloom_api::Browser) -> bool {
 }
 
 #[test]
-fn a_browser_that_nobody_configures_fails() {
+fn a_browser_without_a_configuration_fails() {
     blackbox("configuration-none", async |scene| {
         scene.config("it", ONE).await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         scene.browser("none", "2").await;
         let story = seen.until_gone("none").await;
-        // Clients look for how the message begins; the rest is for people.
-        let told =
+        // Clients read the start of the message; the rest is for people.
+        let failed =
             "Failed BrowserPodSpec: Browser configuration not found: chrome has no version \"2\"";
-        assert!(story[1].starts_with(told), "{story:?}");
+        assert!(story[1].starts_with(failed), "{story:?}");
         assert_eq!((story[0].as_str(), story[2].as_str()), ("Pending", "gone"));
-        assert!(pods.of("none").is_empty(), "no pod was ever made");
-        let told = [
+        assert!(pods.of("none").is_empty(), "no pod was ever created");
+        let events = [
             "Warning ConfigNotFound: BrowserPodSpec: Browser configuration not found",
             "Normal Deleted: ",
         ];
-        scene.events_are("none", &told).await;
+        scene.events_are("none", &events).await;
     });
 }
 
@@ -35,7 +35,7 @@ fn a_browser_waits_for_its_configuration() {
         Cluster::without_operator,
         "configuration-late",
         async |scene| {
-            // A machine that is busy may need longer than five seconds to apply two files.
+            // A busy machine may take longer than five seconds to apply two files.
             let _operator = scene.operator(&["--config-grace", "60s"]).await;
             let seen = scene.watch_browsers().await;
             scene.browser("early", "running").await;
@@ -110,12 +110,12 @@ fn a_browser_that_asks_for_more_than_is_allowed_fails() {
                 "gone"
             ]
         );
-        assert!(pods.of("greedy").is_empty(), "no pod was ever made");
+        assert!(pods.of("greedy").is_empty(), "no pod was ever created");
     });
 }
 
 #[test]
-fn a_browser_asks_for_what_it_wants_on_top() {
+fn a_browser_adds_labels_and_environment_by_its_options() {
     blackbox("configuration-options", async |scene| {
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
@@ -152,7 +152,7 @@ fn a_browser_asks_for_what_it_wants_on_top() {
 }
 
 #[test]
-fn names_that_are_no_label_values_are_served() {
+fn names_that_are_not_valid_label_values_work() {
     blackbox("configuration-names", async |scene| {
         let version = "139.0 (beta) ".repeat(8);
         let config = json!({
@@ -173,12 +173,12 @@ fn names_that_are_no_label_values_are_served() {
 
 async fn accepted(seen: &Watched<BrowserConfig>, name: &str, reason: &str) -> Value {
     let what = format!("is {reason}");
-    let is_told = |config: &BrowserConfig| {
+    let is_reported = |config: &BrowserConfig| {
         let status = serde_json::to_value(&config.status).unwrap();
         condition(&status, "Accepted")["reason"] == reason
             && status["observedGeneration"] == json!(config.metadata.generation)
     };
-    serde_json::to_value(seen.until_is(name, &what, is_told).await).unwrap()
+    serde_json::to_value(seen.until_is(name, &what, is_reported).await).unwrap()
 }
 
 fn condition(status: &Value, type_: &str) -> Value {
@@ -193,7 +193,7 @@ fn condition(status: &Value, type_: &str) -> Value {
 const ONE: &str = "browsers: { chrome: { '1': { image: 'example.com/chrome:1' } } }";
 
 #[test]
-fn a_config_is_told_whether_it_serves() {
+fn the_status_of_a_config_says_whether_it_serves() {
     blackbox("configuration-status", async |scene| {
         let seen = Watched::new(scene.configs()).await;
         scene.config("valid", ONE).await;
@@ -207,7 +207,7 @@ fn a_config_is_told_whether_it_serves() {
         let twins = accepted(&seen, "twins", "InvalidTemplate").await;
         assert_eq!(condition(&twins["status"], "Accepted")["status"], "False");
 
-        // Times of creation are in whole seconds, and of two that are equally old the name decides.
+        // Creation times are in whole seconds; of two equally old BrowserConfigs, the name decides.
         scene.config("younger", ONE).await;
         let younger = accepted(&seen, "younger", "DuplicateBrowser").await;
         let message = condition(&younger["status"], "Accepted")["message"].to_string();
@@ -216,7 +216,7 @@ fn a_config_is_told_whether_it_serves() {
             "{message}"
         );
 
-        // The older goes, and the younger takes over.
+        // When the older one is deleted, the younger one takes over.
         scene
             .configs()
             .delete("valid", &Default::default())
@@ -227,20 +227,20 @@ fn a_config_is_told_whether_it_serves() {
 }
 
 #[test]
-fn a_config_says_when_it_changed() {
+fn the_status_of_a_config_says_when_it_changed() {
     blackbox("configuration-changes", async |scene| {
         let seen = Watched::new(scene.configs()).await;
         scene.config("it", ONE).await;
         let before = accepted(&seen, "it", "Valid").await;
-        // Times are in whole seconds, so wait for another one.
-        eventually("the next second begins", async || {
+        // Times are in whole seconds, so wait for the next one.
+        eventually("the next second starts", async || {
             let now = now();
             let last = before["status"]["lastUpdated"].as_str().unwrap();
             (now.as_str() > last).then_some(()).ok_or(now)
         })
         .await;
         let pairs = [
-            // What amounts to the same is the same version.
+            // A change without effect keeps the version.
             (
                 json!({ "template": { "imagePullPolicy": "Always" }, "browsers": { "chrome": { "1": { "imagePullPolicy": "IfNotPresent" } } } }),
                 json!({ "template": { "imagePullPolicy": null }, "browsers": { "chrome": { "1": { "imagePullPolicy": "IfNotPresent" } } } }),
@@ -259,7 +259,7 @@ fn a_config_says_when_it_changed() {
     });
 }
 
-/// The status once it is about the edited spec.
+/// Edits the spec, and returns the status once it is about that spec.
 async fn edit(scene: &Scene, seen: &Watched<BrowserConfig>, spec: &Value) -> Value {
     let patch = kube::api::Patch::Merge(json!({ "spec": spec }));
     let configs = scene.configs();
@@ -267,7 +267,7 @@ async fn edit(scene: &Scene, seen: &Watched<BrowserConfig>, spec: &Value) -> Val
         .patch("it", &Default::default(), &patch)
         .await
         .unwrap();
-    let config = seen.until_is("it", "is looked at again", |config| {
+    let config = seen.until_is("it", "reports the new generation", |config| {
         let observed = config
             .status
             .as_ref()
@@ -277,7 +277,7 @@ async fn edit(scene: &Scene, seen: &Watched<BrowserConfig>, spec: &Value) -> Val
     serde_json::to_value(config.await.status).unwrap()
 }
 
-/// As Kubernetes writes it.
+/// The current time in the format of Kubernetes.
 fn now() -> String {
     let output = std::process::Command::new("date")
         .args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])
@@ -287,7 +287,7 @@ fn now() -> String {
 }
 
 #[test]
-fn an_old_config_is_let_go() {
+fn a_config_with_the_finalizer_of_older_versions_is_deleted() {
     blackbox("configuration-old", async |scene| {
         let seen = Watched::new(scene.configs()).await;
         let config = json!({
@@ -301,7 +301,7 @@ fn an_old_config_is_let_go() {
         assert_eq!(
             new["metadata"]["finalizers"],
             Value::Null,
-            "new ones get none"
+            "new BrowserConfigs get no finalizer"
         );
         scene
             .configs()
@@ -341,7 +341,7 @@ fn a_config_that_is_edited_while_browsers_start_harms_none() {
                 .await
                 .unwrap();
         }
-        // Whoever knows of this version knows of the last image.
+        // An operator that knows version 2 knows the last image of version 1, too.
         let last = json!({ "spec": { "browsers": { "chrome": {
             "1": { "image": "example.com/chrome:last" }, "2": { "image": "example.com/chrome:last" },
         } } } });

@@ -1,4 +1,4 @@
-//! The manifests of `deploy/`, and how a chain of plugins gets into an installation, on a real API server.
+//! The manifests in `deploy/` on a real API server, and how an installation gets its chain of plugins.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// An overlay as a user writes it, beside copies of what it names.
+/// An overlay as a user writes it, beside copies of `deploy` and `crds`.
 fn overlay(base: &str, component: Option<&str>) -> TempDir {
     let directory = TempDir::new().unwrap();
     for name in ["deploy", "crds"] {
@@ -51,7 +51,7 @@ fn overlay(base: &str, component: Option<&str>) -> TempDir {
     directory
 }
 
-/// What the API server would make of an overlay, if it says nothing against it.
+/// Applies an overlay as a server-side dry run, and returns the objects; fails on errors and warnings.
 fn dry_run(scene: &Scene, overlay: &TempDir) -> Vec<Value> {
     let directory = overlay.path().join("overlay");
     let mut kubectl = scene.cluster.plane.kubectl();
@@ -66,19 +66,16 @@ fn dry_run(scene: &Scene, overlay: &TempDir) -> Vec<Value> {
         .arg(directory)
         .output()
         .unwrap();
-    // Warnings come from Pod Security admission, and of fields that the API server does not know.
-    let list: Value = serde_json::from_str(&quiet(output)).unwrap();
+    // Warnings come from Pod Security admission, and for fields that the API server does not know.
+    let list: Value = serde_json::from_str(&without_warnings(output)).unwrap();
     list["items"].as_array().cloned().unwrap()
 }
 
-/// What a program printed that had nothing to complain of.
+/// The output of a program; fails on errors and warnings.
 #[track_caller]
-fn quiet(output: Output) -> String {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && complaint.is_empty(),
-        "{complaint}"
-    );
+fn without_warnings(output: Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -91,7 +88,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-/// Where the operator's plugins come from: the volume, as its kind and the rest.
+/// The volume with the operator's plugins.
 fn volume(objects: &[Value]) -> Option<Value> {
     volume_of(of_kind(objects, "Deployment")[0])
 }
@@ -136,11 +133,11 @@ fn everything_in_deploy_is_accepted() {
             }
             let namespaced = dry_run(&scene, &overlay("deploy/namespaced", None));
             for object in &namespaced {
-                let is_placed = object["metadata"]["namespace"].is_string();
+                let is_namespaced = object["metadata"]["namespace"].is_string();
                 let (kind, name) = (&object["kind"], name(object));
-                assert!(is_placed || kind == "Namespace", "{kind} {name}");
+                assert!(is_namespaced || kind == "Namespace", "{kind} {name}");
             }
-            what_it_may_everywhere_is_taken_away(&dry_run(&scene, &overlay("deploy", None)));
+            the_guide_removes_all_cluster_wide_rights(&dry_run(&scene, &overlay("deploy", None)));
             let kinds = BTreeMap::from([
                 ("claim", "persistentVolumeClaim"),
                 ("config-map", "configMap"),
@@ -169,8 +166,8 @@ fn everything_in_deploy_is_accepted() {
     );
 }
 
-/// Whoever goes from `deploy` to `deploy/namespaced` is told of every right to the whole cluster that stays.
-fn what_it_may_everywhere_is_taken_away(objects: &[Value]) {
+/// For users who move from `deploy` to `deploy/namespaced`, the guide has commands that delete every cluster-wide right.
+fn the_guide_removes_all_cluster_wide_rights(objects: &[Value]) {
     let guide = fs::read_to_string(root().join("deploy/README.md")).unwrap();
     let deleted = |kind: &str| {
         let mut lines = guide.lines();
@@ -192,7 +189,7 @@ fn what_it_may_everywhere_is_taken_away(objects: &[Value]) {
     assert_eq!(deleted("clusterrole"), roles);
 }
 
-/// The Deployment of another controller, as one comes with its component.
+/// The Deployment of another controller, as a component would bring it.
 const ANOTHER: &str = "
 apiVersion: apps/v1
 kind: Deployment
@@ -213,7 +210,7 @@ spec:
         securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: [ALL] } }
 ";
 
-/// An overlay with a component in which two more Deployments come, of which one needs the chain, before or after another component.
+/// An overlay with these two components. One of them brings two more Deployments, and one of the Deployments needs the chain.
 fn with_others(order: [&str; 2]) -> TempDir {
     let directory = overlay("deploy", None);
     let chain = "{ podloom.dev/chain: needed, app.kubernetes.io/name";
@@ -255,7 +252,7 @@ fn every_deployment_that_needs_the_chain_gets_the_same() {
                 assert!(last["podloom"].is_some(), "{carrier}");
                 assert_eq!(last["podloom-chained"], last["podloom"], "{carrier}");
                 assert_eq!(last["podloom-another"], None, "{carrier}");
-                // Why the guide says that controllers come first.
+                // This is why the guide says that controllers come first.
                 let first = volumes([&carrier, OTHERS]);
                 assert_eq!(first["podloom"], last["podloom"], "{carrier}");
                 assert_eq!(first["podloom-chained"], None, "{carrier}");
@@ -269,7 +266,7 @@ fn every_deployment_that_needs_the_chain_gets_the_same() {
     );
 }
 
-/// What one controller is scaled, scraped or evicted by must not touch another.
+/// Scaling, scraping or evicting one controller must not affect another.
 #[test]
 fn nothing_selects_the_pods_of_another_controller() {
     blackbox_on(
@@ -310,8 +307,8 @@ fn the_lease_has_a_priority_level_of_its_own() {
             let schema = schemas.get("podloom-leader-election").await.unwrap();
             let operator = scene.cluster.operator_client().await;
             let path = "/apis/coordination.k8s.io/v1/namespaces/podloom-system/leases/podloom";
-            // The API server takes a FlowSchema up when it sees it, and says by which one it has gone.
-            eventually("the Lease goes by its FlowSchema", async || {
+            // The API server takes a moment to use a new FlowSchema. A response header names the one that was used.
+            eventually("requests for the Lease use its FlowSchema", async || {
                 let request = Request::get(path).body(Body::empty()).unwrap();
                 let response = operator.send(request).await.unwrap();
                 let by = response.headers().get("x-kubernetes-pf-flowschema-uid");
@@ -319,7 +316,7 @@ fn the_lease_has_a_priority_level_of_its_own() {
                 if by == schema.metadata.uid {
                     return Ok(());
                 }
-                Err(format!("it goes by {by:?}"))
+                Err(format!("it used {by:?}"))
             })
             .await;
         },
@@ -344,7 +341,7 @@ fn a_bundle_goes_through_a_config_map_unchanged() {
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{output:?}");
-            // Applied by the client, which keeps a copy in an annotation.
+            // Client-side apply keeps a copy in an annotation, so the size limit matters.
             let file = file.to_str().unwrap();
             scene.cluster.kubectl(&["apply", "--filename", file]);
             let maps: Api<ConfigMap> = Api::namespaced(scene.client.clone(), &scene.namespace);
@@ -374,7 +371,7 @@ fn a_bundle_goes_through_a_config_map_unchanged() {
                 files.keys().collect::<Vec<_>>()
             );
             assert!(held == files, "contents differ");
-            // Applied again, nothing changes.
+            // Applying it again changes nothing.
             let again = scene.cluster.kubectl(&["apply", "--filename", file]);
             assert_eq!(again, "configmap/podloom-plugins unchanged\n");
         },

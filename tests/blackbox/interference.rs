@@ -1,4 +1,4 @@
-//! Others that write to the same objects.
+//! Other clients that write to the same objects.
 
 use futures::{StreamExt, stream};
 use kube::api::{Patch, PatchParams};
@@ -6,7 +6,7 @@ use podloom_api::{Browser, Phase};
 use podloom_tests::{Change, Cluster, Scene, blackbox_on};
 use serde_json::{Value, json};
 
-fn is_right(browser: &Browser) -> bool {
+fn is_correct(browser: &Browser) -> bool {
     let metadata = &browser.metadata;
     let name = metadata.name.as_deref().unwrap_or_default();
     let labels = metadata.labels.as_ref();
@@ -20,7 +20,7 @@ fn is_right(browser: &Browser) -> bool {
         .iter()
         .any(|name| name == "browserpod.selenosis.io/finalizer");
     let status = browser.status.as_ref();
-    let is_told = status.is_some_and(|status| {
+    let is_reported = status.is_some_and(|status| {
         status.phase == Some(Phase::Running)
             && status
                 .pod_ip
@@ -33,10 +33,10 @@ fn is_right(browser: &Browser) -> bool {
                 .as_ref()
                 .is_some_and(|statuses| statuses.len() == 2)
     });
-    is_labelled && is_held && is_told
+    is_labelled && is_held && is_reported
 }
 
-/// What somebody does to a Browser, to its metadata and to its status.
+/// Changes by another client: to a Browser's metadata, and to its status.
 fn interferences() -> Vec<(Option<Value>, Option<Value>)> {
     let labels = json!({ "labels": {
         "selenosis.io/browser": null, "selenosis.io/browser.name": "wrong", "selenosis.io/browser.version": null,
@@ -84,23 +84,23 @@ async fn interfere(scene: &Scene, name: &str) {
 }
 
 #[test]
-fn what_others_spoil_is_put_right() {
+fn changes_by_others_are_corrected() {
     blackbox_on(Cluster::without_operator, "interference", async |scene| {
         let _operator = scene.operator(&[]).await;
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         let names: Vec<String> = (0..20).map(|number| format!("b{number}")).collect();
-        let spoiled = stream::iter(&names).map(async |name| {
+        let corrected = stream::iter(&names).map(async |name| {
             scene.browser(name, "running").await;
-            // A status that tells of a pod which never was is a session that lost its pod, so there has to be one.
-            pods.until_is(name, "is made", |_| true).await;
+            // Wait for the pod: a status that names a pod which does not exist means that the session has lost its pod.
+            pods.until_is(name, "is created", |_| true).await;
             // Once while it starts, and once when it runs.
             interfere(&scene, name).await;
-            seen.until_is(name, "is put right", is_right).await;
+            seen.until_is(name, "is corrected", is_correct).await;
             interfere(&scene, name).await;
-            seen.until_is(name, "is put right again", is_right).await;
+            seen.until_is(name, "is corrected again", is_correct).await;
         });
-        spoiled.buffer_unordered(8).for_each(async |()| ()).await;
+        corrected.buffer_unordered(8).for_each(async |()| ()).await;
         for name in &names {
             assert_eq!(pods.uids(name).len(), 1, "{name}");
             scene.delete_browser(name).await;
@@ -113,7 +113,7 @@ fn what_others_spoil_is_put_right() {
 }
 
 #[test]
-fn the_finalizer_of_another_is_left_to_it() {
+fn finalizers_of_others_are_left_alone() {
     blackbox_on(
         Cluster::without_operator,
         "interference-finalizer",
@@ -123,10 +123,10 @@ fn the_finalizer_of_another_is_left_to_it() {
             let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
             let others = json!({ "finalizers": ["example.com/other"] });
             scene.browser_with("b", "running", others).await;
-            seen.until_is("b", "runs", is_right).await;
+            seen.until_is("b", "runs", is_correct).await;
             scene.delete_browser("b").await;
             let freed = seen
-                .until_is("b", "is let go by us alone", |browser| {
+                .until_is("b", "has lost our finalizer only", |browser| {
                     browser.metadata.finalizers.as_deref()
                         == Some(&["example.com/other".to_owned()])
                 })

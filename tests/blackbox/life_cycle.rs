@@ -1,11 +1,11 @@
-//! Every row of the life cycle that a pod can choose: what a watching client sees of the Browser, and that nothing is left.
+//! The life cycle of a Browser for every behaviour of its pod: what a watching client sees, and that nothing is left.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams};
 use podloom_api::{Browser, ContainerState};
 use podloom_tests::blackbox;
 
-/// What is seen of a Browser whose pod behaves so, until it is gone.
+/// For each behaviour of the pod, what a client sees of the Browser until it is gone.
 const ENDINGS: [(&str, &[&str]); 17] = [
     (
         "browser-completes",
@@ -150,7 +150,7 @@ const ENDINGS: [(&str, &[&str]); 17] = [
     ),
 ];
 
-/// Behaviours of pods that go on, and what is seen meanwhile.
+/// Behaviours with which a session does not end, and what a client sees.
 const LIVES: [(&str, &[&str]); 4] = [
     ("running", &["Pending", "Running"]),
     ("sidecar-exits", &["Pending", "Running"]),
@@ -184,7 +184,7 @@ fn a_session_ends_as_its_pod_does() {
 }
 
 #[test]
-fn a_session_lives_until_somebody_deletes_it() {
+fn a_session_runs_until_it_is_deleted() {
     blackbox("life-cycle-lives", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
@@ -193,12 +193,12 @@ fn a_session_lives_until_somebody_deletes_it() {
         }
         for (behaviour, story) in LIVES {
             let last = story.last().copied();
-            seen.until_is(behaviour, "has got so far", |browser| {
+            seen.until_is(behaviour, "has reached its phase", |browser| {
                 phase(browser) == last
             })
             .await;
         }
-        // Time enough for all of them: this one ends a second after it began to run, and they began before it.
+        // This session ends a second after it runs. The others started earlier, so they have had enough time to end.
         scene.browser("last", "browser-exits").await;
         seen.until_gone("last").await;
         let exited = |pod: &Pod| {
@@ -219,7 +219,7 @@ fn a_session_lives_until_somebody_deletes_it() {
         };
         pods.until_is("sidecar-exits", "has lost a sidecar", exited)
             .await;
-        seen.until_is("sidecar-exits", "says so", |browser| {
+        seen.until_is("sidecar-exits", "reports it", |browser| {
             let statuses = browser
                 .status
                 .as_ref()
@@ -273,16 +273,16 @@ fn a_deleted_pod_takes_its_session_with_it() {
         }
         for name in &names {
             let story = seen.until_gone(name).await;
-            // It may be gone before anybody saw it go.
-            let seen_going = ["Pending", "Running", "gone"];
-            let seen_gone = [
+            // The operator may see the pod only after it is gone, or while it is being deleted.
+            let pod_was_deleted = ["Pending", "Running", "gone"];
+            let pod_was_lost = [
                 "Pending",
                 "Running",
                 "Failed PodLost: the pod is gone, and a session never gets a second one",
                 "gone",
             ];
             assert!(
-                story == seen_going || story == seen_gone,
+                story == pod_was_deleted || story == pod_was_lost,
                 "{name}: {story:?}"
             );
         }
@@ -294,7 +294,7 @@ fn a_deleted_pod_takes_its_session_with_it() {
 }
 
 #[test]
-fn a_session_that_is_driven_out_says_why() {
+fn an_evicted_session_reports_the_reason() {
     blackbox("life-cycle-evicted", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
@@ -318,13 +318,13 @@ fn a_session_that_is_driven_out_says_why() {
             assert!(message.starts_with(start), "{message}");
         }
         seen.until_gone("running").await;
-        let told = [
+        let events = [
             "Normal PodCreated: ",
             "Warning PodDisrupted: EvictionByEvictionAPI: pod disrupted: EvictionByEvictionAPI - ",
             "Normal Deleted: ",
         ];
-        scene.events_are("running", &told).await;
-        // Its kubelet is gone, so it would take as long as --pod-deletion-timeout.
+        scene.events_are("running", &events).await;
+        // Without a kubelet, its pod would stay until --pod-deletion-timeout.
         let at_once = DeleteParams::default().grace_period(0);
         scene
             .pods()
@@ -357,7 +357,7 @@ fn a_session_that_is_deleted_at_once_leaves_nothing() {
 }
 
 #[test]
-fn a_name_that_comes_back_gets_a_pod_of_its_own() {
+fn a_new_browser_with_an_old_name_gets_a_new_pod() {
     blackbox("life-cycle-again", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);

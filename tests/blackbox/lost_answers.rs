@@ -1,13 +1,13 @@
-//! Writes whose answers are lost: whether they arrived or not, a session has one pod and leaves nothing.
+//! Writes that are lost, or whose answers are lost: still a session has one pod and leaves nothing.
 
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::{Cluster, Scene, blackbox_on};
 
-/// More writes than any life has.
+/// More writes than any session needs.
 const WRITES: u64 = 20;
 
-/// One of the writes on Browsers and pods goes wrong.
-fn one_goes_wrong(number: u64, fault: &Fault) -> Rule {
+/// A rule that injects a fault into one of the writes to Browsers and pods.
+fn fault_in_write(number: u64, fault: &Fault) -> Rule {
     let resources = ["browsers", "browsers/status", "pods"];
     Rule {
         on: RequestFilter {
@@ -21,12 +21,12 @@ fn one_goes_wrong(number: u64, fault: &Fault) -> Rule {
     }
 }
 
-/// Lives so often that each write of a life goes wrong once; returns how many there were.
-async fn live(scene: &Scene, proxy: &Proxy, fault: Fault, version: &str) -> u64 {
+/// Runs one session for each write that a session needs, and lets that write fail; returns the number of writes.
+async fn fail_each_write(scene: &Scene, proxy: &Proxy, fault: Fault, version: &str) -> u64 {
     let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
     for number in 0..WRITES {
         let name = format!("{version}-{number}");
-        proxy.set_rules(&[one_goes_wrong(number, &fault)]);
+        proxy.set_rules(&[fault_in_write(number, &fault)]);
         scene.browser(&name, version).await;
         if version == "running" {
             seen.until_runs(&name).await;
@@ -53,8 +53,8 @@ fn whichever_answer_is_lost_there_is_one_pod_and_nothing_is_left() {
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         for version in ["running", "browser-exits"] {
-            let writes = live(&scene, &proxy, Fault::Cut, version).await;
-            // The finalizer, the pod, three statuses or so, the pod's end and the finalizer's.
+            let writes = fail_each_write(&scene, &proxy, Fault::Cut, version).await;
+            // The finalizer, the pod, about three statuses, deleting the pod and removing the finalizer.
             assert!((5..WRITES).contains(&writes), "{version}: {writes} writes");
         }
     });
@@ -67,7 +67,7 @@ fn whichever_write_is_lost_there_is_one_pod_and_nothing_is_left() {
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         for version in ["running", "browser-exits"] {
-            let writes = live(&scene, &proxy, Fault::Drop, version).await;
+            let writes = fail_each_write(&scene, &proxy, Fault::Drop, version).await;
             assert!((5..WRITES).contains(&writes), "{version}: {writes} writes");
         }
     });

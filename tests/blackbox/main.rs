@@ -1,12 +1,12 @@
-//! The operator, as a binary, on a real control plane: one module per behaviour.
+//! Tests of the operator, as a binary, on a real control plane: one module per behaviour.
 //!
-//! `cargo xtask test` builds the binary and the plugins, and names them by `PODLOOM_BLACKBOX_BINARY` and `PODLOOM_BUNDLE`,
-//! and the root folder of the image by `PODLOOM_DIST_ROOT`.
-//! Without them every test passes by, and says so.
+//! `cargo xtask test` builds the binary, the plugins and the root folder of the image, and sets `PODLOOM_BLACKBOX_BINARY`,
+//! `PODLOOM_BUNDLE` and `PODLOOM_DIST_ROOT`.
+//! Without them every test is skipped, with a line on standard error.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "what the tests share fails as the tests themselves do"
+    reason = "this is test code: what goes wrong fails the test"
 )]
 
 mod adoption;

@@ -1,16 +1,16 @@
-//! A pod that has a Browser's name but is not its own.
+//! A pod that has a Browser's name but does not belong to it.
 
 use podloom_tests::{Cluster, blackbox, blackbox_on};
 use serde_json::json;
 
 #[test]
-fn a_pod_of_somebody_else_is_left_alone() {
+fn a_pod_of_another_owner_is_left_alone() {
     blackbox("names-foreign", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         let cases = [
             ("plain", json!({})),
-            // As the operator's own watch would see it.
+            // The operator's watch selects pods by this label.
             (
                 "labelled",
                 json!({ "labels": { "selenosis.io/browser": "labelled" } }),
@@ -69,11 +69,11 @@ fn a_pod_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn a_pod_of_an_earlier_browser_is_not_taken_for_ones_own() {
+fn a_browser_does_not_use_the_pod_of_an_earlier_one() {
     blackbox_on(Cluster::without_operator, "names-earlier", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
-        // Two Browsers of one name, the first gone with its pod staying behind for as long as nobody is there to force it.
+        // Two Browsers with one name: the first is deleted while its pod is stuck and no operator runs that would force it.
         let mut operator = scene.operator(&["--pod-deletion-timeout", "1s"]).await;
         scene.browser("b", "stuck-terminating").await;
         seen.until_is("b", "runs", |browser| {

@@ -1,4 +1,4 @@
-//! Plugins that deny a pod, and plugins that break on it.
+//! Plugins that reject a pod, and plugins that fail on it.
 
 use podloom_api::{Browser, Phase};
 use podloom_tests::{Bundle, Cluster, blackbox, blackbox_on};
@@ -19,7 +19,7 @@ fn broken() -> Value {
 }
 
 #[test]
-fn a_denied_pod_is_never_made() {
+fn a_rejected_pod_is_never_created() {
     blackbox("plugins-deny", async |scene| {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
@@ -32,16 +32,16 @@ fn a_denied_pod_is_never_made() {
             "{story:?}"
         );
         assert!(pods.of("b").is_empty());
-        let told = [
+        let events = [
             "Warning MutationDenied: MutationDenied: hardening: ",
             "Normal Deleted: ",
         ];
-        scene.events_are("b", &told).await;
+        scene.events_are("b", &events).await;
     });
 }
 
 #[test]
-fn a_plugin_that_breaks_keeps_the_pod_from_being_made() {
+fn a_plugin_that_fails_prevents_the_pod() {
     blackbox_on(Cluster::without_operator, "plugins-fail", async |scene| {
         let bundle = breaks("Fail");
         let plugins = bundle.path().to_str().unwrap();
@@ -53,7 +53,7 @@ fn a_plugin_that_breaks_keeps_the_pod_from_being_made() {
         scene.browser_with("broken", "running", broken()).await;
         scene.browser("whole", "running").await;
         let pending = seen
-            .until_is("broken", "says why it waits", |browser| {
+            .until_is("broken", "reports why it waits", |browser| {
                 let status = serde_json::to_value(&browser.status).unwrap();
                 let conditions = status["conditions"].as_array();
                 conditions.into_iter().flatten().any(|condition| {
@@ -71,20 +71,23 @@ fn a_plugin_that_breaks_keeps_the_pod_from_being_made() {
             story[1].starts_with("Failed MutationFailed: breaks: "),
             "{story:?}"
         );
-        assert!(pods.of("broken").is_empty(), "no pod is made unmutated");
-        // The same warning again is counted in the first.
-        let told = [
+        assert!(
+            pods.of("broken").is_empty(),
+            "no pod is created without the plugin"
+        );
+        // A repeated warning is counted in the first Event.
+        let events = [
             "Warning MutationFailed: MutationFailed: breaks: ",
             "Normal Deleted: ",
         ];
-        scene.events_are("broken", &told).await;
+        scene.events_are("broken", &events).await;
         let trapped = operator.metric("podloom_plugin_traps_total{plugin=\"breaks\"");
-        assert!(trapped >= 2.0, "tried again: {trapped}");
+        assert!(trapped >= 2.0, "the plugin was called only {trapped} times");
     });
 }
 
 #[test]
-fn a_plugin_that_may_break_leaves_no_trace() {
+fn a_plugin_whose_failure_is_ignored_leaves_no_trace() {
     blackbox_on(Cluster::without_operator, "plugins-ignore", async |scene| {
         let bundle = breaks("Ignore");
         let plugins = bundle.path().to_str().unwrap();
@@ -98,9 +101,9 @@ fn a_plugin_that_may_break_leaves_no_trace() {
     });
 }
 
-/// What a plugin says ends up where people and programs read lines.
+/// A plugin's text gets into logs and Events, which people and programs read line by line.
 #[test]
-fn a_plugin_cannot_forge_a_line() {
+fn a_plugin_cannot_forge_a_log_line() {
     blackbox_on(Cluster::without_operator, "plugins-forge", async |scene| {
         let bundle =
             Bundle::of("\n- { name: forges, file: forges.wasm, allow: [/metadata/labels] }");
@@ -117,9 +120,9 @@ fn a_plugin_cannot_forge_a_line() {
         let line = r#"fine {"level":"FORGED","fields":{"message":"all is lost"}}  \u{202e}enif"#;
         let denied = format!("Failed MutationDenied: forges: {line}");
         assert_eq!(story.first(), Some(&denied), "{story:?}");
-        let told = format!("Warning MutationDenied: MutationDenied: forges: {line}");
+        let event = format!("Warning MutationDenied: MutationDenied: forges: {line}");
         scene
-            .events_are("denied", &[&told, "Normal Deleted: "])
+            .events_are("denied", &[&event, "Normal Deleted: "])
             .await;
         let noted = format!("Normal PodCreated: created pod noted; forges: {line}");
         scene.events_are("noted", &[&noted]).await;
@@ -130,7 +133,7 @@ fn a_plugin_cannot_forge_a_line() {
 }
 
 #[test]
-fn a_chain_that_cannot_be_loaded_makes_no_pod() {
+fn without_a_valid_chain_no_pod_is_created() {
     blackbox_on(Cluster::without_operator, "plugins-none", async |scene| {
         let bundle = Bundle::of("[{ name: missing, file: missing.wasm, allow: [] }]");
         let plugins = bundle.path().to_str().unwrap();
@@ -138,11 +141,11 @@ fn a_chain_that_cannot_be_loaded_makes_no_pod() {
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         scene.browser("b", "running").await;
-        let why = podloom_tests::eventually("it says why it is not ready", async || {
+        let why = podloom_tests::eventually("/readyz reports why it is not ready", async || {
             let (status, body) = operator.get("/readyz")?;
-            let is_said =
+            let is_reported =
                 status == 503 && body.contains("[-]chain failed") && body.contains("missing.wasm");
-            is_said.then_some(body.clone()).ok_or(body)
+            is_reported.then_some(body.clone()).ok_or(body)
         })
         .await;
         assert!(why.contains("chain.yaml"), "{why}");

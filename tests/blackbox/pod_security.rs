@@ -1,4 +1,4 @@
-//! In a namespace that enforces the restricted Pod Security Standard, the API server itself judges what `hardening` made.
+//! In a namespace that enforces the restricted Pod Security Standard, the API server itself checks the pods from `hardening`.
 
 use podloom_api::Phase;
 use podloom_tests::{Cluster, blackbox, blackbox_on};
@@ -7,7 +7,7 @@ use serde_json::json;
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce";
 
 #[test]
-fn what_hardening_made_is_accepted() {
+fn pods_from_hardening_are_accepted() {
     blackbox("pod-security", async |scene| {
         let scene = scene
             .beside("pod-security-restricted", json!({ ENFORCED: "restricted" }))
@@ -25,7 +25,7 @@ fn what_hardening_made_is_accepted() {
 }
 
 #[test]
-fn without_the_chain_the_refusal_is_told() {
+fn without_the_chain_the_rejection_is_reported() {
     blackbox_on(
         Cluster::without_operator,
         "pod-security-bare",
@@ -38,7 +38,7 @@ fn without_the_chain_the_refusal_is_told() {
             scene.behaviours().await;
             let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
             scene.browser("b", "running").await;
-            seen.until_is("b", "says why it waits", |browser| {
+            seen.until_is("b", "reports why it waits", |browser| {
                 let status = serde_json::to_value(&browser.status).unwrap();
                 let conditions = status["conditions"].as_array();
                 conditions.into_iter().flatten().any(|condition| {

@@ -1,4 +1,4 @@
-//! Writes that the API server refuses: they are tried again at ever longer intervals, whatever wakes their Browser meanwhile.
+//! Writes that the API server rejects: they are retried with backoff, even if the Browser is reconciled in between.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use serde_json::json;
 const BROWSERS: u64 = 5;
 /// How often each of them is tried in these tests.
 const TRIES: u64 = 6;
-/// How long that takes at least: between the tries an object waits 0.2 s, then twice as long each time.
+/// How long the tries take at least: an object waits 0.2 s after the first, and twice as long after each further one.
 const AT_LEAST: Duration = Duration::from_millis(6_200);
 
-/// Refuses pods in the scene's namespace with words that differ each time, and waits until it does.
-async fn deny_pods(scene: &Scene) {
-    let message = "'pod ' + object.metadata.uid + ' may not be'";
-    deny(
+/// Rejects pods in the scene's namespace with a message that differs each time, and waits until that works.
+async fn reject_pods(scene: &Scene) {
+    let message = "'pod ' + object.metadata.uid + ' is rejected'";
+    reject(
         scene,
         &json!({
             "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
@@ -32,18 +32,18 @@ async fn deny_pods(scene: &Scene) {
         dry_run: true,
         ..PostParams::default()
     };
-    eventually("pods are refused", async || {
+    eventually("pods are rejected", async || {
         let created = scene.pods().create(&dry_run, &pod).await;
         created
             .err()
             .map(drop)
-            .ok_or_else(|| "a pod was let in".to_owned())
+            .ok_or_else(|| "a pod was accepted".to_owned())
     })
     .await;
 }
 
-/// Refuses what the rule names and the CEL expression does not allow.
-fn deny(scene: &Scene, rule: &serde_json::Value, allowed: &str, message: &str) {
+/// Rejects requests that match the rule, unless the CEL expression allows them.
+fn reject(scene: &Scene, rule: &serde_json::Value, allowed: &str, message: &str) {
     let name = &scene.namespace;
     let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
         {
@@ -52,7 +52,7 @@ fn deny(scene: &Scene, rule: &serde_json::Value, allowed: &str, message: &str) {
             "spec": {
                 "matchConstraints": { "resourceRules": [rule] },
                 "validations": [{
-                    // By default a policy calls what it refuses invalid, which is final.
+                    // The default reason is Invalid, which the operator does not retry.
                     "expression": allowed, "messageExpression": message, "reason": "Forbidden",
                 }],
             },
@@ -69,7 +69,7 @@ fn deny(scene: &Scene, rule: &serde_json::Value, allowed: &str, message: &str) {
     scene.cluster.apply_text(&objects.to_string());
 }
 
-/// A quota that lets no pod in. Its controller does not run here, so the test says what it would.
+/// Creates a quota that allows no pod. The quota controller does not run here, so the test writes the status.
 async fn fill_quota(scene: &Scene) -> Api<ResourceQuota> {
     let quotas: Api<ResourceQuota> = Api::namespaced(scene.client.clone(), &scene.namespace);
     let quota = json!({ "metadata": { "name": "full" }, "spec": { "hard": { "pods": "0" } } });
@@ -90,8 +90,8 @@ async fn create_browsers(scene: &Scene) {
     }
 }
 
-/// Waits for so many tries, and checks that they took their time.
-async fn tries_take_their_time(proxy: &Proxy, mut meanwhile: impl AsyncFnMut()) {
+/// Waits until all tries are made, and checks that the operator backed off between them.
+async fn tries_back_off(proxy: &Proxy, mut meanwhile: impl AsyncFnMut()) {
     let begun = Instant::now();
     let tried = eventually("each is tried again", async || {
         meanwhile().await;
@@ -102,10 +102,10 @@ async fn tries_take_their_time(proxy: &Proxy, mut meanwhile: impl AsyncFnMut()) 
     })
     .await;
     let elapsed = begun.elapsed();
-    // The first Browsers are tried before we begin to look.
+    // The first Browsers are tried before this measurement starts.
     let least = AT_LEAST.saturating_sub(Duration::from_millis(500));
     assert!(elapsed > least, "{tried} tries in {elapsed:?}");
-    // Every try may have a reason of its own; besides that there is the first status, and a condition for each.
+    // Each try may write a new message. On top come each Browser's first status and its conditions.
     let statuses = proxy.count("patch browsers/status");
     assert!(
         statuses <= tried + 3 * BROWSERS,
@@ -114,19 +114,19 @@ async fn tries_take_their_time(proxy: &Proxy, mut meanwhile: impl AsyncFnMut()) 
 }
 
 #[test]
-fn pods_that_are_refused_in_other_words_each_time_wait_their_backoff_out() {
+fn pods_that_are_rejected_with_changing_messages_back_off() {
     blackbox_on(Cluster::without_operator, "refused-words", async |scene| {
         let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
-        deny_pods(&scene).await;
+        reject_pods(&scene).await;
         create_browsers(&scene).await;
-        tries_take_their_time(&proxy, async || {}).await;
+        tries_back_off(&proxy, async || {}).await;
     });
 }
 
 #[test]
-fn configurations_that_change_meanwhile_do_not_cut_the_backoff_short() {
+fn configurations_that_change_meanwhile_do_not_shorten_the_backoff() {
     blackbox_on(
         Cluster::without_operator,
         "refused-configs",
@@ -140,10 +140,10 @@ fn configurations_that_change_meanwhile_do_not_cut_the_backoff_short() {
                     "browsers: { firefox: { '1': { image: 'example.com/firefox:1' } } }",
                 )
                 .await;
-            deny_pods(&scene).await;
+            reject_pods(&scene).await;
             create_browsers(&scene).await;
             let mut round = 0;
-            tries_take_their_time(&proxy, async || {
+            tries_back_off(&proxy, async || {
                 round += 1;
                 let image = format!("example.com/firefox:{round}");
                 let patch =
@@ -163,7 +163,7 @@ fn configurations_that_change_meanwhile_do_not_cut_the_backoff_short() {
 }
 
 #[test]
-fn a_full_quota_is_waited_for_and_a_free_one_is_noticed() {
+fn pods_wait_for_a_full_quota_and_start_when_it_is_free() {
     blackbox_on(Cluster::without_operator, "refused-quota", async |scene| {
         let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &[]).await;
@@ -171,7 +171,7 @@ fn a_full_quota_is_waited_for_and_a_free_one_is_noticed() {
         let seen = scene.watch_browsers().await;
         let quotas = fill_quota(&scene).await;
         create_browsers(&scene).await;
-        tries_take_their_time(&proxy, async || {}).await;
+        tries_back_off(&proxy, async || {}).await;
         quotas
             .delete("full", &DeleteParams::default())
             .await
@@ -183,7 +183,7 @@ fn a_full_quota_is_waited_for_and_a_free_one_is_noticed() {
 }
 
 #[test]
-fn a_finalizer_that_is_refused_is_not_waited_for_in_silence() {
+fn a_rejected_finalizer_is_reported() {
     blackbox_on(
         Cluster::without_operator,
         "refused-finalizer",
@@ -193,7 +193,7 @@ fn a_finalizer_that_is_refused_is_not_waited_for_in_silence() {
             let rule = json!({
                 "apiGroups": ["selenosis.io"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["browsers"],
             });
-            deny(
+            reject(
                 &scene,
                 &rule,
                 "!has(object.metadata.finalizers)",
@@ -205,18 +205,18 @@ fn a_finalizer_that_is_refused_is_not_waited_for_in_silence() {
                 dry_run: true,
                 ..PatchParams::default()
             };
-            eventually("finalizers are refused", async || {
+            eventually("finalizers are rejected", async || {
                 let patch = Patch::Merge(&finalizer);
                 let patched = scene.browsers().patch("probe", &dry_run, &patch).await;
                 patched
                     .err()
                     .map(drop)
-                    .ok_or_else(|| "a finalizer was let in".to_owned())
+                    .ok_or_else(|| "a finalizer was accepted".to_owned())
             })
             .await;
             let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
             scene.browser("b", "running").await;
-            seen.until_is("b", "says why it waits", |browser| {
+            seen.until_is("b", "reports why it waits", |browser| {
                 let status = serde_json::to_string(&browser.status).unwrap();
                 status.contains("finalizers are not for you")
             })

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use podloom_tests::{Cluster, MountedBundle, Operator, Scene, blackbox_on, eventually};
 use serde_json::Value;
 
-/// How soon a changed bundle serves.
+/// How soon a changed bundle must be used.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A chain that writes this team into a label.
@@ -36,11 +36,11 @@ async fn start(scene: &Scene, bundle: &MountedBundle) -> Operator {
         .await
 }
 
-/// Makes a Browser and returns its pod.
+/// Creates a Browser and returns its pod.
 async fn pod_of_new(scene: &Scene, name: &str) -> Pod {
     let pods = scene.watch_pods().await;
     scene.browser(name, "running").await;
-    pods.until_is(name, "is there", |_| true).await
+    pods.until_is(name, "exists", |_| true).await
 }
 
 fn team_of(pod: &Pod) -> Option<&str> {
@@ -59,12 +59,12 @@ fn a_changed_bundle_changes_new_browsers_and_leaves_running_ones() {
         scene.behaviours().await;
         assert_eq!(team_of(&pod_of_new(&scene, "before").await), Some("one"));
         let running = scene.pods().get("before").await.unwrap();
-        // The second swap is the one that a watch on a file would miss.
+        // A watch on a file would miss the second swap.
         for name in ["two", "three"] {
             let served = plugins(&operator)["chain"].clone();
             bundle.update(&team(name));
             let swapped = Instant::now();
-            eventually("another chain serves", async || {
+            eventually("the new chain is used", async || {
                 let now = plugins(&operator)["chain"].clone();
                 (now != served).then_some(()).ok_or_else(|| now.to_string())
             })
@@ -77,11 +77,11 @@ fn a_changed_bundle_changes_new_browsers_and_leaves_running_ones() {
         assert_eq!(
             (still.uid(), team_of(&still)),
             (running.uid(), Some("one")),
-            "what runs is not touched"
+            "running pods do not change"
         );
         let reloads = operator.metric("podloom_chain_reloads_total{outcome=\"success\"}");
         assert_eq!(reloads, 3.0);
-        // The code is the same, and only the configuration differs.
+        // Only the configuration differs, so the compiled code is kept.
         let kept =
             operator.metric("podloom_plugin_loads_total{plugin=\"labels\",outcome=\"kept\"}");
         assert_eq!(kept, 2.0);
@@ -89,13 +89,13 @@ fn a_changed_bundle_changes_new_browsers_and_leaves_running_ones() {
 }
 
 #[test]
-fn a_broken_bundle_is_told_everywhere_and_the_last_good_chain_goes_on() {
+fn a_broken_bundle_is_reported_everywhere_and_the_last_good_chain_stays() {
     blackbox_on(Cluster::without_operator, "reload-broken", async |scene| {
         let bundle = MountedBundle::of(&team("one"));
         let operator = start(&scene, &bundle).await;
         scene.behaviours().await;
         bundle.update(MISSING);
-        let error = eventually("the error is told", async || {
+        let error = eventually("the error is reported", async || {
             let plugins = plugins(&operator);
             let error = plugins["lastError"].clone();
             (!error.is_null())
@@ -110,12 +110,12 @@ fn a_broken_bundle_is_told_everywhere_and_the_last_good_chain_goes_on() {
         assert!(status == 200 && ready.contains("missing.wasm"), "{ready}");
         let refused = "podloom_chain_reloads_total{outcome=\"invalid_bundle\"}";
         assert_eq!(operator.metric(refused), 1.0);
-        let told = operator.logged(&["rejected the new plugin chain", "missing.wasm"]);
-        assert_eq!(told.len(), 1, "{told:#?}");
+        let lines = operator.logged(&["rejected the new plugin chain", "missing.wasm"]);
+        assert_eq!(lines.len(), 1, "{lines:#?}");
         assert_eq!(team_of(&pod_of_new(&scene, "during").await), Some("one"));
 
         bundle.update(&team("two"));
-        eventually("the error is forgotten", async || {
+        eventually("the error is gone", async || {
             let plugins = plugins(&operator);
             plugins["lastError"]
                 .is_null()
@@ -126,41 +126,41 @@ fn a_broken_bundle_is_told_everywhere_and_the_last_good_chain_goes_on() {
         assert_eq!(team_of(&pod_of_new(&scene, "after").await), Some("two"));
         eventually("there are Events on the operator's own pod", async || {
             let events = scene.events_about_pod("the-operator").await;
-            let told = [
+            let expected = [
                 "Normal ChainReloaded: chain ",
                 "Warning ChainRefused: ",
                 "Normal ChainReloaded: chain ",
             ];
-            let is_told = events.len() == told.len()
+            let is_so = events.len() == expected.len()
                 && events
                     .iter()
-                    .zip(told)
+                    .zip(expected)
                     .all(|(event, start)| event.starts_with(start));
-            is_told.then_some(()).ok_or_else(|| format!("{events:#?}"))
+            is_so.then_some(()).ok_or_else(|| format!("{events:#?}"))
         })
         .await;
     });
 }
 
 #[test]
-fn an_operator_that_begins_with_a_broken_bundle_is_ready_when_it_is_mended() {
-    blackbox_on(Cluster::without_operator, "reload-mended", async |scene| {
+fn an_operator_that_starts_with_a_broken_bundle_is_ready_when_it_is_fixed() {
+    blackbox_on(Cluster::without_operator, "reload-fixed", async |scene| {
         let bundle = MountedBundle::of(MISSING);
         let plugins = bundle.path().to_str().unwrap();
         let operator = scene.spawn_operator(&["--plugins", plugins]);
         scene.behaviours().await;
         let pods = scene.watch_pods().await;
         scene.browser("b", "running").await;
-        eventually("it is not ready and says why", async || {
+        eventually("/readyz reports why it is not ready", async || {
             let (status, body) = operator.get("/readyz")?;
-            let is_said = status == 503 && body.contains("missing.wasm");
-            is_said.then_some(()).ok_or(body)
+            let is_reported = status == 503 && body.contains("missing.wasm");
+            is_reported.then_some(()).ok_or(body)
         })
         .await;
         assert!(pods.of("b").is_empty());
         bundle.update(&team("one"));
         operator.ready().await;
-        let pod = pods.until_is("b", "is there", |_| true).await;
+        let pod = pods.until_is("b", "exists", |_| true).await;
         assert_eq!(team_of(&pod), Some("one"));
     });
 }

@@ -14,7 +14,7 @@ fn runs(browser: &Browser) -> bool {
     browser.status.as_ref().and_then(|status| status.phase) == Some(Phase::Running)
 }
 
-/// What a replica has for one namespace alone, its Lease too.
+/// The flags for one namespace only, with the Lease there too.
 fn election(namespace: &str) -> [&str; 6] {
     [
         "--namespace",
@@ -26,7 +26,7 @@ fn election(namespace: &str) -> [&str; 6] {
     ]
 }
 
-/// Two replicas that share a Lease in the scene's namespace, each with an account of its own, so that the audit tells them apart.
+/// Two replicas that share a Lease in the scene's namespace. Each has its own account, so the audit log shows which one wrote.
 async fn replicas(scene: &Scene) -> [(Operator, Account); 2] {
     let replica = |name: &str| {
         let account = Account::new(scene, name, |_| true);
@@ -65,7 +65,7 @@ fn the_other_takes_over_when_the_leader_is_killed() {
             for name in &names {
                 scene.browser(name, "running").await;
             }
-            pods.until("the work has begun", |changes| {
+            pods.until("the leader creates pods", |changes| {
                 (changes.len() > 5).then_some(())
             })
             .await;
@@ -83,9 +83,9 @@ fn the_other_takes_over_when_the_leader_is_killed() {
     );
 }
 
-/// As during an upgrade: somebody who is not one of ours has the Lease that installations have always had.
+/// As during an upgrade: another version holds the Lease, whose name has never changed.
 #[test]
-fn while_somebody_holds_the_lease_the_browser_duty_stands_by() {
+fn while_another_holds_the_lease_the_browser_duty_stands_by() {
     blackbox_on(Cluster::without_operator, "replicas-held", async |scene| {
         let leases: Api<Lease> = Api::namespaced(scene.client.clone(), &scene.namespace);
         let lease = json!({
@@ -105,7 +105,7 @@ fn while_somebody_holds_the_lease_the_browser_duty_stands_by() {
             assert_eq!(status, 200, "{body}");
             assert!(body.contains("standing by for somebody"), "{body}");
         }
-        // It has a chain all the same, and keeps it for when it leads.
+        // It loads the chain all the same, to be ready when it leads.
         let (_, plugins) = operator.get("/plugins").unwrap();
         let plugins: Value = serde_json::from_str(&plugins).unwrap();
         assert!(plugins["chain"].is_string(), "{plugins}");
@@ -113,24 +113,24 @@ fn while_somebody_holds_the_lease_the_browser_duty_stands_by() {
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
         scene.browser("b", "running").await;
-        // It has looked at the Lease since, and more than once.
-        let looks = || {
+        // Wait until it has read the Lease more than once since then.
+        let lease_requests = || {
             let mut requests = scene.cluster.requests_of(&account.user);
             requests.retain(|request| request.resource == "leases");
             requests.len()
         };
-        let before = looks();
-        eventually("it looks at the Lease", async || {
-            let looks = looks();
-            (looks > before + 2)
+        let before = lease_requests();
+        eventually("it reads the Lease", async || {
+            let count = lease_requests();
+            (count > before + 2)
                 .then_some(())
-                .ok_or(format!("{looks} looks"))
+                .ok_or(format!("{count} requests"))
         })
         .await;
         assert!(writes(&scene, &account).is_empty(), "it stands by");
         let states = seen.of("b");
         assert!(states.iter().all(|change| change.object().status.is_none()));
-        // Once it is free, it is taken.
+        // When the Lease is free, this replica takes it.
         leases
             .delete("podloom", &DeleteParams::default())
             .await
@@ -141,7 +141,7 @@ fn while_somebody_holds_the_lease_the_browser_duty_stands_by() {
     });
 }
 
-/// What a replica wrote to our objects; the Lease is how they agree, and Events are told beside the work.
+/// A replica's writes to Browsers, BrowserConfigs and pods; those to the Lease and Events do not count.
 fn writes(scene: &Scene, account: &Account) -> Vec<AuditedRequest> {
     let mut requests = scene.cluster.requests_of(&account.user);
     requests.retain(|request| {
@@ -152,7 +152,7 @@ fn writes(scene: &Scene, account: &Account) -> Vec<AuditedRequest> {
 }
 
 #[test]
-fn a_leader_that_only_paused_writes_no_more() {
+fn a_leader_that_was_paused_writes_no_more() {
     blackbox_on(
         Cluster::without_operator,
         "replicas-paused",
@@ -166,7 +166,7 @@ fn a_leader_that_only_paused_writes_no_more() {
             scene.browser("meanwhile", "running").await;
             eventually("the second leads", async || leads(&second)).await;
             seen.until_is("meanwhile", "runs", runs).await;
-            // It wakes up among work that it believes to be its own.
+            // It wakes up while there is work, and still believes that it leads.
             let names: Vec<String> = (0..40).map(|number| format!("b{number}")).collect();
             for name in &names[..10] {
                 scene.browser(name, "running").await;
@@ -187,7 +187,7 @@ fn a_leader_that_only_paused_writes_no_more() {
             .await;
             let of_the_first = writes(&scene, &first_account);
             assert!(!of_the_first.is_empty(), "the first works");
-            // By time, and not by number: the API server tells of a request some time after it was answered.
+            // Compare times, not counts: the API server logs a request some time after it was answered.
             for write in &of_the_first {
                 let received: Timestamp = write.received.parse().unwrap();
                 assert!(received < woken, "{write:#?}");

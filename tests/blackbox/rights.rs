@@ -1,4 +1,4 @@
-//! What the operator may do, and what it says if it may not.
+//! The operator's rights, and what it reports if one is missing.
 
 use podloom_api::{Phase, SelenosisApi, SelenosisKind, crd};
 use podloom_tests::{Account, Cluster, Operator, Scene, blackbox, blackbox_on, eventually, rbac};
@@ -27,7 +27,7 @@ fn what_deploy_grants_is_enough() {
         one_session(&scene).await;
         scene.browser("failing", "oom-killed").await;
         scene.browser("unconfigured", "no-such-version").await;
-        eventually("all Events are there", async || {
+        eventually("all Events have arrived", async || {
             let events = scene.events("unconfigured").await;
             let last = events.last().cloned().unwrap_or_default();
             last.starts_with("Normal Deleted")
@@ -53,7 +53,7 @@ fn what_deploy_grants_is_enough() {
 }
 
 #[test]
-fn a_missing_right_is_told_by_name() {
+fn a_missing_right_is_reported_by_name() {
     blackbox_on(Cluster::without_operator, "rights-missing", async |scene| {
         let account = Account::new(&scene, "limited", |rule| {
             if is_about(rule, "pods") {
@@ -70,24 +70,24 @@ fn a_missing_right_is_told_by_name() {
             "{} may not create pods in namespace {}; the operator ",
             account.user, scene.namespace
         );
-        eventually("it says which right is missing", async || {
+        eventually("/readyz reports which right is missing", async || {
             let (status, body) = operator.get("/readyz")?;
             (status == 503 && body.contains(&expected))
                 .then_some(())
                 .ok_or(body)
         })
         .await;
-        let told = operator.logged(&["ERROR", &expected]);
-        assert_eq!(told.len(), 1, "{told:#?}");
+        let lines = operator.logged(&["ERROR", &expected]);
+        assert_eq!(lines.len(), 1, "{lines:#?}");
         let (status, body) = operator.get("/readyz/browser").unwrap();
         assert!(status == 503 && body.contains(&expected), "{body}");
         let (status, body) = operator.get("/readyz/portal").unwrap();
         assert!(status == 404 && body.contains("enabled: browser"), "{body}");
-        // Mended, it begins by itself.
+        // Once the right is granted, it starts without a restart.
         Account::new(&scene, "limited", |_| true);
         operator.ready().await;
         one_session(&scene).await;
-        // Taken away while it runs, it says so as soon as it is refused something; and again it mends itself.
+        // If a right is removed while it runs, it reports that at the first denied request, and recovers when the right is back.
         Account::new(&scene, "limited", |rule| {
             if is_about(rule, "pods") {
                 rule["verbs"] = json!(["get", "list", "watch", "delete"]);
@@ -95,7 +95,7 @@ fn a_missing_right_is_told_by_name() {
             true
         });
         scene.browser("later", "running").await;
-        eventually("it says which right was taken away", async || {
+        eventually("/readyz reports which right was removed", async || {
             let (status, body) = operator.get("/readyz")?;
             (status == 503 && body.contains(&expected))
                 .then_some(())
@@ -121,8 +121,8 @@ fn namespaces_need_not_be_readable() {
             );
             operator.ready().await;
             one_session(&scene).await;
-            let told = operator.logged(&["WARN", "namespaces"]);
-            assert_eq!(told.len(), 1, "{told:#?}");
+            let lines = operator.logged(&["WARN", "namespaces"]);
+            assert_eq!(lines.len(), 1, "{lines:#?}");
         },
     );
 }
@@ -159,7 +159,7 @@ fn roles_in_the_watched_namespace_are_enough() {
         .await;
         one_session(&scene).await;
         scene.nothing_is_left().await;
-        // It asked for nothing else, but for the namespaces that it can do without.
+        // No other request was denied, except for namespaces, which it can do without.
         let requests = scene
             .cluster
             .requests_of(&format!("system:serviceaccount:{namespace}:podloom"));
@@ -175,7 +175,7 @@ fn roles_in_the_watched_namespace_are_enough() {
 fn without_controllers_it_needs_neither_plugins_nor_rights() {
     blackbox_on(Cluster::without_operator, "rights-none", async |scene| {
         let account = Account::new(&scene, "nobody", |_| false);
-        // As in the image, whose command names a directory of plugins in any case.
+        // As in the image, whose default command always has --plugins.
         let arguments = ["--controllers", "none", "--plugins", "/nowhere"];
         let with_plugins = Operator::spawn(&scene.cluster, &account.kubeconfig, &arguments);
         with_plugins.ready().await;
@@ -194,21 +194,21 @@ fn without_controllers_it_needs_neither_plugins_nor_rights() {
 }
 
 #[test]
-fn missing_kinds_are_told_by_name() {
+fn missing_kinds_are_reported_by_name() {
     blackbox_on(
         || std::sync::Arc::new(Cluster::bare()),
         "rights-kinds",
         async |scene| {
             let kubeconfig = scene.cluster.plane.kubeconfig();
             let operator = Operator::spawn(&scene.cluster, &kubeconfig, &[]);
-            eventually("it says which kinds are missing", async || {
+            eventually("/readyz reports which kinds are missing", async || {
                 let (status, body) = operator.get("/readyz")?;
                 let named = [
                     "browsers.selenosis.io is not served",
                     "browserconfigs.selenosis.io is not served",
                 ];
-                let is_said = status == 503 && named.iter().all(|name| body.contains(name));
-                is_said.then_some(()).ok_or(body)
+                let is_reported = status == 503 && named.iter().all(|name| body.contains(name));
+                is_reported.then_some(()).ok_or(body)
             })
             .await;
             assert_eq!(
@@ -217,14 +217,14 @@ fn missing_kinds_are_told_by_name() {
                     .len(),
                 1
             );
-            a_kind_of_the_wrong_scope_is_told_by_name(&scene, &operator).await;
+            a_kind_of_the_wrong_scope_is_reported_by_name(&scene, &operator).await;
             scene.cluster.install();
             operator.ready().await;
             one_session(&scene).await;
-            // Readiness tells the present: a kind that goes is missed, and found when it comes back.
+            // Readiness shows the current state: a kind that is deleted is reported, and found again when it is back.
             let kind = "customresourcedefinition/browsers.selenosis.io";
             scene.cluster.kubectl(&["delete", kind]);
-            eventually("it says which kind is gone", async || {
+            eventually("/readyz reports which kind is gone", async || {
                 let (status, body) = operator.get("/readyz")?;
                 (status == 503 && body.contains("browsers.selenosis.io is not served"))
                     .then_some(())
@@ -237,19 +237,19 @@ fn missing_kinds_are_told_by_name() {
     );
 }
 
-/// As the API server's discovery says it, with what is to be done.
-async fn a_kind_of_the_wrong_scope_is_told_by_name(scene: &Scene, operator: &Operator) {
+/// The operator reads the scope from the API server's discovery, and reports what is needed.
+async fn a_kind_of_the_wrong_scope_is_reported_by_name(scene: &Scene, operator: &Operator) {
     let mut definition = crd(SelenosisApi::Seed, SelenosisKind::Browser);
     definition.spec.scope = "Cluster".to_owned();
     let definition = serde_json::to_string(&definition).unwrap();
     scene.cluster.apply_text(&definition);
-    eventually("it says which kind has the wrong scope", async || {
+    eventually("/readyz reports which kind has the wrong scope", async || {
         let (status, body) = operator.get("/readyz/browser")?;
-        let told = [
+        let expected = [
             "browsers.selenosis.io is installed with scope Cluster, but the operator needs scope Namespaced",
             "browserconfigs.selenosis.io is not served",
         ];
-        (status == 503 && told.iter().all(|told| body.contains(told)))
+        (status == 503 && expected.iter().all(|line| body.contains(line)))
             .then_some(())
             .ok_or(body)
     })

@@ -1,11 +1,11 @@
-//! Connections that die silently: they stay open, and nothing comes through any more.
+//! Connections that die silently: they stay open, but carry nothing more.
 
 use std::time::{Duration, Instant};
 
 use podloom_tests::faults::{Fault, RequestFilter, Rule};
 use podloom_tests::{Account, Cluster, Operator, Scene, blackbox_on, eventually_within};
 
-/// How soon a connection that carries nothing more is noticed, and another one opened.
+/// How soon a silent connection must be noticed and replaced.
 const NOTICED: Duration = Duration::from_secs(60);
 
 #[test]
@@ -36,7 +36,7 @@ fn silent_connections_are_noticed_within_a_minute() {
 }
 
 #[test]
-fn lists_that_hang_are_asked_for_again() {
+fn lists_that_hang_are_requested_again() {
     blackbox_on(Cluster::without_operator, "silence-lists", async |scene| {
         let proxy = scene.proxy();
         let hang = |resource: &str| Rule {
@@ -105,7 +105,7 @@ fn a_leader_that_cannot_renew_its_lease_gives_way() {
 
         proxy.silence_all();
         eventually_within("the second leads", NOTICED, async || leads(&second)).await;
-        // By then the first has stepped down by its own clock.
+        // By then the first has stepped down, by its own clock.
         assert!(leads(&first).is_err());
         scene.browser("after", "running").await;
         seen.until_runs("after").await;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Makes an object of a kind in the split groups.
+/// Creates an object of a kind in the split groups.
 async fn create<K>(scene: &Scene, kind: SelenosisKind, name: &str, spec: Value) -> (Api<K>, K)
 where
     K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>
@@ -41,7 +41,7 @@ fn has_version(config: Option<&BrowserConfigObject>) -> bool {
 }
 
 #[test]
-fn browsers_of_the_split_groups_live_and_die() {
+fn browsers_of_the_split_groups_run_and_are_deleted() {
     blackbox_on(Cluster::without_operator, "split-groups", async |scene| {
         let _operator = scene.operator(&["--selenosis-api", "split"]).await;
         let spec =

@@ -1,4 +1,4 @@
-//! What the status of a Browser says, the Events about it, and that nothing is written without need.
+//! The status of a Browser, the Events about it, and that unchanged objects are not written.
 
 use kube::api::ListParams;
 use podloom_api::{Browser, Phase};
@@ -10,7 +10,7 @@ fn runs(browser: &Browser) -> bool {
 }
 
 #[test]
-fn a_status_tells_what_its_pod_does() {
+fn a_status_shows_the_state_of_its_pod() {
     blackbox("status-fields", async |scene| {
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
@@ -29,7 +29,7 @@ fn a_status_tells_what_its_pod_does() {
         check_containers(status, of_pod);
         check_conditions(status);
         check_mutations(status, &pod);
-        // What clients find it by.
+        // Clients select by these labels.
         for (key, value) in [
             ("selenosis.io/browser", "b"),
             ("selenosis.io/browser.name", "chrome"),
@@ -58,7 +58,7 @@ fn check_containers(status: &Value, of_pod: &Value) {
 
 fn check_conditions(status: &Value) {
     let conditions = status["conditions"].as_array().unwrap();
-    let told = conditions.iter().map(|condition| {
+    let found = conditions.iter().map(|condition| {
         let [type_, status, reason] =
             ["type", "status", "reason"].map(|field| text(&condition[field]));
         format!("{type_}={status} {reason}")
@@ -68,10 +68,10 @@ fn check_conditions(status: &Value) {
         "PodCreated=True PodCreated",
         "Ready=True Running",
     ];
-    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
-/// The chain's own account of what it did.
+/// The chain's report of what it did, in annotations and status.
 fn check_mutations(status: &Value, pod: &Value) {
     let annotations = &pod["metadata"]["annotations"];
     let mutations = &status["mutations"];
@@ -92,7 +92,7 @@ fn text(value: &Value) -> &str {
 }
 
 #[test]
-fn events_tell_a_session_from_its_beginning_to_its_end() {
+fn events_report_a_session_from_its_start_to_its_end() {
     blackbox("status-events", async |scene| {
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
@@ -121,7 +121,7 @@ fn events_tell_a_session_from_its_beginning_to_its_end() {
     });
 }
 
-/// Every object of the scene, and which version of it there is.
+/// The name and resource version of every object in the scene.
 async fn versions(scene: &Scene) -> Vec<(Option<String>, Option<String>)> {
     let all = ListParams::default();
     let browsers = scene.browsers().list_metadata(&all).await.unwrap().items;
@@ -138,7 +138,7 @@ async fn versions(scene: &Scene) -> Vec<(Option<String>, Option<String>)> {
 }
 
 #[test]
-fn what_is_as_it_should_be_is_not_written() {
+fn unchanged_objects_are_not_written() {
     blackbox_on(Cluster::without_operator, "status-stable", async |scene| {
         let operator = scene.operator(&["--resync", "500ms"]).await;
         scene.behaviours().await;
@@ -161,7 +161,7 @@ fn what_is_as_it_should_be_is_not_written() {
         };
         let before = versions(&scene).await;
         let begun = (passes("browser"), passes("browser-config"));
-        eventually("everything was looked at again and again", async || {
+        eventually("every object was reconciled several times", async || {
             let now = (passes("browser"), passes("browser-config"));
             let enough = now.0 >= begun.0 + 30.0 && now.1 >= begun.1 + 5.0;
             enough

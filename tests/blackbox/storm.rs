@@ -1,4 +1,4 @@
-//! Many at once, and an operator that dies among them.
+//! Many Browsers at once, and an operator that is killed meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use podloom_api::{Browser, Phase};
 use podloom_tests::{Change, Cluster, Scene, Seed, Signal, Watched, blackbox_on};
 
-/// How long a thousand may take on a machine that is busy with other tests.
+/// How long a thousand Browsers may take on a machine that is busy with other tests.
 const LONG: Duration = Duration::from_secs(180);
 
 fn runs(browser: &Browser) -> bool {
@@ -17,13 +17,13 @@ fn runs(browser: &Browser) -> bool {
     status.is_some_and(|status| status.phase == Some(Phase::Running) && status.pod_ip.is_some())
 }
 
-/// Makes many Browsers of a version, as fast as the API server takes them.
+/// Creates many Browsers of a version, as fast as the API server accepts them.
 async fn create(scene: &Scene, names: &[String], version: &str) {
     let created = stream::iter(names).map(|name| scene.browser(name, version));
     created.buffer_unordered(16).for_each(async |_| ()).await;
 }
 
-/// How many of these are such, as they were last seen.
+/// How many of these objects fulfil a condition in their last change.
 fn count<K: ResourceExt>(
     changes: &[Change<K>],
     names: &[String],
@@ -66,7 +66,7 @@ where
     .await;
 }
 
-/// How many pods each Browser has had: by the owner's UID, since names come back.
+/// The pods of each Browser so far, by the owner's UID, since names are reused.
 fn pods_by_owner(pods: &Watched<Pod>) -> BTreeMap<String, Vec<String>> {
     let mut owned: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for change in pods.changes() {
@@ -82,7 +82,7 @@ fn pods_by_owner(pods: &Watched<Pod>) -> BTreeMap<String, Vec<String>> {
     owned
 }
 
-fn none_twice(pods: &Watched<Pod>) {
+fn none_has_two_pods(pods: &Watched<Pod>) {
     let twice: Vec<_> = pods_by_owner(pods)
         .into_iter()
         .filter(|(_, uids)| uids.len() > 1)
@@ -111,17 +111,17 @@ fn a_thousand_at_once_get_a_pod_each() {
         );
         let owned = pods_by_owner(&pods);
         assert_eq!(owned.len(), 1000);
-        none_twice(&pods);
+        none_has_two_pods(&pods);
         scene.delete_all_browsers().await;
         all_gone(&seen, &names).await;
         all_gone(&pods, &names).await;
         scene.nothing_is_left().await;
-        none_twice(&pods);
+        none_has_two_pods(&pods);
     });
 }
 
 #[test]
-fn an_operator_that_is_killed_again_and_again_ends_right() {
+fn an_operator_that_is_killed_repeatedly_finishes_its_work() {
     blackbox_on(Cluster::without_operator, "storm-killed", async |scene| {
         let mut seed = Seed::new("storm-killed");
         let mut operator = scene.operator(&["--concurrency", "4"]).await;
@@ -131,7 +131,7 @@ fn an_operator_that_is_killed_again_and_again_ends_right() {
         let mut deleted: Vec<String> = Vec::new();
         for round in 0..8 {
             let new = numbered('b', round * 30..(round + 1) * 30);
-            // A random moment among the changes that there must be: each new one is made, held, made to start, and runs.
+            // A random moment among the changes to come: each new Browser is created, gets its finalizer, becomes Pending, and runs.
             let moment = seen.changes().len() + seed.below(100);
             create(&scene, &new, "running").await;
             alive.extend(new);
@@ -140,7 +140,7 @@ fn an_operator_that_is_killed_again_and_again_ends_right() {
                 scene.delete_browser(&victim).await;
                 deleted.push(victim);
             }
-            seen.until("the storm goes on", |changes| {
+            seen.until("the changes until the next kill", |changes| {
                 (changes.len() >= moment).then_some(())
             })
             .await;
@@ -149,25 +149,25 @@ fn an_operator_that_is_killed_again_and_again_ends_right() {
         }
         all_run(&seen, &alive).await;
         all_gone(&seen, &deleted).await;
-        none_twice(&pods);
+        none_has_two_pods(&pods);
         for name in &alive {
             scene.delete_browser(name).await;
         }
         all_gone(&seen, &alive).await;
         scene.nothing_is_left().await;
-        none_twice(&pods);
+        none_has_two_pods(&pods);
     });
 }
 
 #[test]
-fn a_graceful_end_finishes_what_was_begun() {
+fn a_graceful_end_finishes_running_passes() {
     blackbox_on(Cluster::without_operator, "storm-graceful", async |scene| {
         let mut operator = scene.operator(&["--concurrency", "2"]).await;
         scene.behaviours().await;
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         let names = numbered('b', 0..150);
         create(&scene, &names, "running").await;
-        pods.until("the work has begun", |changes| {
+        pods.until("the operator creates pods", |changes| {
             (changes.len() > 10).then_some(())
         })
         .await;
@@ -181,7 +181,7 @@ fn a_graceful_end_finishes_what_was_begun() {
             begun.elapsed()
         );
         assert_eq!(operator.logged(&["stopped"]).len(), 1);
-        // A pass that made a pod also said so: nobody is left between the two.
+        // A pass that created a pod also wrote its status: no Browser is left in between.
         let browsers = scene
             .browsers()
             .list(&Default::default())
@@ -194,18 +194,18 @@ fn a_graceful_end_finishes_what_was_begun() {
             .await
             .unwrap()
             .items;
-        let told: Vec<String> = browsers
+        let reported: Vec<String> = browsers
             .iter()
             .filter_map(|browser| browser.status.as_ref()?.pod_uid.clone())
             .collect();
-        let untold: Vec<String> = made
+        let unreported: Vec<String> = made
             .iter()
-            .filter(|pod| !told.contains(&pod.uid().unwrap_or_default()))
+            .filter(|pod| !reported.contains(&pod.uid().unwrap_or_default()))
             .map(ResourceExt::name_any)
             .collect();
-        assert!(untold.is_empty(), "{untold:?}");
+        assert!(unreported.is_empty(), "{unreported:?}");
         operator.restart();
         all_run(&seen, &names).await;
-        none_twice(&pods);
+        none_has_two_pods(&pods);
     });
 }

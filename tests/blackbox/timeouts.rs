@@ -1,11 +1,11 @@
-//! What takes too long: pods that never start, pods that never go, and how long what failed stays.
+//! Timeouts: pods that never start, pods that never go, and how long failed Browsers are kept.
 
 use std::time::{Duration, Instant};
 
 use podloom_tests::{Cluster, blackbox_on};
 
 #[test]
-fn a_pod_that_does_not_start_in_time_is_given_up() {
+fn a_session_whose_pod_does_not_start_in_time_fails() {
     blackbox_on(
         Cluster::without_operator,
         "timeouts-creation",
@@ -16,7 +16,7 @@ fn a_pod_that_does_not_start_in_time_is_given_up() {
             let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
             let cases = [
                 ("pending", "container browser: ContainerCreating"),
-                // The kubelet has not said a word about it.
+                // The kubelet has reported nothing about it.
                 ("unheard-of", ""),
                 (
                     "unschedulable",
@@ -39,19 +39,19 @@ fn a_pod_that_does_not_start_in_time_is_given_up() {
                     ),
                 }
                 assert_eq!(pods.uids(version).len(), 1, "{version}");
-                let told = [
+                let events = [
                     "Normal PodCreated: ",
                     "Warning CreationTimeout: CreationTimeout: ",
                     "Normal Deleted: ",
                 ];
-                scene.events_are(version, &told).await;
+                scene.events_are(version, &events).await;
             }
             scene.nothing_is_left().await;
         },
     );
 }
 
-/// A behaviour of which there is no file: the pod stays as it was made.
+/// A behaviour without a file: the status of the pod never changes.
 const UNHEARD_OF: &str = "
 browsers:
   chrome:
@@ -59,7 +59,7 @@ browsers:
 ";
 
 #[test]
-fn a_pod_that_does_not_go_in_time_is_given_up() {
+fn a_pod_that_does_not_terminate_in_time_is_deleted_by_force() {
     blackbox_on(
         Cluster::without_operator,
         "timeouts-deletion",
@@ -100,7 +100,7 @@ fn a_pod_that_does_not_go_in_time_is_given_up() {
 }
 
 #[test]
-fn what_failed_stays_as_long_as_asked() {
+fn failed_browsers_are_kept_as_long_as_configured() {
     blackbox_on(
         Cluster::without_operator,
         "timeouts-retention",
@@ -121,7 +121,7 @@ fn what_failed_stays_as_long_as_asked() {
             pods.until_pod_gone("kept").await;
             assert!(
                 seen.story("kept").iter().all(|line| line != "gone"),
-                "its pod goes at once"
+                "the pod is deleted at once, the Browser is kept"
             );
             seen.until_gone("ended-well").await;
             let story = seen.until_gone("kept").await;

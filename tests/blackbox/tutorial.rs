@@ -1,4 +1,4 @@
-//! The tutorial for authors of plugins: every command of it, from nothing to a plugin that changes under a running operator.
+//! The tutorial for plugin authors: runs its commands, from an empty directory to a plugin that is replaced in a running operator.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,14 +15,14 @@ use tempfile::TempDir;
 /// Cargo builds the plugin's crate three times, the first time with all that it depends on.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// How much of the output a failed test shows.
-const TOLD_LINES: usize = 80;
+/// How many lines of the output a failed test shows.
+const OUTPUT_LINES: usize = 80;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The commands of a page, in order, each block with its line.
+/// The `sh` blocks of a page, in order, each with its line number.
 #[expect(clippy::panic, reason = "a page that cannot be read fails the test")]
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
@@ -37,15 +37,15 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
             .collect();
         match tag {
             "sh" => blocks.push((number, block.join("\n"))),
-            // What a command prints, for people.
+            // The output of a command, for readers.
             "text" => {}
-            _ => panic!("line {number}: nobody knows what to do with a block of `{tag}`"),
+            _ => panic!("line {number}: unknown kind of block `{tag}`; use sh or text"),
         }
     }
     blocks
 }
 
-/// One script of all blocks, so that a later one has what an earlier one has set or started.
+/// All blocks as one script, so that later blocks see what earlier ones have set or started.
 fn script(page: &str) -> String {
     let mut script = "set -eu\n".to_owned();
     for (line, block) in blocks(page) {
@@ -54,12 +54,12 @@ fn script(page: &str) -> String {
     script
 }
 
-/// A cluster that has never heard of Podloom, as a reader's.
+/// A cluster on which Podloom was never installed, like a reader's.
 fn untouched() -> Arc<Cluster> {
     Arc::new(Cluster::bare())
 }
 
-/// What a reader has: the programs on the path, a cluster, and a checkout. The address is one that nobody else listens on.
+/// Runs the script with what a reader has: the programs on `PATH`, a cluster, and a checkout. The operator's port is a free one.
 fn command(scene: &Scene, home: &Path, script: &Path) -> Command {
     let programs = home.join("bin");
     fs::create_dir(&programs).unwrap();
@@ -84,9 +84,9 @@ fn command(scene: &Scene, home: &Path, script: &Path) -> Command {
         .env("PATH", std::env::join_paths(path).unwrap())
         .env("PODLOOM_SDK", root().join("plugin-sdk"))
         .env("PODLOOM_HTTP", free.unwrap().to_string())
-        // As some readers have them: they must not take the small stack from the plugin.
+        // Some readers set this; it must not disable the small stack of plugins.
         .env("RUSTFLAGS", "-Cforce-frame-pointers=yes")
-        // Kept from run to run, so that only the first one builds what plugins depend on.
+        // Kept from run to run, so that only the first run builds the dependencies.
         .env(
             "CARGO_TARGET_DIR",
             PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tutorial"),
@@ -102,7 +102,7 @@ fn every_command_of_the_tutorial_works() {
         let work = home.path().join("work");
         let (text, output) = (home.path().join("tutorial.sh"), home.path().join("output"));
         fs::create_dir(&work).unwrap();
-        // The new crate is no part of a workspace that happens to lie around it.
+        // So that a workspace around the temporary directory does not claim the new crate.
         fs::write(home.path().join("Cargo.toml"), "[workspace]\n").unwrap();
         fs::write(&text, script(&page)).unwrap();
         let log = File::create(&output).unwrap();
@@ -114,18 +114,18 @@ fn every_command_of_the_tutorial_works() {
             .stderr(log);
         let mut script = Script::start(&mut command);
         let ended = eventually_within("the tutorial ends", PATIENCE, async || {
-            script.ended().ok_or_else(|| told(&output))
+            script.ended().ok_or_else(|| last_lines(&output))
         });
-        assert!(ended.await.success(), "{}", told(&output));
+        assert!(ended.await.success(), "{}", last_lines(&output));
         let output = fs::read_to_string(&output).unwrap();
-        // What the reader is told to see.
+        // The tutorial promises this output.
         for expected in [
             "ok   several",
             "+ /spec/containers/[name=proxy]/env/[name=TZ]",
             "browser: [{\"name\":\"TZ\",\"value\":\"UTC\"}]",
             "golden file written",
             "ignoring the environment variable RUSTFLAGS",
-            // The stack of Rust's default would be a MiB alone.
+            // With Rust's default, the stack alone would be 1 MiB.
             "memory         64 KiB at the end of a call",
             "add /spec/containers/*/env/[name=TZ] and /spec/containers/*/env/[name=SHOP]",
             "[+]chain ok: ",
@@ -147,10 +147,11 @@ fn every_command_of_the_tutorial_works() {
     });
 }
 
-fn told(output: &Path) -> String {
+/// The last lines of the script's output.
+fn last_lines(output: &Path) -> String {
     let text = fs::read(output).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
-    let from = lines.len().saturating_sub(TOLD_LINES);
+    let from = lines.len().saturating_sub(OUTPUT_LINES);
     lines.get(from..).unwrap_or_default().join("\n")
 }

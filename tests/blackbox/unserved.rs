@@ -1,4 +1,4 @@
-//! An API server that does not serve our kinds for a while, as one of several whose aggregation lags behind.
+//! An API server that does not serve our kinds for a while, for example one of several whose discovery lags behind.
 
 use podloom_tests::faults::{Fault, RequestFilter, Rule};
 use podloom_tests::{Cluster, blackbox_on, eventually};
@@ -16,7 +16,7 @@ fn not_served(verbs: &[&str], answer: Fault) -> Rule {
     }
 }
 
-/// For groups that it does not know the API server has no Status.
+/// For unknown groups the API server answers in plain text, without a Status.
 fn unknown_group() -> Fault {
     Fault::Answer {
         status: 404,
@@ -25,13 +25,13 @@ fn unknown_group() -> Fault {
 }
 
 #[test]
-fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
+fn a_write_to_a_kind_that_is_not_served_is_retried() {
     blackbox_on(Cluster::without_operator, "unserved-write", async |scene| {
         let proxy = scene.proxy();
         let _operator = scene.operator_behind(&proxy, &["--resync", "2s"]).await;
         scene.behaviours().await;
         let seen = scene.watch_browsers().await;
-        // A kind that goes while it is asked for: the words are those of an object that is gone.
+        // For a kind that is being removed, the API server answers as for a missing object.
         let answer = Fault::api_error(
             404,
             "NotFound",
@@ -39,7 +39,7 @@ fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
         );
         proxy.set_rules(&[not_served(&["write"], answer)]);
         scene.browser("b", "running").await;
-        eventually("a write is refused", async || {
+        eventually("a write is rejected", async || {
             let hits = proxy.hits();
             (hits[0] > 0).then_some(()).ok_or(format!("{hits:?}"))
         })
@@ -50,7 +50,7 @@ fn a_write_to_a_kind_that_is_not_served_is_made_again_later() {
 }
 
 #[test]
-fn kinds_that_go_and_come_back_are_watched_again() {
+fn kinds_that_disappear_and_come_back_are_watched_again() {
     blackbox_on(Cluster::without_operator, "unserved-watch", async |scene| {
         let proxy = scene.proxy();
         let operator = scene.operator_behind(&proxy, &[]).await;
@@ -62,7 +62,7 @@ fn kinds_that_go_and_come_back_are_watched_again() {
         proxy.drop_connections();
         scene.delete_browser("before").await;
         scene.browser("meanwhile", "running").await;
-        eventually("the watches ask in vain", async || {
+        eventually("the watches fail", async || {
             let hits = proxy.hits();
             (hits[0] > 5).then_some(()).ok_or(format!("{hits:?}"))
         })

@@ -1,4 +1,4 @@
-//! An installation from before there was a component for each controller: it is used, upgraded and taken away.
+//! An installation from before there was a component for each controller: it is used, upgraded and uninstalled.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const BEFORE: &str = include_str!("fixtures/deploy-before-controllers.yaml");
 
-/// What only one replica at a time may have.
+/// The flags for the Lease that all replicas share.
 const LEASE: [&str; 4] = [
     "--lease-namespace",
     "podloom-system",
@@ -30,12 +30,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A cluster that has never heard of Podloom.
+/// A cluster on which Podloom was never installed.
 fn untouched() -> Arc<Cluster> {
     Arc::new(Cluster::bare())
 }
 
-/// Applies files or directories as a user does: by the client, which keeps a copy of each object.
+/// Applies files or directories as a user does: client-side, with a copy of each object in an annotation.
 fn apply(scene: &Scene, what: &[&str]) {
     scene.cluster.kubectl(&[&["apply"], what].concat());
 }
@@ -46,7 +46,7 @@ fn apply_text(scene: &Scene, text: &str) {
     apply(scene, &["--filename", file.path().to_str().unwrap()]);
 }
 
-/// The CustomResourceDefinitions as they were: without a word to Argo CD and Flux.
+/// The CustomResourceDefinitions as they were: without annotations for Argo CD and Flux.
 fn definitions_before() -> String {
     let definitions = crds(SelenosisApi::Seed).into_iter().map(|mut definition| {
         definition.metadata.annotations = None;
@@ -76,7 +76,7 @@ fn names(scene: &Scene, manifests: &[&str]) -> BTreeMap<String, Value> {
     named.collect()
 }
 
-/// The one fenced block below a heading of the guide.
+/// The first shell block below a heading of the guide.
 fn block(heading: &str) -> String {
     let guide = fs::read_to_string(root().join("deploy/README.md")).unwrap();
     let (_, section) = guide.split_once(&format!("\n{heading}\n")).unwrap();
@@ -85,7 +85,7 @@ fn block(heading: &str) -> String {
     block.to_owned()
 }
 
-/// Runs a block of the guide in a checkout, and returns what it printed.
+/// Runs a block of the guide in a checkout, and returns its output.
 fn run(scene: &Scene, script: &str) -> String {
     let programs = TempDir::new().unwrap();
     let kubectl = scene.cluster.plane.kubectl();
@@ -105,8 +105,8 @@ fn run(scene: &Scene, script: &str) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// Whether the guide's look at the live CustomResourceDefinitions says that GitOps leaves them alone.
-fn may_move(scene: &Scene) -> bool {
+/// Runs the guide's check of the live CustomResourceDefinitions: whether GitOps would keep them.
+fn gitops_keeps_the_crds(scene: &Scene) -> bool {
     let printed = run(scene, &block("## Upgrading"));
     let definitions: Vec<&str> = printed.lines().skip(1).collect();
     assert_eq!(definitions.len(), 2, "{printed}");
@@ -148,12 +148,15 @@ fn an_older_installation_is_upgraded_in_use_and_leaves_nothing_behind() {
         scene.browser("b", "running").await;
         seen.until_runs("b").await;
 
-        assert!(!may_move(&scene), "nobody has told GitOps yet");
+        assert!(
+            !gitops_keeps_the_crds(&scene),
+            "the old CRDs have no annotations for GitOps"
+        );
         apply(
             &scene,
             &["--kustomize", root().join("deploy").to_str().unwrap()],
         );
-        assert!(may_move(&scene));
+        assert!(gitops_keeps_the_crds(&scene));
         is_upgraded(&scene, &old, &before).await;
         let second = Operator::spawn(&scene.cluster, kubeconfig, &LEASE);
         second.ready().await;
@@ -164,19 +167,19 @@ fn an_older_installation_is_upgraded_in_use_and_leaves_nothing_behind() {
         leads(&second).await;
         scene.browser("after", "running").await;
         seen.until_runs("after").await;
-        assert_eq!(pods.uids("b").len(), 1, "the session has kept its pod");
+        assert_eq!(pods.uids("b").len(), 1, "the session must keep its pod");
         let session = scene.browsers().get("b").await.unwrap();
         let phase = session.status.and_then(|status| status.phase);
         assert_eq!(phase, Some(Phase::Running));
 
-        // What watches, would complain of a kind that goes.
+        // Watches would fail when their kind is deleted.
         drop((seen, pods));
         run(&scene, &block("## Uninstalling"));
         nothing_is_left(&scene, &before).await;
     });
 }
 
-/// Nothing was made anew, nothing is left over, and what was added is there.
+/// No object was recreated, none is left over, and the new ones exist.
 async fn is_upgraded(scene: &Scene, old: &BTreeMap<String, Value>, before: &[&str]) {
     let now = names(scene, before);
     for (name, object) in old {
@@ -193,20 +196,23 @@ async fn is_upgraded(scene: &Scene, old: &BTreeMap<String, Value>, before: &[&st
     let directory = root().join("deploy");
     let all = names(scene, &["--kustomize", directory.to_str().unwrap()]);
     let gone: Vec<_> = old.keys().filter(|name| !all.contains_key(*name)).collect();
-    assert!(gone.is_empty(), "nobody owns {gone:?} any more");
+    assert!(gone.is_empty(), "no manifest has {gone:?} any more");
     let definitions: Api<CustomResourceDefinition> = Api::all(scene.client.clone());
     for definition in definitions.list(&ListParams::default()).await.unwrap() {
         let annotations = definition.metadata.annotations.unwrap_or_default();
-        let told = |name: &str| annotations.get(name).map(String::as_str);
+        let annotation = |name: &str| annotations.get(name).map(String::as_str);
         assert_eq!(
-            told("argocd.argoproj.io/sync-options"),
+            annotation("argocd.argoproj.io/sync-options"),
             Some("Prune=false,Delete=false")
         );
-        assert_eq!(told("kustomize.toolkit.fluxcd.io/prune"), Some("disabled"));
+        assert_eq!(
+            annotation("kustomize.toolkit.fluxcd.io/prune"),
+            Some("disabled")
+        );
     }
 }
 
-/// Neither ours nor the namespaces that ours were in.
+/// Neither our objects nor their namespaces are left.
 async fn nothing_is_left(scene: &Scene, before: &[&str]) {
     scene
         .cluster

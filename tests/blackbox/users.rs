@@ -1,4 +1,4 @@
-//! What people and programs may do with our kinds, by the roles that an installation has.
+//! What the roles of an installation allow people and programs to do with our kinds.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn deploy(path: &str) -> String {
     root.join("deploy").join(path).to_str().unwrap().to_owned()
 }
 
-/// Which of the verbs a user may use on a resource in the scene's namespace.
+/// The verbs that a user is allowed on a resource in the scene's namespace.
 fn allowed<'v>(scene: &Scene, user: &str, resource: &str, verbs: &[&'v str]) -> Vec<&'v str> {
     let may = |verb: &&&str| {
         let mut kubectl = scene.cluster.plane.kubectl();
@@ -27,7 +27,7 @@ fn allowed<'v>(scene: &Scene, user: &str, resource: &str, verbs: &[&'v str]) -> 
     verbs.iter().filter(may).copied().collect()
 }
 
-/// Gives a user of the role's name a role in the scene's namespace.
+/// Binds a role in the scene's namespace to a user with the same name.
 fn bind(scene: &Scene, kind: &str, role: &str) {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -46,7 +46,7 @@ fn kubernetes_own_roles_cover_our_kinds() {
         for role in ["view", "edit", "admin"] {
             bind(&scene, "ClusterRole", role);
         }
-        // The API server adds them up when it sees them.
+        // Kubernetes aggregates the ClusterRoles after a moment.
         eventually("admin may write", async || {
             let may = allowed(&scene, "admin", "browserconfigs.selenosis.io", &WRITE);
             (may == WRITE).then_some(()).ok_or(format!("{may:?}"))
@@ -69,7 +69,7 @@ fn kubernetes_own_roles_cover_our_kinds() {
 }
 
 #[test]
-fn clients_may_ask_for_browsers_and_nothing_else() {
+fn clients_may_create_and_delete_browsers_and_nothing_else() {
     blackbox_on(Cluster::without_operator, "users-clients", async |scene| {
         let namespace = ["--namespace", &scene.namespace];
         let apply = ["apply", "--kustomize", &deploy("clients")];
