@@ -1,4 +1,4 @@
-//! Who asked the API server for what, from its audit log.
+//! Counts requests to the API server, from its audit log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,18 +8,18 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The user that this benchmark is.
+/// The user as which this benchmark calls the API server.
 const OURSELVES: &str = "admin";
 
 /// An audit log, if there is one.
 pub(crate) struct AuditLog(Option<PathBuf>);
 
-/// A place in the log.
+/// A position in the log, in bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Mark(u64);
+pub(crate) struct LogPosition(u64);
 
-/// How often each request was made: `PATCH browsers/status`.
-pub(crate) type Requests = BTreeMap<String, usize>;
+/// The number of requests, by verb and resource: `patch browsers/status`.
+pub(crate) type RequestCounts = BTreeMap<String, usize>;
 
 impl AuditLog {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
@@ -27,22 +27,26 @@ impl AuditLog {
     }
 
     /// Returns the log's end.
-    pub(crate) fn mark(&self) -> Result<Mark> {
+    pub(crate) fn end(&self) -> Result<LogPosition> {
         let length = match &self.0 {
             Some(path) => path.metadata().map_or(0, |metadata| metadata.len()),
             None => 0,
         };
-        Ok(Mark(length))
+        Ok(LogPosition(length))
     }
 
-    /// Counts the requests of everybody else between two places. Events and Leases are told apart.
-    pub(crate) fn between(&self, from: Mark, to: Mark) -> Result<Option<Requests>> {
+    /// Counts the requests of all other users between two positions.
+    pub(crate) fn between(
+        &self,
+        from: LogPosition,
+        to: LogPosition,
+    ) -> Result<Option<RequestCounts>> {
         let Some(path) = &self.0 else {
             return Ok(None);
         };
         let mut file = File::open(path).with_context(|| path.display().to_string())?;
         file.seek(SeekFrom::Start(from.0))?;
-        let mut requests = Requests::new();
+        let mut requests = RequestCounts::new();
         let mut read = from.0;
         let mut reader = BufReader::new(file);
         let mut line = String::new();
@@ -57,7 +61,7 @@ impl AuditLog {
     }
 }
 
-/// The request of one line, unless it is our own.
+/// The verb and resource of the request in a line, unless it is our own request.
 fn request(line: &str) -> Option<String> {
     let event: Value = serde_json::from_str(line).ok()?;
     if event.pointer("/user/username")?.as_str()? == OURSELVES {
@@ -84,12 +88,12 @@ pub(crate) fn is_event(request: &str) -> bool {
     request.ends_with(" events")
 }
 
-/// Whether a request is beside the work: Events are told, and the Lease is kept, whatever is done.
-pub(crate) fn is_beside(request: &str) -> bool {
+/// Whether a request is overhead: for Events and the Lease, and not for Browsers and pods.
+pub(crate) fn is_overhead(request: &str) -> bool {
     is_event(request) || request.ends_with(" leases")
 }
 
-/// Whether a request only follows what happens.
+/// Whether a request only lists or watches.
 pub(crate) fn is_reading(request: &str) -> bool {
     ["list ", "watch "]
         .iter()

@@ -1,6 +1,6 @@
-//! The limit that the operator is measured against: a client that knows beforehand what to write, and writes it.
+//! The bare client that the operator is compared with: it knows in advance what to write, and only writes it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -18,18 +18,20 @@ use tokio::time::timeout;
 
 use crate::browsers::{PATIENCE, Progress, Workplace};
 
-/// Where the bare client works.
+/// The namespace of the bare client.
 const NAMESPACE: &str = "bench-bare";
-/// What the pod template calls the Browser.
+/// The name of the Browser in the pod template.
 pub(crate) const NAME: &str = "session-00000";
 
-/// What the next write of a Browser is about.
+/// A piece of work for one Browser.
 enum Work {
+    /// The Browser was created: create its pod.
     Created(Box<BrowserObject>),
+    /// The pod runs: write the status.
     Runs(Box<Pod>),
 }
 
-/// Makes the writes of all Browsers, and returns how long it took; none where a controller would interfere.
+/// Makes all writes for all Browsers, and returns how long that took; `None` if a controller would interfere.
 pub(crate) async fn measure(
     workplace: &Workplace,
     pod: &str,
@@ -55,7 +57,7 @@ pub(crate) async fn measure(
     let writes = write(workplace, pod, receiver, begun);
     let done = future::try_join(created, writes);
     let (last_created, (last_pod, last_running)) = tokio::select! {
-        done = timeout(PATIENCE, done) => done.context("the bare client did not come to an end")??,
+        done = timeout(PATIENCE, done) => done.context("the bare client did not finish in time")??,
         watched = watch => return Err(watched.err().context("the watch of Pods ended")?),
     };
     clean_up(workplace).await?;
@@ -70,20 +72,20 @@ async fn watch_pods(workplace: &Workplace, sender: mpsc::UnboundedSender<Work>) 
     let api = workplace.pods(NAMESPACE);
     let config = watcher::Config::default().labels(names::label::BROWSER);
     let mut events = std::pin::pin!(watcher(api, config).applied_objects());
-    let mut told = HashMap::new();
+    let mut seen = HashSet::new();
     while let Some(pod) = events.try_next().await? {
         let status = pod.status.as_ref();
         let runs = status.is_some_and(|status| {
             status.phase.as_deref() == Some("Running") && status.pod_ip.is_some()
         });
-        if runs && told.insert(pod.name_any(), ()).is_none() {
+        if runs && seen.insert(pod.name_any()) {
             let _closed_at_the_end = sender.send(Work::Runs(Box::new(pod)));
         }
     }
     Ok(())
 }
 
-/// Writes as many at once as may be; returns when the last pod was created and the last status written.
+/// Writes with the configured concurrency; returns when the last pod was created, and when the last status was written.
 async fn write(
     workplace: &Workplace,
     pod: &str,
@@ -91,7 +93,7 @@ async fn write(
     begun: Instant,
 ) -> Result<(std::time::Duration, std::time::Duration)> {
     let last_pod = Arc::new(Mutex::new(begun.elapsed()));
-    // Two pieces of work for each Browser, and then it is done.
+    // Each Browser has two pieces of work.
     let work = futures::stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|work| (work, receiver))
     })
@@ -116,7 +118,7 @@ async fn write(
     Ok((last_pod, begun.elapsed()))
 }
 
-/// Finalizer and labels, the pod, the first status.
+/// Writes finalizer and labels, the pod, and the first status.
 async fn start(workplace: &Workplace, pod: &str, browser: &BrowserObject) -> Result<()> {
     let api = workplace.browsers(NAMESPACE);
     let name = browser.name_any();
@@ -146,7 +148,7 @@ async fn start(workplace: &Workplace, pod: &str, browser: &BrowserObject) -> Res
     write_status(workplace, &name, status).await
 }
 
-/// The second status.
+/// Writes the second status.
 async fn publish(workplace: &Workplace, pod: &Pod) -> Result<()> {
     let name = pod.name_any();
     let status = pod.status.as_ref();
@@ -201,7 +203,7 @@ fn conditions(name: &str, ready: &str, reason: &str, message: &str) -> Value {
     ])
 }
 
-/// The pod that the operator would create, of another name.
+/// The pod that the operator would create for this Browser.
 fn pod_of(workplace: &Workplace, template: &str, browser: &BrowserObject) -> Result<Pod> {
     let name = browser.name_any();
     let mut pod: Pod = serde_json::from_str(&template.replace(NAME, &name))?;
@@ -218,7 +220,7 @@ fn pod_of(workplace: &Workplace, template: &str, browser: &BrowserObject) -> Res
     Ok(pod)
 }
 
-/// Takes everything away again, so that the operator finds the cluster as the bare client did.
+/// Deletes everything, so that the operator starts with the same empty cluster as the bare client.
 async fn clean_up(workplace: &Workplace) -> Result<()> {
     let api = workplace.browsers(NAMESPACE);
     let all = api.list(&kube::api::ListParams::default()).await?;

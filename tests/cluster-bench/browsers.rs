@@ -1,4 +1,4 @@
-//! Browsers by the thousand: made, watched and deleted as their users would.
+//! Creates, watches and deletes thousands of Browsers, as clients do.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use podloom_api::{BrowserConfigObject, BrowserObject, Phase, SelenosisApi, Selen
 use serde_json::json;
 use tokio::time::timeout;
 
-/// How long anything may take before the measurement is given up.
+/// How long each step may take before the measurement fails.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
-/// The configuration that all pods are made of.
+/// The BrowserConfig of all Browsers.
 const CONFIG: &str = include_str!("browserconfig.yaml");
 
-/// Where Browsers are made, and how many.
+/// Where to create Browsers, and how many.
 #[derive(Clone)]
 pub(crate) struct Workplace {
     pub(crate) client: Client,
@@ -30,7 +30,7 @@ pub(crate) struct Workplace {
     pub(crate) concurrency: usize,
 }
 
-/// When the last of all Browsers got somewhere, since the first was created.
+/// When the last of all Browsers reached each step, measured from the creation of the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) last_created: Duration,
@@ -48,7 +48,7 @@ impl Workplace {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Makes a namespace with the configuration in it.
+    /// Creates a namespace with the BrowserConfig.
     pub(crate) async fn open(&self, namespace: &str) -> Result<()> {
         let object: Namespace =
             serde_json::from_value(json!({ "metadata": { "name": namespace } }))?;
@@ -66,7 +66,7 @@ impl Workplace {
         Ok(())
     }
 
-    /// Creates all Browsers, as many at once as may be, and hands each on as it is there.
+    /// Creates all Browsers with the configured concurrency, and passes each to `made`.
     pub(crate) async fn create(&self, namespace: &str, made: impl Fn(BrowserObject)) -> Result<()> {
         let api = self.browsers(namespace);
         stream::iter(0..self.browsers)
@@ -97,7 +97,7 @@ impl Workplace {
         }))?)
     }
 
-    /// Creates all Browsers and waits until the last of them runs, as a client that watches would see it.
+    /// Creates all Browsers and waits until a watching client has seen the last of them run.
     pub(crate) async fn start_all(&self, namespace: &str) -> Result<Progress> {
         let begun = Instant::now();
         let pods = self.until_all_pods(namespace, begun);
@@ -109,7 +109,7 @@ impl Workplace {
         let (last_created, last_pod, last_running) =
             timeout(PATIENCE, futures::future::try_join3(created, pods, running))
                 .await
-                .context("not all Browsers came to run")??;
+                .context("not all Browsers were running in time")??;
         Ok(Progress {
             last_created,
             last_pod,
@@ -174,7 +174,7 @@ impl Workplace {
             .context("deleting Browsers")?;
         timeout(PATIENCE, self.until_empty(namespace))
             .await
-            .context("not all Browsers went")??;
+            .context("not all Browsers were gone in time")??;
         Ok(begun.elapsed())
     }
 
@@ -185,7 +185,7 @@ impl Workplace {
     }
 }
 
-/// Waits until a watch shows no object any more.
+/// Waits until a watch shows that no object is left.
 async fn until_none<K>(api: Api<K>) -> Result<()>
 where
     K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,

@@ -1,7 +1,7 @@
 //! Measures the operator on a real control plane, against a bare client that makes the same writes.
 //!
-//! The bare client goes first, with nobody else at work; then the operator gets as many Browsers from the same hands.
-//! What is left between the two is what the operator costs.
+//! The bare client goes first, alone on the cluster; then the operator gets the same number of Browsers.
+//! The difference between the two is the cost of the operator.
 
 mod audit;
 mod bare;
@@ -27,34 +27,34 @@ use crate::browsers::Workplace;
 #[derive(Parser)]
 #[command(name = "cluster-bench")]
 struct Arguments {
-    /// How many Browsers are created at once.
+    /// The number of Browsers to create at once.
     #[arg(long, default_value_t = 1000)]
     browsers: usize,
-    /// How many requests are in flight at once: those that create and delete Browsers, the bare client's and the operator's.
+    /// The number of concurrent requests: for creating and deleting Browsers, by the bare client, and by the operator.
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
-    /// How long the operator is watched at rest, in seconds.
+    /// How long to measure the operator at rest, in seconds.
     #[arg(long, default_value_t = 60)]
     rest: u64,
-    /// How many more Browsers are created, to measure what each takes in memory; none with 0.
+    /// The number of further Browsers for measuring the memory of each; 0 skips this.
     #[arg(long, default_value_t = 3000)]
     growth: usize,
     /// The operator's binary.
     #[arg(long, value_name = "FILE")]
     podloom: PathBuf,
-    /// The chain that all pods go through.
+    /// The directory of plugins and their chain.
     #[arg(long, value_name = "DIR")]
     plugins: PathBuf,
-    /// The API groups that Browsers are served in.
+    /// The API groups of Browsers.
     #[arg(long, value_name = "GROUPS", default_value = "seed", value_parser = ["seed", "split"])]
     selenosis_api: String,
-    /// Measure this process, which serves Browsers on the cluster of --kubeconfig already, instead of starting an operator.
+    /// Measure this process, which already serves Browsers on the cluster of --kubeconfig, instead of starting an operator.
     #[arg(long, value_name = "PID", requires = "kubeconfig")]
     controller_pid: Option<u32>,
-    /// A cluster that runs already, with CRDs; without it one is started.
+    /// A running cluster with the CRDs; by default a new one is started.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// That cluster's audit log; without it requests are not counted there.
+    /// The audit log of that cluster; without it requests are not counted.
     #[arg(long, value_name = "FILE", requires = "kubeconfig")]
     audit_log: Option<PathBuf>,
     /// Also write the figures to this file, as one JSON object.
@@ -90,7 +90,7 @@ async fn main() -> Result<()> {
     let log = AuditLog::new(log);
 
     let pod = operator::pod_template(&arguments.podloom, &arguments.plugins, api)?;
-    // An operator that is not ours cannot be told to leave the bare client's Browsers alone.
+    // A controller that runs already would also handle the bare client's Browsers.
     let bare = bare::measure(&workplace, &pod, arguments.controller_pid.is_none()).await?;
     let operator = operator::attend(&arguments, plane.as_ref(), &kubeconfig).await?;
     let figures = operator::measure(

@@ -1,4 +1,4 @@
-//! The operator at work, or another controller that serves the same API.
+//! Measures the operator, or another controller that serves the same API.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -13,31 +13,31 @@ use podloom_control_plane::ControlPlane;
 use podloom_tests::get;
 
 use crate::Arguments;
-use crate::audit::{AuditLog, Requests};
+use crate::audit::{AuditLog, RequestCounts};
 use crate::bare::NAME;
 use crate::browsers::{Progress, Workplace};
 use crate::process::{Usage, usage};
 
-/// Where the operator works.
+/// The namespace of the Browsers.
 const NAMESPACE: &str = "bench";
-/// Where more Browsers are made, to see how its memory grows.
+/// The namespace of the further Browsers, for measuring the growth of memory.
 const GROWTH_NAMESPACE: &str = "bench-growth";
-/// Where its Lease is.
+/// The namespace of its Lease.
 const HOME: &str = "podloom-system";
-/// How long it gets to come to rest: Events are sent, and memory that is free goes back.
+/// How long it gets to come to rest: it sends Events, and returns free memory.
 const SETTLE: Duration = Duration::from_secs(10);
-/// How often its memory is looked at.
+/// How often its memory is measured.
 const SAMPLE: Duration = Duration::from_millis(100);
 /// How long it may take to start.
 const START: Duration = Duration::from_mins(2);
 
-/// A running controller; one that we started ends with this.
-pub(crate) struct Operator {
+/// A running controller; if we started it, dropping this kills it.
+pub(crate) struct MeasuredProcess {
     pub(crate) pid: u32,
     child: Option<Child>,
 }
 
-impl Drop for Operator {
+impl Drop for MeasuredProcess {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _already_ended = child.kill();
@@ -46,28 +46,28 @@ impl Drop for Operator {
     }
 }
 
-/// What was measured of it.
+/// What was measured.
 pub(crate) struct Figures {
     pub(crate) progress: Progress,
-    /// Once it was ready, and nothing had been asked of it.
+    /// When it was ready and had no work yet.
     pub(crate) ready: Usage,
     /// When all Browsers ran.
     pub(crate) running: Usage,
-    /// The most memory that it held from then on, in bytes.
+    /// The most resident memory from then on, in bytes.
     pub(crate) resident_max: u64,
-    pub(crate) start_requests: Option<Requests>,
+    pub(crate) start_requests: Option<RequestCounts>,
     pub(crate) rest: Rest,
     pub(crate) deletion: Duration,
-    pub(crate) deletion_requests: Option<Requests>,
-    /// All requests, from the first Browser to the end of the last one.
-    pub(crate) all_requests: Option<Requests>,
+    pub(crate) deletion_requests: Option<RequestCounts>,
+    /// All requests from the creation of the first Browser until the last one was gone.
+    pub(crate) all_requests: Option<RequestCounts>,
     pub(crate) growth: Option<Growth>,
 }
 
-/// How much is measured.
+/// How much to measure.
 pub(crate) struct Extent {
     pub(crate) rest: Duration,
-    /// How many more Browsers are created for the growth of memory.
+    /// The number of further Browsers for the growth of memory.
     pub(crate) growth: usize,
 }
 
@@ -79,13 +79,13 @@ pub(crate) struct Growth {
     pub(crate) after: u64,
 }
 
-/// What it did while nothing happened.
+/// What it did at rest.
 pub(crate) struct Rest {
     pub(crate) time: Duration,
     pub(crate) cpu: Duration,
     /// How often one of its threads was woken.
     pub(crate) wakeups: u64,
-    pub(crate) requests: Option<Requests>,
+    pub(crate) requests: Option<RequestCounts>,
 }
 
 /// Installs CRDs and rights.
@@ -154,17 +154,17 @@ pub(crate) fn pod_template(podloom: &Path, plugins: &Path, api: SelenosisApi) ->
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Starts the operator, or takes the controller that is there.
+/// Starts the operator, or uses the controller that runs already.
 pub(crate) async fn attend(
     arguments: &Arguments,
     plane: Option<&ControlPlane>,
     kubeconfig: &Path,
-) -> Result<Operator> {
+) -> Result<MeasuredProcess> {
     if let Some(pid) = arguments.controller_pid {
         usage(pid)?;
-        return Ok(Operator { pid, child: None });
+        return Ok(MeasuredProcess { pid, child: None });
     }
-    // With the rights that it has when installed, and no more.
+    // With exactly the rights of an installation.
     let kubeconfig = match plane {
         Some(plane) => plane.kubeconfig_for_service_account(HOME, "podloom")?,
         None => kubeconfig.to_owned(),
@@ -177,12 +177,12 @@ pub(crate) async fn attend(
         .args(["--selenosis-api", &arguments.selenosis_api])
         .args(["--lease-namespace", HOME])
         .args(["--http", &address.to_string()])
-        // A namespace gets a quarter of it.
+        // One namespace gets a quarter of the permits.
         .args(["--concurrency", &(arguments.concurrency * 4).to_string()])
         .env("KUBECONFIG", &kubeconfig)
         .spawn()
         .with_context(|| arguments.podloom.display().to_string())?;
-    let operator = Operator {
+    let operator = MeasuredProcess {
         pid: child.id(),
         child: Some(child),
     };
@@ -190,11 +190,11 @@ pub(crate) async fn attend(
     Ok(operator)
 }
 
-/// Asks as a kubelet would.
+/// Waits until /readyz answers 200.
 async fn until_ready(address: SocketAddr) -> Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < START {
-        // Nothing else goes on meanwhile, so that it blocks harms nobody; before it listens, there is an error.
+        // This blocks the thread, but nothing else runs meanwhile. It fails until the operator listens.
         if get(address, "/readyz").is_ok_and(|answer| answer.status == 200) {
             return Ok(());
         }
@@ -203,38 +203,38 @@ async fn until_ready(address: SocketAddr) -> Result<()> {
     bail!("the operator did not become ready in {} s", START.as_secs())
 }
 
-/// Lets it start, keep and delete all Browsers.
+/// Measures while it starts, keeps and deletes all Browsers.
 pub(crate) async fn measure(
     workplace: &Workplace,
-    operator: &Operator,
+    operator: &MeasuredProcess,
     log: &AuditLog,
     extent: &Extent,
 ) -> Result<Figures> {
     workplace.open(NAMESPACE).await?;
-    // Lets it settle: the first look at everything, the Lease, the status of the configuration.
+    // Let it settle: the first pass over every object, the Lease, the status of the BrowserConfig.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let ready = usage(operator.pid)?;
     let sampler = Sampler::start(operator.pid);
 
     eprintln!("operator: {} Browsers", workplace.browsers);
-    let first = log.mark()?;
+    let first = log.end()?;
     let progress = workplace.start_all(NAMESPACE).await?;
     let running = usage(operator.pid)?;
-    // Events come later, and belong to the start.
+    // Events come later, but belong to the start.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let start_requests = log.between(first, log.mark()?)?;
+    let start_requests = log.between(first, log.end()?)?;
 
     eprintln!("operator at rest: {} s", extent.rest.as_secs());
     let rest = at_rest(operator, log, extent.rest).await?;
-    // More Browsers are not what this is about.
+    // The further Browsers below do not count.
     let resident_max = sampler.stop();
 
     eprintln!("operator: deletion");
-    let mark = log.mark()?;
+    let start = log.end()?;
     let deletion = workplace.delete_all(NAMESPACE).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let deletion_requests = log.between(mark, log.mark()?)?;
-    let all_requests = log.between(first, log.mark()?)?;
+    let deletion_requests = log.between(start, log.end()?)?;
+    let all_requests = log.between(first, log.end()?)?;
     let growth = match extent.growth {
         0 => None,
         browsers => Some(grow(workplace, operator, browsers).await?),
@@ -253,9 +253,13 @@ pub(crate) async fn measure(
     })
 }
 
-/// Creates as many Browsers as before, then more, and looks at the memory in between.
-async fn grow(workplace: &Workplace, operator: &Operator, browsers: usize) -> Result<Growth> {
-    eprintln!("operator: {browsers} Browsers more");
+/// Creates the same number of Browsers again, then the further ones, and measures the memory before and after those.
+async fn grow(
+    workplace: &Workplace,
+    operator: &MeasuredProcess,
+    browsers: usize,
+) -> Result<Growth> {
+    eprintln!("operator: {browsers} further Browsers");
     let more = Workplace {
         browsers,
         ..workplace.clone()
@@ -274,20 +278,20 @@ async fn grow(workplace: &Workplace, operator: &Operator, browsers: usize) -> Re
     })
 }
 
-async fn at_rest(operator: &Operator, log: &AuditLog, time: Duration) -> Result<Rest> {
+async fn at_rest(operator: &MeasuredProcess, log: &AuditLog, time: Duration) -> Result<Rest> {
     tokio::time::sleep(SETTLE).await;
-    let (mark, before) = (log.mark()?, usage(operator.pid)?);
+    let (start, before) = (log.end()?, usage(operator.pid)?);
     tokio::time::sleep(time).await;
     let after = usage(operator.pid)?;
     Ok(Rest {
         time,
         cpu: after.cpu.saturating_sub(before.cpu),
         wakeups: after.wakeups_since(&before),
-        requests: log.between(mark, log.mark()?)?,
+        requests: log.between(start, log.end()?)?,
     })
 }
 
-/// Looks at a process's memory until it is stopped.
+/// Measures a process's memory until it is stopped.
 struct Sampler {
     most: Arc<AtomicU64>,
     task: tokio::task::JoinHandle<()>,

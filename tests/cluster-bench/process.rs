@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel tells it.
+//! Processor time and memory of a process, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,16 +11,16 @@ use anyhow::{Context, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
-    /// Resident now, in bytes.
+    /// Resident memory, in bytes.
     pub(crate) resident: u64,
-    /// Resident at most since its start, in bytes.
+    /// The most resident memory since its start, in bytes.
     pub(crate) peak: u64,
-    /// How often each of its threads went to sleep, and so was woken.
+    /// How often each of its threads went to sleep, and so was woken later.
     wakeups: BTreeMap<OsString, u64>,
 }
 
 impl Usage {
-    /// How often one of its threads was woken since then. Those that have ended meanwhile do not count.
+    /// How often its threads were woken since `before`. Threads that have ended meanwhile do not count.
     pub(crate) fn wakeups_since(&self, before: &Self) -> u64 {
         let since = |(thread, count): (&OsString, &u64)| {
             let before = before.wakeups.get(thread).copied();
@@ -30,14 +30,14 @@ impl Usage {
     }
 }
 
-/// Ticks of a second in /proc; 100 on every Linux that Rust supports.
+/// Ticks per second in /proc; 100 on every Linux that Rust supports.
 const TICKS: f64 = 100.0;
 
 /// Reads what a process has used so far.
 pub(crate) fn usage(pid: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("process {pid} has ended"))?;
-    // The name is in parentheses and may hold anything; utime and stime are the 14th and 15th field.
+    // The name is in parentheses and may contain anything; utime and stime are the 14th and 15th field.
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
     let ticks: f64 = after_name
         .split(' ')
@@ -62,7 +62,7 @@ pub(crate) fn usage(pid: u32) -> Result<Usage> {
     })
 }
 
-/// The number that a line of a status file begins with after its key, in kilobytes where it has a unit.
+/// The number after a key in a status file; if it has a unit, that is kilobytes.
 fn value(status: &str, key: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(key));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());

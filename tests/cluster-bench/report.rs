@@ -6,40 +6,40 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use crate::audit::{Requests, is_beside, is_event, is_reading, is_write};
+use crate::audit::{RequestCounts, is_event, is_overhead, is_reading, is_write};
 use crate::browsers::Progress;
 use crate::operator::{Figures, Growth, Rest};
 
-/// One line.
-pub(crate) struct Line {
+/// A row of the table.
+pub(crate) struct Row {
     what: String,
     key: Option<&'static str>,
     value: Value,
     goal: Option<f64>,
 }
 
-/// Lines in the making.
+/// The table.
 #[derive(Default)]
-struct Table(Vec<Line>);
+struct Table(Vec<Row>);
 
 impl Table {
-    /// A figure for people alone.
-    fn tell(&mut self, what: &str, value: Value) {
+    /// Adds a figure that only the table has.
+    fn detail(&mut self, what: &str, value: Value) {
         self.add(what, None, value, None);
     }
 
-    /// A figure that the JSON has too.
+    /// Adds a figure that the JSON has too.
     fn figure(&mut self, what: &str, key: &'static str, value: Value) {
         self.add(what, Some(key), value, None);
     }
 
-    /// A figure that must not be higher than its goal.
+    /// Adds a figure that must not be higher than its goal.
     fn goal(&mut self, what: &str, key: &'static str, value: Value, goal: f64) {
         self.add(what, Some(key), value, Some(goal));
     }
 
     fn add(&mut self, what: &str, key: Option<&'static str>, value: Value, goal: Option<f64>) {
-        self.0.push(Line {
+        self.0.push(Row {
             what: what.to_owned(),
             key,
             value,
@@ -47,15 +47,15 @@ impl Table {
         });
     }
 
-    fn requests(&mut self, requests: &Requests, browsers: usize) {
+    fn requests(&mut self, requests: &RequestCounts, browsers: usize) {
         for (request, count) in requests {
-            self.tell(&format!("  {request}"), rounded(share(*count, browsers)));
+            self.detail(&format!("  {request}"), rounded(share(*count, browsers)));
         }
     }
 }
 
 /// Makes the table.
-pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize) -> Vec<Line> {
+pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize) -> Vec<Row> {
     let mut table = Table::default();
     times(&mut table, bare, &figures.progress);
     if let Some(requests) = &figures.start_requests {
@@ -86,7 +86,7 @@ pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize)
 
 fn times(table: &mut Table, bare: Option<&Progress>, operator: &Progress) {
     let created = seconds(operator.last_created);
-    table.tell("operator: all Browser objects created, s", created);
+    table.detail("operator: all Browser objects created, s", created);
     let pod = seconds(operator.last_pod);
     table.figure("operator: last pod created, s", "last_pod_seconds", pod);
     let running = seconds(operator.last_running);
@@ -96,23 +96,23 @@ fn times(table: &mut Table, bare: Option<&Progress>, operator: &Progress) {
         return;
     };
     let created = seconds(bare.last_created);
-    table.tell("bare client: all Browser objects created, s", created);
+    table.detail("bare client: all Browser objects created, s", created);
     let pod = seconds(bare.last_pod);
-    table.tell("bare client: last pod created, s", pod);
+    table.detail("bare client: last pod created, s", pod);
     let what = "bare client: last Running in status, s";
     table.figure(what, "bare_client_seconds", seconds(bare.last_running));
     let ratio = operator.last_running.as_secs_f64() / bare.last_running.as_secs_f64();
-    let what = "operator against bare client";
+    let what = "ratio of operator to bare client";
     table.goal(what, "browsers_vs_bare_client", rounded(ratio), 1.5);
 }
 
-fn start_requests(table: &mut Table, requests: &Requests, browsers: usize) {
+fn start_requests(table: &mut Table, requests: &RequestCounts, browsers: usize) {
     let work: usize = requests
         .iter()
-        .filter(|(request, _)| !is_beside(request) && !is_reading(request))
+        .filter(|(request, _)| !is_overhead(request) && !is_reading(request))
         .map(|(_, count)| count)
         .sum();
-    let what = "requests per Browser, creation to Running, Events apart";
+    let what = "requests per Browser, creation to Running, without Events";
     let work = rounded(share(work, browsers));
     table.goal(what, "requests_per_browser", work, 4.0);
     table.requests(requests, browsers);
@@ -125,10 +125,10 @@ fn resources(table: &mut Table, figures: &Figures, browsers: usize) {
     let what = "processor time per Browser, creation to Running, ms";
     let each = rounded(per(cpu.as_secs_f64() * 1000.0, browsers));
     table.goal(what, "operator_cpu_ms_per_browser", each, 2.5);
-    let what = "memory at most once plugins are compiled, MiB";
+    let what = "maximum memory after compiling plugins, MiB";
     let resident = mebibytes(figures.resident_max);
     table.goal(what, "operator_rss_mib", resident, 64.0);
-    let what = "memory at most while plugins were compiled, MiB";
+    let what = "maximum memory while compiling plugins, MiB";
     table.figure(what, "compile_peak_mib", mebibytes(figures.ready.peak));
 }
 
@@ -143,14 +143,14 @@ fn rest(table: &mut Table, rest: &Rest) {
     if let Some(requests) = &rest.requests {
         let writes: usize = requests
             .iter()
-            .filter(|(request, _)| is_write(request) && !is_beside(request))
+            .filter(|(request, _)| is_write(request) && !is_overhead(request))
             .map(|(_, count)| count)
             .sum();
         let time = rest.time.as_secs();
-        let what = format!("writes in {time} s at rest, the Lease apart");
+        let what = format!("writes in {time} s at rest, without the Lease");
         table.goal(&what, "rest_writes", json!(writes), 0.0);
         for (request, count) in requests {
-            table.tell(&format!("  {request}"), json!(count));
+            table.detail(&format!("  {request}"), json!(count));
         }
     }
     let what = "processor time at rest, s";
@@ -164,11 +164,11 @@ fn rest(table: &mut Table, rest: &Rest) {
     table.goal(what, "rest_wakeups", wakeups, 20.0);
 }
 
-/// Prints the table on standard error, where progress goes too.
-pub(crate) fn print(lines: &[Line]) {
+/// Prints the table to standard error, like the progress.
+pub(crate) fn print(lines: &[Row]) {
     eprintln!(
         "\n{:<58} {:<24} {:>9} {:>12}",
-        "what", "key", "reached", "goal"
+        "what", "key", "measured", "goal"
     );
     for line in lines {
         let goal = line
@@ -189,7 +189,7 @@ pub(crate) fn print(lines: &[Line]) {
 }
 
 /// Writes the figures that have a key.
-pub(crate) fn write(lines: &[Line], path: &Path) -> Result<()> {
+pub(crate) fn write(lines: &[Row], path: &Path) -> Result<()> {
     let object: Map<String, Value> = lines
         .iter()
         .filter_map(|line| Some((line.key?.to_owned(), line.value.clone())))

@@ -19,7 +19,7 @@ use crate::replica::Replica;
 use crate::stage::Stage;
 use crate::tenants;
 
-/// What goes wrong around the operator; one at a time, since two in one are hard to understand afterwards.
+/// Faults around the operator. They come one at a time, since two at once are hard to understand afterwards.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     ApiServerKilled,
@@ -49,7 +49,7 @@ const TROUBLES: [Trouble; 11] = [
     Trouble::BadPeers,
 ];
 
-/// What tenants do meanwhile.
+/// What tenants do at the same time.
 #[derive(Clone, Copy, Debug)]
 enum Mischief {
     BundleExchanged,
@@ -67,7 +67,7 @@ const MISCHIEFS: [Mischief; 5] = [
     Mischief::ConfigTouched,
 ];
 
-/// All that goes wrong, and how often it did.
+/// Causes faults, and counts them.
 pub(crate) struct Chaos {
     stage: Arc<Stage>,
     chance: Rng,
@@ -87,7 +87,7 @@ impl Chaos {
         }
     }
 
-    /// Lets things go wrong until then, and puts everything right.
+    /// Causes faults until `end`, and undoes all of them.
     pub(crate) async fn rage(&mut self, end: Instant) {
         let (mut first, mut second) = (self.chance.fork(), self.chance.fork());
         let (mut troubles, mut mischiefs) = (take(&mut self.troubles), take(&mut self.mischiefs));
@@ -98,9 +98,9 @@ impl Chaos {
         (self.troubles, self.mischiefs) = (troubles, mischiefs);
     }
 
-    /// Prints how often what went wrong.
+    /// Prints the number of each kind of fault.
     pub(crate) fn report(&self) {
-        eprintln!("soak: what went wrong, and how often");
+        eprintln!("soak: faults, by kind");
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for (what, count) in counts.iter() {
             eprintln!("  {count:6} {what}");
@@ -149,17 +149,17 @@ impl Chaos {
                     .iter()
                     .for_each(|replica| replica.proxy.drop_connections());
             }
-            Trouble::WritesLost => self.spoil(Fault::Drop, chance, time).await,
-            Trouble::AnswersLost => self.spoil(Fault::Cut, chance, time).await,
+            Trouble::WritesLost => self.break_writes(Fault::Drop, chance, time).await,
+            Trouble::AnswersLost => self.break_writes(Fault::Cut, chance, time).await,
             Trouble::WritesRefused => {
                 let refusal = Fault::api_error(500, "InternalError", "injected");
-                self.spoil(refusal, chance, time).await;
+                self.break_writes(refusal, chance, time).await;
             }
             Trouble::RequestsSlow => {
-                self.spoil(Fault::Delay { seconds: 1.0 }, chance, time)
+                self.break_writes(Fault::Delay { seconds: 1.0 }, chance, time)
                     .await
             }
-            // The first one is never killed, so that its memory can be compared over the whole time.
+            // The first replica is never killed, so that its memory can be compared over the whole run.
             Trouble::ReplicaKilled => {
                 if let Some(victim) = chance.choice(replicas.iter().skip(1)) {
                     self.kill(victim, time).await;
@@ -173,7 +173,7 @@ impl Chaos {
             Trouble::BadPeers => {
                 let victim = chance
                     .choice(replicas)
-                    .and_then(|replica| replica.listens());
+                    .and_then(|replica| replica.addresses());
                 if let Some(victim) = victim {
                     peers::pester(victim.http, time).await;
                 }
@@ -197,8 +197,8 @@ impl Chaos {
         }
     }
 
-    /// Spoils writes of all replicas for a while: of all kinds, so that Leases and Events are among them.
-    async fn spoil(&self, fault: Fault, chance: &mut Rng, time: Duration) {
+    /// Injects a fault into writes of all replicas for a while: to all kinds, Leases and Events too.
+    async fn break_writes(&self, fault: Fault, chance: &mut Rng, time: Duration) {
         for replica in &self.stage.replicas {
             let rule = Rule {
                 on: RequestFilter {
@@ -250,13 +250,13 @@ impl Chaos {
         }
     }
 
-    /// No pod is let in for a while. The quota's controller does not run here, so we say what it would.
+    /// Fills the quota for pods for a while. The quota controller does not run here, so we write its status.
     async fn fill_quota(&self, time: Duration) {
         let scene = &self.stage.scene;
         let quotas: Api<ResourceQuota> = Api::namespaced(scene.client.clone(), &scene.namespace);
         let quota = json!({ "metadata": { "name": "full" }, "spec": { "hard": { "pods": "0" } } });
         let status = json!({ "status": { "hard": { "pods": "0" }, "used": { "pods": "0" } } });
-        // The API server may be down just now; then there is no quota, or it goes later.
+        // The API server may be down; then there is no quota, or it is deleted later.
         if let Ok(quota) = serde_json::from_value(quota) {
             let _down = quotas.create(&PostParams::default(), &quota).await;
             let (params, patch) = (PatchParams::default(), Patch::Merge(status));
@@ -281,7 +281,7 @@ impl Chaos {
     }
 }
 
-/// The next of those that are left; each comes once before one comes again, so that two minutes have most of them.
+/// The next of those that are left. Each comes once before any comes again, so that even two minutes have most of them.
 fn deal<T: Copy>(left: &mut Vec<T>, all: &[T], chance: &mut Rng) -> Option<T> {
     if left.is_empty() {
         left.extend(all);

@@ -1,4 +1,4 @@
-//! What has to hold.
+//! Checks that nothing is lost, doubled or left over.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,20 +15,20 @@ use tokio::time::{interval, sleep};
 
 use crate::stage::Stage;
 
-/// How long everything may take to settle once nothing goes wrong any more: a minute until silent connections are noticed, the
-/// longest backoff, and the work itself.
+/// How long everything may take to settle once there are no more faults: a minute until silent connections are noticed, the longest
+/// backoff, and the work itself.
 const SETTLE: Duration = Duration::from_secs(150);
-/// How often is looked.
-const LOOKING: Duration = Duration::from_secs(1);
-/// What one process may hold more at the end than at its first quiet point.
+/// How often to check.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How much the memory of one process may grow from its first quiet point to the end.
 const GROWTH_KIB: u64 = 24 * 1024;
-/// How far a pod's creation and the readiness of who made it may be apart.
-const APART: Duration = Duration::from_secs(3);
+/// How far apart in time a pod's creation and its creator's readiness may be.
+const TOLERANCE: Duration = Duration::from_secs(3);
 
 /// Waits until every Browser has what it needs.
 pub(crate) async fn all_settle(stage: &Stage) {
     let begun = Instant::now();
-    let mut ticks = interval(LOOKING);
+    let mut ticks = interval(CHECK_INTERVAL);
     loop {
         ticks.tick().await;
         let unsettled = match unsettled(stage).await {
@@ -56,7 +56,7 @@ pub(crate) async fn all_settle(stage: &Stage) {
     );
 }
 
-/// The Browsers that wait for something, and what was said of each.
+/// The Browsers that lack something, each with its status.
 async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
     let browsers = stage.scene.browsers().list(&ListParams::default()).await?;
     let pods = stage
@@ -69,7 +69,7 @@ async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
         .iter()
         .map(|pod| (pod.name_any(), pod.uid()))
         .collect();
-    let told = |browser: &Browser| {
+    let describe = |browser: &Browser| {
         let status = serde_json::to_string(&browser.status).unwrap_or_default();
         let going = match browser.metadata.deletion_timestamp {
             Some(_) => " (being deleted)",
@@ -81,10 +81,10 @@ async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
         .items
         .iter()
         .filter(|browser| waits(browser, &pods));
-    Ok(waiting.map(told).collect())
+    Ok(waiting.map(describe).collect())
 }
 
-/// Whether a Browser has not what it needs: a pod that runs, the very one that its status names.
+/// Whether a Browser still lacks what it needs: a running pod, and the one that its status names.
 fn waits(browser: &Browser, pods: &BTreeMap<String, Option<String>>) -> bool {
     let status = browser.status.as_ref();
     let phase = status.and_then(|status| status.phase);
@@ -93,7 +93,7 @@ fn waits(browser: &Browser, pods: &BTreeMap<String, Option<String>>) -> bool {
     !(phase == Some(Phase::Running) && has_pod && browser.metadata.deletion_timestamp.is_none())
 }
 
-/// Waits until no Browser and no pod is left, since so much was there to go.
+/// Waits until no Browser and no pod is left; `there` is the number of Browsers before.
 pub(crate) async fn nothing_is_left(stage: &Stage, begun: Instant, there: usize) {
     loop {
         let all = ListParams::default();
@@ -119,49 +119,49 @@ pub(crate) async fn nothing_is_left(stage: &Stage, begun: Instant, there: usize)
             stage.findings.add(finding);
             return;
         }
-        sleep(LOOKING).await;
+        sleep(CHECK_INTERVAL).await;
     }
 }
 
-/// Judges what can be told only at the end.
+/// Checks what can only be checked at the end.
 pub(crate) fn judge(stage: &Stage) {
     memory(stage);
     match pods_made(stage) {
         Ok(made) if made.is_empty() => stage
             .findings
-            .add("no pod was made, so nothing was shown".to_owned()),
-        Ok(made) => made_once_by_who_was_ready(stage, &made),
+            .add("no pod was created, so the run proves nothing".to_owned()),
+        Ok(made) => created_once_and_by_ready_replicas(stage, &made),
         Err(error) => stage.findings.add(format!("the audit log: {error}")),
     }
 }
 
 fn memory(stage: &Stage) {
     for replica in &stage.replicas {
-        let weights = replica.weights();
+        let memory = replica.memory();
         eprintln!(
-            "soak: {} held {:?} KiB since its last start",
-            replica.name, weights
+            "soak: memory of {} at its quiet points since its last start: {:?} KiB",
+            replica.name, memory
         );
-        if let Some(grown) = grown(&weights) {
+        if let Some(grown) = grown(&memory) {
             stage.findings.add(format!("{} {grown}", replica.name));
         }
     }
 }
 
-/// How much too much one process has grown. Before the first weight there was a warm-up.
-fn grown(weights: &[u64]) -> Option<String> {
-    let (first, last) = (weights.first()?, weights.last()?);
+/// How much a process has grown, if that is too much. The first measurement is after a warm-up.
+fn grown(memory: &[u64]) -> Option<String> {
+    let (first, last) = (memory.first()?, memory.last()?);
     (last.saturating_sub(*first) > GROWTH_KIB).then(|| format!("grew from {first} to {last} KiB"))
 }
 
-/// A pod that was made: its name, by whom and when.
-struct Made {
+/// A pod's creation: its name, by whom and when.
+struct PodCreation {
     name: String,
     user: String,
     at: Timestamp,
 }
 
-fn pods_made(stage: &Stage) -> std::io::Result<Vec<Made>> {
+fn pods_made(stage: &Stage) -> std::io::Result<Vec<PodCreation>> {
     let mut made = Vec::new();
     for log in audit_logs(&stage.scene.cluster.plane.audit_log())? {
         for line in BufReader::new(File::open(log)?).lines() {
@@ -174,7 +174,7 @@ fn pods_made(stage: &Stage) -> std::io::Result<Vec<Made>> {
     Ok(made)
 }
 
-/// The audit log, and those that the API server put aside because they had grown large: `audit-<time>.log` beside `audit.log`.
+/// The audit log, and the files into which the API server has rotated it: `audit-<time>.log` beside `audit.log`.
 fn audit_logs(current: &Path) -> std::io::Result<Vec<PathBuf>> {
     let directory = current.parent().unwrap_or(Path::new("."));
     let mut logs = Vec::new();
@@ -188,8 +188,8 @@ fn audit_logs(current: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(logs)
 }
 
-/// The pod that an entry of the audit log is about, if one was made. The last line may be half written.
-fn pod_made(line: &str) -> Option<Made> {
+/// The creation of a pod in a line of the audit log, if it is one. The last line may be half written.
+fn pod_made(line: &str) -> Option<PodCreation> {
     let entry: Value = serde_json::from_str(line).ok()?;
     let is_made = entry["verb"] == "create"
         && entry["objectRef"]["resource"] == "pods"
@@ -198,15 +198,15 @@ fn pod_made(line: &str) -> Option<Made> {
     if !is_made {
         return None;
     }
-    Some(Made {
+    Some(PodCreation {
         name: entry["objectRef"]["name"].as_str()?.to_owned(),
         user: entry["user"]["username"].as_str()?.to_owned(),
         at: entry["requestReceivedTimestamp"].as_str()?.parse().ok()?,
     })
 }
 
-fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
-    eprintln!("soak: {} pods were made", made.len());
+fn created_once_and_by_ready_replicas(stage: &Stage, made: &[PodCreation]) {
+    eprintln!("soak: {} pods were created", made.len());
     for doubled in doubled(made) {
         stage.findings.add(doubled);
     }
@@ -216,7 +216,8 @@ fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
             .replicas
             .iter()
             .find(|replica| replica.user == pod.user);
-        let was_ready = maker.and_then(|maker| maker.was_ready(pod.at - APART, pod.at + APART));
+        let was_ready =
+            maker.and_then(|maker| maker.was_ready(pod.at - TOLERANCE, pod.at + TOLERANCE));
         if was_ready == Some(false) {
             unready.entry(&pod.user).or_default().push(pod.at);
         }
@@ -224,20 +225,20 @@ fn made_once_by_who_was_ready(stage: &Stage, made: &[Made]) {
     for (user, times) in unready {
         let (first, count) = (times.first(), times.len());
         stage.findings.add(format!(
-            "{user} made {count} pods while it was not ready, first {first:?}"
+            "{user} created {count} pods while it was not ready, first {first:?}"
         ));
     }
 }
 
-/// No name comes back, so each has one pod.
-fn doubled(made: &[Made]) -> Vec<String> {
+/// Names with more than one pod. Names are never reused, so each must have one.
+fn doubled(made: &[PodCreation]) -> Vec<String> {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in made {
         *by_name.entry(&pod.name).or_default() += 1;
     }
     let doubled = by_name.into_iter().filter(|(_, count)| *count > 1);
     doubled
-        .map(|(name, count)| format!("{count} pods were made for {name}"))
+        .map(|(name, count)| format!("{count} pods were created for {name}"))
         .collect()
 }
 

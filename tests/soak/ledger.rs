@@ -1,4 +1,4 @@
-//! What a client sees of Browsers and pods, in few words, so that an hour of it fits into memory.
+//! A short record of what a client sees of Browsers and pods; an hour of it fits into memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -15,15 +15,15 @@ use podloom_api::{Browser, Phase};
 use crate::stage::Stage;
 use crate::tenants;
 
-/// More than this of one run nobody reads.
+/// The maximum number of findings in the summary.
 const FINDINGS: usize = 50;
 
-/// What does not hold.
+/// What was found to be wrong.
 #[derive(Clone, Default)]
 pub(crate) struct Findings(Arc<Mutex<Vec<String>>>);
 
 impl Findings {
-    /// Notes it, and says it at once.
+    /// Records a finding, and prints it at once.
     pub(crate) fn add(&self, finding: String) {
         let mut findings = lock(&self.0);
         eprintln!("FINDING: {finding}");
@@ -41,30 +41,30 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One Browser. No name comes back, so the name is all that it is known by.
+/// One Browser. Names are never reused, so the name identifies it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Session {
     pub(crate) version: String,
     pub(crate) phase: Option<Phase>,
     pub(crate) reason: Option<String>,
     pub(crate) message: Option<String>,
-    /// We have deleted it, or tried to.
+    /// Whether we have deleted it, or tried to.
     pub(crate) is_deleted: bool,
     pub(crate) is_gone: bool,
-    /// The UIDs of all pods that it ever had.
+    /// The UIDs of all its pods so far.
     pub(crate) pods: BTreeSet<String>,
 }
 
-/// All Browsers that there ever were.
+/// All Browsers of the run.
 #[derive(Default)]
 pub(crate) struct Ledger {
     sessions: Mutex<BTreeMap<String, Session>>,
-    /// From when on all are deleted, those too that were not seen yet.
+    /// Whether all Browsers are being deleted, even those that were not seen yet.
     is_over: AtomicBool,
 }
 
 impl Ledger {
-    /// The Browsers that nobody has deleted yet.
+    /// The Browsers that we have not deleted.
     pub(crate) fn alive(&self) -> Vec<String> {
         let sessions = lock(&self.sessions);
         let alive = sessions
@@ -73,7 +73,7 @@ impl Ledger {
         alive.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The Browsers that were to be deleted and are still there: the request was lost, or they are on their way.
+    /// The Browsers that we have deleted but that still exist: the request was lost, or they are terminating.
     pub(crate) fn going(&self) -> Vec<String> {
         let sessions = lock(&self.sessions);
         let going = sessions
@@ -82,7 +82,7 @@ impl Ledger {
         going.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Notes that we are about to delete one.
+    /// Records that we are about to delete a Browser.
     pub(crate) fn deleted(&self, name: &str) {
         lock(&self.sessions)
             .entry(name.to_owned())
@@ -90,12 +90,12 @@ impl Ledger {
             .is_deleted = true;
     }
 
-    /// Notes that we are about to delete all, for good.
+    /// Records that we are about to delete all Browsers, for good.
     pub(crate) fn all_deleted(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Notes one that was made, before it is seen.
+    /// Records a Browser that we created, before the watch shows it.
     pub(crate) fn made(&self, name: &str, version: &str) {
         let mut sessions = lock(&self.sessions);
         let session = sessions.entry(name.to_owned()).or_default();
@@ -130,11 +130,11 @@ impl Ledger {
         session.is_gone = true;
         let is_deleted = session.is_deleted || self.is_over.load(Ordering::Relaxed);
         if !is_deleted && session.reason.is_none() {
-            findings.add(format!("{name} went, and nobody said why: {session:?}"));
+            findings.add(format!("{name} disappeared without a reason: {session:?}"));
         }
     }
 
-    /// Those that a new list does not have went while nobody looked.
+    /// Browsers that a new list does not have were deleted while the watch was broken.
     fn listed(&self, names: &BTreeSet<String>) {
         for (name, session) in lock(&self.sessions).iter_mut() {
             session.is_gone |= !names.contains(name);
@@ -190,7 +190,7 @@ pub(crate) async fn follow_browsers(stage: Arc<Stage>) {
                 ledger.seen(&browser, findings);
                 ledger.gone(&browser.name_any(), findings);
             }
-            // It is begun again.
+            // The watcher restarts by itself.
             Err(_) => {}
         }
     }

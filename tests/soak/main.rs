@@ -1,5 +1,5 @@
-//! Random faults, for as long as one likes: replicas of the operator on a real control plane, Browsers that come and go, and
-//! everything around them that breaks. Afterwards nothing may be lost, doubled or left over.
+//! Random faults for as long as you like: replicas of the operator on a real control plane, Browsers that come and go, and faults in
+//! everything around them. Afterwards nothing must be lost, doubled or left over.
 
 mod chaos;
 mod judge;
@@ -23,22 +23,22 @@ use ledger::Findings;
 use population::Population;
 use stage::Stage;
 
-/// How long things go wrong before everything is put right for a look.
+/// How long there are faults before all are undone for a check.
 const ROUND: Duration = Duration::from_secs(40);
 
 /// Random faults around the operator, until the time is up; exits with 1 if anything was lost, doubled or left over.
 ///
-/// `cargo xtask soak --minutes N` builds the operator and names it, as for the black-box tests.
+/// `cargo xtask soak --minutes N` builds the operator and sets the environment, as for the black-box tests.
 #[derive(Parser)]
 #[command(name = "soak")]
 struct Arguments {
-    /// How long.
+    /// How long, in minutes.
     #[arg(long, value_name = "N", default_value_t = 2)]
     minutes: u64,
-    /// How many Browsers there are at a time.
+    /// The number of Browsers at a time.
     #[arg(long, value_name = "N", default_value_t = 200)]
     browsers: usize,
-    /// Repeats the faults of another run, though not their moments; by default random.
+    /// Repeats the faults of another run, but not their exact times; by default random.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -46,7 +46,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if podloom_tests::binary().is_none() {
-        eprintln!("error: PODLOOM_BLACKBOX_BINARY names no binary, as `cargo xtask soak` does");
+        eprintln!("error: PODLOOM_BLACKBOX_BINARY is not set; run `cargo xtask soak`");
         return ExitCode::FAILURE;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns what does not hold.
+/// Returns the findings.
 async fn soak(arguments: &Arguments) -> Vec<String> {
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("soak: {} minutes, --seed {seed}", arguments.minutes);
@@ -84,11 +84,11 @@ async fn soak(arguments: &Arguments) -> Vec<String> {
     work.spawn(Arc::clone(&population).live());
 
     let mut chaos = Chaos::new(Arc::clone(&stage), Rng::with_seed(seed));
-    population.is_there().await;
+    population.is_complete().await;
     quiet(&stage, &population).await;
     let end = Instant::now() + Duration::from_secs(60 * arguments.minutes);
     while Instant::now() < end {
-        population.go_on();
+        population.resume();
         chaos.rage(end.min(Instant::now() + ROUND)).await;
         quiet(&stage, &population).await;
     }
@@ -105,12 +105,12 @@ async fn soak(arguments: &Arguments) -> Vec<String> {
     found
 }
 
-/// Lets no Browser come or go any more, waits until all have what they need, and looks at memory then.
+/// Stops creating and deleting Browsers, waits until all have what they need, and then measures memory.
 async fn quiet(stage: &Arc<Stage>, population: &Population) {
-    population.rest();
+    population.pause();
     population.delete_again().await;
     judge::all_settle(stage).await;
     for replica in &stage.replicas {
-        replica.weigh();
+        replica.measure_memory();
     }
 }

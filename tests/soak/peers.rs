@@ -1,4 +1,4 @@
-//! Peers of the operator's HTTP server that ask and never read.
+//! Clients of the operator's HTTP server that send requests and never read the answers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How many at once.
+/// The number of clients.
 const PEERS: usize = 128;
-/// How often each asks, at most.
+/// The maximum number of requests of each.
 const REQUESTS: usize = 2_000;
 
-/// Connects them for so long.
+/// Runs them for this time.
 pub(crate) async fn pester(address: SocketAddr, time: Duration) {
     let peers = (0..PEERS).map(|_| timeout(time, ask_and_never_read(address)));
     join_all(peers).await;
@@ -21,7 +21,7 @@ pub(crate) async fn pester(address: SocketAddr, time: Duration) {
 
 async fn ask_and_never_read(address: SocketAddr) {
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    // One that is refused or closed tries again.
+    // If the connection is refused or closed, connect again.
     loop {
         if let Ok(mut stream) = TcpStream::connect(address).await {
             for _ in 0..REQUESTS {

@@ -1,4 +1,4 @@
-//! Browsers that come and go.
+//! The clients: they create and delete Browsers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,18 +15,18 @@ use tokio::time::{interval, sleep, timeout};
 use crate::stage::Stage;
 use crate::tenants;
 
-/// How often some come or go.
+/// How often some Browsers are created or deleted.
 const TICK: Duration = Duration::from_millis(400);
-/// As many at a time.
+/// How many at a time, at most.
 const AT_ONCE: usize = 16;
-/// How long it may take until all are there.
+/// How long it may take until all Browsers exist.
 const WARM_UP: Duration = Duration::from_secs(120);
-/// How often all Browsers are deleted at the end, should that fail.
+/// How often to try to delete all Browsers at the end.
 const TRIES: usize = 5;
-/// How long is waited for an API server that may be down.
+/// How long to wait for an API server that may be down.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The users who make and delete Browsers.
+/// The clients that create and delete Browsers.
 pub(crate) struct Population {
     stage: Arc<Stage>,
     browsers: usize,
@@ -46,12 +46,12 @@ impl Population {
         }
     }
 
-    /// Waits until there are as many as there are to be.
-    pub(crate) async fn is_there(&self) {
+    /// Waits until there are as many Browsers as wanted.
+    pub(crate) async fn is_complete(&self) {
         let begun = Instant::now();
         while self.stage.ledger.alive().len() < self.browsers {
             if begun.elapsed() > WARM_UP {
-                let finding = format!("not all Browsers are there after {} s", WARM_UP.as_secs());
+                let finding = format!("not all Browsers exist after {} s", WARM_UP.as_secs());
                 self.stage.findings.add(finding);
                 return;
             }
@@ -59,17 +59,17 @@ impl Population {
         }
     }
 
-    /// From now on none comes or goes.
-    pub(crate) fn rest(&self) {
+    /// Stops creating and deleting Browsers.
+    pub(crate) fn pause(&self) {
         self.works.send_replace(false);
     }
 
-    /// Now they do again.
-    pub(crate) fn go_on(&self) {
+    /// Creates and deletes Browsers again.
+    pub(crate) fn resume(&self) {
         self.works.send_replace(true);
     }
 
-    /// Works for ever.
+    /// Creates and deletes Browsers for ever, except while paused.
     pub(crate) async fn live(self: Arc<Self>) {
         let mut ticks = interval(TICK);
         let mut works = self.works.subscribe();
@@ -118,7 +118,7 @@ impl Population {
             return;
         };
         let created = timeout(PATIENCE, api.create(&PostParams::default(), &browser)).await;
-        // One that was made though the answer was lost is seen by watching.
+        // If it was created but the answer was lost, the watch shows it.
         if matches!(created, Ok(Ok(_))) {
             self.stage.ledger.made(&browser.name_any(), version);
         }
@@ -129,7 +129,7 @@ impl Population {
         let _tried_again = timeout(PATIENCE, api.delete(name, &DeleteParams::default())).await;
     }
 
-    /// Deletes once more what was to go and is still there, for requests are lost too; or there would be more and more.
+    /// Retries deletions whose Browsers still exist, since requests may be lost.
     pub(crate) async fn delete_again(&self) {
         let api = self.stage.scene.browsers();
         for some in self.stage.ledger.going().chunks(AT_ONCE) {
@@ -137,13 +137,13 @@ impl Population {
         }
     }
 
-    /// Lets all go that rest here, for good, and returns how many there were.
+    /// Deletes all Browsers for good, and returns how many there were.
     pub(crate) async fn end(&self) -> usize {
         let there = self.stage.ledger.alive().len();
         self.stage.ledger.all_deleted();
         let browsers = self.stage.scene.browsers();
         let all = DeleteParams::default();
-        // A connection may have died in what went wrong before.
+        // A connection may have died in an earlier fault.
         for _ in 0..TRIES {
             match browsers.delete_collection(&all, &Default::default()).await {
                 Ok(_) => return there,

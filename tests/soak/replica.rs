@@ -1,4 +1,4 @@
-//! One replica of the operator, the proxy before it, and what its probes say.
+//! A replica of the operator, the proxy between it and the API server, and the results of its probes.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,38 +14,39 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::ledger::Findings;
 
-/// How often it is asked, and how long it may take to answer.
-const ASKING: Duration = Duration::from_millis(500);
+/// How often it is probed.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// How long it may take to answer a probe.
 const ANSWER: Duration = Duration::from_secs(2);
-/// So many probes in a row are lost before a kubelet restarts a container, by default.
+/// How many probes in a row must fail before a kubelet restarts a container, by default.
 const PATIENCE: u32 = 3;
 /// How long a replica may take until it listens.
 const START: Duration = Duration::from_secs(30);
 
-/// One replica.
+/// A replica.
 pub(crate) struct Replica {
     pub(crate) name: &'static str,
     /// Its account, as the audit log names it.
     pub(crate) user: String,
     pub(crate) proxy: Proxy,
     operator: Mutex<Operator>,
-    /// Where it listens; nowhere while it is down or stands still because we want it so.
-    listens: Mutex<Option<Listens>>,
+    /// Its addresses; `None` while we have killed or paused it.
+    addresses: Mutex<Option<Addresses>>,
     readiness: Mutex<Vec<(Timestamp, bool)>>,
-    /// Its memory in KiB at the quiet points since it was last started.
-    weights: Mutex<Vec<u64>>,
+    /// Its memory in KiB at the quiet points since its last start.
+    memory: Mutex<Vec<u64>>,
 }
 
-/// Where a replica listens.
+/// The addresses of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listens {
-    /// For everybody.
+pub(crate) struct Addresses {
+    /// The HTTP server.
     pub(crate) http: SocketAddr,
-    /// For probes alone.
+    /// The server for probes alone.
     probes: SocketAddr,
 }
 
-impl Listens {
+impl Addresses {
     fn of(operator: &Operator) -> Option<Self> {
         Some(Self {
             http: operator.listens("http")?,
@@ -67,7 +68,7 @@ impl Replica {
             ["--lease-name", "podloom"],
             ["--lease-duration", "10s"],
             ["--plugins", &bundle],
-            // A client that lost its watch sees then why a session failed, too.
+            // Long enough for a client whose watch was broken to see why a session failed.
             ["--failed-retention", "20s"],
             ["--probes", "127.0.0.1:0"],
         ];
@@ -78,30 +79,30 @@ impl Replica {
             name,
             user: account.user,
             proxy,
-            listens: Mutex::new(Listens::of(&operator)),
+            addresses: Mutex::new(Addresses::of(&operator)),
             operator: Mutex::new(operator),
             readiness: Mutex::default(),
-            weights: Mutex::default(),
+            memory: Mutex::default(),
         }
     }
 
-    /// Kills it as the end of its machine would.
+    /// Kills it with SIGKILL, as when its machine crashes.
     pub(crate) fn kill(&self) {
-        *lock(&self.listens) = None;
+        *lock(&self.addresses) = None;
         lock(&self.operator).kill();
     }
 
-    /// Starts it again, and returns when it listens.
+    /// Restarts it, and returns when it listens.
     pub(crate) async fn restart(&self, findings: &Findings) {
         lock(&self.operator).restart();
-        lock(&self.weights).clear();
+        lock(&self.memory).clear();
         let begun = Instant::now();
-        let mut ticks = interval(ASKING);
+        let mut ticks = interval(PROBE_INTERVAL);
         while begun.elapsed() < START {
             ticks.tick().await;
-            let listens = Listens::of(&lock(&self.operator));
-            if listens.is_some() {
-                *lock(&self.listens) = listens;
+            let addresses = Addresses::of(&lock(&self.operator));
+            if addresses.is_some() {
+                *lock(&self.addresses) = addresses;
                 return;
             }
         }
@@ -112,71 +113,71 @@ impl Replica {
         ));
     }
 
-    /// Lets it stand still for a while, as a machine that swaps would.
+    /// Pauses it for a while, as on a machine that swaps.
     pub(crate) async fn freeze(&self, time: Duration) {
-        let listens = lock(&self.listens).take();
+        let addresses = lock(&self.addresses).take();
         lock(&self.operator).signal(Signal::Stop);
         tokio::time::sleep(time).await;
         lock(&self.operator).signal(Signal::Continue);
-        *lock(&self.listens) = listens;
+        *lock(&self.addresses) = addresses;
     }
 
-    /// Where it listens now.
-    pub(crate) fn listens(&self) -> Option<Listens> {
-        *lock(&self.listens)
+    /// Its addresses now.
+    pub(crate) fn addresses(&self) -> Option<Addresses> {
+        *lock(&self.addresses)
     }
 
-    /// Notes how much memory it holds.
-    pub(crate) fn weigh(&self) {
+    /// Records its memory.
+    pub(crate) fn measure_memory(&self) {
         let id = lock(&self.operator).id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let resident =
             resident.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        lock(&self.weights).extend(resident);
+        lock(&self.memory).extend(resident);
     }
 
-    /// What it held at the quiet points, in KiB.
-    pub(crate) fn weights(&self) -> Vec<u64> {
-        lock(&self.weights).clone()
+    /// Its memory at the quiet points since its last start, in KiB.
+    pub(crate) fn memory(&self) -> Vec<u64> {
+        lock(&self.memory).clone()
     }
 
-    /// Whether it said that it is ready in this time; none if it said nothing.
+    /// Whether a probe in this time found it ready; `None` without a probe.
     pub(crate) fn was_ready(&self, from: Timestamp, to: Timestamp) -> Option<bool> {
         let readiness = lock(&self.readiness);
         let first = readiness.partition_point(|(at, _)| *at < from);
         let end = readiness.partition_point(|(at, _)| *at <= to);
-        let said = readiness.get(first..end)?;
-        (!said.is_empty()).then(|| said.iter().any(|(_, ready)| *ready))
+        let probes = readiness.get(first..end)?;
+        (!probes.is_empty()).then(|| probes.iter().any(|(_, ready)| *ready))
     }
 }
 
-/// Asks as a kubelet does, for ever.
+/// Probes it as a kubelet does, for ever.
 pub(crate) async fn probe(replica: Arc<Replica>, findings: Findings) {
-    let mut ticks = interval(ASKING);
+    let mut ticks = interval(PROBE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut lost, mut is_told) = (0, false);
+    let (mut lost, mut is_reported) = (0, false);
     loop {
         ticks.tick().await;
-        let Some(listens) = replica.listens() else {
+        let Some(addresses) = replica.addresses() else {
             lost = 0;
             continue;
         };
-        let ready = get(listens.probes, "/readyz").await;
+        let ready = get(addresses.probes, "/readyz").await;
         if let Ok(status) = ready {
             lock(&replica.readiness).push((Timestamp::now(), status == 200));
         }
-        let healthy = get(listens.probes, "/healthz").await;
-        if replica.listens() != Some(listens) {
-            // It was killed or stopped meanwhile.
+        let healthy = get(addresses.probes, "/healthz").await;
+        if replica.addresses() != Some(addresses) {
+            // It was killed or paused meanwhile.
             continue;
         }
         match healthy {
-            Ok(200) => (lost, is_told) = (0, false),
+            Ok(200) => (lost, is_reported) = (0, false),
             answer => {
                 lost += 1;
-                if lost >= PATIENCE && !is_told {
-                    is_told = true;
+                if lost >= PATIENCE && !is_reported {
+                    is_reported = true;
                     findings.add(format!(
                         "{}: /healthz fails {lost} times in a row: {answer:?}",
                         replica.name
@@ -187,7 +188,7 @@ pub(crate) async fn probe(replica: Arc<Replica>, findings: Findings) {
     }
 }
 
-/// The status of an answer.
+/// The HTTP status of a GET.
 async fn get(address: SocketAddr, path: &str) -> Result<u16, String> {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -202,5 +203,5 @@ async fn get(address: SocketAddr, path: &str) -> Result<u16, String> {
         .map_err(|_| format!("no answer in {} s", ANSWER.as_secs()))?
         .map_err(|error| error.to_string())?;
     let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok());
-    status.ok_or_else(|| "no HTTP".to_owned())
+    status.ok_or_else(|| "the answer is not HTTP".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What the play needs: a cluster, replicas of the operator, each behind a proxy of its own, and a configuration.
+//! The environment of a soak run: a cluster, replicas of the operator, each behind a proxy of its own, and a BrowserConfig.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::tenants;
 const NAMESPACE: &str = "soak";
 const REPLICAS: [&str; 3] = ["first", "second", "third"];
 
-/// Everything that is on stage.
+/// The environment of a soak run.
 pub(crate) struct Stage {
-    // Ended before the cluster is.
+    // First, so that they end before the cluster does.
     pub(crate) replicas: Vec<Arc<Replica>>,
     pub(crate) bundle: MountedBundle,
     pub(crate) scene: Scene,
@@ -22,7 +22,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Returns when all replicas are ready.
+    /// Starts everything, and returns when all replicas are ready.
     pub(crate) async fn open(findings: Findings) -> Self {
         let cluster = Arc::new(Cluster::installed());
         let scene = Scene::new(cluster, NAMESPACE).await;

@@ -1,8 +1,8 @@
-//! What the tenants bring: a configuration, and plugins of which some are hostile.
+//! What the tenants bring: a BrowserConfig, and plugins, some of them hostile.
 
 use fastrand::Rng;
 
-/// What becomes of the pods of each version is in the control plane's stages; on some labels a plugin misbehaves.
+/// The label `kubelet.test/behaviour` names a file in the control plane's stages; on the other labels a plugin misbehaves.
 pub(crate) const CONFIG: &str = "
 template: { sidecars: [{ name: seleniferous, image: 'example.com/seleniferous:1' }] }
 browsers:
@@ -16,7 +16,7 @@ browsers:
     eats: { image: 'example.com/chrome:1', labels: { eat: '1' } }
 ";
 
-/// Each version, how often it is wanted, and as what it ends by itself.
+/// Each version, its share in percent, and the reason with which its sessions end by themselves.
 const VERSIONS: [(&str, u32, Option<&str>); 7] = [
     ("running", 85, None),
     ("browser-completes", 3, Some("Completed")),
@@ -27,7 +27,7 @@ const VERSIONS: [(&str, u32, Option<&str>); 7] = [
     ("eats", 2, None),
 ];
 
-/// A version by chance.
+/// A random version.
 pub(crate) fn version(chance: &mut Rng) -> &'static str {
     let all = VERSIONS.iter().map(|(_, weight, _)| weight).sum();
     let mut left = chance.u32(0..all);
@@ -40,19 +40,19 @@ pub(crate) fn version(chance: &mut Rng) -> &'static str {
     "running"
 }
 
-/// Whether Browsers of a version may end for this reason.
+/// Whether Browsers of a version may end with this reason.
 pub(crate) fn may_end(version: &str, reason: &str) -> bool {
     VERSIONS
         .iter()
         .any(|(name, _, end)| *name == version && *end == Some(reason))
 }
 
-/// A chain whose first plugin notes the team; those that misbehave leave no trace.
+/// A chain whose first plugin writes the team into a label. Failures of the plugins that misbehave are ignored.
 pub(crate) fn good_chain(team: &str) -> String {
     chain(team, "Ignore")
 }
 
-/// The same, but pods on which a plugin misbehaves have to wait.
+/// The same, but pods on which a plugin misbehaves must wait.
 pub(crate) fn strict_chain() -> String {
     chain("strict", "Fail")
 }
@@ -71,7 +71,7 @@ fn chain(team: &str, policy: &str) -> String {
     )
 }
 
-/// Chains that are refused: a file that is missing, a plugin that never returns, words that are no chain.
+/// Chains that the operator rejects: a missing file, a plugin that never returns, invalid YAML.
 pub(crate) const REFUSED: [&str; 3] = [
     "\n- { name: missing, file: missing.wasm }",
     "\n- { name: hangs, file: hangs.wasm, allow: [/metadata/labels], limits: { timeout: 100ms } }",

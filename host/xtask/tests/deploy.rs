@@ -1,4 +1,4 @@
-//! The install manifests agree with the rest of the repository.
+//! Checks that the install manifests agree with the rest of the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn read(path: &str) -> String {
     text
 }
 
-/// The ways in which a chain of plugins gets into the operator: the directories of deploy/plugins.
+/// The ways of bringing plugins into the operator: the directories of deploy/plugins.
 fn carriers() -> Vec<String> {
     let names = directories("deploy/plugins");
     assert!(names.len() > 1, "{names:?}");
@@ -24,7 +24,7 @@ fn carriers() -> Vec<String> {
 }
 
 fn directories(path: &str) -> Vec<String> {
-    let entries = fs::read_dir(root().join(path)).expect("it is there");
+    let entries = fs::read_dir(root().join(path)).expect("the directory exists");
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
@@ -55,7 +55,7 @@ fn every_controller_is_a_component_that_the_guide_names() {
 }
 
 #[test]
-fn probes_go_to_the_listener_that_is_for_them_alone() {
+fn probes_go_to_their_own_listener() {
     let deployment = read(DEPLOYMENT);
     assert!(deployment.contains("- name: PODLOOM_PROBES\n          value: 0.0.0.0:8081\n"));
     assert!(deployment.contains("- name: probes\n          containerPort: 8081\n"));
@@ -82,7 +82,7 @@ fn every_carrier_says_what_reloads_and_mounts_read_only() {
         }
         assert!(
             !text.contains("subPath:"),
-            "{path}: such a mount never changes"
+            "{path}: a mount with subPath never gets updates"
         );
         let row = format!("| `plugins/{name}` |");
         assert!(guide.contains(&row), "deploy/README.md lacks {row}");
@@ -90,7 +90,7 @@ fn every_carrier_says_what_reloads_and_mounts_read_only() {
 }
 
 #[test]
-fn what_podloom_bundle_makes_is_what_is_mounted() {
+fn the_mounted_config_maps_are_those_of_podloom_bundle() {
     let arguments = read("host/src/cli/bundle.rs");
     for default in ["podloom-plugins", "podloom-system"] {
         let wanted = format!("default_value = \"{default}\"");
@@ -114,7 +114,7 @@ fn the_image_has_the_version_that_is_built() {
 }
 
 #[test]
-fn every_part_names_the_directory_of_plugins_alike() {
+fn the_directory_of_plugins_is_the_same_everywhere() {
     let directory = "/usr/share/podloom/plugins";
     let dist = read("host/xtask/src/dist.rs");
     assert!(dist.contains(directory.trim_start_matches('/')));
@@ -167,13 +167,13 @@ fn the_deployment_has_no_limit_on_cpu() {
 }
 
 #[test]
-fn the_user_is_left_to_the_image_and_the_cluster() {
+fn the_image_or_the_cluster_chooses_the_user() {
     let deployment = read(DEPLOYMENT);
     assert!(deployment.contains("        runAsNonRoot: true\n"));
     for fixed in ["runAsUser:", "runAsGroup:", "fsGroup:"] {
         assert!(!deployment.contains(fixed), "OpenShift refuses {fixed}");
     }
-    // Kubelets compare numbers only: of a name they cannot tell that it is not root's.
+    // Kubelets check runAsNonRoot by user id; they refuse an image whose user is a name.
     assert!(read("deploy/Dockerfile").contains("\nUSER 65532:65532\n"));
 }
 

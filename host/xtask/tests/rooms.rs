@@ -1,6 +1,6 @@
-//! Holds the code to the table of rooms: which crate may use which.
+//! Checks the code against the table of rooms: which crate may use which.
 //!
-//! The tree is asked for each crate alone: `cargo metadata` unifies features over the workspace, and would show edges that a
+//! It runs `cargo tree` for each crate alone, since `cargo metadata` unifies features over the workspace and would show edges that a
 //! crate by itself does not have.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const CONTROLLERS: &str = "podloom-controllers";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
-/// Every plugin, by the beginning of its name.
+/// Every plugin, by the start of its name.
 const PLUGINS: &str = "podloom-plugin-";
 const WASM: &str = "wasm32-unknown-unknown";
 
@@ -114,7 +114,7 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo prints UTF-8")
 }
 
-/// The crates that a crate sees: `direct` only those it names itself.
+/// The crates that a crate depends on, directly and indirectly; `more` are further arguments for `cargo tree`.
 fn tree(package: &str, more: &[&str]) -> BTreeSet<String> {
     let mut arguments = vec![
         "tree",
@@ -172,7 +172,7 @@ fn plugins() -> Vec<String> {
     packages
 }
 
-/// The row of a crate: its own, or that of all plugins.
+/// The row of a crate: its own, or the row of all plugins.
 fn row(package: &str) -> Option<&'static Room> {
     let of = |name: &str| ROOMS.iter().find(|room| room.name == name);
     of(package).or_else(|| of(PLUGINS).filter(|_| package.starts_with(PLUGINS)))
@@ -183,7 +183,7 @@ fn check(package: &str, room: &Room) {
     for seen in tree(package, &[]) {
         assert!(
             !is_ours(&seen) || room.may_use.contains(&seen.as_str()),
-            "{package} uses {seen}; the table of rooms does not let it"
+            "{package} uses {seen}, but the table of rooms does not allow it"
         );
         let forbidden = room
             .never
@@ -192,13 +192,13 @@ fn check(package: &str, room: &Room) {
             .find(|family| is_of(&seen, family));
         assert!(
             forbidden.is_none(),
-            "{package} must never see {seen}; `cargo tree -p {package} -i {seen} -e normal` shows the way in"
+            "{package} must never use {seen}; `cargo tree -p {package} -i {seen} -e normal` shows why it does"
         );
     }
 }
 
 #[test]
-fn rooms_see_only_what_the_table_lets_them() {
+fn rooms_use_only_what_the_table_allows() {
     for package in packages() {
         let room = row(&package);
         assert!(
@@ -210,14 +210,17 @@ fn rooms_see_only_what_the_table_lets_them() {
 }
 
 #[test]
-fn every_row_is_of_a_crate() {
+fn every_row_has_a_crate() {
     let packages = packages();
     for Room { name, .. } in &ROOMS {
         let found = match *name {
             PLUGINS => !plugins().is_empty(),
             name => packages.iter().any(|package| package == name),
         };
-        assert!(found, "the table of rooms has a row for {name}");
+        assert!(
+            found,
+            "the table of rooms has a row for {name}, which does not exist"
+        );
     }
 }
 

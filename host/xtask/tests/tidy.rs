@@ -1,4 +1,4 @@
-//! Rules of the repository that no compiler knows.
+//! Checks rules of the repository that the compiler does not check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ const LONG: [(&str, &str); 1] = [(
     "generated from Kubernetes' OpenAPI document",
 )];
 
-/// What is loadable without the workspace names versions itself.
+/// This crate must build without the workspace, so it has its own versions.
 const ALONE: &str = "host/control-loop/Cargo.toml";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every file of the repository, those not yet committed too.
+/// Every file of the repository, including those not yet committed.
 fn files() -> Vec<String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -39,7 +39,7 @@ fn files() -> Vec<String> {
     files
 }
 
-/// The files of one kind, with what they say.
+/// The files whose names end with the suffix, with their texts.
 fn texts(suffix: &str) -> Vec<(String, String)> {
     files()
         .into_iter()
@@ -55,7 +55,7 @@ fn is_test(file: &str) -> bool {
     file.ends_with("/tests.rs") || file.contains("/tests/") || file.contains("/benches/")
 }
 
-/// Fails with all offences at once.
+/// Fails with the list of all offences.
 #[track_caller]
 fn none(offences: &[String]) {
     assert!(offences.is_empty(), "\n{}", offences.join("\n"));
@@ -154,9 +154,9 @@ fn versions_stand_in_the_workspace_alone() {
     none(&offences);
 }
 
-/// The engine and what leaves the cluster serve every kind, and know none.
+/// The engine and `outbound` serve every kind, so they must name none.
 #[test]
-fn what_serves_every_kind_names_none() {
+fn the_engine_and_outbound_name_no_kind() {
     let words = ["browser", "portal", "infrastructure", "cleaner"];
     let folder = "host/controllers/src/";
     let mut offences = Vec::new();
@@ -196,10 +196,10 @@ fn nothing_speaks_of_one_machine() {
     none(&offences);
 }
 
-/// The page that says where things are.
+/// The page that shows where things are.
 const MAP: &str = "host/ARCHITECTURE.md";
 
-/// Where the map's paths begin.
+/// The folders to which the map's paths are relative.
 const ON_THE_MAP: [&str; 7] = [
     "",
     "host",
@@ -231,7 +231,7 @@ fn the_map_names_what_exists() {
     none(&offences);
 }
 
-/// The word as a path of the repository; none for addresses, patterns, placeholders and names with a domain.
+/// The word as a path in the repository; `None` for addresses, patterns, placeholders and names with a domain.
 fn path(word: &str) -> Option<&str> {
     let word = word.trim_end_matches(['.', ':']);
     let is_path = word.contains('/') || word.ends_with(".rs");

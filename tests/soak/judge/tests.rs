@@ -23,11 +23,14 @@ fn a_second_pod_is_found() {
             .collect()
     };
     assert_eq!(doubled(&made(&["a", "b"])), Vec::<String>::new());
-    assert_eq!(doubled(&made(&["a", "b", "a"])), ["2 pods were made for a"]);
+    assert_eq!(
+        doubled(&made(&["a", "b", "a"])),
+        ["2 pods were created for a"]
+    );
 }
 
 #[test]
-fn a_pod_that_was_refused_was_not_made() {
+fn a_rejected_pod_does_not_count() {
     let text = line("a", 201).to_string();
     assert!(pod_made(&text).is_some());
     assert!(pod_made(&line("a", 403).to_string()).is_none());
@@ -67,7 +70,7 @@ fn a_browser_without_its_own_pod_waits() {
 }
 
 #[test]
-fn an_audit_log_that_was_put_aside_is_read_too() {
+fn a_rotated_audit_log_is_read_too() {
     let directory = tempfile::TempDir::new().expect("a directory");
     for name in [
         "audit.log",

@@ -21,7 +21,7 @@ fn pod(uid: &str) -> Pod {
     .unwrap()
 }
 
-/// What is found when these things happen.
+/// Checks the findings after these events.
 #[track_caller]
 fn check(happens: impl Fn(&Ledger, &Findings), expected: &[&str]) {
     let (ledger, findings) = (Ledger::default(), Findings::default());
@@ -60,13 +60,13 @@ fn an_end_that_the_version_does_not_have_is_found() {
 }
 
 #[test]
-fn a_browser_that_goes_without_a_word_is_found() {
+fn a_browser_that_disappears_without_a_reason_is_found() {
     let runs = browser("running", &json!({ "phase": "Running" }));
     let goes = |ledger: &Ledger, findings: &Findings| {
         ledger.seen(&runs, findings);
         ledger.gone("b", findings);
     };
-    check(goes, &["b went, and nobody said why"]);
+    check(goes, &["b disappeared without a reason"]);
     let deleted = |ledger: &Ledger, findings: &Findings| {
         ledger.seen(&runs, findings);
         ledger.deleted("b");

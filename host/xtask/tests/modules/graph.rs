@@ -2,35 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::source::{Crate, Place};
+use super::source::{Crate, Dependency};
 
-/// What siblings name of each other: from, to, and an example.
+/// Which sibling depends on which: from, to, and an example of a path.
 type Siblings<'c> = BTreeMap<&'c str, BTreeMap<String, String>>;
 
-/// The shortest circle among the children of each module, in words.
+/// The shortest circle among the children of each module, as text.
 pub(crate) fn circles(modules: &Crate) -> Vec<String> {
-    let names = modules.names();
-    let parents: BTreeSet<&[String]> = names
+    let dependencies = modules.dependencies();
+    let parents: BTreeSet<&[String]> = dependencies
         .iter()
-        .filter_map(|(from, to, _)| {
+        .filter_map(|Dependency { from, to, .. }| {
             let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
-            // One of the two lies below the other.
+            // Not if one of the two is a submodule of the other.
             (common < from.len() && common < to.len()).then(|| &from[..common])
         })
         .collect();
     let shortest = parents.into_iter().filter_map(|parent| {
-        let siblings = siblings(parent, &names);
+        let siblings = siblings(parent, &dependencies);
         let circles = siblings.keys().filter_map(|start| circle(start, &siblings));
         circles
             .min_by_key(Vec::len)
-            .map(|circle| told(parent, &circle, &siblings))
+            .map(|circle| describe(parent, &circle, &siblings))
     });
     shortest.collect()
 }
 
-fn siblings<'c>(parent: &[String], names: &'c [(&Place, Place, String)]) -> Siblings<'c> {
+/// The dependencies between the children of a module; each submodule counts as its parent.
+fn siblings<'c>(parent: &[String], dependencies: &'c [Dependency<'_>]) -> Siblings<'c> {
     let mut siblings = Siblings::new();
-    for (from, to, path) in names {
+    for Dependency { from, to, path } in dependencies {
         let (Some(below), Some(named)) = (from.strip_prefix(parent), to.strip_prefix(parent))
         else {
             continue;
@@ -38,7 +39,7 @@ fn siblings<'c>(parent: &[String], names: &'c [(&Place, Place, String)]) -> Sibl
         if let (Some(one), Some(other)) = (below.first(), named.first())
             && one != other
         {
-            let place = if below.len() > 1 {
+            let submodule = if below.len() > 1 {
                 format!(" in {}", from.join("::"))
             } else {
                 String::new()
@@ -47,7 +48,7 @@ fn siblings<'c>(parent: &[String], names: &'c [(&Place, Place, String)]) -> Sibl
                 .entry(one)
                 .or_default()
                 .entry(other.clone())
-                .or_insert_with(|| format!("{path}{place}"));
+                .or_insert_with(|| format!("{path}{submodule}"));
         }
     }
     siblings
@@ -71,7 +72,7 @@ fn circle(start: &str, siblings: &Siblings<'_>) -> Option<Vec<String>> {
     None
 }
 
-fn told(parent: &[String], circle: &[String], siblings: &Siblings<'_>) -> String {
+fn describe(parent: &[String], circle: &[String], siblings: &Siblings<'_>) -> String {
     let name = |child: &String| [parent, std::slice::from_ref(child)].concat().join("::");
     let steps = circle.windows(2).map(|pair| {
         let example = siblings

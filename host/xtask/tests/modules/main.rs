@@ -1,7 +1,8 @@
-//! Modules of a crate depend on each other in one direction.
+//! Checks that the modules of a crate depend on each other in one direction.
 //!
-//! A dependency is what a `use` or a path in the code names, followed through re-exports to the module where it is. A module and
-//! what lies below it may name each other; siblings may not go in circles, each taken with everything below it. Tests are left out.
+//! A module depends on each module that a `use` or a path in its code leads to, through re-exports too. A module and its submodules
+//! may depend on each other. Sibling modules must not depend on each other in a circle; a submodule counts as its parent. Tests are
+//! left out.
 
 mod graph;
 mod source;
@@ -16,7 +17,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folders of sources in the repository, those not yet committed too.
+/// The source folders in the repository, including those not yet committed.
 fn crates() -> Vec<String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -45,7 +46,7 @@ fn modules_go_in_no_circles() {
     assert!(offences.is_empty(), "\n{}", offences.join("\n"));
 }
 
-/// The circles of a crate with these modules; the name of the root is empty.
+/// Checks the circles of a crate with these modules; the name of the root module is empty.
 #[track_caller]
 fn check(modules: &[(&str, &str)], expected: &[&str]) {
     let found = circles(&Crate::of(modules));
@@ -53,7 +54,7 @@ fn check(modules: &[(&str, &str)], expected: &[&str]) {
 }
 
 #[test]
-fn siblings_that_name_each_other_are_a_circle() {
+fn siblings_that_depend_on_each_other_are_a_circle() {
     check(
         &[
             ("", "mod a; mod b; mod c;"),
@@ -66,7 +67,7 @@ fn siblings_that_name_each_other_are_a_circle() {
 }
 
 #[test]
-fn what_lies_below_counts_as_the_module() {
+fn a_submodule_counts_as_its_parent() {
     check(
         &[
             ("", "mod a; mod b;"),
@@ -80,7 +81,7 @@ fn what_lies_below_counts_as_the_module() {
 }
 
 #[test]
-fn a_module_and_what_lies_below_it_may_name_each_other() {
+fn a_module_and_its_submodules_may_depend_on_each_other() {
     check(
         &[
             ("", "mod a; pub use a::A; pub fn f() {}"),
@@ -95,7 +96,7 @@ fn a_module_and_what_lies_below_it_may_name_each_other() {
 }
 
 #[test]
-fn a_re_export_hides_nothing() {
+fn a_re_export_does_not_hide_a_circle() {
     check(
         &[
             (
@@ -114,7 +115,7 @@ fn a_re_export_hides_nothing() {
 }
 
 #[test]
-fn words_of_a_macro_count_too() {
+fn paths_in_macros_count_too() {
     check(
         &[
             ("", "mod a; mod b;"),
@@ -126,7 +127,7 @@ fn words_of_a_macro_count_too() {
 }
 
 #[test]
-fn words_in_brackets_count_too() {
+fn paths_in_brackets_count_too() {
     for b in [
         "fn f() { vec![crate::a::A] }",
         "fn f() { println!(\"{}\", g(crate::a::A)) }",
@@ -147,9 +148,9 @@ fn words_in_brackets_count_too() {
     }
 }
 
-/// Which names a glob brings in cannot be told, so that a circle could hide behind it.
+/// This test cannot see which names a glob imports, so a circle could hide behind it.
 #[test]
-fn modules_are_not_brought_in_whole() {
+fn modules_are_not_imported_by_globs() {
     let mut offences = Vec::new();
     for sources in crates() {
         let globs = Crate::read(&root().join(&sources)).globs();
@@ -173,7 +174,7 @@ fn globs_are_found() {
 }
 
 #[test]
-fn tests_may_name_whatever_they_want() {
+fn tests_are_left_out() {
     check(
         &[
             ("", "mod a; mod b; #[cfg(test)] mod fixtures;"),

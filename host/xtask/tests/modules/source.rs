@@ -1,4 +1,4 @@
-//! What the modules of a crate name.
+//! Reads which modules of a crate depend on which.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,23 +9,33 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, LitStr, Macro, Meta, UseTree};
 
-/// Where a module or an item is, from the crate's root.
-pub(crate) type Place = Vec<String>;
+/// The path of a module from the crate's root; the root's own is empty.
+pub(crate) type ModulePath = Vec<String>;
+
+/// A path as it is written in the code: `super::a::B`.
+type WrittenPath = Vec<String>;
 
 /// The modules of a crate, without tests.
 pub(crate) struct Crate {
-    modules: BTreeMap<Place, Module>,
+    modules: BTreeMap<ModulePath, Module>,
 }
 
-/// What a module names.
+/// A module that depends on another.
+pub(crate) struct Dependency<'c> {
+    pub(crate) from: &'c ModulePath,
+    pub(crate) to: ModulePath,
+    /// The path that leads there, as it is written.
+    pub(crate) path: String,
+}
+
+/// The paths in a module.
 #[derive(Default)]
 struct Module {
-    /// Paths as they are written.
-    paths: BTreeSet<Place>,
-    /// What names that `use` brought in stand for.
-    imports: BTreeMap<String, Place>,
-    /// What is brought in whole.
-    globs: Vec<Place>,
+    paths: BTreeSet<WrittenPath>,
+    /// The names that `use` imports, with what they stand for.
+    imports: BTreeMap<String, WrittenPath>,
+    /// The modules that `use` imports by a glob.
+    globs: Vec<WrittenPath>,
 }
 
 impl Crate {
@@ -33,65 +43,66 @@ impl Crate {
     pub(crate) fn read(sources: &Path) -> Self {
         let mut texts = Vec::new();
         collect(sources, &[], &mut texts);
-        let texts = texts.iter().map(|(place, text)| (place.as_str(), &**text));
+        let texts = texts.iter().map(|(name, text)| (name.as_str(), &**text));
         Self::of(&texts.collect::<Vec<_>>())
     }
 
-    /// Of modules with their texts.
+    /// Reads modules from their names and texts.
     pub(crate) fn of(texts: &[(&str, &str)]) -> Self {
         let (mut modules, mut tests) = (BTreeMap::new(), Vec::new());
         for (name, text) in texts {
-            let place: Place = name
+            let module: ModulePath = name
                 .split("::")
                 .filter(|part| !part.is_empty())
                 .map(str::to_owned)
                 .collect();
             let file = syn::parse_file(text).expect("the sources compile");
             let mut reader = Reader {
-                place,
+                module,
                 modules: &mut modules,
                 tests: &mut tests,
             };
-            reader.modules.entry(reader.place.clone()).or_default();
+            reader.modules.entry(reader.module.clone()).or_default();
             reader.visit_file(&file);
         }
-        modules.retain(|place, _| !tests.iter().any(|test| place.starts_with(test)));
+        modules.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
         Self { modules }
     }
 
-    /// Which module names which other, and how.
-    pub(crate) fn names(&self) -> Vec<(&Place, Place, String)> {
-        let mut names = Vec::new();
-        for (place, module) in &self.modules {
+    /// Which module depends on which other.
+    pub(crate) fn dependencies(&self) -> Vec<Dependency<'_>> {
+        let mut dependencies = Vec::new();
+        for (from, module) in &self.modules {
             for path in &module.paths {
-                if let Some(named) = self.find(place, path, 0).filter(|named| named != place) {
-                    names.push((place, named, path.join("::")));
+                if let Some(to) = self.find(from, path, 0).filter(|to| to != from) {
+                    let path = path.join("::");
+                    dependencies.push(Dependency { from, to, path });
                 }
             }
         }
-        names
+        dependencies
     }
 
-    /// Modules of this crate that are brought in whole: nobody can tell which names are theirs.
+    /// Globs of modules of this crate: the code does not show which names they import.
     pub(crate) fn globs(&self) -> Vec<String> {
         let mut globs = Vec::new();
-        for (place, module) in &self.modules {
+        for (from, module) in &self.modules {
             for path in &module.globs {
-                if self.find(place, path, 0).is_some() {
-                    globs.push(format!("{} (use {}::*)", place.join("::"), path.join("::")));
+                if self.find(from, path, 0).is_some() {
+                    globs.push(format!("{} (use {}::*)", from.join("::"), path.join("::")));
                 }
             }
         }
         globs
     }
 
-    /// The module where a path leads, or in which the item is that it leads to; none if that is another crate's, or a local name.
-    fn find(&self, from: &[String], path: &[String], depth: usize) -> Option<Place> {
-        /// Names that stand for each other.
+    /// The module that a path leads to, or the module of the item that it leads to; `None` for other crates and local names.
+    fn find(&self, from: &[String], path: &[String], depth: usize) -> Option<ModulePath> {
+        /// The longest chain of names that stand for each other.
         const DEEPEST: usize = 32;
         let (first, mut rest) = path.split_first().filter(|_| depth < DEEPEST)?;
         let mut here = match first.as_str() {
-            "crate" => Place::new(),
+            "crate" => ModulePath::new(),
             "self" => from.to_vec(),
             "super" => from.split_last()?.1.to_vec(),
             name => match self.below(from, name) {
@@ -104,7 +115,7 @@ impl Crate {
                 ("super", _) => here.split_last()?.1.to_vec(),
                 (_, Some(child)) => child,
                 (name, None) => {
-                    // An item of this module, unless it has it from elsewhere.
+                    // An item of this module, unless the module imports it.
                     return Some(self.follow(&here, name, after, depth).unwrap_or(here));
                 }
             };
@@ -113,51 +124,59 @@ impl Crate {
         Some(here)
     }
 
-    /// Goes on with what an imported name stands for.
-    fn follow(&self, at: &[String], name: &str, rest: &[String], depth: usize) -> Option<Place> {
-        let target = self.modules.get(at)?.imports.get(name)?;
-        self.find(at, &[target.as_slice(), rest].concat(), depth + 1)
+    /// Continues with what an imported name stands for.
+    fn follow(
+        &self,
+        module: &[String],
+        name: &str,
+        rest: &[String],
+        depth: usize,
+    ) -> Option<ModulePath> {
+        let target = self.modules.get(module)?.imports.get(name)?;
+        self.find(module, &[target.as_slice(), rest].concat(), depth + 1)
     }
 
-    fn below(&self, place: &[String], name: &str) -> Option<Place> {
-        let child = [place, &[name.to_owned()]].concat();
+    fn below(&self, module: &[String], name: &str) -> Option<ModulePath> {
+        let child = [module, &[name.to_owned()]].concat();
         self.modules.contains_key(&child).then_some(child)
     }
 }
 
-/// The files of a folder, each with the module that it is.
-fn collect(folder: &Path, place: &[&str], texts: &mut Vec<(String, String)>) {
+/// Collects the files of a folder, each with the name of its module.
+fn collect(folder: &Path, module: &[&str], texts: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("a file").path();
         let name = path.file_stem().and_then(|name| name.to_str());
         let name = name.expect("names are UTF-8").to_owned();
-        let is_root = place.is_empty() && ["lib", "main"].contains(&name.as_str());
-        let below = [place, &[name.as_str()]].concat();
+        let is_root = module.is_empty() && ["lib", "main"].contains(&name.as_str());
+        let below = [module, &[name.as_str()]].concat();
         if path.is_dir() {
             collect(&path, &below, texts);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("a file of sources");
-            let place = if is_root { place } else { &below };
-            texts.push((place.join("::"), text));
+            let module = if is_root { module } else { &below };
+            texts.push((module.join("::"), text));
         }
     }
 }
 
-/// Reads what a module names, and the modules that stand in its own file.
+/// Reads the paths in a file: those of its module, and of the modules inside the file.
 struct Reader<'r> {
-    place: Place,
-    modules: &'r mut BTreeMap<Place, Module>,
-    tests: &'r mut Vec<Place>,
+    /// The module that is being read.
+    module: ModulePath,
+    modules: &'r mut BTreeMap<ModulePath, Module>,
+    /// The modules that are compiled only for tests.
+    tests: &'r mut Vec<ModulePath>,
 }
 
 impl Reader<'_> {
-    fn module(&mut self) -> &mut Module {
-        self.modules.entry(self.place.clone()).or_default()
+    fn paths(&mut self) -> &mut Module {
+        self.modules.entry(self.module.clone()).or_default()
     }
 
-    fn name(&mut self, path: Place) {
+    fn add(&mut self, path: WrittenPath) {
         if path.len() > 1 {
-            self.module().paths.insert(path);
+            self.paths().paths.insert(path);
         }
     }
 
@@ -172,8 +191,8 @@ impl Reader<'_> {
                     .for_each(|tree| self.import(before, tree));
             }
             UseTree::Glob(_) => {
-                self.name(before.to_vec());
-                self.module().globs.push(before.to_vec());
+                self.add(before.to_vec());
+                self.paths().globs.push(before.to_vec());
             }
             UseTree::Name(name) => self.bind(&name.ident.to_string(), with(&name.ident)),
             UseTree::Rename(renamed) => {
@@ -182,14 +201,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The paths in what a macro or an attribute is given, at any depth; `before` is what stands in front of a brace.
-    fn words(&mut self, tokens: TokenStream, before: &[String]) {
+    /// Adds the paths in the arguments of a macro or an attribute, at any depth; `before` is the path in front of a brace.
+    fn tokens(&mut self, tokens: TokenStream, before: &[String]) {
         let (mut path, mut colons) = (before.to_vec(), 2);
         for token in tokens {
             match token {
                 TokenTree::Ident(word) => {
                     if colons != 2 {
-                        self.name(mem::replace(&mut path, before.to_vec()));
+                        self.add(mem::replace(&mut path, before.to_vec()));
                     }
                     path.push(word.to_string());
                     colons = 0;
@@ -202,9 +221,9 @@ impl Reader<'_> {
                 TokenTree::Group(group) => {
                     let is_list = group.delimiter() == Delimiter::Brace && colons == 2;
                     let list = if is_list { path.as_slice() } else { &[] };
-                    self.words(group.stream(), list);
+                    self.tokens(group.stream(), list);
                 }
-                // `with = "crate::text"`: what an attribute makes code of.
+                // `with = "crate::text"`: some attributes turn text into code.
                 TokenTree::Literal(literal) => {
                     let path = syn::parse_str::<LitStr>(&literal.to_string());
                     if let Ok(path) = path.and_then(|path| path.parse::<syn::Path>()) {
@@ -213,23 +232,23 @@ impl Reader<'_> {
                 }
                 TokenTree::Punct(_) => {}
             }
-            self.name(mem::replace(&mut path, before.to_vec()));
+            self.add(mem::replace(&mut path, before.to_vec()));
             colons = 2;
         }
-        self.name(path);
+        self.add(path);
     }
 
-    fn bind(&mut self, name: &str, mut path: Place) {
+    fn bind(&mut self, name: &str, mut path: WrittenPath) {
         let mut name = name.to_owned();
-        // `use a::b::{self}` brings in `b`.
+        // `use a::b::{self}` imports `b`.
         if path.last().is_some_and(|last| last == "self") {
             path.pop();
             if name == "self" {
                 name = path.last().cloned().unwrap_or_default();
             }
         }
-        self.name(path.clone());
-        self.module().imports.insert(name, path);
+        self.add(path.clone());
+        self.paths().imports.insert(name, path);
     }
 }
 
@@ -251,7 +270,7 @@ impl<'f> Visit<'f> for Reader<'_> {
         };
         match item {
             Item::Mod(module) if is_of_tests(attributes) => {
-                let test = [self.place.as_slice(), &[module.ident.to_string()]].concat();
+                let test = [self.module.as_slice(), &[module.ident.to_string()]].concat();
                 self.tests.push(test);
             }
             _ if is_of_tests(attributes) => {}
@@ -261,10 +280,11 @@ impl<'f> Visit<'f> for Reader<'_> {
 
     fn visit_item_mod(&mut self, module: &'f ItemMod) {
         if module.content.is_some() {
-            self.place.push(module.ident.to_string());
-            self.module();
+            self.module.push(module.ident.to_string());
+            // So that it exists even if it has no paths.
+            self.paths();
             visit::visit_item_mod(self, module);
-            self.place.pop();
+            self.module.pop();
         }
     }
 
@@ -273,20 +293,20 @@ impl<'f> Visit<'f> for Reader<'_> {
     }
 
     fn visit_path(&mut self, path: &'f syn::Path) {
-        let words = path.segments.iter();
-        self.name(words.map(|segment| segment.ident.to_string()).collect());
+        let segments = path.segments.iter();
+        self.add(segments.map(|segment| segment.ident.to_string()).collect());
         visit::visit_path(self, path);
     }
 
-    /// What a macro is given is not yet code, but its paths can be told.
+    /// The arguments of a macro are not parsed as code, but their paths can be read.
     fn visit_macro(&mut self, call: &'f Macro) {
-        self.words(call.tokens.clone(), &[]);
+        self.tokens(call.tokens.clone(), &[]);
         visit::visit_macro(self, call);
     }
 
     fn visit_attribute(&mut self, attribute: &'f Attribute) {
         if let Meta::List(list) = &attribute.meta {
-            self.words(list.tokens.clone(), &[]);
+            self.tokens(list.tokens.clone(), &[]);
         }
         visit::visit_attribute(self, attribute);
     }
