@@ -138,7 +138,7 @@ fn sessions_of_another_controller_go_on() {
         }
         let lost = "Failed PodLost: the pod is gone, and a session never gets a second one";
         assert_eq!(seen.until_gone("lost").await, ["Running", lost, "gone"]);
-        // The operator also notices when a pod goes that its watch does not show.
+        // The operator also notices that a pod is gone if its watch never showed it.
         delete_pod(&scene, "unlabelled").await;
         seen.until_gone("unlabelled").await;
         for name in ["running", "starting"] {

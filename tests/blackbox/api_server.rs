@@ -76,7 +76,7 @@ fn an_operator_outlives_its_api_server() {
 
 /// How often the API server is killed.
 const KILLS: usize = 3;
-/// After so many errors the watches wait for seconds before they try again.
+/// After this many errors the watches wait for seconds before they try again.
 const ERRORS: f64 = 15.0;
 
 #[test]

@@ -94,7 +94,7 @@ fn fill(directory: &Path, entries: &str) {
 /// The bundle of the standard plugins, which `cargo xtask plugins` makes.
 pub(crate) fn standard() -> PathBuf {
     let bundle = std::env::var_os("PODLOOM_BUNDLE");
-    let bundle = bundle.expect("PODLOOM_BUNDLE names the bundle that `cargo xtask plugins` made");
+    let bundle = bundle.expect("set PODLOOM_BUNDLE to the bundle that `cargo xtask plugins` makes");
     PathBuf::from(bundle)
 }
 

@@ -88,7 +88,8 @@ impl Operator {
     #[must_use]
     pub fn spawn_alone(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Self {
         let image = std::env::var_os("PODLOOM_DIST_ROOT");
-        let image = image.expect("PODLOOM_DIST_ROOT names the root that `cargo xtask dist` made");
+        let image =
+            image.expect("set PODLOOM_DIST_ROOT to the root folder that `cargo xtask dist` makes");
         let root = TempDir::new().unwrap();
         let copied = Command::new("cp")
             .arg("-a")

@@ -50,13 +50,13 @@ pub enum BuildError {
          unset GOTOOLCHAIN so that Go fetches it, or set KUBEBUILDER_ASSETS to a directory with {alternatives}"
     )]
     OldGo {
-        /// What is to be built.
+        /// The programs to build.
         programs: String,
-        /// The oldest version that can.
+        /// The oldest version that can build them.
         wanted: String,
         /// The output of `go version`.
         found: String,
-        /// The programs and versions that would do instead.
+        /// The programs and versions that make the build unnecessary.
         alternatives: String,
     },
     /// A file or directory of the cache could not be used.

@@ -1,4 +1,4 @@
-//! A group of processes that ends with its owner, whatever ends the owner.
+//! A group of processes that ends with its owner, for whatever reason the owner ends.
 //!
 //! Two shells do it. The *holder* leads the process group, so the group's id stays valid from before the first member starts until
 //! after the last one ends. The *cleaner* is outside the group and reads from a pipe whose other end only the owner holds. When the
@@ -48,7 +48,7 @@ impl Group {
         let name = format!("podloom-control-plane-{}", keys::token()?);
         let directory = std::env::temp_dir().join(name);
         let mut builder = fs::DirBuilder::new();
-        // Tokens and keys lie here.
+        // Only for the owner: tokens and keys are here.
         builder.mode(0o700).recursive(true);
         builder.create(directory.join("data"))?;
         builder.create(directory.join("logs"))?;

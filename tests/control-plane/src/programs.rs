@@ -54,7 +54,7 @@ impl Programs {
         Ok(Self::complete(found)?)
     }
 
-    /// Builds all programs into the cache, whatever is installed elsewhere, and returns their directory.
+    /// Builds all programs into the cache, even those that are installed elsewhere, and returns their directory.
     ///
     /// # Errors
     ///
