@@ -56,8 +56,8 @@ impl Arena {
     }
 }
 
-// SAFETY: blocks never overlap, since `next` only moves past what was handed out, except that the last block may shrink, grow
-// or go; each is aligned as asked for and within the memory.
+// SAFETY: blocks never overlap, since `next` only moves past what was handed out, except that the last block may shrink or
+// grow; each is aligned as asked for and within the memory.
 unsafe impl GlobalAlloc for Arena {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -80,7 +80,7 @@ unsafe impl GlobalAlloc for Arena {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as `alloc`. The last block can be handed out again after it was freed, so it may not be zero.
+        // SAFETY: as `alloc`. What a block gave up as it shrank is handed out again, so it may not be zero.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() {
             // SAFETY: the block was just handed out with this size.
@@ -90,9 +90,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let _ = (block, layout);
-    }
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {

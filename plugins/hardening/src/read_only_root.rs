@@ -86,10 +86,8 @@ fn directories<'c>(config: &'c ReadOnlyRoot, container: &Container) -> Vec<(&'c 
 /// The paths at which a container mounts volumes, without a slash at the end.
 pub(crate) fn mount_paths(container: &Container) -> impl Iterator<Item = &str> {
     let mounts = container.volume_mounts.iter();
-    let paths = mounts.map(|mount| mount.mount_path.as_str());
-    paths
-        .filter(|path| !path.is_empty())
-        .map(|path| path.trim_end_matches('/'))
+    let paths = mounts.filter_map(|mount| mount.mount_path.as_deref());
+    paths.map(|path| path.trim_end_matches('/'))
 }
 
 /// A name of container and path, so that it stays the same when other containers come; with a number where it is taken.
@@ -103,7 +101,7 @@ fn unused_name(names: &[String], container: &Container, path: &str) -> String {
     });
     let mut stem = format!("writable-{}", container.name);
     stem.extend(path);
-    stem.truncate(NAME_LENGTH);
+    stem.truncate(stem.floor_char_boundary(NAME_LENGTH));
     let stem = stem.trim_end_matches('-');
     let mut name = stem.to_owned();
     let mut number = 1;

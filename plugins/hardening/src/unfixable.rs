@@ -131,7 +131,8 @@ pub(crate) fn check_annotations(
 ) -> Result<(), Error> {
     let container_of = |name: &str| {
         let mut containers = view.containers.iter();
-        containers.find(|container| container.name == name)
+        // A container without a name is none that an annotation could name.
+        containers.find(|container| !name.is_empty() && container.name == name)
     };
     for key in view.metadata.annotations.keys() {
         let app_armor = key.strip_prefix(APP_ARMOR);

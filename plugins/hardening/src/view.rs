@@ -165,7 +165,7 @@ pub(crate) struct Port {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Mount {
-    pub(crate) mount_path: String,
+    pub(crate) mount_path: Option<String>,
 }
 
 /// The place of a security context, of the pod or of a container.

@@ -100,5 +100,8 @@ fn is_any_address(port: &Value) -> bool {
 }
 
 fn protocol(port: &Value) -> &str {
-    port.get("protocol").as_str().unwrap_or("TCP")
+    match port.get("protocol").as_str() {
+        None | Some("") => "TCP",
+        Some(protocol) => protocol,
+    }
 }

@@ -44,57 +44,59 @@ pub(crate) fn violations(container: &Object) -> Vec<&'static str> {
 }
 
 fn context_violations(context: &Value) -> Vec<&'static str> {
-    let is_unless = |field: &str, value: bool| {
-        let field = context.get(field);
-        field.is_null() || field.as_bool() == Some(value)
-    };
-    let is_one_of = |parent: &str, field: &str, allowed: &[&str]| {
-        let field = context.get(parent).get(field);
+    let is_unless = |field: &Value, value: bool| field.is_null() || field.as_bool() == Some(value);
+    let is_one_of = |field: &Value, allowed: &[&str]| {
         field.is_null() || field.as_str().is_some_and(|text| allowed.contains(&text))
     };
-    let capabilities = context.get("capabilities");
-    let names = |field: &str| capabilities.get(field).items().iter().map(Value::as_str);
-    let drops = !capabilities.get("drop").is_null();
+    let seccomp = context.get("seccompProfile");
+    let app_armor = context.get("appArmorProfile");
+    let se_linux = context.get("seLinuxOptions");
+    let windows = context.get("windowsOptions");
+    let added = context.get("capabilities").get("add");
+    let dropped = context.get("capabilities").get("drop");
     let rules = [
         (
-            is_unless("privileged", false),
+            is_unless(context.get("privileged"), false),
             "privileged must not be true",
         ),
         (
-            is_unless("allowPrivilegeEscalation", false),
+            is_unless(context.get("allowPrivilegeEscalation"), false),
             "allowPrivilegeEscalation must be false",
         ),
-        (is_unless("runAsNonRoot", true), "runAsNonRoot must be true"),
         (
-            matches!(context.get("procMount").as_str(), None | Some("Default")),
+            is_unless(context.get("runAsNonRoot"), true),
+            "runAsNonRoot must be true",
+        ),
+        (
+            is_one_of(context.get("procMount"), &["Default"]),
             "procMount must be Default",
         ),
         (
-            is_one_of("seccompProfile", "type", &PROFILES),
+            is_one_of(seccomp.get("type"), &PROFILES),
             "seccompProfile.type must be RuntimeDefault or Localhost",
         ),
         (
-            is_one_of("appArmorProfile", "type", &PROFILES),
+            is_one_of(app_armor.get("type"), &PROFILES),
             "appArmorProfile.type must be RuntimeDefault or Localhost",
         ),
         (
-            is_one_of("seLinuxOptions", "type", &SELINUX_TYPES),
+            is_one_of(se_linux.get("type"), &SELINUX_TYPES),
             "seLinuxOptions.type must be one for containers",
         ),
         (
-            is_one_of("seLinuxOptions", "user", &[""]),
+            is_one_of(se_linux.get("user"), &[""]),
             "seLinuxOptions.user must be unset",
         ),
         (
-            is_one_of("seLinuxOptions", "role", &[""]),
+            is_one_of(se_linux.get("role"), &[""]),
             "seLinuxOptions.role must be unset",
         ),
         (
-            context.get("windowsOptions").get("hostProcess").as_bool() != Some(true),
+            is_unless(windows.get("hostProcess"), false),
             "windowsOptions.hostProcess must not be true",
         ),
         (
-            names("add").all(|name| name == Some("NET_BIND_SERVICE")),
+            added.is_null() || is_list_of(added, "NET_BIND_SERVICE"),
             "capabilities.add may have NET_BIND_SERVICE only",
         ),
         (
@@ -102,12 +104,17 @@ fn context_violations(context: &Value) -> Vec<&'static str> {
             "runAsUser must not be 0",
         ),
         (
-            !drops || names("drop").any(|name| name == Some("ALL")),
+            dropped.is_null() || dropped.items().contains(&"ALL".into()),
             "capabilities.drop must have ALL",
         ),
     ];
     let broken = rules.into_iter().filter(|(holds, _)| !holds);
     broken.map(|(_, message)| message).collect()
+}
+
+/// Whether this is a list, of nothing but this text.
+fn is_list_of(list: &Value, text: &str) -> bool {
+    matches!(list, Value::List(items) if items.iter().all(|item| item.as_str() == Some(text)))
 }
 
 /// Whether a probe or a hook names a host.

@@ -141,6 +141,16 @@ fn no_existing_mount_is_shadowed() {
 }
 
 #[test]
+fn a_mount_at_the_root_or_nowhere_covers_every_directory() {
+    for path in ["/", ""] {
+        let mounts = json!([{"name": "mine", "mountPath": path}]);
+        let pod = pod_with(json!({"containers": [{"name": "app", "volumeMounts": mounts}]}));
+        let run = run(&only(json!({"readOnlyRootFilesystem": {}})), &pod);
+        assert!(run.pod["spec"].get("volumes").is_none(), "{path:?}");
+    }
+}
+
+#[test]
 fn directories_follow_the_image() {
     let config = only(json!({"readOnlyRootFilesystem": {"emptyDirs": [
         {"mountPath": "/home/user", "sizeLimit": "1Gi", "images": ["*/chrome:*", "*/firefox:*"]},
@@ -193,6 +203,17 @@ fn volume_names_are_valid_and_unused() {
             "writable-a-container-whose-name-is-as-long-as-a-name-of-a-c",
             "writable-a-container-whose-name-is-as-long-as-a-name-of-a-c-2",
         ]
+    );
+}
+
+#[test]
+fn a_volume_name_is_never_cut_inside_a_character() {
+    // The API server refuses such a name, after its webhooks.
+    let pod = pod_with(json!({"containers": [{"name": "ä".repeat(40)}]}));
+    let run = run(&only(json!({"readOnlyRootFilesystem": {}})), &pod);
+    assert_eq!(
+        run.pod["spec"]["volumes"][0]["name"],
+        format!("writable-{}", "ä".repeat(25))
     );
 }
 

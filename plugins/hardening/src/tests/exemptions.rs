@@ -154,3 +154,15 @@ fn the_annotation_of_a_spared_container_is_spared() {
         &["/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1app"],
     );
 }
+
+#[test]
+fn a_spared_container_without_a_name_spares_no_annotation() {
+    let mut pod = pod_with(json!({"containers": [{"image": "app:1"}]}));
+    let key = "container.apparmor.security.beta.kubernetes.io/";
+    pod["metadata"]["annotations"] = json!({key: "unconfined"});
+    check_denied(
+        exempting(json!({"containers": ["*"]})),
+        pod,
+        &["/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1"],
+    );
+}

@@ -280,6 +280,11 @@ fn ports_of_the_pod_are_not_taken() {
             false,
         ),
         (
+            json!({"containerPort": 80, "protocol": ""}),
+            "port number",
+            false,
+        ),
+        (
             json!({"containerPort": 81, "name": "web"}),
             "port name",
             false,

@@ -151,3 +151,27 @@ fn each_check_of_the_standard_refuses_the_configuration() {
         assert!(violations(fields).is_empty());
     }
 }
+
+#[test]
+fn a_setting_of_the_wrong_kind_is_refused_too() {
+    for (context, message) in [
+        (json!({"privileged": "true"}), "privileged"),
+        (json!({"procMount": 1}), "procMount"),
+        (
+            json!({"windowsOptions": {"hostProcess": "true"}}),
+            "hostProcess",
+        ),
+        (
+            json!({"capabilities": {"add": "SYS_ADMIN"}}),
+            "capabilities.add",
+        ),
+        (
+            json!({"capabilities": {"drop": "ALL"}}),
+            "capabilities.drop",
+        ),
+    ] {
+        let found = violations(json!({"securityContext": context}));
+        assert_eq!(found.len(), 1, "{message}: {found:?}");
+        assert!(found[0].contains(message), "{found:?}");
+    }
+}
