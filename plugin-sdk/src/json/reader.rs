@@ -1,14 +1,13 @@
 //! The reader itself: what does not depend on the type that is read, so that it exists once.
 
 mod deserializer;
-mod scan;
+mod plain;
 
 use std::mem;
 
+pub(super) use self::plain::plain_end;
 use super::Error;
 use crate::path;
-
-pub(super) use self::scan::plain_end;
 
 /// By this name of a newtype the reader knows that a value of any shape is asked for, numbers as they are written.
 pub(super) const ANY: &str = "$podloom::json::Value";

@@ -16,11 +16,10 @@ const TOKEN_VOLUME: &str = "kube-api-access-";
 /// Fills in what is configured and the pod does not say.
 pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
     let (config, spec) = (policy.config, &view.spec);
-    if let (Some(group), None, false) = (
-        config.fs_group,
-        view.context.settings.fs_group,
-        policy.windows,
-    ) {
+    if let Some(group) = config.fs_group
+        && view.context.settings.fs_group.is_none()
+        && !policy.windows
+    {
         plan.fill(&view.context, "fsGroup", group);
     }
     if config.enable_service_links.is_some() && spec.enable_service_links.is_none() {
@@ -38,7 +37,9 @@ pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
             plan.set(path, false);
         }
     }
-    if let (Some(read_only), false) = (&config.read_only_root_filesystem, policy.windows) {
+    if let Some(read_only) = &config.read_only_root_filesystem
+        && !policy.windows
+    {
         read_only_root::fill(read_only, view, plan);
     }
 }

@@ -21,11 +21,11 @@ pub(crate) fn fill(config: &ReadOnlyRoot, view: &View, plan: &mut Plan) {
     let mut names: Vec<String> = volumes
         .map(|volume| volume.text("name").to_owned())
         .collect();
-    for container in view.containers.iter().filter(|container| !container.exempt) {
+    let may_change = |container: &&Container| container.context.writable && !container.exempt;
+    for container in view.containers.iter().filter(may_change) {
         let context = &container.context;
         let field = "readOnlyRootFilesystem";
         match context.settings.read_only_root_filesystem {
-            _ if !context.writable => {}
             // Where it was read-only already, its author has seen to what it writes.
             Some(true) => {}
             Some(false) => note(&format!(

@@ -62,6 +62,7 @@ pub(crate) struct Spec {
     pub(crate) enable_service_links: Option<bool>,
     pub(crate) resources: Option<IgnoredAny>,
     pub(crate) volumes: Vec<Object>,
+    /// Moved into the view's `context`.
     security_context: Option<Box<SecurityContext>>,
     init_containers: Vec<Container>,
     containers: Vec<Container>,
@@ -116,6 +117,7 @@ pub(crate) struct Container {
     pub(crate) readiness_probe: Handler,
     pub(crate) startup_probe: Handler,
     pub(crate) lifecycle: Lifecycle,
+    /// Moved into `context`.
     security_context: Option<Box<SecurityContext>>,
     /// Its path in the pod.
     #[serde(skip)]

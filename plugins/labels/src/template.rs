@@ -33,32 +33,35 @@ pub(crate) fn pieces(template: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = template;
     while !rest.is_empty() {
-        let piece;
-        (piece, rest) = if let Some(source) = rest.strip_prefix("$(") {
-            match source.split_once(')') {
-                Some((source, rest)) => {
-                    let unknown = || Piece::Unknown(source.to_owned());
-                    (
-                        parse_source(source).map_or_else(unknown, Piece::Source),
-                        rest,
-                    )
-                }
-                None => (Piece::Unknown(source.to_owned()), ""),
-            }
-        } else if let Some(rest) = rest.strip_prefix("$$(") {
-            (Piece::Text("$(".to_owned()), rest)
-        } else {
-            // At least one character: a `$` that begins neither stands for itself.
-            let mut later = rest.char_indices().skip(1);
-            let end = later
-                .find(|(_, character)| *character == '$')
-                .map_or(rest.len(), |(at, _)| at);
-            let (text, rest) = rest.split_at(end);
-            (Piece::Text(text.to_owned()), rest)
-        };
+        let (piece, after) = first_piece(rest);
         pieces.push(piece);
+        rest = after;
     }
     pieces
+}
+
+/// Returns the first part of a template that is not empty, and what follows it.
+fn first_piece(template: &str) -> (Piece, &str) {
+    if let Some(source) = template.strip_prefix("$(") {
+        let Some((source, after)) = source.split_once(')') else {
+            return (Piece::Unknown(source.to_owned()), "");
+        };
+        let unknown = || Piece::Unknown(source.to_owned());
+        return (
+            parse_source(source).map_or_else(unknown, Piece::Source),
+            after,
+        );
+    }
+    if let Some(after) = template.strip_prefix("$$(") {
+        return (Piece::Text("$(".to_owned()), after);
+    }
+    // At least one character: a `$` that begins neither stands for itself.
+    let mut later = template.char_indices().skip(1);
+    let end = later
+        .find(|(_, character)| *character == '$')
+        .map_or(template.len(), |(at, _)| at);
+    let (text, after) = template.split_at(end);
+    (Piece::Text(text.to_owned()), after)
 }
 
 fn parse_source(text: &str) -> Option<Source> {

@@ -117,13 +117,15 @@ fn remove(pod: &Pod, grants: &[String], path: &str) -> Result<Removal, Error> {
     let volume = path
         .strip_prefix("/spec/volumes/[name=")
         .and_then(|rest| rest.strip_suffix(']'));
-    let obstacle = match volume {
-        _ if !is_granted => "list it under retired to have it removed",
-        Some(volume) if is_mounted(pod, volume)? => "a container mounts it",
-        _ => {
-            pod.remove(path)?;
-            return Ok(Removal::Gone);
-        }
+    let obstacle = if !is_granted {
+        "list it under retired to have it removed"
+    } else if let Some(volume) = volume
+        && is_mounted(pod, volume)?
+    {
+        "a container mounts it"
+    } else {
+        pod.remove(path)?;
+        return Ok(Removal::Gone);
     };
     note(&format!(
         "{path} was injected by an earlier configuration and stays: {obstacle}"

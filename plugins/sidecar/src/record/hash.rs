@@ -5,6 +5,8 @@ use podloom_plugin_sdk::json::Object;
 use crate::config::{Config, Position};
 
 /// A fingerprint of what is injected, not of the rules that say where.
+///
+/// Where it changes, every pod is updated that has something injected: so no part changes its place here, and no enum its order.
 pub(crate) fn hash(config: &Config) -> String {
     let mut hash = Fnv::new();
     hash.byte(config.os as u8);

@@ -1,4 +1,4 @@
-//! Looks for the end of plain text.
+//! The plain part of a string.
 
 /// Returns where the plain part of a string ends: at its quote, an escape, or what may not be in a string.
 ///
