@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 
-    /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels for parts of the program, for example
-    /// info,podloom=debug. The default is info for podloom run, warn for all other commands.
+    /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels for parts of the program, for
+    /// example info,podloom=debug. The default is info for podloom run, warn for all other commands.
     #[arg(long, global = true, value_name = "FILTER", env = "PODLOOM_LOG")]
     pub(crate) log: Option<Targets>,
 }
@@ -175,8 +175,8 @@ pub(crate) struct CrdsArguments {
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
-    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in browser.selenosis.io and
-    /// browserconfig.selenosis.io.
+    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
+    /// browser.selenosis.io and browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 }

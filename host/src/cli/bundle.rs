@@ -11,8 +11,9 @@ use super::namespace;
 /// The chain is checked first, as with `podloom chain check`, so an operator will accept the result.
 /// The ConfigMap contains chain.yaml and the files that it names, and no other files of the directory.
 ///
-/// Plugins are compressed if that makes them smaller. For these plugins, `file` in chain.yaml then ends in .wasm.gz, and a `sha256` is
-/// replaced by the digest of the compressed file. Everything else stays as written, comments too.
+/// Plugins are compressed if that makes them smaller. For a compressed plugin, the chain.yaml in the ConfigMap
+/// names a file that ends in .wasm.gz, and a `sha256` is replaced by the digest of that file. Everything else stays as
+/// written, comments too.
 ///
 /// Sizes are printed on standard error, with a note if `kubectl apply` needs --server-side.
 /// A ConfigMap holds 1 MiB. A larger bundle is an error, unless --split allows several ConfigMaps.

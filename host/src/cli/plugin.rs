@@ -45,10 +45,10 @@ pub(crate) struct NewArguments {
 
 /// Build a plugin, put it into its bundle, and print its size.
 ///
-/// Runs cargo in release mode for the target wasm32-unknown-unknown; if the target is missing, rustup installs it.
-/// RUSTFLAGS of the environment are ignored: a plugin's flags are in its .cargo/config.toml.
-/// The module is compressed and loaded into the operator's engine. If that succeeds, the module replaces the file in the bundle, in
-/// one step, so an operator that watches the bundle never reads a partial file.
+/// Runs cargo in release mode for the target wasm32-unknown-unknown; if the target is missing, rustup installs it. RUSTFLAGS of
+/// the environment are ignored: a plugin's flags are in its .cargo/config.toml. The module is compressed. This command then loads
+/// it, with the engine that the operator also uses. If that succeeds, the module replaces the file in the bundle, in one step, so
+/// an operator that watches the bundle never reads a partial file.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -134,12 +134,12 @@ pub(crate) struct TestArguments {
     #[arg(long = "allow", value_name = "PATH", conflicts_with = "chain")]
     pub(crate) allow: Vec<String>,
 
-    /// Use the rights, configuration and limits of the plugin's entry in this chain.yaml. `match`, `failurePolicy` and `sha256` are
-    /// ignored.
+    /// Use the rights, configuration and limits of the plugin's entry in this chain.yaml. `match`, `failurePolicy` and `sha256`
+    /// are ignored.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) chain: Option<PathBuf>,
 
-    /// The name of the entry in --chain; by default the entry with the plugin's file name.
+    /// The name of the entry in --chain; by default the entry whose `file` is the name of the plugin file.
     #[arg(long, value_name = "NAME", requires = "chain")]
     pub(crate) entry: Option<String>,
 

@@ -52,8 +52,8 @@ pub(crate) struct RbacArguments {
     )]
     pub(crate) lease_name: String,
 
-    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in browser.selenosis.io and
-    /// browserconfig.selenosis.io.
+    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
+    /// browser.selenosis.io and browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 }

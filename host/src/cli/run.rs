@@ -15,9 +15,8 @@ use super::{Controllers, controllers, duration, namespace};
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
 ///
 /// It connects to the cluster of the kubeconfig (KUBECONFIG or ~/.kube/config). In a pod without a kubeconfig, it connects to the
-/// cluster of that pod.
-/// Before its controllers start, it checks that the CustomResourceDefinitions are served and that it has all rights. What is missing
-/// is logged and shown by /readyz. Fix it, and the controllers start without a restart.
+/// cluster of that pod. Before its controllers start, it checks that the CustomResourceDefinitions are served and that it has all
+/// rights. What is missing is logged and shown by /readyz. Fix it, and the controllers start without a restart.
 ///
 /// With several replicas, one is elected leader and works; the others stand by.
 /// SIGTERM stops the operator gracefully: running reconciles finish first. A second signal stops it immediately.
@@ -26,7 +25,7 @@ use super::{Controllers, controllers, duration, namespace};
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// The controllers to run, separated by commas: the value browser creates pods for Browsers; with the value none, no
+    /// The controllers to run, separated by commas. The controller browser creates pods for Browsers. With the value none, no
     /// controller runs. Each controller has
     /// its own leader election, and its own readiness, for example /readyz/browser. If one lacks a right or a
     /// CustomResourceDefinition, only that one waits.
@@ -34,8 +33,8 @@ pub(crate) struct RunArguments {
     pub(crate) controllers: Controllers,
 
     /// The directory of the plugin chain: chain.yaml and the plugin files. Required by controllers that create pods. When its
-    /// content changes, the chain is reloaded. If the new content is invalid, the last good chain stays active, and the log, /readyz
-    /// and /plugins show the error.
+    /// content changes, the chain is reloaded. If the new content is invalid, the last good chain stays active, and the log,
+    /// /readyz and /plugins show the error.
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
 
@@ -63,8 +62,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDR", env = "PODLOOM_PROBES")]
     pub(crate) probes: Option<SocketAddr>,
 
-    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in browser.selenosis.io and
-    /// browserconfig.selenosis.io.
+    /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
+    /// browser.selenosis.io and browserconfig.selenosis.io.
     #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
     selenosis_api: String,
 
@@ -81,8 +80,9 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// How many objects of a kind are reconciled at the same time. With --namespace, the number is for each namespace; without it, for
-    /// all namespaces together. Then one namespace gets at most a quarter, so that a slow webhook in it does not delay the others.
+    /// How many objects of a kind are reconciled at the same time. With --namespace, the number is for each namespace; without
+    /// it, for all namespaces together. Without --namespace, one namespace gets at most a quarter of it, so that a slow webhook
+    /// in it does not delay the others.
     #[arg(
         long,
         value_name = "N",
@@ -117,7 +117,8 @@ pub(crate) struct ElectionArguments {
     #[arg(long, env = "PODLOOM_NO_LEADER_ELECTION", value_parser = FalseyValueParser::new())]
     pub(crate) no_leader_election: bool,
 
-    /// The namespace of the Leases. By default it is the operator's own namespace; outside a cluster, the namespace named default.
+    /// The namespace of the Leases. By default it is the operator's own namespace; outside a cluster, the namespace named
+    /// default.
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     pub(crate) lease_namespace: Option<String>,
 
@@ -130,8 +131,8 @@ pub(crate) struct ElectionArguments {
     )]
     pub(crate) lease_name: String,
 
-    /// How long the other replicas wait before they replace a leader that does not renew its Lease; at least 3s. The leader renews
-    /// it after a third of this time.
+    /// How long the other replicas wait before they replace a leader that does not renew its Lease; at least 3s. The leader
+    /// renews it after a third of this time.
     #[arg(long, value_name = "TIME", env = "PODLOOM_LEASE_DURATION", default_value = "15s", value_parser = lease_duration)]
     pub(crate) lease_duration: Duration,
 }
@@ -158,14 +159,14 @@ pub(crate) struct OwnPodArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Timeouts of Browsers")]
 pub(crate) struct LifeArguments {
-    /// How long a Browser may wait for its pod to be created, and then again how long the pod may take to start. If one of them takes
-    /// longer, the Browser fails, so at most after twice this time. (The operator that Podloom replaces counts once, from the Browser's
-    /// creation.)
+    /// How long a Browser may wait for its pod to be created, and then again how long the pod may take to start. If one of them
+    /// takes longer, the Browser fails: after at most twice this time. (The older operator, which Podloom replaces, has one
+    /// timeout for both, from the Browser's creation.)
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_creation_timeout: Duration,
 
-    /// How long to wait for a pod to terminate. After that, the pod is deleted without its grace period, and a Browser that is being
-    /// deleted is removed even if its pod remains.
+    /// How long to wait for a pod to terminate. After that, the pod is deleted without its grace period, and a Browser that is
+    /// being deleted is removed even if its pod remains.
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_DELETION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_deletion_timeout: Duration,
 

@@ -29,8 +29,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a real
-    /// control plane, and two minutes of random faults around it.
+    /// Run everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a
+    /// real control plane, and two minutes of random faults around it.
     Test {
         /// Leave out what needs the control plane.
         #[arg(long)]
@@ -42,7 +42,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Run the benchmarks and print their figures beside the goals.
     Bench {
-        /// Also write the ratios to this file, as one JSON object.
+        /// Also write the figures to this file, as one JSON object.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
         /// Measure the operator on a real control plane instead of the chain alone.

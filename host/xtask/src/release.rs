@@ -1,7 +1,7 @@
 //! The operator's binary, in the two ways in which it is built.
 //!
-//! [`local`] is quick to build, for the demo. [`shipped`] is what the image holds, and so what the black-box tests run and the
-//! benchmarks measure.
+//! [`local`] is quick to build, for the demo. [`shipped`] is what the image holds, and so what the black-box tests and the cluster
+//! benchmark run.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 
 use crate::{progress, run};
 
-/// Linked statically, so that the binary runs alone in an empty directory. And randomness comes from the kernel's call: by default
-/// the crate getrandom looks that call up in a shared library, of which there is none here, and then needs /dev/urandom, which an
-/// empty directory does not have.
+/// Linked statically, so that the binary runs alone in an empty directory. And randomness comes from the kernel's call: by
+/// default the crate getrandom looks that call up in a shared library, of which there is none here, and then needs /dev/urandom,
+/// which an empty directory does not have.
 const FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
 
 /// Builds a binary of the workspace for this machine, without link-time optimization, and returns where it is.
@@ -28,13 +28,13 @@ pub(crate) fn local(binary: &str) -> Result<PathBuf> {
 
 /// Builds the operator as it is shipped and returns where it is.
 ///
-/// Whoever needs it builds it here, so that it is compiled once, whoever comes first.
-/// It is linked with glibc, because its allocator holds up under many threads, and because it is what the tests run on; musl would
-/// need a C compiler of its own for the cryptography. Names are resolved through /etc/hosts and DNS as everywhere: both are inside
-/// glibc since 2.34, no longer in files beside it.
+/// Whoever needs it builds it here, so that it is compiled once, whoever comes first. It is linked with glibc, because its
+/// allocator holds up under many threads, and because it is what the tests run on; musl would need a C compiler of its own for
+/// the cryptography. Names are resolved through /etc/hosts and DNS as everywhere: both are inside glibc since 2.34, no longer in
+/// files beside it.
 pub(crate) fn shipped() -> Result<PathBuf> {
     let triple = host_triple()?;
-    let mut cargo = run::cargo(["build", "--quiet", "--profile", "dist"]);
+    let mut cargo = run::cargo(["build", "--quiet", "--profile", "shipped"]);
     cargo
         .args(["--package", "podloom", "--bin", "podloom"])
         .args(["--target", &triple])
@@ -56,7 +56,7 @@ pub(crate) fn shipped() -> Result<PathBuf> {
     let path = run::workspace()?
         .target_directory
         .join(&triple)
-        .join("dist/podloom");
+        .join("shipped/podloom");
     Ok(path.into_std_path_buf())
 }
 

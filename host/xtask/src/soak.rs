@@ -23,7 +23,7 @@ struct Soak {
 const SOAKS: [Soak; 4] = [
     Soak {
         name: "paths",
-        what: "100,000 random transactions on a pod: only granted paths are written, values that are not granted do not change any answer, a rollback restores everything",
+        what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
         command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
         environment: &[("PROPTEST_CASES", "100000")],
     },
@@ -70,8 +70,9 @@ pub(crate) struct Arguments {
     /// Run this soak alone.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SOAKS.map(|soak| soak.name)))]
     only: Option<String>,
-    /// Inject random faults for N minutes: into replicas on a real control plane, the API server and the connections to it,
-    /// plugins, quotas, peers. At the end, nothing may be lost, duplicated or left over.
+    /// For N minutes, run replicas on a real control plane, and inject random faults: into the replicas, the API server, the
+    /// connections to it, plugins and quotas. HTTP clients that do not read answers run too. At the end, nothing may be lost,
+    /// duplicated or left over.
     #[arg(long, value_name = "N", conflicts_with = "only")]
     minutes: Option<u64>,
     /// With --minutes: repeat the faults of the run that printed this seed.
