@@ -160,8 +160,8 @@ pub(crate) struct OwnPodArguments {
 #[command(next_help_heading = "Timeouts of Browsers")]
 pub(crate) struct LifeArguments {
     /// How long a Browser may wait for its pod to be created, and then again how long the pod may take to start. If one of them
-    /// takes longer, the Browser fails: after at most twice this time. (The older operator, which Podloom replaces, has one
-    /// timeout for both, from the Browser's creation.)
+    /// takes longer, the Browser fails, so it fails after at most twice this time. (The older operator, which Podloom replaces,
+    /// has one timeout for both, from the Browser's creation.)
     #[arg(long, value_name = "TIME", env = "PODLOOM_POD_CREATION_TIMEOUT", default_value = "5m", value_parser = duration::parse_positive)]
     pub(crate) pod_creation_timeout: Duration,
 
