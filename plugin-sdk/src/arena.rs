@@ -80,7 +80,7 @@ unsafe impl GlobalAlloc for Arena {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as `alloc`. What a block gave up as it shrank is handed out again, so it may not be zero.
+        // SAFETY: as `alloc`. What a block gave up as it shrank is handed out again, so it must be zeroed.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() {
             // SAFETY: the block was just handed out with this size.

@@ -139,7 +139,7 @@ const LABEL_VALUE_MAX: usize = 63;
 ///
 /// Each bad character becomes a dash, and bad ends are trimmed.
 /// What is too long is cut and ends in a hash of the whole, so that two long names that begin alike stay apart.
-/// The result depends on the text alone, so whoever selects by the label finds it by the same function.
+/// The result depends on the text alone, so a client that selects by the label computes it with the same function.
 ///
 /// ```
 /// use podloom_api::names::label_value;

@@ -54,7 +54,7 @@ pub struct MutatedPod {
     /// The pod. Without a chain it is unchanged; with one it has the chain's two annotations and no managedFields.
     pub pod: Value,
     /// The JSON Patch (RFC 6902), as text, from the submitted pod to this one: the operations of all plugins in order, then the
-    /// chain's annotations. It never removes managedFields, because that would take their ownership from whoever created the pod.
+    /// chain's annotations. It never removes managedFields, because that would take their ownership from the client that created the pod.
     /// None if it was not requested.
     pub patch: Option<String>,
     /// The digest of the chain; none without a chain.

@@ -76,7 +76,7 @@ impl fmt::Debug for Mutation {
 
 impl Mutation {
     /// The JSON Patch (RFC 6902) that turns the original pod into this one, as JSON text; none if it would be longer than 16 MiB.
-    /// It is made from the recorded writes. It does not touch managedFields, so whoever applies it keeps them.
+    /// It is made from the recorded writes. It does not touch managedFields, so the client that applies it keeps them.
     pub fn patch(&self) -> Option<String> {
         let mut patch = Patch::within(PATCH_BYTES);
         let writes = self.runs.iter().flat_map(|run| &run.writes);

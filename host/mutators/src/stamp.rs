@@ -2,7 +2,7 @@
 //!
 //! Each pod that passes a chain is stamped, even if the chain is empty or no plugin matched: a pod without a stamp has not passed a
 //! chain. If a pod passes the same chain again (a reinvoked webhook, a template that was rendered before), its stamp covers all
-//! passes, and the counts of writes add up. A stamp is a record, not a proof, since whoever can write pods can write it. So a
+//! passes, and the counts of writes add up. A stamp is a record, not a proof, since everyone who can write pods can write it. So a
 //! plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain is replaced.
 
 use podloom_pod_path::Patch;

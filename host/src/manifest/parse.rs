@@ -53,7 +53,7 @@ pub(super) fn values(source: &Source) -> Result<Vec<Value>, Vec<Diagnostic>> {
     }
 }
 
-/// A document that may or may not be a Kubernetes object.
+/// A document, before it is known whether it is a Kubernetes object.
 struct RawDocument {
     number: usize,
     value: Value,

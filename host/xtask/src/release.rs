@@ -28,7 +28,7 @@ pub(crate) fn local(binary: &str) -> Result<PathBuf> {
 
 /// Builds the operator as it is shipped and returns where it is.
 ///
-/// Whoever needs it builds it here, so that it is compiled once, whoever comes first. It is linked with glibc, because its
+/// Every task that needs it calls this, so it is compiled once. It is linked with glibc, because its
 /// allocator holds up under many threads, and because it is what the tests run on; musl would need a C compiler of its own for
 /// the cryptography. Names are resolved through /etc/hosts and DNS as everywhere: both are inside glibc since 2.34, no longer in
 /// files beside it.

@@ -26,7 +26,7 @@ const LABELS: &str = "selenosis.io/";
 /// Annotations that only the host writes.
 const ANNOTATIONS: &str = "podloom.dev/";
 
-/// The annotation in which `kubectl apply` keeps the whole applied object, with values that a plugin may not be granted.
+/// The annotation in which `kubectl apply` keeps the whole applied object, also values that a plugin was not granted.
 ///
 /// It is hidden from plugins that query annotations of the object that they are called for.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -62,7 +62,7 @@ const CONTROLLER_KEYS: [&str; 5] = [
     "pod-template-hash",
 ];
 
-/// Why a key may not be changed.
+/// Why a key must not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// Kubernetes' own; the configuration may opt in.

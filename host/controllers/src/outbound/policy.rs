@@ -72,7 +72,7 @@ impl Vetted {
     }
 }
 
-/// Why an address may not be connected to.
+/// Why connections to an address are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address} is {}", self.reason())]
 pub struct BlockedAddress {

@@ -128,7 +128,7 @@ impl Resolve for SystemResolver {
             let mut lookup = match join(&running, &name) {
                 Some(lookup) => lookup,
                 None => {
-                    // The tenant's first: whoever waits for it holds none of those for all.
+                    // The tenant's first: a lookup that waits for it holds none of those for all.
                     let own = of_tenant.acquire_owned().await.map_err(io::Error::other)?;
                     let any = lookups.acquire_owned().await.map_err(io::Error::other)?;
                     start(&running, &name, (own, any), look_up)

@@ -87,11 +87,6 @@ impl Transaction {
     ) -> Result<Option<PlannedWrite>, EditError> {
         let mut target = WriteTarget::root(self.access.coverage());
         self.locate(&mut target, text, WriteOperation::Set)?;
-        if target.blocked {
-            return Err(self
-                .not_found(text, &mut target, "an element on the way does not exist")
-                .into());
-        }
         if matches!(
             target.last,
             Last::Missing {
@@ -129,11 +124,6 @@ impl Transaction {
     ) -> Result<Option<PlannedWrite>, EditError> {
         let mut target = WriteTarget::root(self.access.coverage());
         self.locate(&mut target, text, WriteOperation::Insert)?;
-        if target.blocked {
-            return Err(self
-                .not_found(text, &mut target, "an element on the way does not exist")
-                .into());
-        }
         let (list, index, schema) = match &target.last {
             Last::Element(element) => (element.list, element.index, element.schema),
             Last::Missing {
@@ -221,7 +211,7 @@ impl Transaction {
         }))
     }
 
-    /// Finds the target of a path, unless it is not granted.
+    /// Finds the target of a path, unless it is not granted, or a write would need an element that is missing.
     fn locate<'s>(
         &'s self,
         target: &mut WriteTarget<'s, 's, 's>,
@@ -230,10 +220,16 @@ impl Transaction {
     ) -> Result<(), EditError> {
         let path = self.parse(text)?;
         match target.locate(&self.pod, path, operation)? {
-            None if target.coverage.is_covered() || target.coverage.is_above() => Ok(()),
-            None | Some(Outside::Path) => Err(self.unwritable(text, false).into()),
-            Some(Outside::Field(field)) => Err(self.unreadable(&field).into()),
+            None if target.coverage.is_covered() || target.coverage.is_above() => {}
+            None | Some(Outside::Path) => return Err(self.unwritable(text, false).into()),
+            Some(Outside::Field(field)) => return Err(self.unreadable(&field).into()),
         }
+        // What is below a missing element needs no removal, and cannot be written.
+        if target.blocked && operation != WriteOperation::Remove {
+            let reason = "an element on the way does not exist";
+            return Err(self.not_found(text, target, reason).into());
+        }
+        Ok(())
     }
 
     fn parse_value(&self, path: &str, text: &str, path_depth: usize) -> Result<Value, EditError> {

@@ -1,6 +1,6 @@
 //! The plain part of a string.
 
-/// Returns where the plain part of a string ends: at its quote, an escape, or what may not be in a string.
+/// Returns where the plain part of a string ends: at its quote, an escape, or a control character.
 ///
 /// Eight bytes are looked at together, as in `serde_json`: most of what a plugin reads is names and values.
 #[inline]

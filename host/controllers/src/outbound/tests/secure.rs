@@ -324,7 +324,7 @@ async fn a_client_certificate_is_sent_on_request() {
     }
 }
 
-/// A body without a length ends with the connection, and whoever can cut the connection could end it anywhere.
+/// A body without a length ends with the connection, so an attacker who can cut the connection could end it anywhere.
 #[tokio::test]
 async fn a_connection_that_is_cut_does_not_end_a_body() {
     let authority = Authority::new("ca.pem");
