@@ -40,7 +40,7 @@ pub(crate) fn run(json: Option<&Path>) -> Result<()> {
     let bundle = plugins::run_unlimited()?;
     progress::step(
         "benchmarks",
-        "compiling; the first time takes minutes, less after the demo",
+        "compiling; the first time takes minutes",
         || run::succeed(bench(&bundle, &["chain", "render", "reload"]).arg("--no-run")),
     )?;
     run::succeed(&mut bench(&bundle, &["chain", "render"]))?;
@@ -136,10 +136,9 @@ const RELOADS: [(&str, &str, Goal); 8] = [
     ),
 ];
 
-/// Runs benchmarks by name, compiled as the demo is, so that little is compiled after it. Link-time optimization would make both
-/// sides of a ratio faster.
+/// Runs benchmarks by name, compiled as the operator is shipped.
 fn bench(bundle: &Path, names: &[&str]) -> Command {
-    let mut cargo = run::cargo(["bench", "--quiet", "--workspace", "--profile", "release"]);
+    let mut cargo = run::cargo(["bench", "--quiet", "--workspace"]);
     for name in names {
         cargo.args(["--bench", name]);
     }
