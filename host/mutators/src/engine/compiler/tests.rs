@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -34,15 +34,22 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     let compiler = Compiler::default();
     let (go_on, stuck) = mpsc::channel::<()>();
     let soon = || Until::after(Duration::from_millis(20));
-    let slow: Compiled = compiler.run(
-        || Ok(()),
-        move |()| {
-            let _dropped = stuck.recv();
-            Ok(1)
-        },
-        soon(),
-    );
-    assert_eq!(slow, Err(CompileThreadError::TooLong));
+    let stuck = Arc::new(Mutex::new(stuck));
+    let has_begun = Arc::new(AtomicBool::new(false));
+    // On a busy machine, the thread may not even begin before the deadline.
+    while !has_begun.load(Ordering::SeqCst) {
+        let (stuck, begun) = (Arc::clone(&stuck), Arc::clone(&has_begun));
+        let slow: Compiled = compiler.run(
+            || Ok(()),
+            move |()| {
+                begun.store(true, Ordering::SeqCst);
+                let _dropped = stuck.lock().map(|stuck| stuck.recv());
+                Ok(1)
+            },
+            soon(),
+        );
+        assert_eq!(slow, Err(CompileThreadError::TooLong));
+    }
 
     // It still compiles. Another plugin waits for its turn until its deadline, and is not compiled afterwards.
     let was_compiled = Arc::new(AtomicBool::new(false));
