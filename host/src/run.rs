@@ -4,6 +4,7 @@ mod checks;
 mod client;
 mod connections;
 mod duty;
+mod exposition;
 #[cfg(test)]
 mod fixtures;
 mod grants;

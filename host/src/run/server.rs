@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State as Shared};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -19,6 +19,7 @@ use tokio::task::yield_now;
 
 use super::checks::{Check, alive, checks, checks_of, is_ready, show};
 use super::connections::{ConnectionLimits, Reuse, WhenFull};
+use super::exposition::MetricsFormat;
 use super::state::OperatorState;
 use crate::log::Filter;
 
@@ -26,8 +27,6 @@ use crate::log::Filter;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest request body. Only PUT /log has one, and a log filter is short.
 const BODY_BYTES: usize = 4096;
-
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const ENDPOINTS: &str = "\
 GET /healthz   liveness: 200, or 503 if the process must be restarted
@@ -141,12 +140,14 @@ fn verdict(checks: &[Check]) -> Response {
     (status, show(checks)).into_response()
 }
 
-async fn metrics(Shared(app): Shared<App>) -> Response {
+async fn metrics(Shared(app): Shared<App>, headers: HeaderMap) -> Response {
     let mut body = String::new();
-    match text::encode(&mut body, &app.registry) {
-        Ok(()) => ([(CONTENT_TYPE, METRICS_TYPE)], body).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    if let Err(error) = text::encode(&mut body, &app.registry) {
+        return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response();
     }
+    let format = MetricsFormat::accepted(&headers);
+    let body = format.of_open_metrics(body);
+    ([(CONTENT_TYPE, format.content_type())], body).into_response()
 }
 
 async fn plugins(Shared(app): Shared<App>) -> Response {

@@ -37,6 +37,19 @@ async fn ask(router: &Router, peer: &str, method: &str, path: &str, body: &str) 
         .extension(ConnectInfo(peer))
         .body(Body::from(body.to_owned()))
         .expect("a request");
+    send(router, request).await
+}
+
+async fn ask_for(router: &Router, path: &str, accept: &str) -> Answer {
+    let request = Request::builder()
+        .uri(path)
+        .header(header::ACCEPT, accept)
+        .body(Body::empty())
+        .expect("a request");
+    send(router, request).await
+}
+
+async fn send(router: &Router, request: Request<Body>) -> Answer {
     let response = router.clone().oneshot(request).await.expect("infallible");
     let content_type = response.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.map(|value| value.to_str().expect("ASCII").to_owned());
@@ -237,8 +250,12 @@ async fn plugins_shows_the_active_chain_and_the_last_error() {
 }
 
 #[tokio::test]
-async fn metrics_are_open_metrics() {
-    let answer = get(&serve(&state(NoChainPolicy::Reject)), "/metrics").await;
+async fn metrics_are_in_the_format_that_is_asked_for() {
+    let router = serve(&state(NoChainPolicy::Reject));
+    let plain = get(&router, "/metrics").await;
+    assert!(plain.content_type.starts_with("text/plain; version=0.0.4"));
+    assert!(!plain.body.contains("# EOF"));
+    let answer = ask_for(&router, "/metrics", "application/openmetrics-text").await;
     assert_eq!(answer.status, StatusCode::OK);
     assert!(
         answer
