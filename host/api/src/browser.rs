@@ -42,6 +42,18 @@ pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.reason",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.message",
+        priority = 1
     )
 )]
 #[serde(rename_all = "camelCase")]

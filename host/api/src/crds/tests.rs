@@ -97,18 +97,22 @@ fn columns_are_those_that_clients_know() {
                 column.name.as_str(),
                 column.type_.as_str(),
                 column.json_path.as_str(),
+                column.priority,
             )
         })
         .collect();
     assert_eq!(
         columns,
         [
-            ("Browser", "string", ".spec.browserName"),
-            ("Version", "string", ".spec.browserVersion"),
-            ("Phase", "string", ".status.phase"),
-            ("PodIP", "string", ".status.podIP"),
-            ("StartTime", "date", ".status.startTime"),
-            ("Age", "date", ".metadata.creationTimestamp"),
+            ("Browser", "string", ".spec.browserName", None),
+            ("Version", "string", ".spec.browserVersion", None),
+            ("Phase", "string", ".status.phase", None),
+            ("PodIP", "string", ".status.podIP", None),
+            ("StartTime", "date", ".status.startTime", None),
+            ("Age", "date", ".metadata.creationTimestamp", None),
+            // Only with `-o wide`.
+            ("Reason", "string", ".status.reason", Some(1)),
+            ("Message", "string", ".status.message", Some(1)),
         ],
     );
 }
