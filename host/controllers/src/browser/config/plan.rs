@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::browser::render::{Acceptance, ConfigRef, accept_one, merged_size};
 use crate::engine::conditions::{ConditionStatus, NewCondition, conditions, time};
+use crate::engine::events::Notice;
 use crate::engine::plan::{Plan, Then};
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
@@ -45,23 +46,48 @@ pub(crate) fn work(world: &World) -> usize {
 pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
     let config = &world.config;
     let metadata = &config.metadata;
-    let action = if metadata.deletion_timestamp.is_some() {
-        MetadataPatch::without(metadata, names::finalizer::BROWSER_CONFIG).map(Action::Release)
-    } else {
-        let status = status(world, now);
-        (Some(&status) != config.status.as_ref()).then(|| Action::WriteStatus(Box::new(status)))
-    };
     // The write's own event makes the next plan, if there is anything to do yet.
+    let nothing = Plan::wait(Then::Change);
+    if metadata.deletion_timestamp.is_some() {
+        let release = MetadataPatch::without(metadata, names::finalizer::BROWSER_CONFIG);
+        return Plan {
+            action: release.map(Action::Release),
+            ..nothing
+        };
+    }
+    let acceptance = acceptance(world);
+    let wanted = status(config, &acceptance, now);
+    if Some(&wanted) == config.status.as_ref() {
+        return nothing;
+    }
     Plan {
-        action,
-        ..Plan::wait(Then::Change)
+        action: Some(Action::WriteStatus(Box::new(wanted))),
+        ..nothing.with_notices(notice(config, &acceptance))
     }
 }
 
-fn status(world: &World, now: Timestamp) -> BrowserConfigStatus {
-    let config = &world.config;
+/// Warns of a configuration that is not accepted, unless the status said the same before.
+fn notice(config: &BrowserConfigObject, acceptance: &Acceptance<'_>) -> Option<Notice> {
+    let found = accepted(acceptance);
+    let known = config
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten())
+        .any(|seen| {
+            seen.type_ == found.type_
+                && seen.reason == found.reason
+                && seen.message == found.message
+        });
+    (!acceptance.is_accepted() && !known)
+        .then(|| Notice::warning(acceptance.reason(), found.message))
+}
+
+fn status(
+    config: &BrowserConfigObject,
+    acceptance: &Acceptance<'_>,
+    now: Timestamp,
+) -> BrowserConfigStatus {
     let seen = config.status.as_ref();
-    let acceptance = acceptance(world);
     let version = &acceptance.version;
     let unchanged = seen.filter(|seen| seen.version.as_ref() == Some(version));
     let generation = config.metadata.generation;
@@ -72,7 +98,7 @@ fn status(world: &World, now: Timestamp) -> BrowserConfigStatus {
         version: Some(version.clone()),
         conditions: Some(conditions(
             seen.and_then(|seen| seen.conditions.as_ref()),
-            vec![accepted(&acceptance)],
+            vec![accepted(acceptance)],
             generation,
             now,
         )),

@@ -77,6 +77,29 @@ fn of_two_the_younger_names_the_older() {
 }
 
 #[test]
+fn a_config_that_is_not_accepted_is_reported_once() {
+    let (old, mut young) = (config("z", 1, "one"), config("a", 2, "two"));
+    let all: Vec<_> = [&old, &young]
+        .map(|config| Arc::new(Readable(Ok(config.clone()))))
+        .into();
+    let notices = |config: &BrowserConfigObject, now| {
+        let world = World {
+            config: config.clone(),
+            all: all.clone(),
+        };
+        plan(&world, at(now)).notices
+    };
+    let now = "2026-01-03T00:00:00Z";
+    assert_eq!(notices(&old, now), []);
+    let warned = notices(&young, now);
+    assert_eq!(warned[0].reason, "DuplicateBrowser");
+    assert!(warned[0].note.contains("BrowserConfig z"), "{warned:?}");
+    young.status = status(&young, &[old.clone(), young.clone()], now);
+    young.metadata.generation = Some(2);
+    assert_eq!(notices(&young, now), []);
+}
+
+#[test]
 fn one_that_is_being_deleted_stands_in_nobodys_way() {
     let (mut old, young) = (config("z", 1, "one"), config("a", 2, "two"));
     old.metadata.deletion_timestamp = old.metadata.creation_timestamp.clone();
