@@ -333,6 +333,7 @@ fn timeouts(arguments: &RunArguments) -> Timeouts {
         pod_deletion: lives.pod_deletion_timeout,
         failed_retention: lives.failed_retention,
         config_grace: lives.config_grace,
+        container_config_grace: lives.container_config_grace,
     }
 }
 

@@ -9,6 +9,8 @@ use crate::engine::events::Notice;
 
 /// The reasons for which a container waits in every start.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// The reason for which a container waits that lacks a Secret or ConfigMap. The kubelet starts it once they exist.
+const LACKS_CONFIG: &str = "CreateContainerConfigError";
 /// The session is over when one of these containers exits.
 const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENIFEROUS];
 
@@ -49,7 +51,8 @@ impl<'a> Unready<'a> {
 }
 
 /// Returns why a pending pod will never run: a container failed, or it waits for more than its start.
-pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
+/// With `config_may_come`, a container may still wait for its Secrets and ConfigMaps.
+pub(crate) fn of_pending(pod: &SeenPod, config_may_come: bool) -> Option<Cause> {
     let statuses = all_statuses(pod);
     let restarts = restarting_init_containers(pod);
     let terminated = statuses
@@ -62,7 +65,7 @@ pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
     terminated.or_else(|| {
         statuses.iter().find_map(|container| {
             let (reason, message) = waiting(container)?;
-            if STARTING.contains(&reason) {
+            if STARTING.contains(&reason) || config_may_come && reason == LACKS_CONFIG {
                 return None;
             }
             Some(Cause::CannotStart {
@@ -71,6 +74,18 @@ pub(crate) fn of_pending(pod: &SeenPod) -> Option<Cause> {
                 message: message.map(str::to_owned),
             })
         })
+    })
+}
+
+/// Returns which Secret or ConfigMap a container of a pending pod lacks, as the kubelet says it.
+pub(crate) fn lacks_config(pod: &SeenPod) -> Option<String> {
+    if !pod.is_pending() {
+        return None;
+    }
+    all_statuses(pod).into_iter().find_map(|container| {
+        let (reason, message) = waiting(container)?;
+        let what = message.unwrap_or("a Secret or ConfigMap is missing");
+        (reason == LACKS_CONFIG).then(|| format!("container {}: {what}", container.name))
     })
 }
 

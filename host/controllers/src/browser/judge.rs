@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Create(Box<Pod>),
     /// It has no pod yet for this cause, which is tried again until then.
     Waits { cause: Cause, until: Timestamp },
-    /// Its pod is starting, and has until then to run.
+    /// Its pod is starting. It is judged again then, if nothing changes before.
     Starts { until: Timestamp },
     /// Its pod is running, or its node does not answer.
     Runs,
@@ -147,7 +147,12 @@ fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -
 }
 
 fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
-    if let Some(cause) = failure::of_pending(pod) {
+    // Files are often applied together, so the Secret of a container may come a moment after its pod.
+    let grace = world
+        .lacks_config_since
+        .map(|since| later(since, timeouts.container_config_grace))
+        .filter(|end| now < *end);
+    if let Some(cause) = failure::of_pending(pod, grace.is_some()) {
         return Verdict::Ended(cause);
     }
     let until = due(pod, timeouts, now);
@@ -156,6 +161,7 @@ fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) ->
         .late_until
         .map_or(until, |late| until.max(late));
     if now < until {
+        let until = grace.map_or(until, |end| until.min(end));
         return Verdict::Starts { until };
     }
     Verdict::Ended(Cause::CreationTimeout {

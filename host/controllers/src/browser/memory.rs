@@ -31,6 +31,8 @@ struct Entry {
     pod: Option<(Arc<SeenPod>, Instant)>,
     /// When this process first saw the Browser without a pod.
     first_seen: Option<Timestamp>,
+    /// When a container of its pod was first seen without its Secret or ConfigMap.
+    lacks_config: Option<Timestamp>,
     /// When its pod was first found to be late.
     late: Option<Instant>,
     /// The watch of pods has shown that its pod is gone.
@@ -85,10 +87,22 @@ impl Memory {
         self.change(browser, |entry| {
             entry.pod = None;
             entry.first_seen = None;
+            if failure::lacks_config(pod).is_none() {
+                entry.lacks_config = None;
+            }
             if !pod.is_pending() {
                 entry.late = None;
             }
         });
+    }
+
+    /// Notes that a container of the Browser's pod lacks its configuration, and returns since when: now, if it is new.
+    pub(crate) fn lacks_config(&self, browser: &ObjectMeta, now: Timestamp) -> Timestamp {
+        let mut since = now;
+        self.note(browser, |entry| {
+            since = *entry.lacks_config.get_or_insert(now);
+        });
+        since
     }
 
     /// Notes that the API server says that the Browser's pod is late, and returns for how long that is known.
@@ -179,6 +193,7 @@ impl Entry {
         Self {
             pod: None,
             first_seen: None,
+            lacks_config: None,
             late: None,
             saw_pod_go: false,
             disruption: None,
@@ -190,6 +205,7 @@ impl Entry {
     fn is_empty(&self) -> bool {
         self.pod.is_none()
             && self.first_seen.is_none()
+            && self.lacks_config.is_none()
             && self.late.is_none()
             && !self.saw_pod_go
             && self.disruption.is_none()

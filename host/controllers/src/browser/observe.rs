@@ -7,6 +7,7 @@ use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use podloom_api::BrowserObject;
 
+use super::failure;
 use super::kind::BrowserKind;
 use super::memory::Unseen;
 use super::pod::SeenPod;
@@ -37,6 +38,7 @@ impl BrowserKind {
             pod: None,
             pod_is_watched: false,
             first_seen: None,
+            lacks_config_since: None,
             learned: Learned {
                 browser_confirmed: source == Source::Live,
                 ..Learned::default()
@@ -54,6 +56,8 @@ impl BrowserKind {
                     Some(_) => self.memory.pod_is_cached(metadata, &pod),
                     None => self.memory.created(metadata, Arc::clone(&pod)),
                 }
+                world.lacks_config_since = failure::lacks_config(&pod)
+                    .map(|_| self.memory.lacks_config(metadata, ctx.clock.now()));
                 world.pod_is_watched = true;
                 world.pod = Some(pod);
                 return Ok(world);

@@ -144,7 +144,8 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
                 type_,
                 ConditionStatus::Unknown,
                 names::reason::POD_PENDING,
-                "the pod is not running yet",
+                pod.and_then(failure::lacks_config)
+                    .unwrap_or_else(|| "the pod is not running yet".to_owned()),
             ),
         },
     }

@@ -13,6 +13,8 @@ pub struct Timeouts {
     pub failed_retention: Duration,
     /// How long a Browser waits for its BrowserConfig from when it is first seen; 5 seconds by default.
     pub config_grace: Duration,
+    /// How long a container may lack the Secret or ConfigMap that it needs, from when that is first seen; 10 seconds by default.
+    pub container_config_grace: Duration,
 }
 
 impl Default for Timeouts {
@@ -22,6 +24,7 @@ impl Default for Timeouts {
             pod_deletion: Duration::from_mins(5),
             failed_retention: Duration::ZERO,
             config_grace: Duration::from_secs(5),
+            container_config_grace: Duration::from_secs(10),
         }
     }
 }

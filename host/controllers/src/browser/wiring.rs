@@ -61,6 +61,13 @@ pub(crate) async fn begin(
         return future::ready(()).boxed();
     };
     let (namespaces, watch_namespaces) = namespaces::watch(&scope.ctx, &scope.readiness).await;
+    let watched = scopes.iter().filter_map(|scope| scope.namespace.as_deref());
+    for namespace in namespaces::missing(&namespaces, watched) {
+        tracing::warn!(
+            namespace,
+            "the watched namespace does not exist: correct --namespace, or create it"
+        );
+    }
     let duty = Duty {
         setup,
         namespaces,

@@ -24,6 +24,8 @@ pub(crate) struct World {
     pub(crate) pod_is_watched: bool,
     /// When this process first saw the Browser waiting for a pod.
     pub(crate) first_seen: Option<Timestamp>,
+    /// When this process first saw that a container of the pod lacks its configuration, if it does.
+    pub(crate) lacks_config_since: Option<Timestamp>,
     /// What this pass has learned so far.
     pub(crate) learned: Learned,
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::time::sleep;
 
 use super::kind::Context;
@@ -54,6 +54,17 @@ pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFutu
     }
     drop(awaited);
     (Some(store), work)
+}
+
+/// Returns which of these namespaces do not exist; none where namespaces may not be read, since then nobody knows.
+pub fn missing<'n>(
+    known: &Namespaces,
+    names: impl IntoIterator<Item = &'n str>,
+) -> impl Iterator<Item = &'n str> {
+    names.into_iter().filter(move |name| {
+        let known = known.as_ref();
+        known.is_some_and(|store| store.get(&ObjectRef::new(name)).is_none())
+    })
 }
 
 /// Whether namespaces may be read; an API server that does not answer is asked again, since that is no answer.

@@ -47,6 +47,24 @@ async fn a_browser_is_first_seen_once() {
     assert!(memory.0.lock().unwrap().is_empty());
 }
 
+#[test]
+fn a_missing_secret_is_first_seen_once_until_it_comes() {
+    let memory = Memory::default();
+    let (seen, now) = (browser("a", "10"), Timestamp::UNIX_EPOCH);
+    assert_eq!(memory.lacks_config(&seen, now), now);
+    let without: SeenPod = serde_json::from_value(serde_json::json!({
+        "metadata": { "name": "a" },
+        "status": { "phase": "Pending", "containerStatuses": [
+            { "name": "browser", "image": "i", "restartCount": 0, "state": { "waiting": { "reason": "CreateContainerConfigError" } } },
+        ] },
+    }))
+    .unwrap();
+    memory.pod_is_cached(&seen, &without);
+    assert_eq!(memory.lacks_config(&seen, Timestamp::MAX), now);
+    memory.pod_is_cached(&seen, &SeenPod::default());
+    assert!(memory.0.lock().unwrap().is_empty());
+}
+
 /// Somebody may take our finalizer off, and then we never hear of the end.
 #[tokio::test(start_paused = true)]
 async fn browsers_that_vanish_are_forgotten() {

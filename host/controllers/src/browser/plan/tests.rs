@@ -38,6 +38,7 @@ struct Setting {
     #[serde(default)]
     unwatched: bool,
     first_seen: Option<Timestamp>,
+    lacks_config_since: Option<Timestamp>,
     #[serde(default)]
     learned: Lessons,
     #[serde(default)]
@@ -107,6 +108,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             .map(|difference| Arc::new(typed(&base.pod, &difference))),
         pod_is_watched: !setting.unwatched,
         first_seen: setting.first_seen,
+        lacks_config_since: setting.lacks_config_since,
         learned: Learned {
             browser_confirmed: !setting.learned.unconfirmed,
             end_confirmed: !setting.learned.unconfirmed,
