@@ -26,10 +26,11 @@ use self::screen::Steps;
 use self::volume::Volume;
 use crate::run;
 
-/// The examples to apply: the sessions, their configurations, and their namespace, whose labels plugins read.
+/// The examples to apply: the sessions, their configurations and Secrets, and their namespace, whose labels plugins read.
 /// The other files are workloads for `podloom render` and the admission webhook.
-const EXAMPLES: [&str; 4] = [
+const EXAMPLES: [&str; 5] = [
     "namespace.yaml",
+    "secrets.yaml",
     "browserconfig-chrome.yaml",
     "browserconfig-firefox.yaml",
     "browsers.yaml",
