@@ -7,6 +7,7 @@ mod control_plane;
 mod demo;
 mod deny;
 mod dist;
+mod image;
 mod plugins;
 mod progress;
 mod release;
@@ -66,6 +67,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Build the image of the operator as an archive, without a container engine.
+    Image(image::Arguments),
     /// Check advisories, licences and sources of all dependencies with cargo-deny.
     Deny,
 }
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
         Command::Dist { out } => dist::run(out.as_deref()).map(drop),
+        Command::Image(arguments) => image::run(&arguments).map(drop),
         Command::Deny => deny::run(),
     };
     match done {

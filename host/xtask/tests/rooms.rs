@@ -20,6 +20,7 @@ const API: &str = "podloom-api";
 const CONTROL_LOOP: &str = "podloom-control-loop";
 const CONTROL_PLANE: &str = "podloom-control-plane";
 const CONTROLLERS: &str = "podloom-controllers";
+const IMAGE: &str = "podloom-image";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SDK: &str = "podloom-plugin-sdk";
@@ -30,7 +31,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 12] = [
+const ROOMS: [Room; 13] = [
     Room {
         name: API,
         may_use: &[],
@@ -51,6 +52,12 @@ const ROOMS: [Room; 12] = [
         name: MUTATORS,
         may_use: &[CONTROL_LOOP, POD_PATH],
         never: &["kube", "k8s-openapi", "axum"],
+    },
+    Room {
+        // xtask is built before everything else, and this with it.
+        name: IMAGE,
+        may_use: &[],
+        never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
         name: CONTROLLERS,
@@ -82,7 +89,6 @@ const ROOMS: [Room; 12] = [
     Room {
         name: CONTROL_PLANE,
         may_use: &[],
-        // xtask is built before everything else, and this with it.
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
@@ -93,7 +99,7 @@ const ROOMS: [Room; 12] = [
     },
     Room {
         name: "podloom-xtask",
-        may_use: &[CONTROL_PLANE],
+        may_use: &[CONTROL_PLANE, IMAGE],
         never: &["wasmtime", "tokio", "kube"],
     },
 ];

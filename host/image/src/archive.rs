@@ -1,0 +1,106 @@
+//! The archive: blobs, and the documents that lead to them.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use tar::{Builder, EntryType};
+
+use crate::layer::header;
+use crate::{Image, ImageError, layout};
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The size of the archive in bytes.
+    pub size: u64,
+    /// The image's digest: `sha256:` and that of its manifest.
+    pub digest: String,
+}
+
+/// Writes the archive. An old one is replaced when the new one is complete.
+///
+/// # Errors
+///
+/// Fails if a file of the image cannot be read, the archive cannot be written, or a name is missing or not complete.
+pub fn write(image: &Image, archive: &Path) -> Result<Written, ImageError> {
+    check_names(&image.names)?;
+    let packed = image.layer.pack()?;
+    let config = layout::config(image, &packed.diff_id);
+    let layer = layout::layer(packed.bytes);
+    let manifest = layout::manifest(&config, &layer);
+    let mut files = vec![
+        ("oci-layout".to_owned(), layout::marker()),
+        ("index.json".to_owned(), layout::index(image, &manifest)),
+        (
+            "manifest.json".to_owned(),
+            layout::for_docker(image, &config, &layer),
+        ),
+    ];
+    let digest = format!("sha256:{}", manifest.digest);
+    for blob in [manifest, config, layer] {
+        files.push((blob.path(), blob.bytes));
+    }
+    let in_archive = |source| ImageError::File {
+        path: archive.to_owned(),
+        source,
+    };
+    let size = write_files(&files, archive).map_err(in_archive)?;
+    Ok(Written { size, digest })
+}
+
+fn write_files(files: &[(String, Vec<u8>)], archive: &Path) -> io::Result<u64> {
+    let partial = archive.with_extension("tar.partial");
+    let mut tar = Builder::new(BufWriter::new(File::create(&partial)?));
+    for directory in ["blobs/", "blobs/sha256/"] {
+        let mut header = header(EntryType::Directory, 0o755);
+        header.set_size(0);
+        tar.append_data(&mut header, directory, io::empty())?;
+    }
+    for (path, bytes) in files {
+        let mut header = header(EntryType::Regular, 0o644);
+        header.set_size(bytes.len() as u64);
+        tar.append_data(&mut header, path, bytes.as_slice())?;
+    }
+    tar.into_inner()?.flush()?;
+    fs::rename(&partial, archive)?;
+    Ok(fs::metadata(archive)?.len())
+}
+
+/// Checks that there is a name, and that each is complete: registry, repository and tag.
+///
+/// # Errors
+///
+/// Fails for any other name: container engines would complete or change it, and then nobody finds the image under the name in
+/// the manifests.
+pub fn check_names(names: &[String]) -> Result<(), ImageError> {
+    if names.is_empty() {
+        return Err(ImageError::Nameless);
+    }
+    match names.iter().find(|name| !is_complete(name)) {
+        Some(name) => Err(ImageError::ImageName(name.clone())),
+        None => Ok(()),
+    }
+}
+
+/// `registry/repository:tag`, where the registry looks like a host: it has a dot or a port, or is localhost.
+fn is_complete(name: &str) -> bool {
+    let Some((registry, rest)) = name.split_once('/') else {
+        return false;
+    };
+    let Some((repository, tag)) = rest.rsplit_once(':') else {
+        return false;
+    };
+    let is_host = registry == "localhost" || registry.contains(['.', ':']);
+    let of = |text: &str, more: &str| {
+        let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || more.contains(c);
+        !text.is_empty() && text.chars().all(is_known)
+    };
+    let is_tag = !tag.starts_with(['.', '-']) && tag.len() <= 128;
+    is_host
+        && of(registry, ".-:")
+        && of(repository, "._-/")
+        && repository.split('/').all(|part| !part.is_empty())
+        && is_tag
+        && of(&tag.to_ascii_lowercase(), "._-")
+}
