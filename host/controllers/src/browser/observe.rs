@@ -51,15 +51,7 @@ impl BrowserKind {
         let cached = self.cached_pod(&world);
         let is_taken = match cached {
             Some(pod) if world.owns(&pod) => {
-                // Until the status has its UID, nothing else would know of it if it disappeared.
-                match world.pod_uid() {
-                    Some(_) => self.memory.pod_is_cached(metadata, &pod),
-                    None => self.memory.created(metadata, Arc::clone(&pod)),
-                }
-                world.lacks_config_since = failure::lacks_config(&pod)
-                    .map(|_| self.memory.lacks_config(metadata, ctx.clock.now()));
-                world.pod_is_watched = true;
-                world.pod = Some(pod);
+                self.take_cached(ctx, &mut world, pod);
                 return Ok(world);
             }
             // The name was used before: the other's pod may be gone, though the cache still shows it.
@@ -91,6 +83,21 @@ impl BrowserKind {
             world.learned.disruption = self.memory.disruption(metadata);
         }
         Ok(world)
+    }
+
+    /// Takes the session's own pod from the cache into its world.
+    fn take_cached(&self, ctx: &Context, world: &mut World, pod: Arc<SeenPod>) {
+        let browser = Arc::clone(&world.browser);
+        let metadata = &browser.metadata;
+        // Until the status has its UID, nothing else would know of it if it disappeared.
+        match world.pod_uid() {
+            Some(_) => self.memory.pod_is_cached(metadata, &pod),
+            None => self.memory.created(metadata, Arc::clone(&pod)),
+        }
+        world.lacks_config_since = failure::lacks_config(&pod)
+            .map(|_| self.memory.lacks_config(metadata, ctx.clock.now()));
+        world.pod_is_watched = true;
+        world.pod = Some(pod);
     }
 
     /// Returns the pod of the Browser's name, as the cache has it.
