@@ -91,3 +91,27 @@ async fn may_read(api: &Api<Namespace>) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
+    use kube::runtime::reflector::store::Writer;
+    use kube::runtime::watcher::Event;
+
+    use super::missing;
+
+    #[test]
+    fn a_watched_namespace_that_does_not_exist_is_missing() {
+        let mut writer: Writer<PartialObjectMeta<Namespace>> = Writer::default();
+        let known = ObjectMeta {
+            name: Some("team-a".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let store = Some(writer.as_reader());
+        writer.apply_watcher_event(&Event::Apply(known.into_response_partial()));
+        let names = ["team-a", "team-b"];
+        assert_eq!(missing(&store, names).collect::<Vec<_>>(), ["team-b"]);
+        assert_eq!(missing(&None, names).count(), 0);
+    }
+}
