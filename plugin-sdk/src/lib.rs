@@ -29,11 +29,45 @@
 //! # fn main() {}
 //! ```
 //!
+// The guide's links lead to files, for who reads it as one. The first definition of a link counts, so here they lead to items.
+//! [tutorial]: crate::tutorial
+//! [topology-spread]: Mutator::prepare
+//! [registry-mirror]: ImageRef
+//! [resource-floor]: Quantity
+//! [`Error`]: Error
+//! [`Error::Forbidden`]: Error::Forbidden
+//! [`Error::InvalidPath`]: Error::InvalidPath
+//! [`Error::InvalidValue`]: Error::InvalidValue
+//! [`Error::NotFound`]: Error::NotFound
+//! [`ImageRef`]: ImageRef
+//! [`Mutator::needs`]: Mutator::needs
+//! [`Mutator::prepare`]: Mutator::prepare
+//! [`Mutator::validate`]: Mutator::validate
+//! [`Needs::read_all_containers`]: Needs::read_all_containers
+//! [`Pod`]: Pod
+//! [`Pod::view`]: Pod::view
+//! [`Quantity`]: Quantity
+//! [`Rejection::Denied`]: Rejection::Denied
+//! [`Rejection::Failed`]: Rejection::Failed
+//! [`Request`]: Request
+//! [`decimal`]: decimal
+//! [`json::Object`]: json::Object
+//! [`json::Value`]: json::Value
+//! [`log`]: log
+//! [`mutate`]: Mutator::mutate
+//! [`names`]: names
+//! [`note`]: note
+//! [`path`]: path
+//! [`testing`]: testing
+//! [`testing::Submitted`]: testing::Submitted
+//! [`testing::check_laws`]: testing::check_laws
+//!
 #![doc = include_str!("../GUIDE.md")]
 
 mod error;
 pub mod json;
 mod needs;
+mod number;
 pub mod path;
 mod pod;
 mod request;
@@ -57,6 +91,15 @@ mod minify;
 #[cfg(target_family = "wasm")]
 mod wasm;
 
+/// The tutorial.
+///
+/// [guide]: crate
+/// [deploy/README.md]: #8-ship-it
+///
+#[cfg(doc)]
+#[doc = include_str!("../TUTORIAL.md")]
+pub mod tutorial {}
+
 #[cfg(not(target_family = "wasm"))]
 use native as backend;
 #[cfg(target_family = "wasm")]
@@ -64,7 +107,9 @@ use wasm as backend;
 
 pub use error::{Error, Rejection};
 pub use needs::Needs;
-pub use pod::{Container, EnvVar, Map, Node, Pod};
+pub use number::decimal;
+pub use pod::{Container, ContainerKind, EnvVar, Map, Node, Pod};
+pub use podloom_syntax::{ImageRef, Quantity, names};
 pub use request::Request;
 pub use selector::{LabelSelector, Operator, Requirement};
 
@@ -79,7 +124,8 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{
-        Container, Error, Level, Mutator, Needs, NoConfig, Node, Pod, Rejection, Request, log, note,
+        Container, ContainerKind, Error, ImageRef, Level, Mutator, Needs, NoConfig, Node, Pod,
+        Quantity, Rejection, Request, log, note,
     };
 }
 

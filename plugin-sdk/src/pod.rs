@@ -1,11 +1,13 @@
 //! The handle on the pod.
 
+mod containers;
 mod views;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, backend, json, path};
+pub use containers::ContainerKind;
 pub use views::{Container, EnvVar, Map, Node};
 
 /// A handle on the pod that is being mutated: not a copy, each access goes to the host, which checks it against the plugin's

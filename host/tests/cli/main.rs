@@ -6,6 +6,7 @@ mod examples;
 mod help;
 mod output;
 mod pages;
+mod plugin_examples;
 mod plugins;
 mod rbac;
 mod refused;

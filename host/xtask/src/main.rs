@@ -38,7 +38,11 @@ enum Command {
         quick: bool,
     },
     /// Build the standard plugins and leave a loadable bundle in target/plugins.
-    Plugins,
+    Plugins {
+        /// Build the examples of the SDK instead, each as a bundle in target/plugin-examples.
+        #[arg(long)]
+        examples: bool,
+    },
     /// Show the operator at work on a real control plane, which this command starts.
     Demo(demo::Arguments),
     /// Run the benchmarks and print their figures beside the goals.
@@ -77,7 +81,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test { quick: true } => test::run(test::Extent::Quick),
         Command::Test { quick: false } => test::run(test::Extent::Whole),
-        Command::Plugins => plugins::run().map(drop),
+        Command::Plugins { examples: false } => plugins::run().map(drop),
+        Command::Plugins { examples: true } => plugins::examples().map(drop),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench {
             json,

@@ -42,7 +42,8 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     })?;
     step("lints of plugins", plugins::lint)?;
     let bundle = step("plugins", plugins::run)?;
-    step("tests", || tests(&bundle, extent))?;
+    let examples = step("example plugins", plugins::examples)?;
+    step("tests", || tests(&bundle, &examples, extent))?;
     step("documentation", || {
         run::succeed(
             run::cargo(["doc", "--quiet", "--workspace", "--no-deps"])
@@ -62,14 +63,16 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 }
 
 /// The tests of all crates. Since PODLOOM_BUNDLE is set, tests that need the bundle fail without it; otherwise they are skipped.
-fn tests(bundle: &Path, extent: Extent) -> Result<()> {
+/// So are the tests of the SDK's examples without PODLOOM_PLUGIN_EXAMPLES.
+fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
     // All of them, so that one run shows everything that fails.
     let mut tests = run::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
     if extent == Extent::Quick {
         // Its tests start a control plane, and build one first if there is none.
         tests.args(["--exclude", "podloom-control-plane"]);
     }
-    run::succeed(tests.env("PODLOOM_BUNDLE", bundle))
+    tests.env("PODLOOM_BUNDLE", bundle);
+    run::succeed(tests.env("PODLOOM_PLUGIN_EXAMPLES", examples))
 }
 
 /// The operator as a binary, and the engine of its controllers, on real control planes. Without these variables the tests are

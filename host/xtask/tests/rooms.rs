@@ -23,6 +23,7 @@ const CONTROLLERS: &str = "podloom-controllers";
 const IMAGE: &str = "podloom-image";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
+const SYNTAX: &str = "podloom-syntax";
 const SDK: &str = "podloom-plugin-sdk";
 /// Every plugin, by the start of its name.
 const PLUGINS: &str = "podloom-plugin-";
@@ -31,7 +32,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 13] = [
+const ROOMS: [Room; 14] = [
     Room {
         name: API,
         may_use: &[],
@@ -45,6 +46,11 @@ const ROOMS: [Room; 13] = [
     },
     Room {
         name: POD_PATH,
+        may_use: &[],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
+        name: SYNTAX,
         may_use: &[],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
@@ -71,13 +77,13 @@ const ROOMS: [Room; 13] = [
     },
     Room {
         name: SDK,
-        may_use: &[POD_PATH],
+        may_use: &[POD_PATH, SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
         // The standard plugins, and what `podloom plugin new` writes.
         name: PLUGINS,
-        may_use: &[SDK, POD_PATH],
+        may_use: &[SDK, POD_PATH, SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
@@ -262,5 +268,5 @@ fn plugins_use_the_sdk_alone_of_ours() {
 fn compiled_plugins_leave_the_native_pod_out() {
     let seen = tree(SDK, &["--target", WASM]);
     let ours: Vec<&String> = seen.iter().filter(|name| is_ours(name)).collect();
-    assert!(ours.is_empty(), "on Wasm the SDK uses {ours:?}");
+    assert_eq!(ours, [SYNTAX]);
 }

@@ -10,7 +10,7 @@ use super::Error;
 use crate::path;
 
 /// By this name of a newtype the reader knows that a value of any shape is asked for, numbers as they are written.
-pub(super) const ANY: &str = "$podloom::json::Value";
+pub(super) use podloom_syntax::quantity::NUMBER_AS_WRITTEN as ANY;
 
 /// Deeper values would overflow a plugin's small stack; a pod is a dozen levels deep.
 const MAX_DEPTH: usize = 64;

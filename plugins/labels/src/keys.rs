@@ -1,8 +1,8 @@
-//! Keys and values as Kubernetes allows them, and the keys that are not ours to change.
+//! The two maps, what is wrong with their keys and values, and the keys that are not ours to change.
 
 use std::fmt;
 
-use podloom_plugin_sdk::{Request, path};
+use podloom_plugin_sdk::{Request, names, path};
 
 /// Which of the pod's two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,51 +99,19 @@ fn within(domain: &str, parent: &str) -> bool {
 
 /// Returns what is wrong with a key, as the end of a sentence that names it.
 pub(crate) fn key_error(map: Map, key: &str) -> Option<&'static str> {
-    let name = match key.split_once('/') {
-        Some((prefix, name)) => {
-            if !is_subdomain(map, prefix) {
-                return Some(
-                    "has a prefix that is no DNS subdomain (lower case letters, digits, `-` and `.`, at most 253)",
-                );
-            }
-            name
-        }
-        None => key,
+    let checked = match map {
+        Map::Labels => names::label_key(key),
+        Map::Annotations => names::annotation_key(key),
     };
-    (name.is_empty() || !is_word(name)).then_some(
-        "has a name that is not 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends",
-    )
+    checked.err()
 }
 
 /// Returns what is wrong with a value, as the end of a sentence that names its key.
 ///
 /// An annotation's value may be anything; all annotations together are limited.
 pub(crate) fn value_error(map: Map, value: &str) -> Option<&'static str> {
-    (map == Map::Labels && !value.is_empty() && !is_word(value)).then_some(
-        "is not at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends",
-    )
-}
-
-fn is_word(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    bytes.len() <= 63 && bytes.iter().all(allowed) && has_alphanumeric_ends(bytes)
-}
-
-fn is_subdomain(map: Map, text: &str) -> bool {
-    text.len() <= 253
-        && text.split('.').all(|part| {
-            let bytes = part.as_bytes();
-            // The API server lowers an annotation's key before it checks it.
-            let is_letter = |byte: &u8| {
-                byte.is_ascii_lowercase() || (map == Map::Annotations && byte.is_ascii_uppercase())
-            };
-            let allowed = |byte: &u8| is_letter(byte) || byte.is_ascii_digit() || *byte == b'-';
-            bytes.iter().all(allowed) && has_alphanumeric_ends(bytes)
-        })
-}
-
-fn has_alphanumeric_ends(bytes: &[u8]) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    is_end(bytes.first()) && is_end(bytes.last())
+    match map {
+        Map::Labels => names::label_value(value).err(),
+        Map::Annotations => None,
+    }
 }

@@ -1,6 +1,7 @@
 //! What is wrong with a configuration, as far as can be seen without a pod.
 
 use podloom_plugin_sdk::json::Object;
+use podloom_plugin_sdk::names as syntax;
 
 use crate::additions::overlap;
 use crate::config::{Additions, Config, Placement, Sidecar};
@@ -162,17 +163,10 @@ fn addition_errors(config: &Config) -> Vec<String> {
 }
 
 fn name_error(name: &str) -> Option<String> {
-    (!is_name(name))
-        .then(|| format!("\"{name}\" is no name: use lower case letters, digits and -, at most 63"))
-}
-
-/// Whether this is a DNS label, as names of containers and volumes are.
-fn is_name(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&name.len())
-        && name.bytes().all(is_inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    syntax::dns_label(name).err()?;
+    Some(format!(
+        "\"{name}\" is no name: use lower case letters, digits and -, at most 63"
+    ))
 }
 
 fn text_error(object: &Object, key: &str) -> Option<String> {
