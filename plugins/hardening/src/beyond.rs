@@ -2,7 +2,8 @@
 
 use podloom_plugin_sdk::note;
 
-use crate::config::{Config, Report};
+use crate::config::{Config, NamedAccounts, Report};
+use crate::exempt::service_account;
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::read_only_root::{self, mount_paths};
@@ -10,8 +11,10 @@ use crate::view::{Container, View};
 
 /// Where containers find their service account's token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// How the API server's own volumes for that token begin; it takes any such volume for its own.
+/// How the names of the API server's own volumes for that token begin; it takes any such volume for its own.
 const TOKEN_VOLUME: &str = "kube-api-access-";
+/// The account of pods that name none. Nobody grants it anything on purpose.
+const DEFAULT_ACCOUNT: &str = "default";
 
 /// Fills in what is configured and the pod does not say.
 pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
@@ -28,14 +31,7 @@ pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
     if config.automount_service_account_token.is_some()
         && spec.automount_service_account_token.is_none()
     {
-        let path = "/spec/automountServiceAccountToken";
-        if mounts_token(view) {
-            note(&format!(
-                "{path}: left as it is, since the pod mounts a token itself"
-            ));
-        } else {
-            plan.set(path, false);
-        }
+        keep_token_out(config, view, plan);
     }
     if let Some(read_only) = &config.read_only_root_filesystem
         && !policy.windows
@@ -44,19 +40,41 @@ pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
     }
 }
 
+/// Keeps the service account's token out of a pod, unless the pod needs it.
+fn keep_token_out(config: &Config, view: &View, plan: &mut Plan) {
+    let path = "/spec/automountServiceAccountToken";
+    let mut volumes = view.spec.volumes.iter();
+    // In a review the API server has mounted the token before, in every pod. It is too late to keep it out, and a note would come
+    // with every pod.
+    if volumes.any(|volume| volume.text("name").starts_with(TOKEN_VOLUME)) {
+        return;
+    }
+    let account = service_account(view);
+    if mounts_token(view) {
+        note(&format!(
+            "{path}: left as it is, since the pod mounts a token itself"
+        ));
+    } else if account != DEFAULT_ACCOUNT && config.named_accounts != Some(NamedAccounts::Deny) {
+        note(&format!(
+            "{path}: left as it is, since the pod names the service account {account}: set it to false if the pod does not use the Kubernetes API"
+        ));
+    } else {
+        plan.set(path, false);
+    }
+}
+
 fn mounts_token(view: &View) -> bool {
     let mut volumes = view.spec.volumes.iter();
     let mut mounts = view.containers.iter().flat_map(mount_paths);
     volumes.any(|volume| {
         let mut sources = volume.get("projected").get("sources").items().iter();
-        volume.text("name").starts_with(TOKEN_VOLUME)
-            || sources.any(|source| !source.get("serviceAccountToken").is_null())
+        sources.any(|source| !source.get("serviceAccountToken").is_null())
     }) || mounts.any(|path| path == TOKEN_PATH)
 }
 
 /// Notes what is asked for.
-pub(crate) fn report(config: &Config, view: &View) {
-    for report in &config.report {
+pub(crate) fn report(policy: &Policy, view: &View) {
+    for report in &policy.config.report {
         match report {
             Report::HostUsers if view.spec.host_users != Some(false) => {
                 note("/spec/hostUsers: not false, so root in a container is root on the node");
@@ -64,9 +82,14 @@ pub(crate) fn report(config: &Config, view: &View) {
             Report::HostUsers => {}
             // Resources of the whole pod stand for those of its containers.
             Report::Resources if view.spec.resources.is_some() => {}
+            // Windows has no such groups.
+            Report::RootGroup if policy.windows => {}
             _ => {
                 for container in view.containers.iter().filter(|container| !container.exempt) {
-                    report_container(*report, container);
+                    match report {
+                        Report::RootGroup => report_root_group(policy.config, view, container),
+                        _ => report_container(*report, container),
+                    }
                 }
             }
         }
@@ -93,6 +116,22 @@ fn report_container(report: Report, container: &Container) {
         _ => return,
     };
     note(&format!("{}/{field}: {finding}", container.path));
+}
+
+/// A runtime takes the group of a numeric user from the image's /etc/passwd, and group 0 for a user that is not in it.
+fn report_root_group(config: &Config, view: &View, container: &Container) {
+    let (own, pod) = (&container.context.settings, &view.context.settings);
+    let user = own.run_as_user.or(pod.run_as_user).or(config.run_as_user);
+    let group = own
+        .run_as_group
+        .or(pod.run_as_group)
+        .or(config.run_as_group);
+    if let (Some(user @ 1..), None) = (user, group) {
+        let path = container.context.field("runAsGroup");
+        note(&format!(
+            "{path}: not set, so user {user} is in group 0 (root) unless the image's /etc/passwd names its group: set runAsGroup"
+        ));
+    }
 }
 
 fn is_latest(image: &str) -> bool {

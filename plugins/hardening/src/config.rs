@@ -48,8 +48,12 @@ pub struct Config {
     pub read_only_root_filesystem: Option<ReadOnlyRoot>,
 
     /// Set to false to keep the service account's token out of pods that neither ask for it nor mount one.
-    /// Default: left alone.
+    /// See `namedAccounts` for pods that name a service account. Default: left alone.
     pub automount_service_account_token: Option<bool>,
+
+    /// Say what `automountServiceAccountToken: false` means for pods that name a service account other than `default`:
+    /// with `keep` they keep the token, with `deny` they lose it too. Default: `keep`.
+    pub named_accounts: Option<NamedAccounts>,
 
     /// Set to false to keep the addresses of all Services of the namespace out of the environment of pods that do not say.
     /// Default: left alone.
@@ -87,6 +91,16 @@ pub enum Mode {
     /// What is absent is filled in. What explicitly violates the profile is refused, all reasons at once.
     #[default]
     Enforce,
+}
+
+/// What happens to the token of a service account that the pod names.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum NamedAccounts {
+    /// The pod is left alone, with a note: most pods that name an account use the Kubernetes API.
+    Keep,
+    /// The token is kept out, as with the account `default`. Pods that use the Kubernetes API must ask for the token.
+    Deny,
 }
 
 /// A Pod Security Standard.
@@ -202,4 +216,7 @@ pub enum Report {
     PullPolicy,
     /// Pods that do not run in a user namespace (`hostUsers: false`).
     HostUsers,
+    /// Containers that run as a user, but in no chosen group (`runAsUser` without `runAsGroup`): a user that the image does not
+    /// know is then in group 0.
+    RootGroup,
 }

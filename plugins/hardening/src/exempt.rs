@@ -41,8 +41,9 @@ fn holds(exemption: &Exemption, request: &Request, view: &View) -> bool {
     expected.all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// An empty name is no name, and the old field counts where the new one is empty: as the API server has it.
-fn service_account(view: &View) -> &str {
+/// The name of the pod's service account. An empty name is no name, and the old field counts where the new one is empty: as the
+/// API server has it.
+pub(crate) fn service_account(view: &View) -> &str {
     let names = [&view.spec.service_account_name, &view.spec.service_account];
     let name = names.into_iter().find(|name| !name.is_empty());
     name.map_or("default", |name| name)

@@ -77,7 +77,7 @@ impl Mutator for Hardening {
         if policy.writable {
             beyond::fill(&policy, &view, &mut plan);
         }
-        beyond::report(config, &view);
+        beyond::report(&policy, &view);
         plan.carry_out(config, pod)
     }
 }

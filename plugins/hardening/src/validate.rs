@@ -8,6 +8,9 @@ pub(crate) fn errors(config: &Config) -> Vec<String> {
     if config.automount_service_account_token == Some(true) {
         errors.push("automountServiceAccountToken: only false is a hardening: leave it out to let the pod and its service account decide".to_owned());
     }
+    if config.named_accounts.is_some() && config.automount_service_account_token.is_none() {
+        errors.push("namedAccounts: has no effect without automountServiceAccountToken: false: add that, or remove this".to_owned());
+    }
     if config.enable_service_links == Some(true) {
         errors.push(
             "enableServiceLinks: only false is a hardening: leave it out to let the pod decide"

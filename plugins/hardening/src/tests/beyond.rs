@@ -64,7 +64,6 @@ fn a_pod_that_mounts_a_token_itself_is_left_alone() {
     let token = "/var/run/secrets/kubernetes.io/serviceaccount";
     let cases = [
         json!({"volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]}),
-        json!({"volumes": [{"name": "kube-api-access-x", "emptyDir": {}}]}),
         json!({"containers": [{"name": "app", "volumeMounts": [{"name": "v", "mountPath": token}]}]}),
     ];
     for spec in cases {
@@ -79,6 +78,75 @@ fn a_pod_that_mounts_a_token_itself_is_left_alone() {
                 "/spec/automountServiceAccountToken: left as it is, since the pod mounts a token itself",
             ],
         );
+    }
+}
+
+#[test]
+fn a_pod_that_names_an_account_keeps_its_token() {
+    for spec in [
+        json!({"serviceAccountName": "controller"}),
+        json!({"serviceAccountName": "", "serviceAccount": "controller"}),
+    ] {
+        for config in [json!({}), json!({"namedAccounts": "keep"})] {
+            let mut config = only(config);
+            config["automountServiceAccountToken"] = json!(false);
+            let run = run(&config, &pod_with(spec.clone()));
+            assert_eq!(written(&run), [""; 0]);
+            check_noted(
+                &run,
+                &[
+                    "/spec/automountServiceAccountToken: left as it is, since the pod names the service account controller: set it to false if the pod does not use the Kubernetes API",
+                ],
+            );
+        }
+    }
+}
+
+#[test]
+fn the_default_account_is_no_account_of_its_own() {
+    for spec in [
+        json!({"serviceAccountName": "default"}),
+        json!({"serviceAccountName": "", "serviceAccount": ""}),
+    ] {
+        let config = only(json!({"automountServiceAccountToken": false}));
+        let run = run(&config, &pod_with(spec));
+        assert_eq!(written(&run), ["/spec/automountServiceAccountToken"]);
+        check_noted(&run, &[]);
+    }
+}
+
+#[test]
+fn named_accounts_can_be_denied_the_token_too() {
+    let config = only(json!({"automountServiceAccountToken": false, "namedAccounts": "deny"}));
+    let account = json!({"serviceAccountName": "controller"});
+    check_written(
+        config.clone(),
+        pod_with(account.clone()),
+        &["/spec/automountServiceAccountToken"],
+    );
+    let mut asks = pod_with(account);
+    asks["spec"]["automountServiceAccountToken"] = json!(true);
+    check_written(config, asks, &[]);
+}
+
+/// As the API server shows pods to its webhooks: it has set the account and mounted the token before, in every pod.
+#[test]
+fn a_token_that_the_api_server_mounted_gets_no_note() {
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount";
+    for (account, named) in [
+        ("default", "keep"),
+        ("controller", "keep"),
+        ("controller", "deny"),
+    ] {
+        let pod = pod_with(json!({
+            "serviceAccountName": account,
+            "volumes": [{"name": "kube-api-access-x7k2p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+            "containers": [{"name": "app", "volumeMounts": [{"name": "kube-api-access-x7k2p", "mountPath": token}]}],
+        }));
+        let config = json!({"automountServiceAccountToken": false, "namedAccounts": named});
+        let run = run(&only(config), &pod);
+        assert_eq!(written(&run), [""; 0]);
+        check_noted(&run, &[]);
     }
 }
 
@@ -260,6 +328,48 @@ fn reports_are_notes_and_change_nothing() {
             "/spec/hostUsers: not false, so root in a container is root on the node",
         ],
     );
+}
+
+#[test]
+fn a_user_without_a_group_is_reported() {
+    let note = |container: &str, user: i64| {
+        format!(
+            "/spec/containers/[name={container}]/securityContext/runAsGroup: not set, so user {user} is in group 0 (root) unless the image's /etc/passwd names its group: set runAsGroup"
+        )
+    };
+    let containers = json!([
+        {"name": "inherits"},
+        {"name": "own", "securityContext": {"runAsUser": 8}},
+        {"name": "grouped", "securityContext": {"runAsGroup": 9}},
+        {"name": "root", "securityContext": {"runAsUser": 0}},
+    ]);
+    let pod =
+        |context: Value| pod_with(json!({"securityContext": context, "containers": containers}));
+    let report = |config: Value, pod: &Value| {
+        let mut config = only(config);
+        config["report"] = json!(["rootGroup"]);
+        run(&config, pod).notes
+    };
+    let user = pod(json!({"runAsUser": 7}));
+    assert_eq!(
+        report(json!({}), &user),
+        [note("inherits", 7), note("own", 8)]
+    );
+    assert_eq!(report(json!({"runAsGroup": 7}), &user), [""; 0]);
+    assert_eq!(
+        report(json!({}), &pod(json!({"runAsUser": 7, "runAsGroup": 7}))),
+        [""; 0]
+    );
+    // Also the user that this plugin writes.
+    let nobody = pod(json!({}));
+    assert_eq!(report(json!({}), &nobody), [note("own", 8)]);
+    assert_eq!(
+        report(json!({"runAsUser": 6}), &nobody),
+        [note("inherits", 6), note("own", 8)]
+    );
+    let mut windows = user;
+    windows["spec"]["os"] = json!({"name": "windows"});
+    assert_eq!(report(json!({}), &windows), [""; 0]);
 }
 
 #[test]

@@ -124,6 +124,10 @@ fn what_is_invalid_is_reported_in_a_sentence() {
         "automountServiceAccountToken: only false is a hardening",
     );
     check_invalid(
+        json!({"namedAccounts": "deny"}),
+        "namedAccounts: has no effect without automountServiceAccountToken: false",
+    );
+    check_invalid(
         json!({"enableServiceLinks": true}),
         "enableServiceLinks: only false is a hardening",
     );

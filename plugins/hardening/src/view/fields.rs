@@ -82,7 +82,7 @@ pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
         (pull_policies, PULL_POLICIES),
         (reports(Report::Resources), RESOURCES),
         (read_only || token, MOUNTS),
-        (!config.exemptions.is_empty(), ACCOUNTS),
+        (token || !config.exemptions.is_empty(), ACCOUNTS),
         (config.asks_for_labels(), LABELS),
         (token, TOKEN),
         (config.enable_service_links.is_some(), SERVICE_LINKS),
