@@ -5,11 +5,13 @@ mod controllers;
 mod duration;
 mod plugin;
 mod rbac;
+mod render;
 mod run;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
@@ -19,6 +21,7 @@ pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
 };
 pub(crate) use rbac::{RbacArguments, Whose};
+pub(crate) use render::{Format, RenderArguments};
 pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
@@ -85,62 +88,20 @@ pub(crate) enum Command {
     Bundle(BundleArguments),
     Crds(CrdsArguments),
     Rbac(RbacArguments),
+    Completion(CompletionArguments),
 }
 
-/// Render manifests offline into the pods that the operator would create.
-///
-/// For a Browser, its final pod is printed. A BrowserConfig in the Browser's namespace configures the pod, so pass that file too.
-/// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
-/// BrowserConfigs and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
-/// All other objects are printed unchanged.
-///
-/// If any object has an error or is rejected by a plugin, all errors are listed on standard error, and no object is printed.
+/// Print a script that completes podloom's commands and options in a shell.
 #[derive(Args, Debug)]
-#[command(after_long_help = RENDER_EXAMPLES)]
-pub(crate) struct RenderArguments {
-    /// Files or directories with YAML or JSON; - reads standard input.
-    #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
-    pub(crate) files: Vec<String>,
-
-    /// Read subdirectories too.
-    #[arg(short = 'R', long)]
-    pub(crate) recursive: bool,
-
-    /// The namespace of objects without metadata.namespace.
-    #[arg(short, long, default_value = "default", value_parser = namespace)]
-    pub(crate) namespace: String,
-
-    /// The directory of the plugin chain: chain.yaml and the plugin files. Without it no plugin runs.
-    #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
-    pub(crate) plugins: Option<PathBuf>,
-
-    /// Show on standard error what each plugin changed in each pod, and its notes.
-    #[arg(short, long)]
-    pub(crate) explain: bool,
-
-    /// The output format.
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
-    pub(crate) output: Format,
-}
-
-const RENDER_EXAMPLES: &str = "\
+#[command(after_long_help = "\
 Examples:
-  # Render all manifests of a directory
-  podloom render -f deploy/examples --plugins target/plugins
-
-  # Show only what the plugins changed
-  podloom render -f browser.yaml -f config.yaml --plugins target/plugins --explain >/dev/null
-
-  # Pass other pod templates through the chain, here those of a Helm chart
-  helm template shop ./chart | podloom render -f - --plugins target/plugins | kubectl apply -f -";
-
-/// The format in which objects are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// One document per object.
-    Yaml,
-    /// One object, or a List if there are several.
-    Json,
+  source <(podloom completion bash)
+  podloom completion zsh > \"${fpath[1]}/_podloom\"
+  podloom completion fish > ~/.config/fish/completions/podloom.fish")]
+pub(crate) struct CompletionArguments {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
 }
 
 #[derive(Debug, Subcommand)]

@@ -96,6 +96,9 @@ pub(crate) enum CommandError {
     /// The command ran to its end and found these problems.
     #[error("the check failed")]
     CheckFailed(Vec<Diagnostic>),
+    /// The input is invalid, and the command has reported the errors itself.
+    #[error("the input is invalid")]
+    Reported,
     /// The command line is wrong in a way that its parser cannot see.
     #[error("{0}")]
     Usage(String),
@@ -113,7 +116,7 @@ impl CommandError {
     /// The exit code: 1 for invalid input or a failed check, 2 for wrong usage, 3 for the rest.
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::Invalid(_) | Self::CheckFailed(_) => 1,
+            Self::Invalid(_) | Self::CheckFailed(_) | Self::Reported => 1,
             Self::Usage(_) => 2,
             Self::Other(_) => 3,
         }

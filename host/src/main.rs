@@ -3,6 +3,7 @@
 mod bundle;
 mod chain;
 mod cli;
+mod completion;
 mod crds;
 mod error;
 mod explain;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
+        Command::Completion(arguments) => completion::run(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -75,6 +77,7 @@ fn report(error: &CommandError) {
                     writeln!(stderr, "{} errors, so nothing was done", diagnostics.len());
             }
         }
+        CommandError::Reported => {}
         CommandError::Usage(message) => {
             let _ignored = writeln!(stderr, "{label} {message}");
         }

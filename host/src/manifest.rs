@@ -6,21 +6,70 @@ mod embedded;
 mod field;
 mod findings;
 mod kinds;
+mod kustomize;
+mod named;
 mod node;
 mod numbering;
 mod parse;
+mod slices;
 mod source;
 mod suggest;
+mod syntax;
+mod untouched;
+mod verbatim;
+mod written;
 
 pub(crate) use check::check;
 pub(crate) use document::Document;
 pub(crate) use field::Step;
+pub(crate) use field::{get, get_mut, name as field_name};
 pub(crate) use kinds::{DocumentKind, Template, kind};
+pub(crate) use named::{NamedTemplate, apply as name_templates};
 pub(crate) use source::Depth;
 
 use serde_json::Value;
 
 use crate::error::{CommandError, Diagnostic};
+
+/// The objects of all files, and what could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) documents: Vec<Document>,
+    pub(crate) errors: Vec<Diagnostic>,
+}
+
+/// Reads all objects that can be read: of the files, directories and `-` that `-f` names, in their order, then of the kustomizations.
+///
+/// # Errors
+///
+/// Only what is wrong with the machine or the command line. What is wrong with the files is in the result.
+pub(crate) fn find(
+    files: &[String],
+    kustomizations: &[String],
+    depth: Depth,
+) -> Result<Found, CommandError> {
+    let mut found = Found::default();
+    let mut sources = source::read_all(files, depth, &mut found.errors)?;
+    for directory in kustomizations {
+        match kustomize::build(directory) {
+            Ok(source) => sources.push(source),
+            Err(CommandError::Invalid(mut errors)) => found.errors.append(&mut errors),
+            Err(other) => return Err(other),
+        }
+    }
+    for source in sources {
+        let mut parsed = parse::parse(&source);
+        found.documents.append(&mut parsed.documents);
+        found.errors.append(&mut parsed.errors);
+    }
+    if found.documents.is_empty() && found.errors.is_empty() {
+        let names = [files, kustomizations].concat().join(", ");
+        found.errors.push(Diagnostic::new(format!(
+            "no objects in {names}: every document is empty"
+        )));
+    }
+    Ok(found)
+}
 
 /// Reads all objects of the files, directories and `-` that `-f` names, in their order.
 ///
@@ -28,24 +77,12 @@ use crate::error::{CommandError, Diagnostic};
 ///
 /// Everything that cannot be read as an object, in all files at once.
 pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, CommandError> {
-    let mut documents = Vec::new();
-    let mut errors = Vec::new();
-    for source in source::read_all(files, depth)? {
-        match parse::parse(&source) {
-            Ok(found) => documents.extend(found),
-            Err(mut found) => errors.append(&mut found),
-        }
+    let found = find(files, &[], depth)?;
+    if found.errors.is_empty() {
+        Ok(found.documents)
+    } else {
+        Err(CommandError::Invalid(found.errors))
     }
-    if !errors.is_empty() {
-        return Err(CommandError::Invalid(errors));
-    }
-    if documents.is_empty() {
-        return Err(CommandError::Invalid(vec![Diagnostic::new(format!(
-            "no objects in {}: every document is empty",
-            files.join(", ")
-        ))]));
-    }
-    Ok(documents)
 }
 
 /// Reads the documents of one file as plain values, whether they are Kubernetes objects or not.
@@ -55,8 +92,16 @@ pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, Comm
 /// Everything that is not valid YAML.
 pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, CommandError> {
     let mut values = Vec::new();
-    for source in source::read_all(&[file.to_owned()], depth)? {
-        values.extend(parse::values(&source).map_err(CommandError::Invalid)?);
+    let mut errors = Vec::new();
+    for source in source::read_all(&[file.to_owned()], depth, &mut errors)? {
+        match parse::values(&source) {
+            Ok(found) => values.extend(found),
+            Err(mut found) => errors.append(&mut found),
+        }
     }
-    Ok(values)
+    if errors.is_empty() {
+        Ok(values)
+    } else {
+        Err(CommandError::Invalid(errors))
+    }
 }

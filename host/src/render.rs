@@ -1,67 +1,28 @@
 //! `podloom render`: renders manifests offline, as the operator would.
 
 mod browser;
+mod diff;
 mod duplicates;
 mod namespaces;
+mod outcome;
 pub(crate) mod pod;
+mod report;
+
+use std::collections::BTreeSet;
 
 use anyhow::Context;
-use podloom_controllers::PluginRun;
-use serde_json::Value;
+use podloom_mutators::Chain;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::RenderArguments;
+use crate::cli::{Format, RenderArguments};
 use crate::error::{CommandError, Diagnostic, escape_controls};
-use crate::manifest::{self, Depth, Document, DocumentKind};
-use crate::mutator::{ChainMutator, ChainPanicked};
+use crate::manifest::{self, Depth, Document, DocumentKind, Found};
+use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
 
 use self::browser::Configs;
 pub(crate) use self::namespaces::Namespaces;
-
-/// An object as it is printed, and what each plugin did to its pod.
-pub(crate) struct Rendered {
-    pub(crate) value: Value,
-    /// None if the object holds no pod, or if there is no chain.
-    pub(crate) runs: Option<Vec<PluginRun>>,
-}
-
-/// Why an object could not be rendered.
-pub(crate) enum ObjectError {
-    /// The object is invalid, or a plugin rejected its pod.
-    Invalid {
-        /// Boxed because it is large, and errors are rare.
-        diagnostic: Box<Diagnostic>,
-        /// What each plugin did, up to the one that rejected the pod; none if no plugin ran.
-        runs: Option<Vec<PluginRun>>,
-    },
-    /// The chain panicked, which is a bug of Podloom.
-    Panicked(ChainPanicked),
-}
-
-impl ObjectError {
-    fn runs(&self) -> Option<&[PluginRun]> {
-        match self {
-            Self::Invalid { runs, .. } => runs.as_deref(),
-            Self::Panicked(_) => None,
-        }
-    }
-}
-
-impl From<Diagnostic> for ObjectError {
-    fn from(diagnostic: Diagnostic) -> Self {
-        Self::Invalid {
-            diagnostic: Box::new(diagnostic),
-            runs: None,
-        }
-    }
-}
-
-impl From<ChainPanicked> for ObjectError {
-    fn from(panicked: ChainPanicked) -> Self {
-        Self::Panicked(panicked)
-    }
-}
+use self::outcome::{ObjectError, Pass, Rendered};
 
 /// What all objects of one render share.
 pub(crate) struct Setting<'a> {
@@ -72,124 +33,262 @@ pub(crate) struct Setting<'a> {
     pub(crate) default_namespace: &'a str,
 }
 
-/// Reads, checks, renders and prints. Prints no object if any of them has an error.
+/// What is wrong with the input.
+#[derive(Default)]
+struct Problems {
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+}
+
+/// A document, and what became of it.
+type Outcome<'a> = (&'a Document, Result<Rendered, ObjectError>);
+
+/// Reads, checks, renders and prints. Prints no object if any of them has an error, and reports the errors of all.
 pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
     let depth = if arguments.recursive {
         Depth::Recursive
     } else {
         Depth::Flat
     };
-    let documents = manifest::read(&arguments.files, depth)?;
-    check(&documents, &arguments.namespace)?;
-    let chain = arguments.plugins.as_deref().map(load::chain).transpose()?;
+    let (files, kustomizations) = (&arguments.files, &arguments.kustomizations);
+    let mut found = manifest::find(files, kustomizations, depth)?;
+    manifest::name_templates(&mut found.documents, &arguments.pod_templates);
+    let mut problems = Problems::default();
+    let outcomes = render_found(&found, arguments, &mut problems)?;
+    let outcomes = settle(outcomes, &mut problems)?;
+    if arguments.strict {
+        problems.errors.append(&mut problems.warnings);
+    }
+    sort(&mut problems.errors);
+    report(&outcomes, &problems, arguments)?;
+    if problems.errors.is_empty() {
+        return print(outcomes, arguments);
+    }
+    Err(match arguments.output {
+        Format::Json if arguments.explain => CommandError::Reported,
+        _ => CommandError::Invalid(problems.errors),
+    })
+}
+
+/// Sorts by file and line, as the user fixes them. Errors about no document come first.
+fn sort(errors: &mut [Diagnostic]) {
+    errors.sort_by(|left, right| {
+        let place = |error: &Diagnostic| {
+            let at = error.position.as_ref();
+            at.map(|at| (at.file.clone(), at.line, at.column))
+        };
+        place(left).cmp(&place(right))
+    });
+}
+
+/// Checks what was found and renders what can be rendered.
+fn render_found<'a>(
+    found: &'a Found,
+    arguments: &RenderArguments,
+    problems: &mut Problems,
+) -> Result<Vec<Outcome<'a>>, CommandError> {
+    let (documents, namespace) = (&found.documents, arguments.namespace.as_str());
+    problems.errors.extend_from_slice(&found.errors);
+    let checked = manifest::check(documents)?;
+    problems.errors.extend(checked.errors);
+    problems.warnings.extend(checked.warnings);
+    let duplicates = duplicates::find(documents, namespace);
+    let mut refused = checked.refused;
+    let configs = Configs::of(documents, namespace, &mut refused, &mut problems.errors);
+    problems.warnings.extend(configs.warnings(documents));
+    let is_refused = |kind: &DocumentKind| {
+        let mut indices = refused.iter();
+        indices.any(|index| {
+            documents
+                .get(*index)
+                .is_some_and(|document| manifest::kind(document) == *kind)
+        })
+    };
+    let renders_browsers = found.errors.is_empty()
+        && duplicates.is_empty()
+        && !is_refused(&DocumentKind::BrowserConfig);
+    let renders = !is_refused(&DocumentKind::Namespace);
+    problems.errors.extend(duplicates);
+    let chain = chain(arguments, problems)?;
+    let (Some(chain), true) = (chain, renders) else {
+        return Ok(Vec::new());
+    };
     let setting = Setting {
         mutator: ChainMutator::of(chain),
         runtime: Builder::new_current_thread()
             .enable_time()
             .build()
             .context("could not start the runtime that calls plugins")?,
-        namespaces: Namespaces::of(&documents),
-        default_namespace: &arguments.namespace,
+        namespaces: Namespaces::of(documents),
+        default_namespace: namespace,
     };
-    let configs = Configs::of(&documents, &arguments.namespace)?;
-    for warning in configs.warnings(&documents) {
-        warn(&warning);
-    }
-    let results = render_all(&documents, &configs, &setting);
-    if arguments.explain {
-        for (document, result) in &results {
-            let runs = match result {
-                Ok(rendered) => rendered.runs.as_deref(),
-                Err(error) => error.runs(),
-            };
-            if let Some(runs) = runs {
-                output::print_note(&explain::object(&title(document, &setting), runs));
-            }
-        }
-    }
-    let results = results.into_iter().map(|(_, result)| result);
-    let objects = objects(results)?;
-    if objects.is_empty() {
-        output::print_note(
-            "nothing to print: BrowserConfigs and Namespaces are read, not printed\n",
-        );
-        return Ok(());
-    }
-    output::print_objects(&objects, arguments.output)
+    let configs = Some(&configs).filter(|_| renders_browsers);
+    Ok(render_all(documents, &refused, configs, &setting))
 }
 
-/// The objects to print, or all errors if there are any.
-fn objects(
-    results: impl IntoIterator<Item = Result<Rendered, ObjectError>>,
-) -> Result<Vec<Value>, CommandError> {
-    let mut values = Vec::new();
-    let mut errors = Vec::new();
-    for result in results {
-        match result {
-            Ok(rendered) => values.push(rendered.value),
-            Err(ObjectError::Invalid { diagnostic, .. }) => errors.push(*diagnostic),
+/// Loads the chain, if there is one. None if it has errors, which are added to the problems.
+fn chain(
+    arguments: &RenderArguments,
+    problems: &mut Problems,
+) -> Result<Option<Option<Chain>>, CommandError> {
+    match arguments.plugins.as_deref().map(load::chain).transpose() {
+        Ok(chain) => Ok(Some(chain)),
+        Err(CommandError::Invalid(errors)) => {
+            problems.errors.extend(errors);
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Renders what has no errors of its own. Browsers need the BrowserConfigs.
+fn render_all<'a>(
+    documents: &'a [Document],
+    refused: &BTreeSet<usize>,
+    configs: Option<&Configs>,
+    setting: &Setting<'_>,
+) -> Vec<Outcome<'a>> {
+    let mut outcomes = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        if refused.contains(&index) {
+            continue;
+        }
+        let result = match (manifest::kind(document), configs) {
+            (DocumentKind::BrowserConfig | DocumentKind::Namespace, _)
+            | (DocumentKind::Browser, None) => continue,
+            (DocumentKind::Browser, Some(configs)) => browser::render(document, configs, setting),
+            (DocumentKind::Pod, _) => pod::render(document, setting),
+            (DocumentKind::Workload(template), _) => {
+                pod::render_templates(document, &[template], setting)
+            }
+            (DocumentKind::Named(templates), _) => {
+                pod::render_templates(document, &templates, setting)
+            }
+            (DocumentKind::Other, _) => Ok(Rendered::unchanged(document)),
+        };
+        outcomes.push((document, result));
+    }
+    outcomes
+}
+
+/// A document that was rendered or rejected, and what each plugin did.
+struct Settled<'a> {
+    document: &'a Document,
+    /// None if the object was rejected.
+    rendered: Option<Rendered>,
+    passes: Vec<Pass>,
+}
+
+/// Moves the errors of objects to the problems.
+fn settle<'a>(
+    outcomes: Vec<Outcome<'a>>,
+    problems: &mut Problems,
+) -> Result<Vec<Settled<'a>>, CommandError> {
+    let mut settled = Vec::new();
+    for (document, result) in outcomes {
+        let (rendered, passes) = match result {
+            Ok(mut rendered) => {
+                let passes = std::mem::take(&mut rendered.passes);
+                (Some(rendered), passes)
+            }
+            Err(ObjectError::Invalid {
+                diagnostics,
+                passes,
+            }) => {
+                problems.errors.extend(diagnostics);
+                (None, passes)
+            }
             Err(ObjectError::Panicked(panicked)) => {
                 return Err(CommandError::Other(panicked.into()));
             }
+        };
+        settled.push(Settled {
+            document,
+            rendered,
+            passes,
+        });
+    }
+    Ok(settled)
+}
+
+/// Prints on standard error what there is to say beside the objects and the errors.
+fn report(
+    outcomes: &[Settled<'_>],
+    problems: &Problems,
+    arguments: &RenderArguments,
+) -> Result<(), CommandError> {
+    if arguments.explain && arguments.output == Format::Json {
+        let text = output::json_text(&report::of(outcomes, problems, &arguments.namespace))?;
+        output::print_note(&text);
+        return Ok(());
+    }
+    for warning in &problems.warnings {
+        let label = output::paint(output::WARNING, "warning:");
+        output::print_note(&format!("{label} {warning}\n"));
+    }
+    if arguments.explain {
+        for outcome in outcomes {
+            for pass in &outcome.passes {
+                let title = title(outcome.document, pass, &arguments.namespace);
+                output::print_note(&explain::object(&title, &pass.runs));
+            }
         }
     }
-    if errors.is_empty() {
-        Ok(values)
-    } else {
-        Err(CommandError::Invalid(errors))
-    }
+    Ok(())
 }
 
-/// Finds the errors that can be found before anything is rendered.
-fn check(documents: &[Document], namespace: &str) -> Result<(), CommandError> {
-    let mut findings = manifest::check(documents)?;
-    for warning in &findings.warnings {
-        warn(warning);
+/// Prints the objects, or what the chain changed in them.
+fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), CommandError> {
+    let rendered: Vec<(&Document, Rendered)> = outcomes
+        .into_iter()
+        .filter_map(|outcome| Some((outcome.document, outcome.rendered?)))
+        .collect();
+    let note = |text: &str| {
+        // Standard error has a report that programs read.
+        if !(arguments.explain && arguments.output == Format::Json) {
+            output::print_note(text);
+        }
+    };
+    if rendered.is_empty() {
+        note("nothing to print: BrowserConfigs and Namespaces are read, not printed\n");
+        return Ok(());
     }
-    findings
-        .errors
-        .extend(duplicates::find(documents, namespace));
-    if findings.errors.is_empty() {
-        Ok(())
-    } else {
-        Err(CommandError::Invalid(findings.errors))
+    if arguments.diff {
+        let diffs: Vec<String> = rendered
+            .iter()
+            .map(|(document, rendered)| diff::of(document, rendered))
+            .collect::<anyhow::Result<_>>()?;
+        if diffs.iter().all(String::is_empty) {
+            note("no differences\n");
+        }
+        return output::print(&diffs.concat());
     }
+    if arguments.output == Format::Json {
+        let values: Vec<_> = rendered
+            .into_iter()
+            .map(|(_, object)| object.value)
+            .collect();
+        return output::print_objects(&values, Format::Json);
+    }
+    let texts = rendered
+        .iter()
+        .map(|(document, rendered)| rendered.yaml(document))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    output::print(&texts.join("---\n"))
 }
 
-fn render_all<'a>(
-    documents: &'a [Document],
-    configs: &Configs,
-    setting: &Setting<'_>,
-) -> Vec<(&'a Document, Result<Rendered, ObjectError>)> {
-    let mut results = Vec::new();
-    for document in documents {
-        let result = match manifest::kind(document) {
-            DocumentKind::BrowserConfig | DocumentKind::Namespace => continue,
-            DocumentKind::Browser => browser::render(document, configs, setting),
-            DocumentKind::Pod => pod::render(document, None, setting),
-            DocumentKind::Workload(template) => pod::render(document, Some(&template), setting),
-            DocumentKind::Other => Ok(Rendered {
-                value: document.value.clone(),
-                runs: None,
-            }),
-        };
-        results.push((document, result));
-    }
-    results
-}
-
-fn title(document: &Document, setting: &Setting<'_>) -> String {
-    let namespace = document.namespace(setting.default_namespace);
+fn title(document: &Document, pass: &Pass, namespace: &str) -> String {
+    let namespace = document.namespace(namespace);
     let name = match document.name() {
         "" => "(name to be generated)",
         name => name,
     };
-    escape_controls(&format!("{} {namespace}/{name}", document.kind))
-}
-
-fn warn(warning: &Diagnostic) {
-    let label = output::paint(output::WARNING, "warning:");
-    output::print_note(&format!("{label} {warning}\n"));
+    let template = pass.template.as_deref().map(|path| format!(", {path}"));
+    escape_controls(&format!(
+        "{} {namespace}/{name}{}",
+        document.kind,
+        template.unwrap_or_default()
+    ))
 }
 
 #[cfg(test)]

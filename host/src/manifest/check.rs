@@ -11,13 +11,14 @@ use super::embedded;
 use super::field::Step;
 use super::findings::{Findings, unknown_field, wrong_type};
 use super::kinds::{self, DocumentKind};
+use super::untouched;
 use crate::error::CommandError;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document]) -> Result<Findings, CommandError> {
     let schemas = Schemas::new()?;
     let mut findings = Findings::default();
-    for document in documents {
+    for (index, document) in documents.iter().enumerate() {
         let before = findings.errors.len();
         embedded::check_metadata(document, &mut findings);
         match kinds::kind(document) {
@@ -32,9 +33,17 @@ pub(crate) fn check(documents: &[Document]) -> Result<Findings, CommandError> {
             DocumentKind::Namespace => check_name(document, &mut findings),
             DocumentKind::Pod => embedded::check_pod(document, &[], &mut findings),
             DocumentKind::Workload(template) => {
-                embedded::check_pod(document, &template.steps(), &mut findings);
+                embedded::check_pod(document, &template.path, &mut findings);
             }
-            DocumentKind::Other => check_group(document, &mut findings),
+            DocumentKind::Named(templates) => {
+                for template in &templates {
+                    embedded::check_pod(document, &template.path, &mut findings);
+                }
+            }
+            DocumentKind::Other => check_other(document, &mut findings),
+        }
+        if findings.errors.len() > before {
+            findings.refused.insert(index);
         }
         // In the order of the lines, as the user fixes them.
         if let Some(here) = findings.errors.get_mut(before..) {
@@ -77,6 +86,16 @@ fn is_dns_subdomain(name: &str) -> bool {
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         })
+}
+
+/// Checks what is printed unchanged: whether it should be.
+fn check_other(document: &Document, findings: &mut Findings) {
+    let before = findings.errors.len();
+    check_group(document, findings);
+    let is_accepted = document.named.as_ref().is_some_and(Vec::is_empty);
+    if findings.errors.len() == before && !is_accepted {
+        untouched::check(document, findings);
+    }
 }
 
 /// Catches a Browser or BrowserConfig in the wrong API group: it would be printed unchanged, and nobody would notice.

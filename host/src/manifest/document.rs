@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::field::{self, Step};
 use super::source::Source;
+use super::written::Written;
 use crate::error::{Diagnostic, Position};
 
 /// One Kubernetes object, and where each of its fields is written.
@@ -22,6 +23,10 @@ pub(crate) struct Document {
     pub(super) number: usize,
     pub(super) source: Source,
     pub(super) spans: SpanTree,
+    /// Where its text is; none for the items of a List.
+    pub(super) written: Option<Written>,
+    /// Where the user says that objects of this kind have pod templates; none if the user says nothing.
+    pub(super) named: Option<Vec<String>>,
 }
 
 /// Where a value is written: a tree with the shape of the value.

@@ -4,7 +4,7 @@ use podloom_pod_path::ViolationKind;
 use serde_json::{Value, json};
 
 use super::document::Document;
-use super::field::Step;
+use super::field::{self, Step};
 use super::findings::{Findings, unknown_field, wrong_type};
 
 /// Checks the `metadata` of any object.
@@ -17,12 +17,7 @@ pub(super) fn check_metadata(document: &Document, findings: &mut Findings) {
 
 /// Checks a pod, or the pod template at a path of a workload.
 pub(super) fn check_pod(document: &Document, at: &[Step], findings: &mut Findings) {
-    let template = at
-        .iter()
-        .try_fold(&document.value, |value, step| match step {
-            Step::Key(key) => value.get(key),
-            Step::Index(index) => value.get(index),
-        });
+    let template = field::get(&document.value, at);
     let Some(template) = template.filter(|template| !template.is_null()) else {
         let message = format!("the pod template of the {} is missing", document.kind);
         findings.errors.push(document.diagnostic(at, message));

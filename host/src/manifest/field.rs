@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 /// One step from a value to a value inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -13,6 +15,53 @@ impl From<&str> for Step {
     fn from(key: &str) -> Self {
         Self::Key(key.to_owned())
     }
+}
+
+/// The value at a path.
+pub(crate) fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get(key),
+        Step::Index(index) => value.get(index),
+    })
+}
+
+/// The value at a path, to change it.
+pub(crate) fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get_mut(key),
+        Step::Index(index) => value.get_mut(index),
+    })
+}
+
+/// The paths of an object that a pointer names. A path whose end is missing or null is not among them.
+pub(super) fn expand(value: &Value, pointer: &str) -> Vec<Vec<Step>> {
+    let mut paths = vec![Vec::new()];
+    for segment in pointer.split('/').skip(1) {
+        let mut longer = Vec::new();
+        for path in paths {
+            let step = |step: Step| [path.as_slice(), &[step]].concat();
+            match get(value, &path) {
+                Some(Value::Array(items)) if segment == "*" => {
+                    longer.extend((0..items.len()).map(|index| step(Step::Index(index))));
+                }
+                Some(Value::Array(_)) => {
+                    longer.extend(segment.parse().map(|index| step(Step::Index(index))));
+                }
+                _ => {
+                    let key = segment.replace("~1", "/").replace("~0", "~");
+                    longer.push(step(Step::Key(key)));
+                }
+            }
+        }
+        paths = longer;
+    }
+    paths.retain(|path| get(value, path).is_some_and(|value| !value.is_null()));
+    paths
+}
+
+/// A key as a segment of a JSON pointer.
+pub(super) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }
 
 /// The path as text; empty for the document itself.
@@ -43,3 +92,6 @@ fn is_plain(key: &str) -> bool {
             byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte == b'$'
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! The result of checking objects, and the wording of the messages.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::document::Document;
@@ -15,8 +17,10 @@ const MOST_LISTED: usize = 24;
 pub(crate) struct Findings {
     /// These end the command.
     pub(crate) errors: Vec<Diagnostic>,
-    /// These are only printed: a newer Kubernetes may know the field.
+    /// These are only printed: a newer Kubernetes may know the field, and a pod in an unknown kind may be none.
     pub(crate) warnings: Vec<Diagnostic>,
+    /// The indices of the documents that have errors.
+    pub(crate) refused: BTreeSet<usize>,
 }
 
 /// The message for an unknown field. It suggests a similar field, or lists the known ones.

@@ -6,7 +6,7 @@ use podloom_api::SelenosisApi;
 use serde_json::Value;
 
 use super::document::Document;
-use super::field::Step;
+use super::field::{self, Step};
 
 /// The kind of a document, as far as render distinguishes kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum DocumentKind {
     Pod,
     /// Printed after its pod template went through the chain.
     Workload(Template),
+    /// The same for all pod templates that the user named for this kind; at least one.
+    Named(Vec<Template>),
     /// Printed unchanged.
     Other,
 }
@@ -28,16 +30,18 @@ pub(crate) enum DocumentKind {
 /// The pod template of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// The fields that lead to the template.
-    pub(crate) path: &'static [&'static str],
+    /// The steps from the object to the template.
+    pub(crate) path: Vec<Step>,
     /// The label keys in the workload's selector.
     pub(crate) selector: Arc<[String]>,
 }
 
 impl Template {
-    /// The steps from the object to its template.
-    pub(crate) fn steps(&self) -> Vec<Step> {
-        self.path.iter().map(|field| Step::from(*field)).collect()
+    fn of(workload: &Value, path: Vec<Step>) -> Self {
+        Self {
+            selector: selector(workload, &path),
+            path,
+        }
     }
 }
 
@@ -70,6 +74,19 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
         ("v1", "Namespace") => return DocumentKind::Namespace,
         _ => {}
     }
+    if let Some(named) = &document.named {
+        let paths = named
+            .iter()
+            .flat_map(|pointer| field::expand(&document.value, pointer));
+        let templates: Vec<Template> = paths
+            .map(|path| Template::of(&document.value, path))
+            .collect();
+        return if templates.is_empty() {
+            DocumentKind::Other
+        } else {
+            DocumentKind::Named(templates)
+        };
+    }
     let known = WORKLOADS
         .into_iter()
         .find(|(version, kind, _)| *version == api_version && *kind == document.kind)
@@ -79,13 +96,49 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
             spec.get("containers")?.as_array()?;
             Some(&["spec", "template"][..])
         });
-    match known {
-        Some(path) => DocumentKind::Workload(Template {
-            path,
-            selector: selector(&document.value, path),
-        }),
-        None => DocumentKind::Other,
+    let steps = |path: &[&str]| path.iter().map(|field| Step::from(*field)).collect();
+    known.map_or(DocumentKind::Other, |path| {
+        DocumentKind::Workload(Template::of(&document.value, steps(path)))
+    })
+}
+
+/// The group of an object and its kind, as `apps/Deployment`; the core group has no name.
+pub(super) fn group_and_kind(document: &Document) -> String {
+    match document.api_version.split_once('/') {
+        Some((group, _)) => format!("{group}/{}", document.kind),
+        None => document.kind.clone(),
     }
+}
+
+/// The kind that render knows and that differs only in upper and lower case.
+pub(super) fn differs_in_case(document: &Document) -> Option<&'static str> {
+    let (group, _) = document.api_version.rsplit_once('/').unwrap_or_default();
+    known_kinds()
+        .find(|(known, kind)| {
+            *known == group && kind.eq_ignore_ascii_case(&document.kind) && *kind != document.kind
+        })
+        .map(|(_, kind)| kind)
+}
+
+/// Whether render knows a kind, written as `apps/Deployment`.
+pub(super) fn is_known(group_and_kind: &str) -> bool {
+    let (group, kind) = group_and_kind
+        .rsplit_once('/')
+        .unwrap_or(("", group_and_kind));
+    known_kinds().any(|known| known == (group, kind))
+        || group == "selenosis.io"
+        || group.ends_with(".selenosis.io")
+}
+
+/// The groups and names of Kubernetes' own kinds that render knows.
+fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let workloads = WORKLOADS.into_iter().map(|(version, kind, _)| {
+        let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+        (group, kind)
+    });
+    [("", "List"), ("", "Namespace"), ("", "Pod")]
+        .into_iter()
+        .chain(workloads)
 }
 
 /// The value at a path of fields.
@@ -94,9 +147,9 @@ pub(crate) fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> 
 }
 
 /// The label keys in the selector beside a template. It is a LabelSelector, or a plain map in a v1 ReplicationController.
-fn selector(workload: &Value, path: &[&str]) -> Arc<[String]> {
+fn selector(workload: &Value, path: &[Step]) -> Arc<[String]> {
     let beside = path.split_last().map_or(&[][..], |(_, above)| above);
-    let Some(selector) = descend(workload, beside).and_then(|spec| spec.get("selector")) else {
+    let Some(selector) = field::get(workload, beside).and_then(|spec| spec.get("selector")) else {
         return Arc::default();
     };
     let is_plain =

@@ -3,6 +3,8 @@
 use std::iter::Enumerate;
 use std::str::Lines;
 
+use super::slices;
+
 /// Counts the documents of a text by their separators, from the first line to the last.
 pub(super) struct Numbering<'a> {
     lines: Enumerate<Lines<'a>>,
@@ -35,10 +37,7 @@ impl<'a> Numbering<'a> {
     }
 
     fn pass(&mut self, line: &str) {
-        let separator = line
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
-        if separator {
+        if slices::is_separator(line) {
             self.number += usize::from(self.content);
             self.content = true;
         } else if !self.content {

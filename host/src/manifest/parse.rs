@@ -6,46 +6,51 @@
 //! JSON is YAML, so it needs no parser of its own.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde_json::{Map, Number, Value};
-use serde_saphyr::budget::BudgetBreach;
-use serde_saphyr::{Location, Options};
+use serde_saphyr::Location;
 
 use super::document::{Children, Document, Span, SpanTree};
 use super::field::{self, Step};
 use super::node::{Node, Raw};
 use super::numbering::Numbering;
 use super::source::Source;
+use super::syntax;
+use super::written::{Finder, Written};
 use crate::error::{Diagnostic, Position};
 
-/// Deeper than any Kubernetes object (a CRD with a pod inside has about sixty levels), and safe for the recursive functions here.
-const MAX_DEPTH: usize = 128;
-/// Enough for thousands of pods in one file. Each value takes some hundred bytes of memory.
-const MAX_NODES: usize = 1_000_000;
-/// More than anyone puts into one file.
-const MAX_DOCUMENTS: usize = 50_000;
-/// How many parser events aliases may add.
-const MAX_REPLAYED: usize = 100_000;
+/// The objects of a file, and what could not be read.
+#[derive(Debug, Default)]
+pub(super) struct Parsed {
+    pub(super) documents: Vec<Document>,
+    pub(super) errors: Vec<Diagnostic>,
+}
+
+#[cfg(test)]
+impl Parsed {
+    /// The objects, if everything could be read.
+    pub(super) fn checked(self) -> Result<Vec<Document>, Vec<Diagnostic>> {
+        if self.errors.is_empty() {
+            Ok(self.documents)
+        } else {
+            Err(self.errors)
+        }
+    }
+}
 
 /// Reads the objects of a file. Lists are split into their items, and empty documents are skipped.
-pub(super) fn parse(source: &Source) -> Result<Vec<Document>, Vec<Diagnostic>> {
-    let mut documents = Vec::new();
-    let mut errors = Vec::new();
-    for read in read(source, &mut errors)? {
-        collect(source, read, &mut documents, &mut errors);
+pub(super) fn parse(source: &Source) -> Parsed {
+    let mut parsed = Parsed::default();
+    for read in read(source, &mut parsed.errors) {
+        collect(source, read, &mut parsed);
     }
-    if errors.is_empty() {
-        Ok(documents)
-    } else {
-        Err(errors)
-    }
+    parsed
 }
 
 /// Reads the documents of a file, whether they are Kubernetes objects or not.
 pub(super) fn values(source: &Source) -> Result<Vec<Value>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
-    let documents = read(source, &mut errors)?;
+    let documents = read(source, &mut errors);
     if errors.is_empty() {
         Ok(documents.into_iter().map(|read| read.value).collect())
     } else {
@@ -58,21 +63,21 @@ struct RawDocument {
     number: usize,
     value: Value,
     spans: SpanTree,
+    written: Option<Written>,
 }
 
-fn read(
-    source: &Source,
-    errors: &mut Vec<Diagnostic>,
-) -> Result<Vec<RawDocument>, Vec<Diagnostic>> {
-    let nodes = serde_saphyr::from_multiple_with_options::<Node>(&source.text, options())
-        .map_err(|error| vec![syntax_error(source, &error)])?;
+/// The documents that can be read.
+fn read(source: &Source, errors: &mut Vec<Diagnostic>) -> Vec<RawDocument> {
     let mut documents = Vec::new();
     let mut numbering = Numbering::new(&source.text);
-    for node in nodes {
+    let mut finder = Finder::new(&source.text);
+    for node in syntax::nodes(source, errors) {
         if matches!(node.raw, Raw::Null) {
             continue;
         }
         let number = numbering.document(node.at.line());
+        let written = finder.find(node.at.line());
+        let before = errors.len();
         let mut reader = Reader {
             source,
             number,
@@ -80,44 +85,25 @@ fn read(
             errors,
         };
         let (value, spans) = reader.value(node, None);
-        documents.push(RawDocument {
-            number,
-            value,
-            spans,
-        });
+        if errors.len() == before {
+            documents.push(RawDocument {
+                number,
+                value,
+                spans,
+                written,
+            });
+        }
     }
-    Ok(documents)
-}
-
-fn options() -> Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            flow_nesting_limit: MAX_DEPTH,
-            max_nodes: MAX_NODES,
-            // Here the end of each list and map counts too, and two events for each document.
-            max_events: 2 * MAX_NODES + 2 * MAX_DOCUMENTS,
-            max_documents: MAX_DOCUMENTS,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_REPLAYED,
-        },
-        legacy_octal_numbers: true,
-        with_snippet: false,
-    }
+    documents
 }
 
 /// Adds an object, or the items of a List.
-fn collect(
-    source: &Source,
-    read: RawDocument,
-    documents: &mut Vec<Document>,
-    errors: &mut Vec<Diagnostic>,
-) {
+fn collect(source: &Source, read: RawDocument, parsed: &mut Parsed) {
     let RawDocument {
         number,
         value,
         spans,
+        written,
     } = read;
     let mut document = Document {
         api_version: text_field(&value, "apiVersion"),
@@ -126,9 +112,11 @@ fn collect(
         number,
         source: source.clone(),
         spans,
+        written,
+        named: None,
     };
     if !document.value.is_object() {
-        errors.push(Diagnostic::at(
+        parsed.errors.push(Diagnostic::at(
             document.position(&[]),
             "not a Kubernetes object: write a map with apiVersion, kind and metadata",
         ));
@@ -142,14 +130,14 @@ fn collect(
     .filter_map(|(field, text)| text.is_empty().then_some(field))
     .collect();
     if !missing.is_empty() {
-        errors.push(Diagnostic::at(
+        parsed.errors.push(Diagnostic::at(
             document.position(&[]),
             format!("missing {}", missing.join(" and ")),
         ));
         return;
     }
     let Some(item_type) = ItemType::of(&document) else {
-        documents.push(document);
+        parsed.documents.push(document);
         return;
     };
     let items = document.value.get_mut("items").map(Value::take);
@@ -164,8 +152,9 @@ fn collect(
                 number,
                 value,
                 spans,
+                written: None,
             };
-            collect(source, item, documents, errors);
+            collect(source, item, parsed);
         }
     }
 }
@@ -334,64 +323,6 @@ fn span(at: &Location) -> Span {
         column: at.column(),
         bytes: usize::try_from(start).unwrap_or_default()
             ..usize::try_from(start + length).unwrap_or_default(),
-    }
-}
-
-fn syntax_error(source: &Source, error: &serde_saphyr::Error) -> Diagnostic {
-    let error = error.without_snippet();
-    let (line, column) = error
-        .location()
-        .map_or((0, 0), |at| (at.line(), at.column()));
-    let mut message = match error {
-        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("key {key:?} appears twice")
-        }
-        serde_saphyr::Error::Budget { breach, .. } => too_large(breach),
-        serde_saphyr::Error::AliasError { error, .. }
-            if matches!(
-                **error,
-                serde_saphyr::Error::AliasReplayLimitExceeded { .. }
-            ) =>
-        {
-            "the aliases expand to too much text: write it out, in several files".to_owned()
-        }
-        other => {
-            let text = other.to_string();
-            let suffix = format!(" at line {line}, column {column}");
-            format!(
-                "invalid YAML: {}",
-                text.strip_suffix(&suffix).unwrap_or(&text)
-            )
-        }
-    };
-    let here = usize::try_from(line)
-        .ok()
-        .and_then(|line| source.text.lines().nth(line.saturating_sub(1)));
-    if here.is_some_and(|here| here.trim_start_matches(' ').starts_with('\t')) {
-        let _infallible = write!(message, " (the line is indented by a tab: use spaces)");
-    }
-    Diagnostic::at(
-        Position {
-            file: source.name.clone(),
-            document: Numbering::new(&source.text).document(line),
-            line,
-            column,
-        },
-        message,
-    )
-}
-
-/// The error for a text that exceeds a limit, with the remedy.
-fn too_large(breach: &BudgetBreach) -> String {
-    match breach {
-        BudgetBreach::Depth { .. } => format!("more than {MAX_DEPTH} levels of nesting"),
-        BudgetBreach::Documents { .. } => {
-            format!("more than {MAX_DOCUMENTS} documents: split the file")
-        }
-        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
-            format!("more than {MAX_NODES} values: split the file")
-        }
-        other => format!("exceeds a limit: {other:?}"),
     }
 }
 

@@ -30,15 +30,19 @@ pub(crate) enum Depth {
     Recursive,
 }
 
-/// Reads all files. For a directory it reads its `.yaml`, `.yml` and `.json` files, sorted by name.
-pub(super) fn read_all(files: &[String], depth: Depth) -> Result<Vec<Source>, CommandError> {
+/// Reads all files that can be read, and adds an error for each of the others. For a directory it reads its `.yaml`, `.yml` and
+/// `.json` files, sorted by name.
+pub(super) fn read_all(
+    files: &[String],
+    depth: Depth,
+    errors: &mut Vec<Diagnostic>,
+) -> Result<Vec<Source>, CommandError> {
     if files.iter().filter(|file| *file == "-").count() > 1 {
         return Err(CommandError::Usage(
             "-f - appears twice, but standard input can be read only once".to_owned(),
         ));
     }
     let mut sources = Vec::new();
-    let mut errors = Vec::new();
     for file in files {
         match read_one(file, depth) {
             Ok(mut found) => sources.append(&mut found),
@@ -46,11 +50,7 @@ pub(super) fn read_all(files: &[String], depth: Depth) -> Result<Vec<Source>, Co
             Err(other) => return Err(other),
         }
     }
-    if errors.is_empty() {
-        Ok(sources)
-    } else {
-        Err(CommandError::Invalid(errors))
-    }
+    Ok(sources)
 }
 
 fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, CommandError> {
@@ -123,7 +123,8 @@ fn open(path: &Path) -> Result<Source, CommandError> {
     read_text(&name, file)
 }
 
-fn read_text(name: &str, reader: impl Read) -> Result<Source, CommandError> {
+/// Reads a text up to the limit.
+pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, CommandError> {
     let mut bytes = Vec::new();
     reader
         .take(MAX_BYTES + 1)

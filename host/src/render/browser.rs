@@ -1,6 +1,6 @@
 //! Renders a Browser into its final pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use podloom_controllers::PodRequest;
@@ -11,21 +11,27 @@ use podloom_controllers::render::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::Setting;
+use super::outcome::{ObjectError, Pass, Rendered};
 use super::pod::mutate;
-use super::{ObjectError, Rendered, Setting};
-use crate::error::{CommandError, Diagnostic};
+use crate::error::Diagnostic;
 use crate::manifest::{self, Document, DocumentKind, Step};
 
 /// The BrowserConfigs of each namespace, each with the index of its document.
 pub(super) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
 
 impl Configs {
-    /// Reads the BrowserConfigs among the documents, which must have been checked before.
-    pub(super) fn of(documents: &[Document], namespace: &str) -> Result<Self, CommandError> {
+    /// Reads the BrowserConfigs among the documents that are not refused. One that cannot be read is refused, with an error.
+    pub(super) fn of(
+        documents: &[Document],
+        namespace: &str,
+        refused: &mut BTreeSet<usize>,
+        errors: &mut Vec<Diagnostic>,
+    ) -> Self {
         let mut configs: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        let mut errors = Vec::new();
         for (number, document) in documents.iter().enumerate() {
-            if manifest::kind(document) != DocumentKind::BrowserConfig {
+            if refused.contains(&number) || manifest::kind(document) != DocumentKind::BrowserConfig
+            {
                 continue;
             }
             match typed(document) {
@@ -33,14 +39,13 @@ impl Configs {
                     .entry(document.namespace(namespace).to_owned())
                     .or_default()
                     .push((number, config)),
-                Err(diagnostic) => errors.push(diagnostic),
+                Err(diagnostic) => {
+                    errors.push(diagnostic);
+                    refused.insert(number);
+                }
             }
         }
-        if errors.is_empty() {
-            Ok(Self(configs))
-        } else {
-            Err(CommandError::Invalid(errors))
-        }
+        Self(configs)
     }
 
     /// Warnings for what the operator would report in the conditions of the BrowserConfigs: versions that two of them define, and
@@ -114,8 +119,17 @@ pub(super) fn render(
         document.diagnostic(&[], format!("the pod cannot be written as JSON: {error}"))
     })?;
     let request = request(document, &browser, &namespace, setting);
+    let before = Some(pod.clone());
     let (value, runs) = mutate(document, pod, request, setting)?;
-    Ok(Rendered { value, runs })
+    let passes = runs.map(|runs| Pass {
+        template: None,
+        runs,
+    });
+    Ok(Rendered {
+        value,
+        before,
+        passes: passes.into_iter().collect(),
+    })
 }
 
 /// What plugins can read about the request: the Browser as the operator stores it, with the three labels that identify it.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
+use super::Setting;
 use super::namespaces::{Namespaces, texts};
-use super::{ObjectError, Rendered, Setting};
-use crate::manifest::{Document, Template};
+use super::outcome::{ObjectError, Pass, Rendered};
+use crate::error::Diagnostic;
+use crate::manifest::{self, Document, Template, field_name};
 
 /// A pod as the API server would receive it, and what plugins can read about the request.
 pub(crate) struct Subject {
@@ -55,26 +57,80 @@ pub(crate) fn subject(
     Subject { pod, request }
 }
 
-/// Passes the document's pod, or the pod in its template, through the chain and puts the result back.
-pub(super) fn render(
-    document: &Document,
-    template: Option<&Template>,
-    setting: &Setting<'_>,
-) -> Result<Rendered, ObjectError> {
+/// Passes a Pod through the chain.
+pub(super) fn render(document: &Document, setting: &Setting<'_>) -> Result<Rendered, ObjectError> {
     let Subject { pod, request } = subject(
         document,
-        template,
+        None,
         &setting.namespaces,
         setting.default_namespace,
     );
-    let (pod, runs) = mutate(document, pod, request, setting)?;
-    let value = match template {
+    let (value, runs) = mutate(document, pod, request, setting)?;
+    Ok(match runs {
         // Without a chain the document is printed unchanged, nulls included.
-        _ if runs.is_none() => document.value.clone(),
-        None => pod,
-        Some(template) => with_pod(document.value.clone(), template, pod),
-    };
-    Ok(Rendered { value, runs })
+        None => Rendered::unchanged(document),
+        Some(runs) => Rendered {
+            value,
+            before: Some(document.value.clone()),
+            passes: vec![Pass {
+                template: None,
+                runs,
+            }],
+        },
+    })
+}
+
+/// Passes the pods in an object's templates through the chain and puts the results back.
+pub(super) fn render_templates(
+    document: &Document,
+    templates: &[Template],
+    setting: &Setting<'_>,
+) -> Result<Rendered, ObjectError> {
+    let mut rendered = Rendered::unchanged(document);
+    let mut errors = Vec::new();
+    for template in templates {
+        let Subject { pod, request } = subject(
+            document,
+            Some(template),
+            &setting.namespaces,
+            setting.default_namespace,
+        );
+        let field = Some(field_name(&template.path)).filter(|_| templates.len() > 1);
+        match mutate(document, pod, request, setting) {
+            Ok((_, None)) => {}
+            Ok((pod, Some(runs))) => {
+                put_back(&mut rendered.value, template, pod);
+                rendered.before = Some(document.value.clone());
+                rendered.passes.push(Pass {
+                    template: field,
+                    runs,
+                });
+            }
+            Err(ObjectError::Invalid {
+                diagnostics,
+                passes,
+            }) => {
+                let named = |diagnostic: Diagnostic| Diagnostic {
+                    field: field.clone(),
+                    ..diagnostic
+                };
+                errors.extend(diagnostics.into_iter().map(named));
+                let passes = passes.into_iter().map(|pass| Pass {
+                    template: field.clone(),
+                    ..pass
+                });
+                rendered.passes.extend(passes);
+            }
+            Err(panicked) => return Err(panicked),
+        }
+    }
+    if errors.is_empty() {
+        return Ok(rendered);
+    }
+    Err(ObjectError::Invalid {
+        diagnostics: errors,
+        passes: rendered.passes,
+    })
 }
 
 /// Returns the pod after the chain, and what each plugin did. Without a chain it returns the pod unchanged.
@@ -89,10 +145,18 @@ pub(super) fn mutate(
         Ok(MutatedPod {
             pod, chain, runs, ..
         }) => Ok((pod, chain.map(|_| runs))),
-        Err(rejected) => Err(ObjectError::Invalid {
-            diagnostic: Box::new(document.diagnostic(&[], reason(&rejected))),
-            runs: Some(rejected.runs).filter(|runs| !runs.is_empty()),
-        }),
+        Err(rejected) => {
+            let diagnostics = vec![document.diagnostic(&[], reason(&rejected))];
+            let ran = Some(rejected.runs).filter(|runs| !runs.is_empty());
+            let passes = ran.map(|runs| Pass {
+                template: None,
+                runs,
+            });
+            Err(ObjectError::Invalid {
+                diagnostics,
+                passes: passes.into_iter().collect(),
+            })
+        }
     }
 }
 
@@ -110,10 +174,7 @@ fn reason(rejected: &podloom_controllers::RejectedPod) -> String {
 }
 
 fn pod_of(workload: &Value, template: &Template) -> Value {
-    let source = template
-        .path
-        .iter()
-        .try_fold(workload, |value, field| value.get(field));
+    let source = manifest::get(workload, &template.path);
     let mut pod = json!({ "apiVersion": "v1", "kind": "Pod" });
     for part in PARTS {
         if let Some(value) = source.and_then(|source| source.get(part)) {
@@ -123,19 +184,14 @@ fn pod_of(workload: &Value, template: &Template) -> Value {
     pod
 }
 
-fn with_pod(mut workload: Value, template: &Template, mut pod: Value) -> Value {
-    let target = template
-        .path
-        .iter()
-        .try_fold(&mut workload, |value, field| value.get_mut(field));
-    if let Some(Value::Object(target)) = target {
+fn put_back(workload: &mut Value, template: &Template, mut pod: Value) {
+    if let Some(Value::Object(target)) = manifest::get_mut(workload, &template.path) {
         for part in PARTS {
             if let Some(value) = pod.get_mut(part) {
                 target.insert(part.to_owned(), value.take());
             }
         }
     }
-    workload
 }
 
 /// The API server treats a null field as absent, and many templates contain `creationTimestamp: null`.

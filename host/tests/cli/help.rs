@@ -19,6 +19,7 @@ fn help_of_every_command() {
         ("bundle", &["bundle"]),
         ("crds", &["crds"]),
         ("rbac", &["rbac"]),
+        ("completion", &["completion"]),
     ] {
         let ran = podloom(&[command, &["--help"]].concat());
         assert_eq!(ran.code, 0);

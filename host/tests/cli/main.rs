@@ -2,8 +2,10 @@
 
 mod bundles;
 mod chains;
+mod controllers;
 mod examples;
 mod help;
+mod options;
 mod output;
 mod pages;
 mod plugin_examples;

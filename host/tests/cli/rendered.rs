@@ -53,7 +53,7 @@ fn directories_are_read_in_order() {
         let path = directory.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let name = name.replace(['/', '.'], "-").to_lowercase();
-        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n");
         std::fs::write(path, text).unwrap();
     };
     for name in [

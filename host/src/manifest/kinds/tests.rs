@@ -1,4 +1,5 @@
 use super::{DocumentKind, kind};
+use crate::manifest::field;
 use crate::manifest::parse::parse;
 use crate::manifest::source::Source;
 
@@ -9,10 +10,10 @@ fn check(text: &str, expected: &str) {
         name: "-".into(),
         text: text.into(),
     };
-    let documents = parse(&source).unwrap();
+    let documents = parse(&source).checked().unwrap();
     let found = match kind(documents.first().unwrap()) {
         DocumentKind::Workload(template) => {
-            format!("{} {:?}", template.path.join("."), template.selector)
+            format!("{} {:?}", field::name(&template.path), template.selector)
         }
         other => format!("{other:?}"),
     };

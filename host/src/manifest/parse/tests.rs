@@ -11,7 +11,7 @@ fn source(text: &str) -> Source {
 #[test]
 fn fields_have_positions() {
     let text = "\u{feff}# a comment\napiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    env: [{name: B, value: 'ä'}, {name: C}]\n";
-    let documents = parse(&source(text)).unwrap();
+    let documents = parse(&source(text)).checked().unwrap();
     let document = documents.first().unwrap();
     for (pointer, line, column) in [
         ("", 2, 1),
@@ -36,7 +36,7 @@ fn fields_have_positions() {
 #[test]
 fn an_alias_is_where_its_anchor_is() {
     let text = "apiVersion: v1\nkind: X\na: &it\n  b: 1\nc: *it\n";
-    let documents = parse(&source(text)).unwrap();
+    let documents = parse(&source(text)).checked().unwrap();
     let document = documents.first().unwrap();
     let path = [Step::from("c"), Step::from("b")];
     assert_eq!(document.position(&path).line, 4);
@@ -46,7 +46,7 @@ fn an_alias_is_where_its_anchor_is() {
 #[test]
 fn a_file_of_many_objects_is_read() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n";
-    let documents = parse(&source(&pod.repeat(3000))).unwrap();
+    let documents = parse(&source(&pod.repeat(3000))).checked().unwrap();
     assert_eq!(documents.len(), 3000);
     assert_eq!(documents.last().unwrap().position(&[]).document, 3000);
 }
@@ -54,7 +54,7 @@ fn a_file_of_many_objects_is_read() {
 #[test]
 fn a_text_that_is_too_large_is_an_error_with_the_limit() {
     let text = "---\na: 1\n".repeat(60_000);
-    let errors = parse(&source(&text)).unwrap_err();
+    let errors = parse(&source(&text)).checked().unwrap_err();
     let expected = "more than 50000 documents: split the file";
     assert_eq!(errors.first().unwrap().message, expected);
 }
@@ -62,7 +62,7 @@ fn a_text_that_is_too_large_is_an_error_with_the_limit() {
 #[test]
 fn lists_are_split_into_their_items() {
     let text = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- {apiVersion: apps/v1, kind: DeploymentList, items: [{metadata: {name: b}}]}\n---\napiVersion: example.com/v1\nkind: AllowList\nspec: {}\n---\napiVersion: v1\nkind: List\n";
-    let documents = parse(&source(text)).unwrap();
+    let documents = parse(&source(text)).checked().unwrap();
     let found: Vec<_> = documents
         .iter()
         .map(|document| {

@@ -1,0 +1,95 @@
+//! `podloom render`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use super::namespace;
+use crate::manifest::NamedTemplate;
+
+/// Render manifests offline into the pods that the operator would create.
+///
+/// For a Browser, its final pod is printed. A BrowserConfig in the Browser's namespace configures the pod, so pass that file too.
+/// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
+/// BrowserConfigs and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
+/// All other objects are printed as they were written, with their comments; the items of a List, and JSON, are reformatted.
+/// A pod template in one of these objects is a warning, since no plugin sees it.
+///
+/// If any object has an error or is rejected by a plugin, the errors of all objects are listed on standard error, and no object is
+/// printed. Browsers are not rendered while a file cannot be read or a BrowserConfig has errors, so their own pods may have more.
+#[derive(Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+#[command(group = ArgGroup::new("input").required(true).multiple(true).args(["files", "kustomizations"]))]
+pub(crate) struct RenderArguments {
+    /// Files or directories with YAML or JSON; - reads standard input.
+    #[arg(short, long = "filename", value_name = "FILE", num_args = 1..)]
+    pub(crate) files: Vec<String>,
+
+    /// Directories with a kustomization.yaml. They are built with kubectl kustomize, or kustomize build if there is no kubectl.
+    #[arg(short = 'k', long = "kustomize", value_name = "DIR", num_args = 1..)]
+    pub(crate) kustomizations: Vec<String>,
+
+    /// Read subdirectories too.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
+    /// The namespace of objects without metadata.namespace.
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
+    pub(crate) namespace: String,
+
+    /// The directory of the plugin chain: chain.yaml and the plugin files. Without it no plugin runs.
+    #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
+    pub(crate) plugins: Option<PathBuf>,
+
+    /// Where objects of an unknown kind have a pod template, as GROUP/KIND=/path. In the path, * is every element of a list. Repeat
+    /// the option for several templates. An empty path (GROUP/KIND=) says that the kind has none.
+    #[arg(long = "pod-template", value_name = "TEMPLATE", value_parser = NamedTemplate::parse)]
+    pub(crate) pod_templates: Vec<NamedTemplate>,
+
+    /// Treat warnings as errors: print no object if there are any.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Show on standard error what each plugin changed in each pod, and its notes. With -o json, this is one JSON object, which has
+    /// the warnings and errors too.
+    #[arg(short, long)]
+    pub(crate) explain: bool,
+
+    /// Instead of the objects, print what the chain changes in each: a diff of its YAML with sorted keys. For a Browser, the diff of
+    /// its pod.
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) diff: bool,
+
+    /// The output format.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    pub(crate) output: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  # Render all manifests of a directory
+  podloom render -f deploy/examples --plugins target/plugins
+
+  # Show only what the plugins changed
+  podloom render -f browser.yaml -f config.yaml --plugins target/plugins --explain >/dev/null
+  podloom render -f deployment.yaml --plugins target/plugins --diff
+
+  # Pass other pod templates through the chain, here those of a Helm chart
+  helm template shop ./chart | podloom render -f - --plugins target/plugins | kubectl apply -f -
+
+  # Pass the pod templates of kinds through the chain that podloom does not know
+  podloom render -f jobs.yaml --plugins target/plugins \\
+    --pod-template keda.sh/ScaledJob=/spec/jobTargetRef/template \\
+    --pod-template jobset.x-k8s.io/JobSet='/spec/replicatedJobs/*/template/spec/template'
+
+  # In CI: fail if a pod is not seen by the chain, and keep a report
+  podloom render -k deploy -p target/plugins --strict --explain -o json >pods.json 2>report.json";
+
+/// The format in which objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One document per object.
+    Yaml,
+    /// One object, or a List if there are several.
+    Json,
+}

@@ -1,0 +1,33 @@
+//! The text of a document as it was written, so that what is only passed on keeps its comments, its order and its scalars.
+
+use serde::de::IgnoredAny;
+
+use super::document::Document;
+use super::parse;
+use super::source::Source;
+use super::written::Written;
+
+impl Document {
+    /// The document as it was written; none if it has to be reformatted: JSON, the items of a List, and text that depends on what
+    /// stands before its document.
+    pub(crate) fn as_written(&self) -> Option<String> {
+        let Written { comments, slice } = self.written.as_ref()?;
+        let own = self.source.text.get(slice.bytes.clone())?;
+        if serde_json::from_str::<IgnoredAny>(own).is_ok() {
+            return None;
+        }
+        let mut text = format!("{comments}{own}");
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let source = Source {
+            name: self.source.name.clone(),
+            text: text.as_str().into(),
+        };
+        let values = parse::values(&source).ok()?;
+        (values == [self.value.clone()]).then_some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! `--explain -o json`: what each plugin did, and all warnings and errors, for programs.
+
+use podloom_controllers::{PluginOutcome, PluginRun, Write};
+use serde_json::{Map, Value, json};
+
+use super::{Problems, Settled};
+use crate::error::Diagnostic;
+
+/// The report.
+pub(super) fn of(outcomes: &[Settled<'_>], problems: &Problems, namespace: &str) -> Value {
+    let mut objects = Vec::new();
+    for Settled {
+        document, passes, ..
+    } in outcomes
+    {
+        let at = document.position(&[]);
+        for pass in passes {
+            let runs = pass.runs.iter();
+            objects.push(object([
+                ("file", Some(json!(&*at.file))),
+                ("document", Some(json!(at.document))),
+                ("line", Some(json!(at.line))),
+                ("kind", Some(json!(document.kind))),
+                ("namespace", Some(json!(document.namespace(namespace)))),
+                ("name", Some(json!(document.name()))),
+                ("template", pass.template.as_ref().map(|path| json!(path))),
+                ("plugins", Some(runs.map(plugin).collect())),
+            ]));
+        }
+    }
+    json!({
+        "objects": objects,
+        "warnings": problems.warnings.iter().map(diagnostic).collect::<Value>(),
+        "errors": problems.errors.iter().map(diagnostic).collect::<Value>(),
+    })
+}
+
+fn plugin(run: &PluginRun) -> Value {
+    let (outcome, message) = match &run.outcome {
+        PluginOutcome::Mutated => ("Mutated", None),
+        PluginOutcome::Unchanged => ("Unchanged", None),
+        PluginOutcome::Skipped(field) => {
+            ("Skipped", Some(format!("match.{field} excludes this pod")))
+        }
+        PluginOutcome::Ignored(failure) => ("Ignored", Some(failure.clone())),
+        PluginOutcome::Denied(reason) => ("Denied", Some(reason.clone())),
+        PluginOutcome::Failed(failure) => ("Failed", Some(failure.clone())),
+    };
+    object([
+        ("name", Some(json!(run.plugin))),
+        ("version", Some(json!(run.version))),
+        ("outcome", Some(json!(outcome))),
+        ("message", message.map(Value::from)),
+        ("writes", Some(run.writes.iter().map(write).collect())),
+        ("deniedWrites", Some(json!(run.refused_writes))),
+        ("deniedReads", Some(json!(run.refused_reads))),
+        ("notes", Some(json!(run.notes))),
+    ])
+}
+
+/// A write. `old` is missing if the path was absent, `new` if it was removed, and both if values may not be shown.
+fn write(write: &Write) -> Value {
+    let change = write.change.as_ref();
+    let new = change.and_then(|change| change.new.as_deref());
+    object([
+        ("path", Some(json!(write.path))),
+        ("old", change.and_then(|change| change.old.clone())),
+        (
+            "new",
+            // The host accepts only JSON, so this does not fail.
+            new.map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::from(new))),
+        ),
+    ])
+}
+
+fn diagnostic(diagnostic: &Diagnostic) -> Value {
+    let at = diagnostic.position.as_ref();
+    let known = at.filter(|at| at.line > 0);
+    object([
+        ("file", at.map(|at| json!(&*at.file))),
+        ("document", at.map(|at| json!(at.document))),
+        ("line", known.map(|at| json!(at.line))),
+        ("column", known.map(|at| json!(at.column))),
+        (
+            "object",
+            diagnostic.object.as_ref().map(|object| json!(object)),
+        ),
+        ("field", diagnostic.field.as_ref().map(|field| json!(field))),
+        ("message", Some(json!(diagnostic.message))),
+    ])
+}
+
+/// The fields that have a value.
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let fields = fields.into_iter();
+    let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect::<Map<_, _>>())
+}
