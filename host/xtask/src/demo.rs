@@ -2,6 +2,7 @@
 
 mod browsers;
 mod build;
+mod node;
 mod operator;
 mod reload;
 mod scene;
@@ -50,6 +51,10 @@ pub(crate) struct Arguments {
     /// Use this cluster instead of starting one; CRDs and examples are installed there, and stay.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Install the operator from its image on a real node (kubelet, containerd and runc in namespaces of their own), as README.md
+    /// says. Needs root on Linux, and runc, iptables and iproute2.
+    #[arg(long, conflicts_with_all = ["kubeconfig", "only"])]
+    node: bool,
     /// Show only this scene, with what it needs; repeat the option for several scenes, or separate them by commas.
     #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(scene::NAMES))]
     only: Vec<String>,
@@ -74,6 +79,9 @@ struct Live {
 
 /// Builds everything, starts what the scenes need, and shows them: sessions that come and go.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.node {
+        return node::show(arguments.keep);
+    }
     let start_of_builds = Instant::now();
     let scenes = scene::chosen(&arguments.only);
     let is_live = arguments.keep || scenes.iter().any(|scene| scene.play.is_live());
@@ -140,8 +148,8 @@ fn start(arguments: &Arguments, built: &Built, steps: &mut Steps) -> Result<Live
         apply.arg("-f").arg(built.examples.join(file));
     }
     succeed(&mut apply)?;
-    let sessions =
-        browsers::until_running(&cluster, PATIENCE).inspect_err(|_| operator.print_log())?;
+    let sessions = browsers::until_running(|| cluster.kubectl(), PATIENCE)
+        .inspect_err(|_| operator.print_log())?;
     Ok(Live {
         operator,
         volume,

@@ -30,8 +30,24 @@ const NAME: &str = concat!("ghcr.io/podloom/podloom:", env!("CARGO_PKG_VERSION")
 /// containerd's namespace for the images of Kubernetes.
 const NAMESPACE: &str = "k8s.io";
 
+/// What was built.
+pub(crate) struct Built {
+    /// The file system of the image.
+    pub(crate) root: PathBuf,
+    pub(crate) archive: PathBuf,
+}
+
+/// Builds the image that the manifests name.
+pub(crate) fn standard() -> Result<Built> {
+    run(&Arguments {
+        name: vec![NAME.to_owned()],
+        out: None,
+        load: false,
+    })
+}
+
 /// Builds the image, writes the archive, and loads it if that is asked for.
-pub(crate) fn run(arguments: &Arguments) -> Result<PathBuf> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Built> {
     // First what takes no time, since the builds take minutes.
     podloom_image::check_names(&arguments.name)?;
     let architecture = architecture(&release::host_triple()?)?;
@@ -58,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PathBuf> {
     if arguments.load {
         load(&archive)?;
     }
-    Ok(archive)
+    Ok(Built { root, archive })
 }
 
 /// The image of the operator, as deploy/Dockerfile makes it too.

@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{dist, plugins, release, run, soak};
+use crate::{image, plugins, release, run, soak};
 
 /// How many black-box tests run at once: more than there are processors, since they mostly wait.
 const AT_ONCE: &str = "8";
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
+
+/// Asks for the tests on a real node.
+const REAL_NODE: &str = "PODLOOM_REAL_NODE";
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +54,12 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         )
     })?;
     if extent == Extent::Whole {
-        let root = step("distribution", || dist::run(None))?;
+        let image = step("image", image::standard)?;
         let binary = release::shipped()?;
         step("black-box tests", || {
-            black_box_tests(&binary, &bundle, &root)
+            black_box_tests(&binary, &bundle, &image.root)
         })?;
+        real_node(&binary, &bundle, &image.archive)?;
         step("soak", || soak::chaos(&binary, &bundle, SOAK_MINUTES, None))?;
     }
     eprintln!("\n==> all checks passed in {}", seconds(start.elapsed()));
@@ -98,6 +102,31 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
             .env("PODLOOM_BUNDLE", bundle)
             .env("PODLOOM_CONTROL_PLANE", "1"),
     )
+}
+
+/// The operator on a real node, if the environment asks for it: the node needs root, and programs that we do not install.
+fn real_node(binary: &Path, bundle: &Path, archive: &Path) -> Result<()> {
+    if std::env::var_os(REAL_NODE).is_none_or(|value| value != "1") {
+        eprintln!("\n==> real node: not run; set {REAL_NODE}=1 to run it, as root");
+        return Ok(());
+    }
+    if let Err(reason) = podloom_real_node::check() {
+        eprintln!("\n==> real node: not run; this machine cannot run one: {reason}");
+        return Ok(());
+    }
+    step("programs of the real node", || {
+        Ok(podloom_real_node::Programs::find().map(drop)?)
+    })?;
+    let arguments = ["test", "--quiet", "--workspace", "--test", "real-node"];
+    step("real node", || {
+        run::succeed(
+            run::cargo(arguments)
+                .env("PODLOOM_BLACKBOX_BINARY", binary)
+                .env("PODLOOM_BUNDLE", bundle)
+                .env("PODLOOM_IMAGE", archive)
+                .env(REAL_NODE, "1"),
+        )
+    })
 }
 
 fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {

@@ -24,6 +24,7 @@ const IMAGE: &str = "podloom-image";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SYNTAX: &str = "podloom-syntax";
+const REAL_NODE: &str = "podloom-real-node";
 const SDK: &str = "podloom-plugin-sdk";
 /// Every plugin, by the start of its name.
 const PLUGINS: &str = "podloom-plugin-";
@@ -32,7 +33,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 14] = [
+const ROOMS: [Room; 15] = [
     Room {
         name: API,
         may_use: &[],
@@ -98,6 +99,11 @@ const ROOMS: [Room; 14] = [
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
+        name: REAL_NODE,
+        may_use: &[CONTROL_PLANE, IMAGE],
+        never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
         // Black-box tests know the operator as a binary.
         name: "podloom-tests",
         may_use: &[API, CONTROL_PLANE],
@@ -105,7 +111,7 @@ const ROOMS: [Room; 14] = [
     },
     Room {
         name: "podloom-xtask",
-        may_use: &[CONTROL_PLANE, IMAGE],
+        may_use: &[CONTROL_PLANE, IMAGE, REAL_NODE],
         never: &["wasmtime", "tokio", "kube"],
     },
 ];

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::build;
+use crate::go;
 use crate::group::{self, Group};
 use crate::keys;
 use crate::kubeconfig::{self, Kubeconfig};
@@ -206,7 +206,7 @@ impl ControlPlane {
         Err(StartError::Ended {
             program,
             log,
-            output: build::last_lines(&text, LOG_LINES),
+            output: go::last_lines(&text, LOG_LINES),
         })
     }
 

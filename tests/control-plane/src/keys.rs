@@ -3,8 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A random token.
-pub(crate) fn token() -> io::Result<String> {
+/// A random token of 32 hexadecimal digits.
+///
+/// # Errors
+///
+/// Fails if the system gives no random bytes.
+pub fn token() -> io::Result<String> {
     Ok(random::<16>()?
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -20,7 +24,11 @@ pub(crate) fn random_u16() -> io::Result<u16> {
 ///
 /// RFC 5915 requires only the scalar and the curve's name; the API server computes the public key from them. So a key is 32 random
 /// bytes between constants, and no cryptography library is needed.
-pub(crate) fn signing_key() -> io::Result<String> {
+///
+/// # Errors
+///
+/// Fails if the system gives no random bytes.
+pub fn signing_key() -> io::Result<String> {
     const BEFORE: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
     const CURVE: [u8; 12] = [
         0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,

@@ -16,17 +16,25 @@ pub struct KubeconfigError {
 }
 
 /// What a kubeconfig contains.
-pub(crate) struct Kubeconfig<'a> {
-    pub(crate) server: &'a str,
+#[derive(Clone, Copy)]
+pub struct Kubeconfig<'a> {
+    /// The URL of the API server.
+    pub server: &'a str,
     /// PEM.
-    pub(crate) certificate_authority: &'a [u8],
-    pub(crate) user: &'a str,
-    pub(crate) token: &'a str,
+    pub certificate_authority: &'a [u8],
+    /// The user's name, which only kubectl shows.
+    pub user: &'a str,
+    /// The token by which the API server knows the user.
+    pub token: &'a str,
 }
 
 impl Kubeconfig<'_> {
     /// Writes the file readable by its owner alone, since it holds a token.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), KubeconfigError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), KubeconfigError> {
         write_secret(path, &self.text()).map_err(|source| KubeconfigError {
             path: path.to_owned(),
             source,
@@ -61,7 +69,11 @@ impl Kubeconfig<'_> {
 }
 
 /// Writes a file that only its owner may read.
-pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
+pub fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     File::options()
         .write(true)
         .create(true)

@@ -12,6 +12,7 @@
 
 mod build;
 mod control_plane;
+mod go;
 mod group;
 mod keys;
 mod kubeconfig;
@@ -20,12 +21,14 @@ mod programs;
 mod version;
 mod wait;
 
-pub use build::BuildError;
+pub use build::module;
 pub use control_plane::{ControlPlane, Options, StartError};
-pub use kubeconfig::KubeconfigError;
+pub use go::{BuildError, Module, Package, last_lines};
+pub use keys::{signing_key, token};
+pub use kubeconfig::{Kubeconfig, KubeconfigError, write_secret};
 pub use program::Program;
 pub use programs::{FindError, Programs};
-pub use wait::CommandError;
+pub use wait::{CommandError, PATIENCE, output, until};
 
 /// The label by which a pod chooses its behaviour: the name of a file in `stages/`. With any other value its status never changes.
 pub const BEHAVIOUR_LABEL: &str = "kubelet.test/behaviour";

@@ -4,7 +4,8 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::build::{self, BuildError};
+use crate::build;
+use crate::go::BuildError;
 use crate::program::Program;
 use crate::version::{self, VersionError};
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long to wait for a condition. A start takes seconds; busy machines take longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,11 @@ pub enum CommandError {
 }
 
 /// What a command prints, if it succeeds.
-pub(crate) fn output(command: &mut Command) -> Result<String, CommandError> {
+///
+/// # Errors
+///
+/// Fails if it does not start, or ends with an error; the message has what it wrote to standard error.
+pub fn output(command: &mut Command) -> Result<String, CommandError> {
     let output = command.output();
     finish(command, output)
 }
@@ -52,7 +56,11 @@ fn finish(command: &Command, output: io::Result<Output>) -> Result<String, Comma
 }
 
 /// Asks again until there is an answer or an error; `None` after the deadline.
-pub(crate) fn until<T, E>(
+///
+/// # Errors
+///
+/// Fails as soon as asking fails.
+pub fn until<T, E>(
     deadline: Instant,
     mut ask: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {

@@ -34,12 +34,15 @@ pub(crate) struct Session {
 }
 
 /// Shows each change of phase until all sessions run.
-pub(crate) fn until_running(cluster: &Cluster, patience: Duration) -> Result<Vec<Session>> {
+pub(crate) fn until_running(
+    kubectl: impl Fn() -> Command,
+    patience: Duration,
+) -> Result<Vec<Session>> {
     let start = Instant::now();
     let mut phases: BTreeMap<String, String> = BTreeMap::new();
     let mut running: BTreeMap<String, Session> = BTreeMap::new();
     while start.elapsed() < patience {
-        let browsers = list(cluster)?;
+        let browsers = list(kubectl())?;
         for browser in &browsers {
             let name = text(browser, "/metadata/name");
             let phase = text(browser, "/status/phase");
@@ -139,8 +142,8 @@ pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration)
     Ok(())
 }
 
-fn list(cluster: &Cluster) -> Result<Vec<Value>> {
-    let output = run::output(cluster.kubectl().args([
+fn list(mut kubectl: Command) -> Result<Vec<Value>> {
+    let output = run::output(kubectl.args([
         "get",
         "browsers",
         "--namespace",

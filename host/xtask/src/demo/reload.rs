@@ -39,7 +39,7 @@ pub(crate) fn show(cluster: &Cluster, operator: &Operator, volume: &Volume) -> R
         &format!("chain {new:.12} serves in place of {chain:.12}"),
     );
     browsers::apply(cluster, NEXT)?;
-    browsers::until_running(cluster, PATIENCE)?;
+    browsers::until_running(|| cluster.kubectl(), PATIENCE)?;
     run::succeed(cluster.get_pods().args(["--label-columns", LABEL]))?;
     let now = pods(cluster)?;
     if !running.iter().all(|pod| now.contains(pod)) {

@@ -1,0 +1,112 @@
+//! The programs of a node: those of a control plane, and those that are built for the node.
+
+use std::path::PathBuf;
+
+use podloom_control_plane::{Module, Package, module};
+
+use crate::error::NodeError;
+use crate::possible::check_visible;
+
+/// Built from the module of Kubernetes.
+const KUBELET: Package = Package {
+    name: "kubelet",
+    path: "k8s.io/kubernetes/cmd/kubelet",
+};
+
+/// Built from the node's own module. containerd looks for its shim, and the plugins of its network, beside itself.
+const PACKAGES: [Package; 7] = [
+    Package {
+        name: "containerd",
+        path: "github.com/containerd/containerd/v2/cmd/containerd",
+    },
+    Package {
+        name: "containerd-shim-runc-v2",
+        path: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+    },
+    Package {
+        name: "ctr",
+        path: "github.com/containerd/containerd/v2/cmd/ctr",
+    },
+    Package {
+        name: "bridge",
+        path: "github.com/containernetworking/plugins/plugins/main/bridge",
+    },
+    Package {
+        name: "loopback",
+        path: "github.com/containernetworking/plugins/plugins/main/loopback",
+    },
+    Package {
+        name: "host-local",
+        path: "github.com/containernetworking/plugins/plugins/ipam/host-local",
+    },
+    Package {
+        name: "stand-in",
+        path: "./stand-in",
+    },
+];
+
+/// Where each program is.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// etcd, the API server and the others.
+    pub control_plane: podloom_control_plane::Programs,
+    /// `kubelet`.
+    pub kubelet: PathBuf,
+    /// The directory of `containerd`, `ctr`, containerd's shim, the network plugins, and the stand-in for images.
+    pub directory: PathBuf,
+}
+
+impl Programs {
+    /// Finds the programs of the control plane, and builds what is missing, which takes minutes the first time.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a program is missing and cannot be built, or if the node would not see it.
+    pub fn find() -> Result<Self, NodeError> {
+        let programs = Self {
+            control_plane: podloom_control_plane::Programs::find()?,
+            kubelet: module().build(&[KUBELET])?.join(KUBELET.name),
+            directory: own().build(&PACKAGES)?,
+        };
+        let plane = &programs.control_plane;
+        for path in [
+            &plane.etcd,
+            &plane.api_server,
+            &plane.controller_manager,
+            &plane.scheduler,
+        ] {
+            check_visible(path, "KUBEBUILDER_ASSETS")?;
+        }
+        for path in [&programs.kubelet, &programs.directory] {
+            check_visible(path, "XDG_CACHE_HOME")?;
+        }
+        Ok(programs)
+    }
+
+    /// The names of the programs that [`Programs::find`] would build first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that build cannot even start, because Go is missing; the message says what to install.
+    pub fn missing() -> Result<Vec<&'static str>, NodeError> {
+        let plane = podloom_control_plane::Programs::missing()?;
+        let mut missing: Vec<&str> = plane.into_iter().map(|program| program.name()).collect();
+        for (module, packages) in [(module(), &[KUBELET][..]), (own(), &PACKAGES[..])] {
+            missing.extend(module.missing(packages)?.iter().map(|package| package.name));
+        }
+        Ok(missing)
+    }
+}
+
+/// The module with everything of a node that is not Kubernetes' own.
+fn own() -> Module {
+    Module {
+        title: "real node",
+        directory: concat!(env!("CARGO_MANIFEST_DIR"), "/go"),
+        go_mod: include_str!("../go/go.mod"),
+        go_sum: include_str!("../go/go.sum"),
+        link: "-s -w".to_owned(),
+        time: "three minutes",
+        instead: |_| String::new(),
+    }
+}

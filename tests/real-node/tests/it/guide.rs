@@ -1,0 +1,46 @@
+//! The commands of the guides, as they are written there.
+
+use std::fs;
+
+use crate::cluster::root;
+
+/// The lines of the first shell block below a heading, without comments.
+#[track_caller]
+fn block(file: &str, heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(file)).unwrap();
+    let (_, section) = text.split_once(&format!("\n{heading}\n")).unwrap();
+    let (_, rest) = section.split_once("```sh\n").unwrap();
+    let (block, _) = rest.split_once("```\n").unwrap();
+    let lines = block
+        .lines()
+        .map(|line| line.split(" #").next().unwrap().trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The commands of README.md that install the operator, after the one that builds the image.
+///
+/// Without the line that loads the image into kind: this node has loaded it already.
+pub(crate) fn install() -> Vec<String> {
+    let mut lines = block("README.md", "## Install");
+    assert_eq!(lines.remove(0), "cargo xtask image");
+    assert!(lines.remove(0).starts_with("kind load image-archive "));
+    lines
+}
+
+/// The commands of deploy/README.md that uninstall it.
+pub(crate) fn uninstall() -> Vec<String> {
+    block("deploy/README.md", "## Uninstalling")
+}
+
+#[test]
+fn the_commands_are_found() {
+    let install = install();
+    assert_eq!(install[0], "kubectl apply -k deploy");
+    assert_eq!(install.len(), 3, "{install:?}");
+    let uninstall = uninstall();
+    assert!(uninstall[0].starts_with("kubectl delete browsers.selenosis.io "));
+    assert_eq!(uninstall.len(), 4, "{uninstall:?}");
+}
