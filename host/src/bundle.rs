@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     let bundle = load::bundle(directory)?;
     let engine = load::engine()?;
     let mut chain = load::compile(&engine, directory, &bundle)?;
-    chain::prove(directory, &chain)?;
+    chain::prove(directory, &chain, &[], "default")?;
     let packed = pack::pack(directory, &bundle)?;
     if packed.plugins.iter().any(|file| file.original.is_some()) {
         chain = load_again(&engine, &packed)?;

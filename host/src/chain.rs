@@ -1,35 +1,63 @@
 //! `podloom chain`: checks a chain before an operator loads it.
 
+mod pods;
+
 use std::fmt::Write;
 use std::path::Path;
 
-use podloom_mutators::{Chain, MANIFEST, Plugin, manifest_schema};
+use podloom_mutators::{Chain, MANIFEST, Plugin, SAMPLE_PODS, manifest_schema};
 use serde_json::Value;
 
 use crate::cli::CheckArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::output::{QUIET, TITLE, json_text, paint};
-use crate::{explain, load, output};
+use crate::{explain, load, output, source_age};
 
 /// Loads and proves a chain, and prints what each plugin may do.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
-    let chain = load::chain(&arguments.directory)?;
-    prove(&arguments.directory, &chain)?;
-    output::print(&describe(&chain))
+    let directory = &arguments.directory;
+    let chain = load::chain(directory)?;
+    for plugin in chain.plugins() {
+        if let Some(note) = source_age::note(&directory.join(&plugin.file)) {
+            output::print_note(&note);
+        }
+    }
+    let tried = prove(directory, &chain, &arguments.pods, &arguments.namespace)?;
+    output::print(&describe(&chain, &tried))?;
+    if arguments.pods.is_empty() {
+        output::print_note(&paint(
+            QUIET,
+            "other pods may show more: try your own with --pods FILE\n",
+        ));
+    }
+    Ok(())
 }
 
-/// Runs the plugins on sample pods. It is an error if one is not deterministic, or not idempotent though chain.yaml says so.
-pub(crate) fn prove(directory: &Path, chain: &Chain) -> Result<(), CommandError> {
+/// Runs the plugins on sample pods, and the chain on the pods of these files; says in a line what was tried. It is an error if a
+/// plugin is not deterministic, or not idempotent though chain.yaml says so.
+pub(crate) fn prove(
+    directory: &Path,
+    chain: &Chain,
+    pods: &[String],
+    namespace: &str,
+) -> Result<String, CommandError> {
     let failures = chain.prove();
-    if failures.is_empty() {
-        return Ok(());
-    }
-    let directory = directory.display();
-    let errors = failures
+    let shown = directory.display();
+    let errors: Vec<Diagnostic> = failures
         .iter()
-        .map(|failure| Diagnostic::new(format!("{directory}/{MANIFEST}: {failure}")))
+        .map(|failure| Diagnostic::new(format!("{shown}/{MANIFEST}: {failure}")))
         .collect();
-    Err(CommandError::Invalid(errors))
+    if !errors.is_empty() {
+        return Err(CommandError::Invalid(errors));
+    }
+    let own = match pods {
+        [] => String::new(),
+        pods => format!(" and {}", pods::check(chain, pods, namespace)?),
+    };
+    let plugins = explain::count(chain.plugins().len(), "plugin");
+    Ok(format!(
+        "{plugins}: deterministic, and idempotent where required, on {SAMPLE_PODS} sample pods{own}"
+    ))
 }
 
 /// Prints the JSON Schema of the manifest.
@@ -37,17 +65,12 @@ pub(crate) fn schema() -> Result<(), CommandError> {
     output::print(&json_text(&manifest_schema())?)
 }
 
-fn describe(chain: &Chain) -> String {
+fn describe(chain: &Chain, tried: &str) -> String {
     let mut text = String::new();
     for (number, plugin) in (1..).zip(chain.plugins()) {
         text.push_str(&describe_plugin(number, plugin));
     }
-    let plugins = explain::count(chain.plugins().len(), "plugin");
-    let _infallible = writeln!(
-        text,
-        "{plugins}: deterministic, and idempotent where required\nchain {}",
-        chain.digest()
-    );
+    let _infallible = writeln!(text, "{tried}\nchain {}", chain.digest());
     text
 }
 

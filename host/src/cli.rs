@@ -115,14 +115,26 @@ pub(crate) enum ChainCommand {
 ///
 /// Prints for each plugin what it may read and write, which pods it is called for, and its limits.
 /// In addition, every plugin may read the labels and annotations of the submitted object and of its namespace.
+///
+/// The sample pods cannot show everything: a plugin that is not idempotent on some other pod passes. So also pass pods of your
+/// own with --pods. The chain runs on them as `match` in chain.yaml says; on the sample pods every plugin runs.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  podloom chain check target/plugins")]
+  podloom chain check target/plugins
+  podloom chain check target/plugins --pods deployment.yaml --pods pod.yaml")]
 pub(crate) struct CheckArguments {
     /// The directory with chain.yaml and the plugin files.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+
+    /// Also run the chain on the pods and workloads of this file or directory; repeat it for several. - reads standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pods: Vec<String>,
+
+    /// The namespace of pods without metadata.namespace.
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
+    pub(crate) namespace: String,
 }
 
 /// Print the CustomResourceDefinitions of the controllers' kinds, for kubectl apply.

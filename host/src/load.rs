@@ -10,8 +10,9 @@ use anyhow::Context;
 use podloom_mutators::{Bundle, BundleError, Chain, Engine, EngineOptions, InstanceAllocation};
 use serde_json::{Map, Value};
 
-use crate::error::{CommandError, Diagnostic};
+use crate::error::{CommandError, Diagnostic, escape_controls};
 use crate::manifest::{self, Depth};
+use crate::output::{WARNING, paint, print_note};
 
 /// An engine for a command that ends soon: it allocates memory for a plugin when it is called, not in advance.
 pub(crate) fn engine() -> Result<Arc<Engine>, CommandError> {
@@ -48,8 +49,18 @@ pub(crate) fn compile(
     directory: &Path,
     bundle: &Bundle,
 ) -> Result<Chain, CommandError> {
-    Chain::load(engine, bundle)
-        .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))
+    let chain = Chain::load(engine, bundle)
+        .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
+    for warning in chain.warnings() {
+        warn(&format!("{}/{warning}", directory.display()));
+    }
+    Ok(chain)
+}
+
+/// Prints a warning on standard error.
+pub(crate) fn warn(message: &str) {
+    let message = escape_controls(message);
+    print_note(&format!("{} {message}\n", paint(WARNING, "warning:")));
 }
 
 /// A missing directory or an invalid bundle is an error of the input. Any other I/O error is not.

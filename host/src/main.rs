@@ -16,6 +16,8 @@ mod plugin;
 mod rbac;
 mod render;
 mod run;
+mod source_age;
+mod subjects;
 
 use std::io::Write;
 use std::process::ExitCode;

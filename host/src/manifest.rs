@@ -13,7 +13,6 @@ mod numbering;
 mod parse;
 mod slices;
 mod source;
-mod suggest;
 mod syntax;
 mod untouched;
 mod verbatim;

@@ -211,6 +211,9 @@ pub fn check_laws<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value
     }
 }
 
+/// Says what [`check_config_schema`] does: `check` fails without writing, `write` writes and passes. `podloom plugin` sets it.
+const MODE: &str = "PODLOOM_CONFIG_SCHEMA";
+
 /// Compares a file with the schema of a configuration type; [`mutator!`](crate::mutator!) adds a test that calls it.
 ///
 /// # Panics
@@ -218,20 +221,40 @@ pub fn check_laws<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value
 /// If they differ. Unless the environment variable `CI` is set, it writes the file first, so that the next run passes.
 #[track_caller]
 pub fn check_config_schema<C: JsonSchema>(file: &str) {
+    let mode = std::env::var(MODE).unwrap_or_default();
+    let is_ci = std::env::var_os("CI").is_some();
+    match compare_config_schema::<C>(file, mode == "write" || mode != "check" && !is_ci) {
+        SchemaFile::Written if mode == "write" => {}
+        SchemaFile::Fresh => {}
+        SchemaFile::Written => fail(&format!(
+            "{file} was old and has been written anew: run again and commit it"
+        )),
+        SchemaFile::Old => fail(&format!("{file} is old: run `cargo test` and commit it")),
+    }
+}
+
+/// What a schema's file was found to be.
+#[derive(Debug, PartialEq, Eq)]
+enum SchemaFile {
+    Fresh,
+    Old,
+    Written,
+}
+
+#[track_caller]
+fn compare_config_schema<C: JsonSchema>(file: &str, write: bool) -> SchemaFile {
     let expected = match serde_json::to_string_pretty(&config_schema::<C>()) {
         Ok(text) => text + "\n",
         Err(error) => fail(&format!("the schema is no JSON: {error}")),
     };
     if std::fs::read_to_string(file).is_ok_and(|found| found == expected) {
-        return;
+        return SchemaFile::Fresh;
     }
-    if std::env::var_os("CI").is_some() {
-        fail(&format!("{file} is old: run `cargo test` and commit it"));
+    if !write {
+        return SchemaFile::Old;
     }
     match std::fs::write(file, expected) {
-        Ok(()) => fail(&format!(
-            "{file} was old and has been written anew: run again and commit it"
-        )),
+        Ok(()) => SchemaFile::Written,
         Err(error) => fail(&format!("{file} is old and cannot be written: {error}")),
     }
 }

@@ -53,7 +53,7 @@ pub enum ComponentError {
     NoPlugin,
     /// Built for another version of the contract.
     #[error(
-        "is built for version {found} of the contract {PACKAGE}, but this host supports {SERVED}; rebuild it for that version"
+        "is built for version {found} of the contract {PACKAGE}, but this host supports {SERVED}; rebuild it with podloom-plugin-sdk {SERVED}"
     )]
     Version {
         /// The version in the names that the plugin imports and exports.

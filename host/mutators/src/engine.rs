@@ -28,7 +28,8 @@ pub(crate) const TABLE_ELEMENTS: usize = 100_000;
 
 const MAX_PERMITS: usize = 32;
 const KEEP_RESIDENT: usize = 64 << 10;
-const BACKTRACE_FRAMES: usize = 8;
+/// Enough to see recursion.
+pub(crate) const BACKTRACE_FRAMES: usize = 8;
 
 /// Options of an engine; the defaults suit the operator and the command line.
 #[derive(Clone, Debug, Default)]

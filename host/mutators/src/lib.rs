@@ -28,6 +28,7 @@ mod sandbox;
 mod stamp;
 mod text;
 mod until;
+mod warnings;
 
 pub use bundle::{Bundle, BundleError};
 pub use chain::{Chain, ChainError, Mutation, Rejected, RejectionCause};
@@ -41,10 +42,13 @@ pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMo
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
 pub use matching::Dimension;
 pub use metrics::PluginMetrics;
-pub use plugin::{ConfigError, Description, DescriptionError, Plugin, PluginError};
+pub use plugin::{
+    ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,
+};
 pub use podloom_pod_path::Write;
-pub use proof::{ProofFailure, ProofProblem};
+pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS};
 pub use request::Request;
 pub use run::{PluginRun, RunOutcome};
 pub use sandbox::CallFailure;
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};
+pub use warnings::ChainWarning;

@@ -44,11 +44,6 @@ pub(crate) const REASON_BYTES: usize = 16 << 10;
 pub(crate) const SUMMARY_BYTES: usize = 512;
 /// Five times the largest of the standard plugins.
 pub(crate) const SCHEMA_BYTES: usize = 64 << 10;
-/// Regular expressions in a schema. Each takes memory; the standard plugins have one in total.
-pub(crate) const PATTERNS: usize = 64;
-pub(crate) const PATTERN_BYTES: usize = 512;
-/// Memory of one compiled regular expression. A class of all Unicode letters takes about 40 KiB.
-pub(crate) const PATTERN_MEMORY: usize = 256 << 10;
 pub(crate) const NEEDED_PATHS: usize = 256;
 pub(crate) const NEEDED_PATH_BYTES: usize = 1024;
 /// Segments of all paths together; the deepest fields of a pod have eleven segments.

@@ -1,5 +1,6 @@
 //! `chain.yaml`: which plugins run, in which order, with which grants, configuration and limits.
 
+mod lines;
 mod scalars;
 
 use std::borrow::Cow;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::{MessageFormatter, SnippetMode, Spanned, UserMessageFormatter};
 
+pub(crate) use self::lines::Lines;
 pub(crate) use self::scalars::{
     FileName, MemoryLimit, PluginName, Sha256, TimeLimit, is_dns_label,
 };

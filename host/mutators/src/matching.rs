@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use podloom_pod_path::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::text::one_line;
 
 /// Selects the pods that a plugin runs on: all given dimensions must match.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -160,7 +163,28 @@ impl TryFrom<RawRequirement> for Requirement {
     }
 }
 
+/// The kinds that plugins see. Every other object with a pod template counts as a Pod.
+const SUBMITTED: [&str; 2] = ["Browser", "Pod"];
+
 impl Match {
+    /// The kinds that no plugin ever sees.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let kinds = self.kinds.iter().flat_map(|kinds| &kinds.0);
+        let unseen = kinds.filter(|kind| !SUBMITTED.contains(&kind.as_str()));
+        let told = unseen.map(|kind| {
+            let advice = match nearest(kind, SUBMITTED) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "write Pod, which stands for all objects with a pod template, or Browser"
+                    .to_owned(),
+            };
+            one_line(
+                &format!("`match.kinds` has {kind}, which no plugin ever sees; {advice}"),
+                200,
+            )
+        });
+        told.collect()
+    }
+
     /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.
     pub(crate) fn excludes<'a>(
         &self,

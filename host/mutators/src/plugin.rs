@@ -2,18 +2,17 @@
 
 mod config;
 mod description;
-mod expansion;
-mod pattern;
-mod steps;
+mod suspect;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use podloom_pod_path::{Access, Grants};
+use podloom_pod_path::{Access, Grants, UnknownField};
 use serde_json::{Map, Value};
 
-pub use self::config::ConfigError;
+pub use self::config::{ConfigComplaint, ConfigError};
 pub use self::description::{Description, DescriptionError};
+pub(crate) use self::suspect::told;
 use crate::budget::MemoryBudget;
 use crate::component::{self, Compiled, ComponentError};
 use crate::engine::Engine;
@@ -48,6 +47,10 @@ pub struct Plugin {
     pub limits: CallLimits,
     /// How long compiling it took; none if the code was reused from an earlier chain.
     pub compiled_in: Option<Duration>,
+    /// The line of the manifest that lists it.
+    pub(crate) line: u64,
+    /// What is probably a mistake in its entry and in what it asks for.
+    pub(crate) warnings: Vec<String>,
     pub(crate) matches: Match,
     pub(crate) config: Value,
     pub(crate) code: Arc<PluginCode>,
@@ -201,7 +204,8 @@ impl Plugin {
             return Err(PluginError::ChainPaths);
         }
         let read = readable(entry, &description)?;
-        let access = grant(&description, &entry.allow, &read)?;
+        let (access, unknown) = grant(&description, &entry.allow, &read)?;
+        let warnings = suspect::mistakes(entry, &description, &unknown);
         config::check(sandbox, &config, description.config_schema.as_deref())?;
         sandbox.prepare().map_err(PluginError::Prepare)?;
         Ok(Self {
@@ -215,6 +219,8 @@ impl Plugin {
             idempotent: entry.idempotent,
             limits,
             compiled_in: None,
+            line: entry.line(),
+            warnings,
             matches: entry.matches.clone(),
             config,
             code,
@@ -275,12 +281,13 @@ fn describe(sandbox: Sandbox<'_>, code: &PluginCode) -> Result<Description, Plug
     Ok(description)
 }
 
-/// Grants the plugin what the manifest lists, not what it needs, since people review the manifest.
+/// Grants the plugin what the manifest lists, not what it needs, since people review the manifest. Also returns the unknown fields
+/// in what is granted.
 fn grant(
     description: &Description,
     allow: &[String],
     read: &[String],
-) -> Result<Access, PluginError> {
+) -> Result<(Access, Vec<UnknownField>), PluginError> {
     let wrong = |field| {
         move |error: podloom_pod_path::GrantError| PluginError::Grant {
             field,
@@ -314,7 +321,17 @@ fn grant(
             missing: paths(&missing),
         });
     }
-    Ok(Access::new(reads, writes))
+    let needed = [&description.needed_reads, &description.needed_writes];
+    let needed: Vec<&str> = needed.into_iter().flat_map(Grants::paths).collect();
+    // What the plugin needs is told as that, and not a second time as what it is granted.
+    let is_needed = |unknown: &UnknownField| {
+        let below = |path: &&str| path.starts_with(unknown.path.as_str());
+        needed.iter().any(below)
+    };
+    let mut unknown = writes.unknown_fields();
+    unknown.extend(reads.unknown_fields());
+    unknown.retain(|unknown| !is_needed(unknown));
+    Ok((Access::new(reads, writes), unknown))
 }
 
 /// The paths that it may read besides those that it may write: by default those in its description. Only the manifest can grant

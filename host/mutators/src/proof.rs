@@ -25,6 +25,9 @@ const SAMPLES: [(&str, &str); 3] = [
     ("privileged", include_str!("proof/samples/privileged.json")),
 ];
 
+/// How many sample pods there are.
+pub const SAMPLE_PODS: usize = SAMPLES.len();
+
 /// What a plugin, or the whole chain, did wrong on a sample pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {problem} (sample pod {sample})", self.subject())]
@@ -86,9 +89,7 @@ impl Chain {
     pub(crate) fn prove_until(&self, until: Until) -> Vec<ProofFailure> {
         let mut failures: Vec<ProofFailure> = Vec::new();
         for (sample, text) in SAMPLES {
-            let pod: Value =
-                serde_json::from_str(text).expect("the samples are JSON: a test reads them");
-            let mode = RunMode::Prove { sample, until };
+            let (mode, pod) = sample_pod(sample, text, until);
             for plugin in &self.plugins {
                 let name = Some(plugin.name.clone());
                 if failures.iter().all(|failure| failure.plugin != name) {
@@ -153,7 +154,18 @@ fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -
     }
 }
 
-fn request() -> Arc<Request> {
+/// The sample pods, for runs without a deadline.
+pub(crate) fn samples() -> impl Iterator<Item = (RunMode, Value)> {
+    let samples = SAMPLES.iter();
+    samples.map(|(sample, text)| sample_pod(sample, text, Until::DONE))
+}
+
+fn sample_pod(sample: &'static str, text: &str, until: Until) -> (RunMode, Value) {
+    let pod = serde_json::from_str(text).expect("the samples are JSON: a test reads them");
+    (RunMode::Prove { sample, until }, pod)
+}
+
+pub(crate) fn request() -> Arc<Request> {
     Arc::new(Request {
         kind: "Pod".to_owned(),
         name: "sample".to_owned(),

@@ -275,7 +275,12 @@ impl Sandbox<'_> {
         match (failure, &guest.output.last_error) {
             // A panic is a trap without a message; the SDK logs the message first.
             (CallFailure::Trapped(trap), Some(message)) => {
-                CallFailure::Trapped(format!("{message} ({trap})"))
+                CallFailure::Trapped(match failure::lacking(message) {
+                    Some(lacking) => format!(
+                        "{lacking}: {message} ({trap}); `podloom plugin build` shows the line"
+                    ),
+                    None => format!("{message} ({trap})"),
+                })
             }
             (failure, _) => failure,
         }

@@ -49,6 +49,9 @@ pub(crate) struct NewArguments {
 /// the environment are ignored: a plugin's flags are in its .cargo/config.toml. The module is compressed. This command then loads
 /// it, with the engine that the operator also uses. If that succeeds, the module replaces the file in the bundle, in one step, so
 /// an operator that watches the bundle never reads a partial file.
+///
+/// A plugin has the schema of its configuration in it. If the type of the configuration has changed since the schema's file was
+/// written, this command fails, and says how to write the file anew. To find that out, it compiles the crate's native tests.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -97,24 +100,29 @@ pub(crate) enum InspectFormat {
 
 /// Test a plugin on pods: show what it writes, how long a call takes and how much memory it uses.
 ///
-/// Without --allow or --chain the plugin may write exactly the paths that it asks for.
+/// Without FILE, in a plugin's crate, this command does everything: it builds the plugin into the crate's directory bundle, runs it
+/// on the crate's directory cases with the rights and the configuration of bundle/chain.yaml, and tries the whole chain of
+/// the bundle. If the schema of the configuration is old, this is an error; with --update, it is written anew.
+///
+/// With FILE, but without --allow or --chain, the plugin may write exactly the paths that it asks for.
 /// It runs on each pod several times to check that it is deterministic, and on its own result to check that it is idempotent.
 /// If one of these checks fails, or if the plugin denies the pod, the exit code is 1.
 ///
 /// A golden file contains the expected result: the pod without the annotations that Podloom adds, or the reason of the denial.
 /// --cases runs the plugin on every NAME.pod.yaml of a directory, with the configuration in NAME.config.yaml if that exists, and
 /// compares the result with NAME.golden.yaml.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_long_help = TEST_EXAMPLES)]
 pub(crate) struct TestArguments {
-    /// The plugin file, .wasm or .wasm.gz.
-    pub(crate) file: PathBuf,
+    /// The plugin file, .wasm or .wasm.gz; or the directory of a plugin's crate, by default the current one.
+    #[arg(value_name = "FILE|DIR")]
+    pub(crate) plugin: Option<PathBuf>,
 
     /// A file with pods or workloads; - reads standard input.
-    #[arg(short, long, value_name = "FILE", required_unless_present = "cases")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) pod: Option<String>,
 
-    /// A directory of cases; replaces --pod and --golden.
+    /// A directory of cases; replaces --pod and --golden. In a crate, by default its directory cases.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pod", "golden"])]
     pub(crate) cases: Option<PathBuf>,
 
@@ -126,7 +134,7 @@ pub(crate) struct TestArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) golden: Option<PathBuf>,
 
-    /// Overwrite the golden files with the current results.
+    /// Overwrite the golden files with the current results; in a crate also the schema of the configuration, if it is old.
     #[arg(short, long)]
     pub(crate) update: bool,
 
@@ -135,7 +143,7 @@ pub(crate) struct TestArguments {
     pub(crate) allow: Vec<String>,
 
     /// Use the rights, configuration and limits of the plugin's entry in this chain.yaml. `match`, `failurePolicy` and `sha256`
-    /// are ignored.
+    /// are ignored. In a crate, by default its directory bundle.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) chain: Option<PathBuf>,
 
@@ -154,6 +162,11 @@ pub(crate) struct TestArguments {
 
 const TEST_EXAMPLES: &str = "\
 Examples:
+  # In the crate of a plugin: build it, and run it on its cases; when the results are right, write them as golden files
+  podloom plugin test
+  podloom plugin test --update
+
+  # A plugin file alone
   podloom plugin test my-plugin.wasm --pod pod.yaml
   podloom plugin test target/plugins/labels.wasm.gz --pod pod.yaml --config config.yaml
   podloom render -f browsers.yaml | podloom plugin test my-plugin.wasm --pod -
@@ -162,9 +175,8 @@ Examples:
   podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --pod pod.yaml
   podloom plugin test my-plugin.wasm --allow '/spec/containers/*/env' --pod pod.yaml
 
-  # Run all cases of a directory; when the results are right, write them as golden files
-  podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases
-  podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases --update";
+  # Run all cases of a directory
+  podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases";
 
 /// Names that rustc, cargo or the crate's dependencies already use.
 const TAKEN: [&str; 58] = [

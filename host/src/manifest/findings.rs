@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use podloom_pod_path::nearest;
 use serde_json::Value;
 
 use super::document::Document;
 use super::field::Step;
-use super::suggest;
 use crate::error::Diagnostic;
 
 /// How many known fields a message lists at most.
@@ -25,7 +25,7 @@ pub(crate) struct Findings {
 
 /// The message for an unknown field. It suggests a similar field, or lists the known ones.
 pub(super) fn unknown_field(field: &str, known: &[&str]) -> String {
-    match suggest::nearest(field, known.iter().copied()) {
+    match nearest(field, known.iter().copied()) {
         Some(meant) => format!("unknown field; did you mean {meant}?"),
         // Nobody reads a list that is too long.
         None if known.is_empty() || known.len() > MOST_LISTED => "unknown field".to_owned(),

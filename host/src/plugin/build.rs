@@ -1,11 +1,13 @@
 //! `podloom plugin build`: compiles a crate into a plugin, and puts it into a bundle.
 
 mod cargo;
+mod schema;
 mod target;
+mod unavailable;
 
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use podloom_mutators::{Inspection, MANIFEST, inspect};
@@ -23,32 +25,77 @@ use crate::{load, output};
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The bundle's directory in a crate that `podloom plugin new` created.
-const BUNDLE: &str = "bundle";
+pub(super) const BUNDLE: &str = "bundle";
 
 /// Twice the size of a plugin of some hundred lines. A larger one usually lacks a compiler setting.
 const LARGE_BYTES: usize = 96 << 10;
 
+/// A plugin that was built and put into a bundle.
+pub(super) struct Built {
+    /// Its file in the bundle.
+    pub(super) file: PathBuf,
+    pub(super) found: Inspection,
+}
+
+/// What happens to a file with an old schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldSchema {
+    /// It is an error.
+    Refuse,
+    /// It is written anew.
+    Write,
+}
+
 /// Builds the plugin and puts it into its bundle.
 pub(crate) fn run(arguments: &BuildArguments) -> Result<(), CommandError> {
     let directory = &arguments.directory;
-    let bundle = arguments.output.clone().unwrap_or_else(|| {
-        // Without a leading "./".
-        let directory = directory.strip_prefix(".").unwrap_or(directory);
-        directory.join(BUNDLE)
-    });
+    let bundle = arguments
+        .output
+        .clone()
+        .unwrap_or_else(|| in_crate(directory, BUNDLE));
+    let Built { file, found } = build(directory, &bundle, OldSchema::Refuse)?;
+    output::print(&describe(&file, &found))?;
+    output::print_note(&advice(&bundle, &found));
+    Ok(())
+}
+
+/// A path in the crate, without a leading "./".
+pub(super) fn in_crate(directory: &Path, name: &str) -> PathBuf {
+    directory.strip_prefix(".").unwrap_or(directory).join(name)
+}
+
+/// Builds the plugin, checks that its schema fits the type of its configuration, and puts it into the bundle.
+pub(super) fn build(
+    directory: &Path,
+    bundle: &Path,
+    old: OldSchema,
+) -> Result<Built, CommandError> {
     cargo::check(directory)?;
     target::ensure(directory)?;
+    unavailable::warn(directory);
+    if old == OldSchema::Write {
+        // First, since the plugin has the schema in it.
+        schema::write(directory)?;
+    }
     let module = cargo::build(directory)?;
     let shipped = gzip(&module).context("could not compress the plugin")?;
     // Inspects the compressed file, so that one that is too large to load is an error now.
     let found = inspect(&load::engine()?, &shipped, None).map_err(|error| {
         CommandError::invalid(format!("{}: the built module {error}", directory.display()))
     })?;
-    let name = format!("{}.wasm.gz", found.description.name);
-    replace(&bundle, &name, &shipped)?;
-    output::print(&describe(&bundle, &name, &found))?;
-    output::print_note(&advice(&bundle, &name, &found));
-    Ok(())
+    if found.description.config_schema.is_some() {
+        schema::check(directory)?;
+    }
+    let name = file_name(&found);
+    replace(bundle, &name, &shipped)?;
+    Ok(Built {
+        file: bundle.join(name),
+        found,
+    })
+}
+
+fn file_name(found: &Inspection) -> String {
+    format!("{}.wasm.gz", found.description.name)
 }
 
 /// Replaces the file in one step: a reader of the bundle sees the old file or the new one, never a part.
@@ -60,7 +107,7 @@ fn replace(bundle: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     fs::rename(&next, &target).with_context(|| target.display().to_string())
 }
 
-fn describe(bundle: &Path, name: &str, found: &Inspection) -> String {
+fn describe(file: &Path, found: &Inspection) -> String {
     let about = &found.description;
     let title = format!("{} {}", about.name, about.version);
     let mut text = format!(
@@ -72,7 +119,7 @@ fn describe(bundle: &Path, name: &str, found: &Inspection) -> String {
         let _infallible = writeln!(text, "   {name:<14} {value}");
     };
     let share = (found.shipped_bytes * 100).div_ceil(MAX_BYTES);
-    row("file", &bundle.join(name).display().to_string());
+    row("file", &file.display().to_string());
     row("sha256", &found.sha256);
     row("Wasm", &size(found.wasm_bytes));
     row(
@@ -88,7 +135,8 @@ fn describe(bundle: &Path, name: &str, found: &Inspection) -> String {
 }
 
 /// Notes on what the author should still do.
-fn advice(bundle: &Path, name: &str, found: &Inspection) -> String {
+pub(super) fn advice(bundle: &Path, found: &Inspection) -> String {
+    let name = file_name(found);
     let mut advice = String::new();
     let mut add = |words: &str| {
         let _infallible = writeln!(advice, "{} {words}", paint(WARNING, "note:"));
@@ -107,7 +155,7 @@ fn advice(bundle: &Path, name: &str, found: &Inspection) -> String {
     }
     let manifest = bundle.join(MANIFEST);
     match listed(&manifest) {
-        Some(files) if files.iter().any(|file| file == name) => {}
+        Some(files) if files.contains(&name) => {}
         listed => {
             let problem = if listed.is_some() {
                 "does not list"

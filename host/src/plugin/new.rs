@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &NewArguments) -> Result<(), CommandError> {
         "created the plugin {name} in {shown}. Next:\n  \
          cd {shown}\n  \
          cargo test              # runs its native tests\n  \
-         podloom plugin build    # writes bundle/{name}.wasm.gz\n\
+         podloom plugin test     # writes bundle/{name}.wasm.gz, and runs it on the cases\n\
          For more see {shown}/README.md.\n"
     ))
 }

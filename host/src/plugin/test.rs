@@ -4,6 +4,7 @@ mod bench;
 mod cases;
 mod entry;
 mod golden;
+mod own_crate;
 mod report;
 mod trial;
 
@@ -17,10 +18,9 @@ use self::golden::Golden;
 use self::trial::Trial;
 use crate::cli::TestArguments;
 use crate::error::{CommandError, Diagnostic};
-use crate::manifest::{self, Depth, Document, DocumentKind};
-use crate::render::Namespaces;
-use crate::render::pod::{Subject, subject};
-use crate::{load, output};
+use crate::manifest::{self, Depth};
+use crate::subjects::subjects;
+use crate::{load, output, source_age};
 
 /// The result for a file of pods.
 struct Tried {
@@ -42,17 +42,30 @@ enum TrialOutcome {
     Failed,
 }
 
-/// Runs the plugin on each pod and prints what it did.
+/// Runs the plugin on each pod and prints what it did. In a crate, builds the plugin first, and tries the bundle's chain at the end.
 pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
+    let Some(directory) = own_crate::directory(arguments) else {
+        let file = arguments.plugin.clone().unwrap_or_default();
+        if let Some(note) = source_age::note(&file) {
+            output::print_note(&note);
+        }
+        return check(arguments, &file);
+    };
+    let (file, arguments) = own_crate::build(&directory, arguments)?;
+    check(&arguments, &file)?;
+    own_crate::try_chain(&arguments)
+}
+
+fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
     if arguments.update && arguments.golden.is_none() && arguments.cases.is_none() {
         let message = "--update needs a golden file to write: name one with --golden, or a directory of cases with --cases";
         return Err(CommandError::Usage(message.to_owned()));
     }
     let mut bench = Bench {
         engine: load::engine_as_in_operator()?,
-        name: arguments.file.display().to_string(),
-        file: load::file(&arguments.file)?,
-        rights: rights(arguments)?,
+        name: plugin.display().to_string(),
+        file: load::file(plugin)?,
+        rights: rights(arguments, plugin)?,
         config: arguments.config.as_deref().map(load::config).transpose()?,
         is_idempotent: !arguments.not_idempotent,
         last: None,
@@ -67,7 +80,9 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
         }
         (None, None) => {
             return Err(CommandError::Usage(
-                "no pods: name a file with --pod, or a directory of cases with --cases".to_owned(),
+                "no pods: name a file with --pod, or a directory of cases with --cases; in a plugin's crate, \
+                 `podloom plugin test` without a file finds its cases itself"
+                    .to_owned(),
             ));
         }
     };
@@ -78,10 +93,10 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
     }
 }
 
-fn rights(arguments: &TestArguments) -> Result<Rights, CommandError> {
+fn rights(arguments: &TestArguments, plugin: &Path) -> Result<Rights, CommandError> {
     match &arguments.chain {
         Some(chain) => {
-            let entry = entry::find(chain, &arguments.file, arguments.entry.as_deref())?;
+            let entry = entry::find(chain, plugin, arguments.entry.as_deref())?;
             Ok(Rights::Entry(entry))
         }
         None if arguments.allow.is_empty() => Ok(Rights::Asked),
@@ -172,34 +187,4 @@ fn try_file(
         tried.golden = Some((shown, found));
     }
     Ok(tried)
-}
-
-/// The pods among the documents, and those in pod templates.
-fn subjects<'a>(
-    documents: &'a [Document],
-    namespace: &str,
-) -> Result<Vec<(&'a Document, Subject)>, CommandError> {
-    let findings = manifest::check(documents)?;
-    if !findings.errors.is_empty() {
-        return Err(CommandError::Invalid(findings.errors));
-    }
-    let namespaces = Namespaces::of(documents);
-    let subjects: Vec<_> = documents
-        .iter()
-        .filter_map(|document| {
-            let template = match manifest::kind(document) {
-                DocumentKind::Pod => None,
-                DocumentKind::Workload(template) => Some(template),
-                _ => return None,
-            };
-            let subject = subject(document, template.as_ref(), &namespaces, namespace);
-            Some((document, subject))
-        })
-        .collect();
-    if subjects.is_empty() {
-        return Err(CommandError::invalid(
-            "no pod to run the plugin on: give Pods or workloads; for Browsers, render their pods first with `podloom render`",
-        ));
-    }
-    Ok(subjects)
 }

@@ -76,6 +76,62 @@ fn the_standard_chain_passes_its_check() {
 }
 
 #[test]
+fn a_chain_is_tried_on_pods_of_the_user() {
+    let Some(bundle) = bundle() else { return };
+    let bundle = bundle.to_str().unwrap();
+    let arguments = ["chain", "check", bundle, "--pods", "-"];
+    let ran = podloom_in(&fixtures(), &arguments, POD);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let tried = "on 3 sample pods and 1 pod of yours\n";
+    assert!(ran.stdout.contains(tried), "{}", ran.text());
+    assert!(!ran.stderr.contains("--pods"), "{}", ran.text());
+    let alone = podloom(&["chain", "check", bundle]);
+    assert!(
+        alone.stdout.contains("on 3 sample pods\n"),
+        "{}",
+        alone.text()
+    );
+    assert!(
+        alone.stderr.contains("try your own with --pods"),
+        "{}",
+        alone.text()
+    );
+}
+
+/// Two plugins that drive each other on, but only if a pod has both labels: none of the sample pods has.
+#[test]
+fn what_goes_wrong_on_a_pod_of_the_user_is_an_error() {
+    let Some(bundle) = bundle() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("labels.wasm.gz");
+    std::fs::copy(bundle.join("labels.wasm.gz"), file).unwrap();
+    let entry = |name: &str, key: &str, value: &str| {
+        format!(
+            "- name: {name}\n  file: labels.wasm.gz\n  allow: [/metadata/labels]\n  \
+             config: {{labels: [{{key: {key}, value: {value}, mode: overwrite}}]}}\n"
+        )
+    };
+    let head = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n";
+    let one = entry("one", "left", "$(pod/metadata/labels/right)");
+    let two = entry("two", "right", "$(pod/metadata/labels/left)a");
+    let chain = format!("{head}{one}{two}");
+    std::fs::write(directory.path().join("chain.yaml"), chain).unwrap();
+    let directory = directory.path().to_str().unwrap();
+    let check = |pod: &str, code: i32| {
+        let arguments = ["chain", "check", directory, "--pods", "-"];
+        let ran = podloom_in(&fixtures(), &arguments, pod);
+        assert_eq!(ran.code, code, "{}", ran.text());
+        ran
+    };
+    check(POD, 0);
+    let labelled = POD.replace("name: shop", "name: shop, labels: {left: a, right: b}");
+    let ran = check(&labelled, 1);
+    let expected = "the chain is not idempotent: run again on its own result it makes 2 writes: \
+                    /metadata/labels/left (one), /metadata/labels/right (two)";
+    assert!(ran.stderr.contains(expected), "{}", ran.text());
+}
+
+#[test]
 fn plugins_are_inspected_and_tested() {
     let Some(bundle) = bundle() else { return };
     let file = bundle.join("hardening.wasm.gz");

@@ -7,6 +7,7 @@ mod examples;
 mod help;
 mod options;
 mod output;
+mod own_crate;
 mod pages;
 mod plugin_examples;
 mod plugins;

@@ -17,6 +17,7 @@ struct Room {
 }
 
 const API: &str = "podloom-api";
+const CONFIG_SCHEMA: &str = "podloom-config-schema";
 const CONTROL_LOOP: &str = "podloom-control-loop";
 const CONTROL_PLANE: &str = "podloom-control-plane";
 const CONTROLLERS: &str = "podloom-controllers";
@@ -33,7 +34,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 15] = [
+const ROOMS: [Room; 16] = [
     Room {
         name: API,
         may_use: &[],
@@ -56,8 +57,13 @@ const ROOMS: [Room; 15] = [
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
+        name: CONFIG_SCHEMA,
+        may_use: &[POD_PATH],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
         name: MUTATORS,
-        may_use: &[CONTROL_LOOP, POD_PATH],
+        may_use: &[CONFIG_SCHEMA, CONTROL_LOOP, POD_PATH],
         never: &["kube", "k8s-openapi", "axum"],
     },
     Room {
@@ -73,7 +79,14 @@ const ROOMS: [Room; 15] = [
     },
     Room {
         name: "podloom",
-        may_use: &[API, CONTROL_LOOP, CONTROLLERS, MUTATORS, POD_PATH],
+        may_use: &[
+            API,
+            CONFIG_SCHEMA,
+            CONTROL_LOOP,
+            CONTROLLERS,
+            MUTATORS,
+            POD_PATH,
+        ],
         never: &[],
     },
     Room {

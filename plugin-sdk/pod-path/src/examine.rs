@@ -57,6 +57,13 @@ pub fn examine(pod: &Value) -> Vec<SchemaViolation> {
     violations
 }
 
+/// As [`examine`], for a value at a path of a pod where this is its type.
+pub(crate) fn examine_at(value: &Value, schema: Schema, mut path: String) -> Vec<SchemaViolation> {
+    let mut violations = Vec::new();
+    check(value, schema, &mut path, &mut violations);
+    violations
+}
+
 fn check(value: &Value, schema: Schema, path: &mut String, violations: &mut Vec<SchemaViolation>) {
     let length = path.len();
     match (schema, value) {

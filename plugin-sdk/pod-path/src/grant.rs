@@ -117,6 +117,11 @@ impl Grants {
         }
     }
 
+    /// The segments of each path.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &[Segment]> {
+        self.grants.iter().map(|grant| grant.segments.as_slice())
+    }
+
     /// The text of the paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.grants.iter().map(|grant| grant.text.as_str())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Chain, ChainError, digest};
 use crate::bundle::Bundle;
 use crate::engine::Engine;
-use crate::manifest::PluginEntry;
+use crate::manifest::{Lines, PluginEntry};
 use crate::plugin::{Plugin, PluginCode, PluginError};
 use crate::sandbox::CallFailure;
 use crate::until::Until;
@@ -57,7 +57,7 @@ impl Chain {
     ) -> Result<Self, ChainError> {
         let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
         let budget = Arc::default();
-        for entry in &bundle.manifest.plugins {
+        for (index, entry) in bundle.manifest.plugins.iter().enumerate() {
             let loaded = if until.is_over() {
                 Err(PluginError::Describe(CallFailure::NoTimeLeft))
             } else {
@@ -75,7 +75,7 @@ impl Chain {
                 plugin: entry.name.value.0.clone(),
                 file: entry.file.0.clone(),
                 line: entry.line(),
-                problem: Box::new(problem),
+                problem: Box::new(located(problem, bundle, index)),
             })?;
             plugins.push(plugin);
         }
@@ -86,6 +86,16 @@ impl Chain {
             digest,
         })
     }
+}
+
+/// Adds the lines of the manifest to what is wrong with a configuration.
+fn located(problem: PluginError, bundle: &Bundle, index: usize) -> PluginError {
+    let PluginError::Config(error) = problem else {
+        return problem;
+    };
+    // It was parsed before, so it is UTF-8.
+    let lines = Lines::of(&String::from_utf8_lossy(bundle.manifest()));
+    PluginError::Config(error.located(|path| lines.line(&format!("/plugins/{index}/config{path}"))))
 }
 
 /// Returns the compiled code of an entry, and how long compiling took unless an earlier chain had done it.

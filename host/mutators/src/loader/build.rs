@@ -178,6 +178,9 @@ fn build(
     })?;
     let failures = chain.prove_until(until);
     if failures.is_empty() {
+        for warning in chain.warnings() {
+            tracing::warn!(plugin = warning.plugin, %warning, "the chain has a probable mistake");
+        }
         return Ok(chain);
     }
     Err(LoadError::Unproven {

@@ -1,12 +1,11 @@
 //! Validates a plugin's configuration: against its schema, then by the plugin itself.
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use std::fmt;
+
+use podloom_config_schema::{Problem, check as check_schema};
 use serde_json::Value;
 
-use super::expansion::{self, Expanded};
-use super::steps::{self, Errors};
-use crate::limits::{CONFIG_COMPLAINTS, PATTERN_MEMORY};
+use crate::limits::CONFIG_COMPLAINTS;
 use crate::sandbox::{CallFailure, Sandbox};
 use crate::text::{list, one_line};
 
@@ -25,11 +24,82 @@ pub enum ConfigError {
     )]
     TooLarge,
     /// It does not match the schema, or the plugin rejects it.
-    #[error("has an invalid configuration: {}", .0.join("; "))]
-    Rejected(Vec<String>),
+    #[error("has an invalid configuration: {}", told(.0))]
+    Rejected(Vec<ConfigComplaint>),
     /// The function `validate-config` failed.
     #[error("could not check its configuration: {0}")]
     Check(CallFailure),
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigComplaint {
+    /// Where, as a JSON Pointer into the configuration; none if the plugin itself complains.
+    pub path: Option<String>,
+    /// The line of the file with the configuration, from 1; 0 if unknown.
+    pub line: u64,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigComplaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line > 0 {
+            write!(f, "line {}, ", self.line)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl ConfigComplaint {
+    fn of_plugin(message: &str) -> Self {
+        Self {
+            path: None,
+            line: 0,
+            message: one_line(message, 500),
+        }
+    }
+}
+
+impl ConfigError {
+    /// Fills in the lines of the complaints; `line` returns the line of a pointer into the configuration, 0 if it is unknown.
+    #[must_use]
+    pub fn located(mut self, line: impl Fn(&str) -> u64) -> Self {
+        if let Self::Rejected(complaints) = &mut self {
+            for complaint in complaints {
+                complaint.line = complaint.path.as_deref().map_or(0, &line);
+            }
+        }
+        self
+    }
+
+    fn of_schema(problem: Problem) -> Self {
+        match problem {
+            Problem::Schema(reason) => Self::Schema(one_line(&reason, 500)),
+            Problem::TooLarge => Self::TooLarge,
+            Problem::Rejected { complaints, more } => {
+                let told = complaints.into_iter().map(|complaint| ConfigComplaint {
+                    line: 0,
+                    message: one_line(&complaint.to_string(), 500),
+                    path: Some(complaint.path),
+                });
+                Self::rejected(told.collect(), more)
+            }
+        }
+    }
+
+    /// The first complaints, and how many more there are.
+    fn rejected(mut complaints: Vec<ConfigComplaint>, more: usize) -> Self {
+        if more > 0 {
+            complaints.push(ConfigComplaint::of_plugin(&format!("and {more} more")));
+        }
+        Self::Rejected(complaints)
+    }
+}
+
+fn told(complaints: &[ConfigComplaint]) -> String {
+    let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    complaints.join("; ")
 }
 
 /// Runs both checks; the plugin validates only configurations that match its schema.
@@ -42,7 +112,7 @@ pub(super) fn check(
         Some(schema) => {
             let schema = serde_json::from_str(schema)
                 .map_err(|error| ConfigError::Schema(error.to_string()))?;
-            check_schema(config, &schema)?;
+            check_schema(config, &schema).map_err(ConfigError::of_schema)?;
         }
         None => check_absent(config)?,
     }
@@ -50,23 +120,10 @@ pub(super) fn check(
     if complaints.is_empty() {
         return Ok(());
     }
-    Err(rejected(complaints.iter(), |complaint| {
-        one_line(complaint, 500)
-    }))
-}
-
-/// The first complaints, and how many more there are.
-fn rejected<T>(
-    mut complaints: impl Iterator<Item = T>,
-    text: impl FnMut(T) -> String,
-) -> ConfigError {
-    let first = complaints.by_ref().take(CONFIG_COMPLAINTS);
-    let mut shown: Vec<String> = first.map(text).collect();
-    match complaints.count() {
-        0 => {}
-        more => shown.push(format!("and {more} more")),
-    }
-    ConfigError::Rejected(shown)
+    let first = complaints.iter().take(CONFIG_COMPLAINTS);
+    let told = first.map(|complaint| ConfigComplaint::of_plugin(complaint));
+    let more = complaints.len().saturating_sub(CONFIG_COMPLAINTS);
+    Err(ConfigError::rejected(told.collect(), more))
 }
 
 fn check_absent(config: &Value) -> Result<(), ConfigError> {
@@ -82,90 +139,3 @@ fn check_absent(config: &Value) -> Result<(), ConfigError> {
         Err(ConfigError::Unwanted(list(&keys)))
     }
 }
-
-/// Bounds time and memory of validation, since a schema comes from a plugin and is not trusted: nothing is fetched, patterns are
-/// few, run in linear time and take little memory, and references are expanded up to a limit.
-pub(super) fn check_schema(config: &Value, schema: &Value) -> Result<(), ConfigError> {
-    let Expanded { schema, draft } =
-        expansion::expand(schema).map_err(|error| ConfigError::Schema(error.to_string()))?;
-    let errors =
-        steps::check(&schema, config).map_err(|steps::TooManySteps| ConfigError::TooLarge)?;
-    let validator = build(&schema, draft)?;
-    if validator.is_valid(config) {
-        return Ok(());
-    }
-    match errors {
-        Errors::Few => Err(rejected(validator.iter_errors(config), |error| {
-            complaint(&error)
-        })),
-        Errors::TooMany => Err(ConfigError::Rejected(vec![
-            "config: does not match the schema, and is too large to find out where; try parts of it"
-                .to_owned(),
-        ])),
-    }
-}
-
-fn build(schema: &Value, draft: Draft) -> Result<Validator, ConfigError> {
-    let is_schema = match draft {
-        Draft::Draft7 => jsonschema::draft7::meta::is_valid(schema),
-        Draft::Draft201909 => jsonschema::draft201909::meta::is_valid(schema),
-        _ => jsonschema::draft202012::meta::is_valid(schema),
-    };
-    // The validator could take unbounded memory for finding out what exactly is wrong.
-    if !is_schema {
-        return Err(ConfigError::Schema(
-            "it is not valid for its draft of JSON Schema; validate it against the meta-schema to see where"
-                .to_owned(),
-        ));
-    }
-    let patterns = PatternOptions::regex()
-        .size_limit(PATTERN_MEMORY)
-        .dfa_size_limit(PATTERN_MEMORY);
-    jsonschema::options()
-        .offline()
-        .with_draft(draft)
-        .with_pattern_options(patterns)
-        .should_validate_formats(false)
-        .build(schema)
-        .map_err(|error| ConfigError::Schema(one_line(&error.to_string(), 500)))
-}
-
-/// Names the path and the rule, never the value, which may be secret: this text goes to logs and statuses.
-fn complaint(error: &ValidationError<'_>) -> String {
-    let path = error.instance_path();
-    let text = match choices(error.kind()) {
-        Some(choices) => format!("config{path}: value must be {choices}"),
-        None => format!("config{path}: {}", error.masked()),
-    };
-    one_line(&text, 500)
-}
-
-/// The allowed values, if the rule is a list of values: an `enum`, or a `oneOf` of constants.
-fn choices(kind: &ValidationErrorKind) -> Option<String> {
-    let values: Vec<String> = match kind {
-        ValidationErrorKind::Enum { options } => {
-            options.as_array()?.iter().map(Value::to_string).collect()
-        }
-        ValidationErrorKind::OneOfNotValid { context } => {
-            let constants = context.iter().map(|branch| match branch.as_slice() {
-                [only] => match only.kind() {
-                    ValidationErrorKind::Constant { expected_value } => {
-                        Some(expected_value.to_string())
-                    }
-                    _ => None,
-                },
-                _ => None,
-            });
-            constants.collect::<Option<_>>()?
-        }
-        _ => return None,
-    };
-    match values.as_slice() {
-        [] => None,
-        [one] => Some(one.clone()),
-        [first @ .., last] => Some(format!("{} or {last}", first.join(", "))),
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_pod_path::Grants;
+use podloom_pod_path::{Grants, UnknownField};
 use serde::de::IgnoredAny;
 
 use crate::bindings;
@@ -113,6 +113,14 @@ impl Description {
             needed_reads,
             needed_writes,
         })
+    }
+}
+
+impl Description {
+    /// Fields that the Pod's schema does not know: in what it needs to read, and in what it needs to write.
+    pub(crate) fn unknown_fields(&self) -> (Vec<UnknownField>, Vec<UnknownField>) {
+        let reads = self.needed_reads.unknown_fields();
+        (reads, self.needed_writes.unknown_fields())
     }
 }
 

@@ -1,9 +1,11 @@
 //! Why a call of a plugin failed, in one short sentence.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use wasmtime::Trap;
+use wasmtime::{Trap, WasmBacktrace};
 
+use crate::engine::BACKTRACE_FRAMES;
 use crate::limits::{HANDLES, PAYLOAD_BYTES, show_bytes, show_duration};
 use crate::text::one_line;
 
@@ -26,7 +28,9 @@ pub enum CallFailure {
         limit: Duration,
     },
     /// Its calls are nested too deeply.
-    #[error("it exhausted its call stack")]
+    #[error(
+        "it ran out of stack: its functions call each other too deeply; use a loop in place of recursion"
+    )]
     StackExhausted,
     /// It exceeded another limit of the host.
     #[error("{0}")]
@@ -81,6 +85,14 @@ impl CallFailure {
         match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => return Self::TimedOut { limit: timeout },
             Some(Trap::StackOverflow) => return Self::StackExhausted,
+            // The stack of Rust's plugins is at the start of their memory, so one that overflows leaves the memory.
+            Some(Trap::MemoryOutOfBounds) if is_recursive(error) => return Self::StackExhausted,
+            Some(trap @ Trap::MemoryOutOfBounds) => {
+                return Self::Trapped(format!(
+                    "{}; perhaps its stack was too small for its local values",
+                    trap_name(*trap)
+                ));
+            }
             Some(
                 trap @ (Trap::StringOutOfBounds
                 | Trap::ListOutOfBounds
@@ -106,6 +118,40 @@ impl CallFailure {
         };
         Self::OverLimit(over)
     }
+}
+
+/// Whether the innermost calls are those of a few functions, again and again.
+fn is_recursive(error: &wasmtime::Error) -> bool {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else {
+        return false;
+    };
+    let calls: Vec<u32> = backtrace
+        .frames()
+        .iter()
+        .map(|frame| frame.func_index())
+        .collect();
+    let functions: BTreeSet<u32> = calls.iter().copied().collect();
+    calls.len() >= BACKTRACE_FRAMES && functions.len() <= calls.len() / 2
+}
+
+/// What a plugin lacks, if its last words come from a part of Rust's standard library that needs it.
+pub(super) fn lacking(words: &str) -> Option<&'static str> {
+    const LACKING: [(&str, &str); 6] = [
+        (
+            "time not implemented on this platform",
+            "plugins have no clock",
+        ),
+        ("can't sleep", "plugins have no clock and no threads"),
+        ("failed to spawn thread", "plugins have no threads"),
+        ("getrandom", "plugins have no randomness"),
+        ("no filesystem on this platform", "plugins have no files"),
+        (
+            "operation not supported on this platform",
+            "plugins have no files, no threads and no network",
+        ),
+    ];
+    let found = LACKING.iter().find(|(part, _)| words.contains(part));
+    found.map(|(_, lacking)| *lacking)
 }
 
 fn trap_name(trap: Trap) -> String {

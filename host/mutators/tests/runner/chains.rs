@@ -311,7 +311,7 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
     check_refused(
         "needy",
         "allow: [/metadata]",
-        "has an invalid path in `allow`: \"/metadata\" cannot be granted: plugins never write /metadata/name; grant the other paths one by one",
+        "has an invalid path in `allow`: \"/metadata\" cannot be granted: it would also grant /metadata/name, which plugins never write; grant what the plugin needs below it, of /metadata/labels and /metadata/annotations",
     );
     check_refused(
         "needy",
@@ -326,7 +326,7 @@ fn a_plugin_that_needs_more_than_it_gets_is_not_loaded() {
     check_refused(
         "needy",
         "read: [spec]",
-        "has an invalid path in `read`: \"spec\" cannot be granted: it must start with `/`, or be empty for the whole pod",
+        "has an invalid path in `read`: \"spec\" cannot be granted: it must start with `/`; write /spec",
     );
 }
 
@@ -346,12 +346,12 @@ fn a_configuration_is_checked_by_schema_and_plugin() {
     check_refused(
         "configured",
         &lines("{ size: 0, name: UP }"),
-        "has an invalid configuration: config/name: value does not match \"^[a-z]+$\"; config/size: value is less than the minimum of 1",
+        "has an invalid configuration: line 7, config/name: value does not match \"^[a-z]+$\"; line 7, config/size: value is less than the minimum of 1, found 0",
     );
     check_refused(
         "configured",
         &lines("{ sized: 1 }"),
-        "has an invalid configuration: config: Additional properties are not allowed ('sized' was unexpected)",
+        "has an invalid configuration: line 7, config: unknown field sized; did you mean size?",
     );
     let configured = chain_of(&[("configured", &lines("{ size: 1 }"))]);
     assert_eq!(
@@ -421,7 +421,7 @@ fn a_file_alone_can_be_inspected() {
         inspect(engine(), &plugin("configured"), config.as_object()).expect_err("a refusal");
     assert_eq!(
         error.to_string(),
-        "has an invalid configuration: config/size: value is not of type \"integer\""
+        "has an invalid configuration: config/size: expected an integer, found a string"
     );
 }
 

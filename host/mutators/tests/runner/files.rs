@@ -208,7 +208,7 @@ fn foreign_imports_are_named_with_a_remedy() {
 fn other_contracts_are_refused() {
     check(
         &plugin("version-0.2"),
-        "is built for version 0.2.0 of the contract podloom:mutator, but this host supports 0.1; rebuild it for that version",
+        "is built for version 0.2.0 of the contract podloom:mutator, but this host supports 0.1; rebuild it with podloom-plugin-sdk 0.1",
     );
     check(
         &plugin("imports-newer"),

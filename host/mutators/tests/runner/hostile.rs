@@ -141,7 +141,14 @@ fn crashes_are_named() {
         "it crashed: panicked at src/lib.rs:7:9: no such container (wasm unreachable instruction executed)",
     );
     check("divide-by-zero", "", "it crashed: integer divide by zero");
-    check("deep-recursion", "", "it exhausted its call stack");
+    let recursion = "it ran out of stack: its functions call each other too deeply; use a loop in place of recursion";
+    check("deep-recursion", "", recursion);
+    check("stack-below-memory", "", recursion);
+    check(
+        "asks-the-time",
+        "",
+        "it crashed: plugins have no clock: panicked at library/std/src/sys/time/unsupported.rs:13:9: time not implemented on this platform (wasm unreachable instruction executed); `podloom plugin build` shows the line",
+    );
 }
 
 #[test]

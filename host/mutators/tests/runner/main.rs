@@ -10,3 +10,4 @@ mod prepared;
 mod reload;
 mod support;
 mod volume;
+mod warnings;

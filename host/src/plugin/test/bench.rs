@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Bundle, Chain, Engine, inspect};
+use podloom_mutators::{Bundle, Chain, Engine, PluginError, inspect};
 use serde_json::{Map, Value, json};
 
 use crate::error::CommandError;
+use crate::load;
 
 /// The name of the plugin's file in that chain.
 const FILE: &str = "plugin.wasm";
@@ -34,6 +35,14 @@ pub(super) struct Bench {
     pub(super) last: Option<Chain>,
 }
 
+/// Without lines, since they are those of a manifest that was made here.
+fn problem(problem: PluginError) -> String {
+    match problem {
+        PluginError::Config(error) => error.located(|_| 0).to_string(),
+        problem => problem.to_string(),
+    }
+}
+
 impl Bench {
     /// A chain with only this plugin, and with the configuration of the case if it has one.
     pub(super) fn chain(
@@ -45,7 +54,12 @@ impl Bench {
             Some(earlier) => Chain::load_after(earlier, &bundle),
             None => Chain::load(&self.engine, &bundle),
         };
-        let chain = loaded.map_err(|error| self.invalid(&error.problem.to_string()))?;
+        let chain = loaded.map_err(|error| self.invalid(&problem(*error.problem)))?;
+        if self.last.is_none() {
+            for warning in chain.warnings() {
+                load::warn(&format!("{}: {}", self.name, warning.message));
+            }
+        }
         Ok(self.last.insert(chain))
     }
 

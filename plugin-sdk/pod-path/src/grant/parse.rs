@@ -40,9 +40,7 @@ pub(super) fn write_grant(text: &str) -> Result<Grant, GrantError> {
         Segment::Any | Segment::Selector { .. } => None,
     });
     if let Some(never) = never_written_at(keys) {
-        return Err(refuse(format!(
-            "plugins never write {never}; grant the other paths one by one"
-        )));
+        return Err(refuse(protected(text, &never)));
     }
     let key_field = grant.segments.windows(2).find_map(|pair| match pair {
         [Segment::Selector { key, .. }, Segment::Key(field)] if key == field => Some(key),
@@ -57,13 +55,38 @@ pub(super) fn write_grant(text: &str) -> Result<Grant, GrantError> {
     Ok(grant)
 }
 
+/// What to do about a path that is protected, or that would grant a protected one too.
+fn protected(text: &str, never: &str) -> String {
+    let below = text.strip_prefix(never);
+    if below.is_some_and(|below| below.is_empty() || below.starts_with('/')) {
+        return format!("plugins never write {never}, whatever they are granted; remove this path");
+    }
+    let instead = match text {
+        "" => "/spec, /metadata/labels and /metadata/annotations",
+        _ => "/metadata/labels and /metadata/annotations",
+    };
+    format!(
+        "it would also grant {never}, which plugins never write; grant what the plugin needs below it, of {instead}"
+    )
+}
+
+/// The path that was probably meant by one without its first slash, as `spec.nodeName` or `spec/nodeName`.
+fn with_slash(text: &str) -> String {
+    let path = format!("/{text}");
+    if text.contains('/') {
+        path
+    } else {
+        path.replace('.', "/")
+    }
+}
+
 fn malformed(text: &str) -> String {
     if is_too_deep(text) {
         format!("it has more than {SEGMENTS} segments")
     } else if text.starts_with('/') {
         "`~` must be written `~0`, and `/` inside a segment `~1`".to_owned()
     } else {
-        "it must start with `/`, or be empty for the whole pod".to_owned()
+        format!("it must start with `/`; write {}", with_slash(text))
     }
 }
 

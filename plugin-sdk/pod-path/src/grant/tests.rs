@@ -40,9 +40,14 @@ fn check_refused(path: &str, expected: &str) {
 
 #[test]
 fn malformed_paths_are_refused() {
+    check_refused("spec", "it must start with `/`; write /spec");
     check_refused(
-        "spec",
-        "it must start with `/`, or be empty for the whole pod",
+        "spec/containers/*/env",
+        "it must start with `/`; write /spec/containers/*/env",
+    );
+    check_refused(
+        "spec.nodeName",
+        "it must start with `/`; write /spec/nodeName",
     );
     check_refused(
         "/metadata/labels/a~2b",
@@ -123,10 +128,20 @@ fn paths_that_plugins_never_write_are_refused_with_their_ancestors() {
         ("/metadata/resourceVersion", "/metadata/resourceVersion"),
         ("/metadata/managedFields", "/metadata/managedFields"),
     ] {
-        check_refused(
-            path,
-            &format!("plugins never write {never}; grant the other paths one by one"),
-        );
+        let reason = match path {
+            "" => format!(
+                "it would also grant {never}, which plugins never write; grant what the plugin needs below it, \
+                 of /spec, /metadata/labels and /metadata/annotations"
+            ),
+            "/metadata" => format!(
+                "it would also grant {never}, which plugins never write; grant what the plugin needs below it, \
+                 of /metadata/labels and /metadata/annotations"
+            ),
+            _ => {
+                format!("plugins never write {never}, whatever they are granted; remove this path")
+            }
+        };
+        check_refused(path, &reason);
         assert!(Grants::parse(&[path]).is_ok(), "{path} may be read");
     }
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::pattern;
+use crate::pattern;
 
 /// Applications of subschemas to values, and reads of text. The configurations of the standard plugins need a few hundred.
 const STEPS: usize = 500_000;
@@ -22,17 +22,17 @@ const COMPARED_ITEMS: usize = 15;
 
 /// Checking the configuration would take too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooManySteps;
+pub(crate) struct TooManySteps;
 
 /// Whether the memory limit allows to collect all errors of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Errors {
+pub(crate) enum Errors {
     Few,
     TooMany,
 }
 
 /// Checks that a configuration can be validated in bounded time. The schema must have no references.
-pub(super) fn check(schema: &Value, config: &Value) -> Result<Errors> {
+pub(crate) fn check(schema: &Value, config: &Value) -> Result<Errors> {
     let mut walk = StepBudget {
         steps: STEPS,
         errors: Some(ERRORS),

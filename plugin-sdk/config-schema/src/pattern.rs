@@ -4,7 +4,7 @@
 //! `[ab]*a[ab]{3000}` these are thousands, and a kilobyte takes a tenth of a second.
 
 /// About how many states a pattern can be in at once: its characters, multiplied by the repetitions around them.
-pub(super) fn states(pattern: &str) -> usize {
+pub(crate) fn states(pattern: &str) -> usize {
     let mut chars = pattern.chars();
     // The sums before each open group, the sum in the innermost group, and that of the last item, which a repetition multiplies.
     let mut before = Vec::new();

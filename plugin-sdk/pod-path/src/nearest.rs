@@ -1,10 +1,15 @@
 //! Suggestions for misspelt words.
 
-/// The known word that is most similar to an unknown one, if it is similar enough.
-pub(crate) fn nearest<'a>(
-    unknown: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+/// Returns the known word that is most similar to an unknown one; none if none is similar enough.
+///
+/// ```
+/// use podloom_pod_path::nearest;
+///
+/// assert_eq!(nearest("imgae", ["image", "env"]), Some("image"));
+/// assert_eq!(nearest("zone", ["image", "env"]), None);
+/// ```
+#[must_use]
+pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let unknown = unknown.to_lowercase();
     let most = match unknown.chars().count() {
         0..=2 => 0,

@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
-use crate::limits::{PATTERN_BYTES, PATTERNS};
-use crate::text::one_line;
+use crate::{PATTERN_BYTES, PATTERNS};
 
 /// Values in the tree. A Container of Kubernetes has about 900.
 const VALUES: usize = 16_384;
@@ -27,7 +26,7 @@ const DRAFTS: [(&str, Draft); 3] = [
 
 /// Why a schema is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ExpansionError {
+pub(crate) enum ExpansionError {
     #[error(
         "with its references expanded it has more than {VALUES} values, or more than {} MiB of text; replace parts of it with true, and let the plugin check those itself",
         TEXT >> 20
@@ -56,13 +55,13 @@ pub(super) enum ExpansionError {
 }
 
 /// A schema without references, and its draft.
-pub(super) struct Expanded {
-    pub(super) schema: Value,
-    pub(super) draft: Draft,
+pub(crate) struct Expanded {
+    pub(crate) schema: Value,
+    pub(crate) draft: Draft,
 }
 
 /// Expands all references of a schema.
-pub(super) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
+pub(crate) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
     let draft = schema
         .get("$schema")
         .map_or(Ok(Draft::default()), known_draft)?;
@@ -87,7 +86,7 @@ fn known_draft(uri: &Value) -> Result<Draft, ExpansionError> {
     });
     let unknown = || uri.as_str().map_or_else(|| uri.to_string(), str::to_owned);
     known.map_or_else(
-        || Err(ExpansionError::Draft(one_line(&unknown(), 200))),
+        || Err(ExpansionError::Draft(unknown())),
         |(_, draft)| Ok(*draft),
     )
 }
@@ -237,10 +236,10 @@ impl<'a> Expansion<'a> {
     }
 
     fn follow(&mut self, reference: &'a Value, at: TreePosition) -> Result<Value> {
-        let unknown = || ExpansionError::Reference(one_line(&written(reference), 200));
+        let unknown = || ExpansionError::Reference(written(reference));
         let target = self.target(reference).ok_or_else(unknown)?;
         if self.open.iter().any(|open| std::ptr::eq(*open, target)) {
-            return Err(ExpansionError::Circle(one_line(&written(reference), 200)));
+            return Err(ExpansionError::Circle(written(reference)));
         }
         self.open.push(target);
         let expanded = self.schema(target, at);

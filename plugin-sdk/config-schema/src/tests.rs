@@ -1,11 +1,22 @@
 use serde_json::{Value, json};
 
-use super::{ConfigError, check_schema};
+use super::{Problem, check as check_schema};
 
 #[track_caller]
 fn check(schema: &Value, expected: &str) {
-    let error = check_schema(&json!({"mode": "of"}), schema).unwrap_err();
-    assert_eq!(error, ConfigError::Rejected(vec![expected.to_owned()]));
+    check_config(&json!({"mode": "of"}), schema, &[expected]);
+}
+
+#[track_caller]
+fn check_config(config: &Value, schema: &Value, expected: &[&str]) {
+    let Err(Problem::Rejected { complaints, more }) = check_schema(config, schema) else {
+        panic!("{config} is accepted");
+    };
+    let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (complaints, more),
+        (expected.iter().map(|&text| text.to_owned()).collect(), 0)
+    );
 }
 
 #[test]
@@ -17,10 +28,10 @@ fn the_error_for_a_wrong_choice_lists_the_choices() {
     ] } } });
     check(
         &described,
-        r#"config/mode: value must be "off", "warn" or "enforce""#,
+        r#"config/mode: value must be "off", "warn" or "enforce", found "of""#,
     );
     let plain = json!({ "properties": { "mode": { "enum": ["off"] } } });
-    check(&plain, r#"config/mode: value must be "off""#);
+    check(&plain, r#"config/mode: value must be "off", found "of""#);
     let shapes = json!({ "properties": { "mode": { "oneOf": [{ "type": "integer" }] } } });
     check(
         &shapes,
@@ -29,11 +40,68 @@ fn the_error_for_a_wrong_choice_lists_the_choices() {
 }
 
 #[test]
+fn complaints_name_the_nearest_field_and_what_was_found() {
+    let variable = json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "maxLength": 3 },
+            "port": { "type": "integer", "maximum": 9 },
+        },
+        "required": ["name"],
+        "additionalProperties": false,
+    });
+    // Through a reference, which is replaced by its target.
+    let schema = json!({
+        "properties": { "variables": { "items": { "$ref": "#/$defs/Variable" } } },
+        "$defs": { "Variable": variable },
+    });
+    let check = |variable: Value, expected: &[&str]| {
+        check_config(&json!({ "variables": [variable] }), &schema, expected);
+    };
+    check(
+        json!({ "name": "a", "prot": 1, "zone": 2 }),
+        &[
+            "config/variables/0: unknown field prot; did you mean port?; unknown field zone; the fields are name, port",
+        ],
+    );
+    check(
+        json!({}),
+        &["config/variables/0: the field name is missing"],
+    );
+    check(
+        json!({ "name": "a", "port": 11 }),
+        &["config/variables/0/port: value is greater than the maximum of 9, found 11"],
+    );
+    check(
+        json!({ "name": true, "port": "8" }),
+        &[
+            "config/variables/0/name: expected a string, found true",
+            "config/variables/0/port: expected an integer, found a string",
+        ],
+    );
+    // A string may be secret.
+    check(
+        json!({ "name": "secret" }),
+        &["config/variables/0/name: value is longer than 3 characters"],
+    );
+}
+
+#[test]
+fn at_most_twenty_complaints_are_told() {
+    let schema = json!({ "items": { "type": "string" } });
+    let Err(Problem::Rejected { complaints, more }) = check_schema(&json!(vec![1; 25]), &schema)
+    else {
+        panic!("no item is a string");
+    };
+    assert_eq!((complaints.len(), more), (20, 5));
+}
+
+#[test]
 fn a_pattern_that_takes_much_memory_is_an_error() {
     let schema = |pattern: &str| json!({ "properties": { "mode": { "pattern": pattern } } });
     for pattern in [r"\p{L}{200}", r"(\p{L}{20}){20}", "(a{100}){1000}"] {
         let error = check_schema(&json!({}), &schema(pattern)).expect_err("too large");
-        assert!(matches!(error, ConfigError::Schema(_)), "{error}");
+        assert!(matches!(error, Problem::Schema(_)), "{error}");
     }
     for pattern in [
         r"^[\w.-]{1,4}$",
@@ -51,7 +119,7 @@ fn a_pattern_that_takes_much_memory_is_an_error() {
 fn a_configuration_that_would_take_hours_is_an_error() {
     let schema = json!({ "items": { "items": { "uniqueItems": true } } });
     let config = json!([[vec![json!([1]); 3000]]]);
-    assert_eq!(check_schema(&config, &schema), Err(ConfigError::TooLarge));
+    assert_eq!(check_schema(&config, &schema), Err(Problem::TooLarge));
 }
 
 #[test]
@@ -59,7 +127,7 @@ fn an_invalid_configuration_is_refused_even_if_all_errors_would_take_too_much_me
     let schema = json!({ "anyOf": vec![json!({ "required": ["a"] }); 3000] });
     let config = json!({ "big": vec![1; 20_000] });
     let error = check_schema(&config, &schema).expect_err("there is no a");
-    let ConfigError::Rejected(complaints) = error else {
+    let Problem::Rejected { complaints, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(complaints.len(), 1, "{complaints:?}");
@@ -77,7 +145,7 @@ fn an_invalid_schema_is_an_error() {
         json!({ "$schema": "https://json-schema.org/draft/2019-09/schema", "required": [1] }),
     ] {
         let error = check_schema(&json!({}), &schema).expect_err("no schema");
-        assert!(matches!(error, ConfigError::Schema(_)), "{error}");
+        assert!(matches!(error, Problem::Schema(_)), "{error}");
     }
 }
 
@@ -113,14 +181,14 @@ fn the_deepest_schema_fits_a_small_stack() {
             for config in [&json!(1), &lists, &objects] {
                 let checked = check_schema(config, &schema);
                 assert!(
-                    !matches!(checked, Err(ConfigError::Schema(_))),
+                    !matches!(checked, Err(Problem::Schema(_))),
                     "{keyword}: {checked:?}"
                 );
             }
             let deeper = within(keyword, schema);
             let checked = check_schema(&objects, &deeper);
             assert!(
-                matches!(checked, Err(ConfigError::Schema(_))),
+                matches!(checked, Err(Problem::Schema(_))),
                 "{keyword}: {checked:?}"
             );
         }
@@ -137,5 +205,5 @@ fn a_schema_with_the_id_of_a_meta_schema_refers_to_itself() {
     });
     assert_eq!(check_schema(&json!({}), &schema), Ok(()));
     let error = check_schema(&json!({ "a": 1 }), &schema).expect_err("a is too much");
-    assert!(matches!(error, ConfigError::Rejected(_)), "{error}");
+    assert!(matches!(error, Problem::Rejected { .. }), "{error}");
 }

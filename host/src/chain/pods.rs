@@ -1,0 +1,93 @@
+//! Tries a chain on pods of the user's, besides the sample pods.
+
+use std::sync::Arc;
+
+use podloom_mutators::{Chain, RejectionCause, Request};
+use serde_json::Value;
+
+use crate::error::{CommandError, Diagnostic};
+use crate::explain;
+use crate::manifest::{self, Depth};
+use crate::mutator::to_chain;
+use crate::render::pod::Subject;
+use crate::subjects::subjects;
+
+/// How a chain did on a pod.
+enum Verdict {
+    Fine,
+    /// A valid outcome; told, since it may surprise.
+    Denied,
+    Broken(String),
+}
+
+/// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
+pub(super) fn check(
+    chain: &Chain,
+    files: &[String],
+    namespace: &str,
+) -> Result<String, CommandError> {
+    let documents = manifest::read(files, Depth::Flat)?;
+    let subjects = subjects(&documents, namespace)?;
+    let mut errors: Vec<Diagnostic> = Vec::new();
+    let mut denied = 0;
+    for (document, subject) in &subjects {
+        match check_pod(chain, subject) {
+            Verdict::Fine => {}
+            Verdict::Denied => denied += 1,
+            Verdict::Broken(message) => errors.push(document.diagnostic(&[], message)),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(CommandError::CheckFailed(errors));
+    }
+    let own = match subjects.len() {
+        1 => "1 pod of yours".to_owned(),
+        many => format!("{many} pods of yours"),
+    };
+    Ok(match denied {
+        0 => own,
+        denied => format!("{own}, {denied} of them denied"),
+    })
+}
+
+fn check_pod(chain: &Chain, subject: &Subject) -> Verdict {
+    let request: Arc<Request> = Arc::new(to_chain(subject.request.clone()));
+    let run = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(&request));
+    let (once, again) = (run(&subject.pod), run(&subject.pod));
+    let result = match (once, again) {
+        (Ok(once), Ok(again)) if once.pod == again.pod => once,
+        (Err(once), Err(again)) if once.cause == again.cause => {
+            return match once.cause {
+                RejectionCause::Denied { .. } => Verdict::Denied,
+                cause => Verdict::Broken(cause.to_string()),
+            };
+        }
+        _ => {
+            let message =
+                "the chain is not deterministic: two runs on this pod gave different results";
+            return Verdict::Broken(message.to_owned());
+        }
+    };
+    // As for the sample pods: one plugin that may write again makes the whole chain write again.
+    if chain.plugins().iter().any(|plugin| !plugin.idempotent) {
+        return Verdict::Fine;
+    }
+    match run(&result.pod) {
+        Ok(again) => {
+            let writes = again.runs.iter().flat_map(|run| {
+                let named = run.writes.iter();
+                named.map(|write| format!("{} ({})", write.path, run.plugin))
+            });
+            let writes: Vec<String> = writes.collect();
+            if writes.is_empty() {
+                return Verdict::Fine;
+            }
+            Verdict::Broken(format!(
+                "the chain is not idempotent: run again on its own result it makes {}: {}",
+                explain::count(writes.len(), "write"),
+                writes.join(", ")
+            ))
+        }
+        Err(rejected) => Verdict::Broken(format!("the chain rejects its own result: {rejected}")),
+    }
+}

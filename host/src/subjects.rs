@@ -1,0 +1,36 @@
+//! The pods in files, for commands that try plugins on them.
+
+use crate::error::CommandError;
+use crate::manifest::{self, Document, DocumentKind};
+use crate::render::Namespaces;
+use crate::render::pod::{Subject, subject};
+
+/// The pods among the documents, and those in pod templates.
+pub(crate) fn subjects<'a>(
+    documents: &'a [Document],
+    namespace: &str,
+) -> Result<Vec<(&'a Document, Subject)>, CommandError> {
+    let findings = manifest::check(documents)?;
+    if !findings.errors.is_empty() {
+        return Err(CommandError::Invalid(findings.errors));
+    }
+    let namespaces = Namespaces::of(documents);
+    let subjects: Vec<_> = documents
+        .iter()
+        .filter_map(|document| {
+            let template = match manifest::kind(document) {
+                DocumentKind::Pod => None,
+                DocumentKind::Workload(template) => Some(template),
+                _ => return None,
+            };
+            let subject = subject(document, template.as_ref(), &namespaces, namespace);
+            Some((document, subject))
+        })
+        .collect();
+    if subjects.is_empty() {
+        return Err(CommandError::invalid(
+            "no pod to run the plugin on: give Pods or workloads; for Browsers, render their pods first with `podloom render`",
+        ));
+    }
+    Ok(subjects)
+}
