@@ -30,6 +30,7 @@ mod silence;
 mod split_groups;
 mod status;
 mod storm;
+mod syntax;
 mod timeouts;
 mod tutorial;
 mod unserved;
