@@ -114,7 +114,8 @@ pub(crate) enum ChainCommand {
 /// Check a plugin chain as the operator does before it uses one: load it, and run each plugin on sample pods.
 ///
 /// Prints for each plugin what it may read and write, which pods it is called for, and its limits.
-/// In addition, every plugin may read the labels and annotations of the submitted object and of its namespace.
+/// In addition, every plugin may read the labels and annotations of the Browser that the pod is for (without a Browser, those of
+/// the original pod), and of the namespace.
 ///
 /// The sample pods cannot show everything: a plugin that is not idempotent on some other pod passes. So also pass pods of your
 /// own with --pods. The chain runs on them as `match` in chain.yaml says; on the sample pods every plugin runs.

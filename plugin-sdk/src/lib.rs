@@ -29,7 +29,7 @@
 //! # fn main() {}
 //! ```
 //!
-// The guide's links lead to files, for who reads it as one. The first definition of a link counts, so here they lead to items.
+// In GUIDE.md the links lead to files. The first definition of a link counts, so these lead to items in the documentation.
 //! [tutorial]: crate::tutorial
 //! [topology-spread]: Mutator::prepare
 //! [registry-mirror]: ImageRef

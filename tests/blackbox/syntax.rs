@@ -4,7 +4,7 @@ use http::Request;
 use kube::core::Status;
 use podloom_syntax::{Quantity, names};
 use podloom_tests::{Cluster, Scene, Seed, blackbox_on};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// How many random pairs of texts the server reads, compares and adds.
 const PAIRS: usize = 1000;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use podloom_syntax::image::ImageRef;
 use tar::{Builder, EntryType};
 
 use crate::layer::header;
@@ -83,24 +84,8 @@ pub fn check_names(names: &[String]) -> Result<(), ImageError> {
     }
 }
 
-/// `registry/repository:tag`, where the registry looks like a host: it has a dot or a port, or is localhost.
+/// `registry/repository:tag` and nothing that a short name leaves out.
 fn is_complete(name: &str) -> bool {
-    let Some((registry, rest)) = name.split_once('/') else {
-        return false;
-    };
-    let Some((repository, tag)) = rest.rsplit_once(':') else {
-        return false;
-    };
-    let is_host = registry == "localhost" || registry.contains(['.', ':']);
-    let of = |text: &str, more: &str| {
-        let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || more.contains(c);
-        !text.is_empty() && text.chars().all(is_known)
-    };
-    let is_tag = !tag.starts_with(['.', '-']) && tag.len() <= 128;
-    is_host
-        && of(registry, ".-:")
-        && of(repository, "._-/")
-        && repository.split('/').all(|part| !part.is_empty())
-        && is_tag
-        && of(&tag.to_ascii_lowercase(), "._-")
+    name.parse::<ImageRef>()
+        .is_ok_and(|image| image.digest.is_none() && image.to_string() == name)
 }

@@ -221,6 +221,9 @@ fn names_must_be_complete() {
         ("registry.example.com/podloom:", false),
         ("registry.example.com/podloom:-1", false),
         ("registry.example.com/podloom:1\n", false),
+        ("registry.example.com/-podloom:1", false),
+        ("registry.example.com/a..b:1", false),
+        ("registry.example.com:port/podloom:1", false),
     ] {
         image.names = vec![name.to_owned()];
         let result = write(&image, &files.path().join("app.tar"));

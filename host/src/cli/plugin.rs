@@ -16,8 +16,8 @@ pub(crate) enum PluginCommand {
 
 /// Create the crate of a new plugin: a small working example to change.
 ///
-/// It has everything that a plugin needs: a configuration with a schema, native tests, pods to test it on, the bundle that an
-/// operator loads, and a README with the commands.
+/// It has everything that a plugin needs: a configuration with a schema, native tests, pods to test it on, a plugin
+/// directory that an operator can load, and a README with the commands.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -43,15 +43,15 @@ pub(crate) struct NewArguments {
     pub(crate) sdk: Option<PathBuf>,
 }
 
-/// Build a plugin, put it into its bundle, and print its size.
+/// Build a plugin, put it into a plugin directory, and print its size.
 ///
 /// Runs cargo in release mode for the target wasm32-unknown-unknown; if the target is missing, rustup installs it. RUSTFLAGS of
 /// the environment are ignored: a plugin's flags are in its .cargo/config.toml. The module is compressed. This command then loads
-/// it, with the engine that the operator also uses. If that succeeds, the module replaces the file in the bundle, in one step, so
-/// an operator that watches the bundle never reads a partial file.
+/// it, with the engine that the operator also uses. If that succeeds, the module replaces the file in the plugin directory, in
+/// one step, so an operator that watches the directory never reads a partial file.
 ///
 /// A plugin has the schema of its configuration in it. If the type of the configuration has changed since the schema's file was
-/// written, this command fails, and says how to write the file anew. To find that out, it compiles the crate's native tests.
+/// written, this command fails, and says how to write the file again. To find that out, it compiles the crate's native tests.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -62,7 +62,7 @@ pub(crate) struct BuildArguments {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) directory: PathBuf,
 
-    /// The directory of the bundle; by default the directory bundle in the crate.
+    /// The plugin directory; by default the directory bundle in the crate.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -179,8 +179,8 @@ pub(crate) struct LifeArguments {
     #[arg(long, value_name = "TIME", env = "PODLOOM_CONFIG_GRACE", default_value = "5s", value_parser = duration::parse)]
     pub(crate) config_grace: Duration,
 
-    /// How long a container may wait for a Secret or ConfigMap that does not exist, counted from when this operator first sees it.
-    /// After that the Browser fails. (With 0s it fails at once, as with the older operator.)
+    /// How long a container may wait for a Secret or ConfigMap that does not exist, counted from when this operator first sees
+    /// the container wait. After that the Browser fails. (With 0s it fails at once, as with the older operator.)
     #[arg(long, value_name = "TIME", env = "PODLOOM_CONTAINER_CONFIG_GRACE", default_value = "10s", value_parser = duration::parse)]
     pub(crate) container_config_grace: Duration,
 }

@@ -41,7 +41,7 @@ fn what_the_chain_rejects_is_denied_or_broken() {
             plugin: plugin(),
             failure: CallFailure::StackExhausted,
         },
-        &PodRejection::Broken("hardening: it exhausted its call stack".to_owned()),
+        &PodRejection::Broken("hardening: it ran out of stack: its functions call each other too deeply; use a loop in place of recursion".to_owned()),
     );
     check(
         RejectionCause::NotAPod("it is not an object"),

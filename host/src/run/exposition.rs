@@ -13,13 +13,18 @@ pub(super) enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// Returns the format for a request: OpenMetrics where `Accept` names it, as Prometheus does, else the older one.
+    /// Returns the format for a request: OpenMetrics where `Accept` names it and does not prefer the older one.
     pub(super) fn accepted(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(ACCEPT).iter();
-        let ranges = values
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','));
-        match ranges.into_iter().any(asks_for_open_metrics) {
+        let accepted = |media_type| {
+            let values = headers.get_all(ACCEPT).iter();
+            values
+                .filter_map(|value| value.to_str().ok())
+                .flat_map(|value| value.split(','))
+                .filter_map(|range| quality(range, media_type))
+                .fold(0.0, f32::max)
+        };
+        let open_metrics = accepted(OPEN_METRICS);
+        match open_metrics > 0.0 && open_metrics >= accepted("text/plain") {
             true => Self::OpenMetrics,
             false => Self::Prometheus,
         }
@@ -32,8 +37,8 @@ impl MetricsFormat {
         }
     }
 
-    /// Converts a text in OpenMetrics. In the older format a counter's type and help name the sample, with `_total`, and there is
-    /// neither a unit nor a mark at the end.
+    /// Converts a text in OpenMetrics. In the older format, type and help of a counter name the sample, with `_total`; an info is a
+    /// gauge; and there is neither a unit nor a mark at the end.
     pub(super) fn of_open_metrics(self, text: String) -> String {
         if self == Self::OpenMetrics {
             return text;
@@ -45,41 +50,47 @@ impl MetricsFormat {
                 continue;
             }
             // A family's help comes right before its type.
-            let next = lines.peek().and_then(|next| counter(next));
-            let (start, name) = match (counter(line), help(line)) {
-                (Some(name), _) => ("# TYPE ", name),
-                (None, Some(name)) if next == Some(name) => ("# HELP ", name),
-                _ => ("", ""),
+            let next = lines.peek().and_then(|next| renamed(next));
+            let parts = match (renamed(line), help(line), next) {
+                (Some((name, suffix, kind)), ..) => ["# TYPE ", name, suffix, " ", kind],
+                (None, Some((name, sentence)), Some((family, suffix, _))) if name == family => {
+                    ["# HELP ", name, suffix, sentence, ""]
+                }
+                _ => [line, "", "", "", ""],
             };
-            let end = line.strip_prefix(start).unwrap_or(line);
-            let end = end.strip_prefix(name).unwrap_or(end);
-            let total = if name.is_empty() { "" } else { "_total" };
-            for part in [start, name, total, end, "\n"] {
+            for part in parts {
                 converted.push_str(part);
             }
+            converted.push('\n');
         }
         converted
     }
 }
 
-/// Whether a media range of `Accept` is OpenMetrics, and is not excluded by a quality of zero.
-fn asks_for_open_metrics(range: &str) -> bool {
+/// The quality of a media range, if it is of this type: 1 unless it says otherwise.
+fn quality(range: &str, media_type: &str) -> Option<f32> {
     let mut parts = range.split(';').map(str::trim);
-    let is_named = parts
+    let is_it = parts
         .next()
-        .is_some_and(|name| name.eq_ignore_ascii_case(OPEN_METRICS));
+        .is_some_and(|name| name.eq_ignore_ascii_case(media_type));
     let quality = parts.find_map(|part| part.strip_prefix("q="));
-    is_named && quality.and_then(|text| text.parse::<f32>().ok()) != Some(0.0)
+    is_it.then(|| quality.map_or(1.0, |text| text.parse().unwrap_or_default()))
 }
 
-/// The name in the line with a counter's type.
-fn counter(line: &str) -> Option<&str> {
-    line.strip_prefix("# TYPE ")?.strip_suffix(" counter")
+/// For the line with a family's type: its name, what its samples add to the name, and its type in the older format.
+fn renamed(line: &str) -> Option<(&str, &str, &str)> {
+    let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+    match kind {
+        "counter" => Some((name, "_total", "counter")),
+        "info" => Some((name, "_info", "gauge")),
+        _ => None,
+    }
 }
 
-/// The name in a line of help.
-fn help(line: &str) -> Option<&str> {
-    line.strip_prefix("# HELP ")?.split(' ').next()
+/// The name in a line of help, and the rest of the line.
+fn help(line: &str) -> Option<(&str, &str)> {
+    let rest = line.strip_prefix("# HELP ")?;
+    Some(rest.split_at(rest.find(' ').unwrap_or(rest.len())))
 }
 
 #[cfg(test)]
@@ -103,6 +114,7 @@ mod tests {
             "text/plain",
             "text/html, application/xml;q=0.9",
             "application/openmetrics-text; q=0, text/plain",
+            "text/plain;version=0.0.4;q=0.9, application/openmetrics-text;q=0.1",
         ] {
             assert_eq!(accepted(other), MetricsFormat::Prometheus, "{other}");
         }
@@ -122,6 +134,9 @@ pods_total{outcome=\"ok\"} 3
 # TYPE cpu_seconds counter
 # UNIT cpu_seconds seconds
 cpu_seconds_total 1.5
+# HELP build The version.
+# TYPE build info
+build_info{version=\"1\"} 1
 # HELP leader 1 if it leads.
 # TYPE leader gauge
 leader 1
@@ -134,6 +149,9 @@ pods_total{outcome=\"ok\"} 3
 # HELP cpu_seconds_total Processor time.
 # TYPE cpu_seconds_total counter
 cpu_seconds_total 1.5
+# HELP build_info The version.
+# TYPE build_info gauge
+build_info{version=\"1\"} 1
 # HELP leader 1 if it leads.
 # TYPE leader gauge
 leader 1

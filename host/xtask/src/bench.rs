@@ -136,7 +136,7 @@ const RELOADS: [(&str, &str, Goal); 8] = [
     ),
 ];
 
-/// Runs benchmarks by name, compiled as the operator is shipped.
+/// Runs benchmarks by name, with the profile that the operator is shipped with.
 fn bench(bundle: &Path, names: &[&str]) -> Command {
     let mut cargo = run::cargo(["bench", "--quiet", "--workspace"]);
     for name in names {

@@ -1,6 +1,7 @@
 //! `cargo xtask image`: the operator's image as an archive, made from the files of `cargo xtask dist`.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -61,6 +62,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Built> {
             .join("podloom.tar")
             .into_std_path_buf(),
     };
+    if let Some(directory) = archive.parent() {
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
     let root = dist::run(None)?;
     let image = operator(&root, arguments.name.clone(), architecture)?;
     let written = podloom_image::write(&image, &archive)?;
@@ -119,14 +123,11 @@ pub(crate) fn architecture(triple: &str) -> Result<&'static str> {
     }
 }
 
-/// Fails if there is no `ctr`: better now than after the builds.
+/// Fails if `ctr` cannot load images: better now than after the builds.
 fn check_ctr() -> Result<()> {
-    let version = Command::new("ctr")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status();
-    version.map(drop).context(
-        "--load needs containerd's program ctr on PATH; for kind, k3d and minikube, leave out --load and see deploy/README.md",
+    // `version` asks containerd itself, so missing rights show now too.
+    run::succeed(Command::new("ctr").arg("version").stdout(Stdio::null())).context(
+        "--load needs containerd's program ctr on PATH, and the rights to use containerd, which usually only root has; CONTAINERD_ADDRESS names another socket. For kind, k3d and minikube, leave out --load and see deploy/README.md",
     )
 }
 

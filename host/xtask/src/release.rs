@@ -1,7 +1,7 @@
 //! The operator's binary, in the two ways in which it is built.
 //!
 //! [`local`] is quick to build, for the demo. [`shipped`] is what the image holds, and so what the black-box tests and the cluster
-//! benchmark measure.
+//! benchmark run.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -69,7 +69,7 @@ const ROOMS: [Room; 16] = [
     Room {
         // xtask is built before everything else, and this with it.
         name: IMAGE,
-        may_use: &[],
+        may_use: &[SYNTAX],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
@@ -113,7 +113,7 @@ const ROOMS: [Room; 16] = [
     },
     Room {
         name: REAL_NODE,
-        may_use: &[CONTROL_PLANE, IMAGE],
+        may_use: &[CONTROL_PLANE, IMAGE, SYNTAX],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
@@ -124,7 +124,7 @@ const ROOMS: [Room; 16] = [
     },
     Room {
         name: "podloom-xtask",
-        may_use: &[CONTROL_PLANE, IMAGE, REAL_NODE],
+        may_use: &[CONTROL_PLANE, IMAGE, REAL_NODE, SYNTAX],
         never: &["wasmtime", "tokio", "kube"],
     },
 ];

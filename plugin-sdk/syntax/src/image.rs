@@ -29,7 +29,8 @@ const DEFAULT_TAG: &str = "latest";
 /// # Ok::<(), podloom_syntax::image::InvalidImage>(())
 /// ```
 ///
-/// Two references are equal if they name the same image, however short they were written.
+/// Two references are equal if their four parts are, however short they were written. Hosts are kept as they are written, as
+/// runtimes do: compare `registry` without regard to case where it matters, such as in a list of what is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageRef {
     /// The host of the registry, with its port if it names one: `docker.io`, `registry.example.com:5000`.

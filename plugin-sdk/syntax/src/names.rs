@@ -52,7 +52,7 @@ pub fn label_value(value: &str) -> Result<(), &'static str> {
     is_valid.then_some(()).ok_or(BAD_VALUE)
 }
 
-/// Checks a DNS label: the name of a container, a volume, a Service or a namespace.
+/// Checks a DNS label: the name of a container, a volume or a namespace. (Before Kubernetes 1.36, a Service's must also begin with a letter.)
 ///
 /// # Errors
 ///

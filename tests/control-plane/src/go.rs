@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::version::{self, Version};
 
-/// Without debug information, which the linker would drop anyway: an eighth less processor time. It does not change what is built,
+/// Without debug information, which the linker would drop anyway: an eighth less processor time. The programs behave the same,
 /// so it is no part of the digest.
 const QUICKER: [&str; 1] = ["-gcflags=all=-dwarf=false"];
 

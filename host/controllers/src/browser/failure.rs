@@ -9,7 +9,8 @@ use crate::engine::events::Notice;
 
 /// The reasons for which a container waits in every start.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-/// The reason for which a container waits that lacks a Secret or ConfigMap. The kubelet starts it once they exist.
+/// A container waits for this reason while a Secret or ConfigMap is missing, and the kubelet starts it once they exist. Other
+/// mistakes, such as a root image under `runAsNonRoot`, have the same reason, so they fail after the grace too.
 const LACKS_CONFIG: &str = "CreateContainerConfigError";
 /// The session is over when one of these containers exits.
 const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENIFEROUS];
@@ -84,7 +85,7 @@ pub(crate) fn lacks_config(pod: &SeenPod) -> Option<String> {
     }
     all_statuses(pod).into_iter().find_map(|container| {
         let (reason, message) = waiting(container)?;
-        let what = message.unwrap_or("a Secret or ConfigMap is missing");
+        let what = message.unwrap_or("its configuration is not complete");
         (reason == LACKS_CONFIG).then(|| format!("container {}: {what}", container.name))
     })
 }

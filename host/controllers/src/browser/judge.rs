@@ -148,8 +148,9 @@ fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -
 
 fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     // Files are often applied together, so the Secret of a container may come a moment after its pod.
-    let grace = world
-        .lacks_config_since
+    // A pod that was just read past the cache is seen like this for the first time.
+    let grace = failure::lacks_config(pod)
+        .map(|_| world.lacks_config_since.unwrap_or(now))
         .map(|since| later(since, timeouts.container_config_grace))
         .filter(|end| now < *end);
     if let Some(cause) = failure::of_pending(pod, grace.is_some()) {

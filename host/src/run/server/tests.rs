@@ -255,6 +255,14 @@ async fn metrics_are_in_the_format_that_is_asked_for() {
     let plain = get(&router, "/metrics").await;
     assert!(plain.content_type.starts_with("text/plain; version=0.0.4"));
     assert!(!plain.body.contains("# EOF"));
+    let types = plain
+        .body
+        .lines()
+        .filter(|line| line.starts_with("# TYPE "));
+    for line in types {
+        let kind = line.rsplit(' ').next().expect("a type");
+        assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+    }
     let answer = ask_for(&router, "/metrics", "application/openmetrics-text").await;
     assert_eq!(answer.status, StatusCode::OK);
     assert!(

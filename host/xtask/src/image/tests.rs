@@ -1,6 +1,5 @@
-//! The image and deploy/Dockerfile agree, and the archive holds the distribution's files.
+//! The image and deploy/Dockerfile agree, and the archive has the name of the manifests.
 
-use std::fs;
 use std::io::Read;
 
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ fn the_default_name_is_that_of_the_manifests() {
 }
 
 #[test]
-fn the_archive_holds_the_files_of_the_distribution() {
+fn the_archive_has_the_name_of_the_manifests() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("usr/bin")).unwrap();
     fs::write(root.path().join("usr/bin/podloom"), "the operator").unwrap();

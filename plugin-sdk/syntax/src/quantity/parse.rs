@@ -76,6 +76,8 @@ fn suffix(text: &str) -> Option<Suffix> {
         "Ei" => Some(Suffix::Binary(6)),
         _ => {
             let exponent: i64 = text.strip_prefix(['e', 'E'])?.parse().ok()?;
+            // Kubernetes keeps the lowest 32 bits; anything else would read another amount than the API server.
+            let exponent = i64::from(exponent as i32);
             Some(Suffix::Decimal(exponent, Format::DecimalExponent))
         }
     }
