@@ -75,7 +75,8 @@ fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
         // Its tests start a control plane, and build one first if there is none.
         tests.args(["--exclude", "podloom-control-plane"]);
     }
-    tests.env("PODLOOM_BUNDLE", bundle);
+    // The real node needs the image, so its tests come later.
+    tests.env_remove(REAL_NODE).env("PODLOOM_BUNDLE", bundle);
     run::succeed(tests.env("PODLOOM_PLUGIN_EXAMPLES", examples))
 }
 
