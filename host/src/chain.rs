@@ -19,7 +19,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     let chain = load::chain(directory)?;
     for plugin in chain.plugins() {
         if let Some(note) = source_age::note(&directory.join(&plugin.file)) {
-            output::print_note(&note);
+            load::warn(&note);
         }
     }
     let tried = prove(directory, &chain, &arguments.pods, &arguments.namespace)?;

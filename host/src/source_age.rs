@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::output::{WARNING, paint};
-
 /// How many files of a crate are looked at.
 const MOST_FILES: usize = 1000;
 
@@ -19,8 +17,7 @@ pub(crate) fn note(plugin: &Path) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} {} is older than {}: `podloom plugin build` builds it anew, `podloom plugin test` builds and tests it\n",
-        paint(WARNING, "warning:"),
+        "{} is older than {}: `podloom plugin build` builds it again, `podloom plugin test` builds and tests it",
         plugin.display(),
         source.display()
     ))

@@ -325,7 +325,10 @@ fn grant(
     let needed: Vec<&str> = needed.into_iter().flat_map(Grants::paths).collect();
     // What the plugin needs is told as that, and not a second time as what it is granted.
     let is_needed = |unknown: &UnknownField| {
-        let below = |path: &&str| path.starts_with(unknown.path.as_str());
+        let below = |path: &&str| {
+            let rest = path.strip_prefix(unknown.path.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         needed.iter().any(below)
     };
     let mut unknown = writes.unknown_fields();

@@ -102,7 +102,7 @@ pub(crate) enum InspectFormat {
 ///
 /// Without FILE, in a plugin's crate, this command does everything: it builds the plugin into the crate's directory bundle, runs it
 /// on the crate's directory cases with the rights and the configuration of bundle/chain.yaml, and tries the whole chain of
-/// the bundle. If the schema of the configuration is old, this is an error; with --update, it is written anew.
+/// the bundle. If the schema of the configuration is old, this is an error; with --update, it is rewritten.
 ///
 /// With FILE, but without --allow or --chain, the plugin may write exactly the paths that it asks for.
 /// It runs on each pod several times to check that it is deterministic, and on its own result to check that it is idempotent.

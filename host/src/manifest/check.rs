@@ -39,6 +39,7 @@ pub(crate) fn check(documents: &[Document]) -> Result<Findings, CommandError> {
                 for template in &templates {
                     embedded::check_pod(document, &template.path, &mut findings);
                 }
+                untouched::check_others(document, &templates, &mut findings);
             }
             DocumentKind::Other => check_other(document, &mut findings),
         }

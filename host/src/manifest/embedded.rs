@@ -44,7 +44,7 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
     let above: String = at
         .iter()
         .map(|step| match step {
-            Step::Key(key) => format!("/{key}"),
+            Step::Key(key) => format!("/{}", field::escape(key)),
             Step::Index(index) => format!("/{index}"),
         })
         .collect();

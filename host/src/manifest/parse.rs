@@ -168,10 +168,14 @@ impl ItemType {
     /// None if the document is not a list. A list has the kind List, or a kind that ends in List and `items`.
     fn of(document: &Document) -> Option<Self> {
         let kind = document.kind.strip_suffix("List")?;
+        let items = document.value.get("items");
         if kind.is_empty() {
-            return Some(Self { fields: Vec::new() });
+            // Any other List is an object like others.
+            let has_list = items.is_none_or(|items| items.is_array() || items.is_null());
+            return (has_list && document.api_version == "v1")
+                .then_some(Self { fields: Vec::new() });
         }
-        document.value.get("items")?.as_array()?;
+        items?.as_array()?;
         Some(Self {
             fields: vec![
                 ("apiVersion", document.api_version.clone()),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use super::field::{self, Step};
 use super::findings::Findings;
-use super::kinds;
+use super::kinds::{self, Template};
 
 /// How many places of one object are reported.
 const MOST_REPORTED: usize = 10;
@@ -46,6 +46,27 @@ pub(super) fn check(document: &Document, findings: &mut Findings) {
     }
     let diagnostic = missing(document);
     findings.warnings.extend(diagnostic);
+}
+
+/// Warns of pods and containers beside the pod templates that the user named for an object's kind.
+pub(super) fn check_others(document: &Document, templates: &[Template], findings: &mut Findings) {
+    let mut found = Vec::new();
+    search(&document.value, &mut Vec::new(), &mut found);
+    found.retain(|(path, _)| {
+        let mut templates = templates.iter();
+        !templates.any(|template| path.starts_with(&template.path))
+    });
+    let kind = kinds::group_and_kind(document);
+    for (path, what) in &found {
+        let message = match what {
+            Found::Template => format!(
+                "this pod template is neither checked nor changed: add --pod-template {kind}={}",
+                pointer(path)
+            ),
+            Found::Containers => "these containers are neither checked nor changed".to_owned(),
+        };
+        findings.warnings.push(document.diagnostic(path, message));
+    }
 }
 
 /// The warning for an object that has none of the pod templates that `--pod-template` names for its kind.

@@ -42,7 +42,7 @@ pub(super) struct Built {
 pub(super) enum OldSchema {
     /// It is an error.
     Refuse,
-    /// It is written anew.
+    /// It is rewritten.
     Write,
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
     let Some(directory) = own_crate::directory(arguments) else {
         let file = arguments.plugin.clone().unwrap_or_default();
         if let Some(note) = source_age::note(&file) {
-            output::print_note(&note);
+            load::warn(&note);
         }
         return check(arguments, &file);
     };

@@ -65,13 +65,14 @@ pub(super) fn render(document: &Document, setting: &Setting<'_>) -> Result<Rende
         &setting.namespaces,
         setting.default_namespace,
     );
+    let before = pod.clone();
     let (value, runs) = mutate(document, pod, request, setting)?;
     Ok(match runs {
         // Without a chain the document is printed unchanged, nulls included.
         None => Rendered::unchanged(document),
         Some(runs) => Rendered {
             value,
-            before: Some(document.value.clone()),
+            before: Some(before),
             passes: vec![Pass {
                 template: None,
                 runs,
@@ -96,11 +97,15 @@ pub(super) fn render_templates(
             setting.default_namespace,
         );
         let field = Some(field_name(&template.path)).filter(|_| templates.len() > 1);
+        let unchanged = pod.clone();
         match mutate(document, pod, request, setting) {
             Ok((_, None)) => {}
             Ok((pod, Some(runs))) => {
                 put_back(&mut rendered.value, template, pod);
-                rendered.before = Some(document.value.clone());
+                let before = rendered
+                    .before
+                    .get_or_insert_with(|| document.value.clone());
+                put_back(before, template, unchanged);
                 rendered.passes.push(Pass {
                     template: field,
                     runs,

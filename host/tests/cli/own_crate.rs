@@ -90,7 +90,7 @@ fn a_plugin_is_built_and_tested_in_its_crate() {
     let file = "bundle/tides.wasm.gz";
     let before = fs::read(directory.path().join("tides").join(file)).unwrap();
     let old = "the schema of the configuration is old: the type of the configuration has changed since the file was written; \
-               write it anew with `podloom plugin test --update`, and commit it";
+               write it with `podloom plugin test --update`, which also rewrites the expected results of the cases, and commit it";
     check(&directory, &["plugin", "build"], 1, &[old]);
     check(&directory, &test, 1, &[old]);
     let after = fs::read(directory.path().join("tides").join(file)).unwrap();
@@ -103,12 +103,12 @@ fn a_plugin_is_built_and_tested_in_its_crate() {
     let alone = [
         "plugin", "test", file, "--chain", "bundle", "--cases", "cases",
     ];
-    let older = "warning: bundle/tides.wasm.gz is older than src/lib.rs: `podloom plugin build` builds it anew";
+    let older = "warning: bundle/tides.wasm.gz is older than src/lib.rs: `podloom plugin build` builds it again";
     check(&directory, &alone, 0, &[older]);
     check(&directory, &["chain", "check", "bundle"], 0, &[older]);
 
     let update = ["plugin", "test", "--update"];
-    let written = "the schema of the configuration was old and has been written anew";
+    let written = "the schema of the configuration was old and has been rewritten";
     check(&directory, &update, 0, &[written, fine[2]]);
     let schema = fs::read_to_string(directory.path().join("tides/config.schema.json")).unwrap();
     assert!(schema.contains("Give its value, as text."), "{schema}");

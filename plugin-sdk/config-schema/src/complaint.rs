@@ -9,6 +9,10 @@ use serde_json::Value;
 
 /// A longer string in place of one of a list of words is not quoted.
 const CHOICE_BYTES: usize = 40;
+/// How many unknown fields of one object a message names.
+const MOST_UNKNOWN: usize = 5;
+/// How many known fields it lists.
+const MOST_LISTED: usize = 24;
 
 /// One thing that is wrong with a configuration.
 ///
@@ -51,7 +55,13 @@ impl Complaint {
                             .collect::<Vec<_>>(),
                     ),
                 };
-                format!("expected {expected}, found {}", found(value))
+                match value {
+                    // Perhaps a password of digits that lacks its quotes.
+                    Value::Number(_) if expected.contains("a string") => {
+                        format!("expected {expected}, found a number; write it in quotes")
+                    }
+                    value => format!("expected {expected}, found {}", found(value)),
+                }
             }
             kind => match (choices(kind), number(value)) {
                 (Some(choices), _) => chosen(value, &choices),
@@ -72,13 +82,15 @@ fn fields_beside<'s>(rule: &str, schema: &'s Value) -> Vec<&'s str> {
 }
 
 fn unknown_fields(unknown: &[String], known: &[&str]) -> String {
-    let told = unknown
-        .iter()
-        .map(|field| match nearest(field, known.iter().copied()) {
+    // Each is compared with all known fields, and a longer message would be cut anyway.
+    let listed = known.get(..MOST_LISTED).unwrap_or(known).join(", ");
+    let told = unknown.iter().take(MOST_UNKNOWN).map(|field| {
+        match nearest(field, known.iter().copied()) {
             Some(near) => format!("unknown field {field}; did you mean {near}?"),
             None if known.is_empty() => format!("unknown field {field}; no fields are known here"),
-            None => format!("unknown field {field}; the fields are {}", known.join(", ")),
-        });
+            None => format!("unknown field {field}; the fields are {listed}"),
+        }
+    });
     told.collect::<Vec<_>>().join("; ")
 }
 

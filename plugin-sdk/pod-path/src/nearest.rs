@@ -1,5 +1,8 @@
 //! Suggestions for misspelt words.
 
+/// Longer words are nobody's slip of the pen, and would take long to compare.
+const LONGEST: usize = 256;
+
 /// Returns the known word that is most similar to an unknown one; none if none is similar enough.
 ///
 /// ```
@@ -10,6 +13,9 @@
 /// ```
 #[must_use]
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if unknown.len() > LONGEST {
+        return None;
+    }
     let unknown = unknown.to_lowercase();
     let most = match unknown.chars().count() {
         0..=2 => 0,
@@ -19,6 +25,7 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
     };
     known
         .into_iter()
+        .filter(|word| word.len() <= LONGEST)
         .map(|word| (distance(&unknown, &word.to_lowercase()), word))
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)

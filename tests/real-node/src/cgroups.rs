@@ -21,7 +21,7 @@ pub(crate) fn own(text: &str, mount: &Path) -> Vec<PathBuf> {
             } else {
                 controllers
             });
-            // An earlier node's cgroup, if this process is in one by inheritance, is not ours to be below.
+            // Hierarchies that are mounted elsewhere are left out.
             let cgroup = hierarchy.join(path.trim_start_matches('/'));
             cgroup.is_dir().then_some(cgroup)
         })

@@ -79,6 +79,8 @@ pub(crate) fn controller_manager(programs: &Programs) -> Line {
         "--use-service-account-credentials",
         "--leader-elect=false",
         "--secure-port=0",
+        // By default it makes a directory in /usr, which is this machine's.
+        "--flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins",
     ];
     let program = &programs.control_plane.controller_manager;
     line("kube-controller-manager", program, &arguments)

@@ -26,6 +26,8 @@ cgroupRoot: /
 enforceNodeAllocatable: [pods]
 oomScoreAdj: 0
 makeIPTablesUtilChains: false
+# By default the kubelet makes a directory in /usr, which is this machine's.
+volumePluginDir: /var/lib/kubelet/volume-plugins
 # By default a changed ConfigMap reaches its volume after about a minute.
 configMapAndSecretChangeDetectionStrategy: Watch
 syncFrequency: 1s
@@ -70,6 +72,9 @@ disabled_plugins = [
   'io.containerd.snapshotter.v1.btrfs', 'io.containerd.snapshotter.v1.devmapper', 'io.containerd.snapshotter.v1.erofs',
   'io.containerd.snapshotter.v1.zfs', 'io.containerd.tracing.processor.v1.otlp',
 ]
+
+[plugins.'io.containerd.internal.v1.opt']
+path = '/var/lib/containerd/opt'
 
 [grpc]
 address = '/run/containerd/containerd.sock'

@@ -74,8 +74,18 @@ impl Keeper {
             keeper,
             _lock: lock,
         };
-        started.first = started.until_prepared()?;
+        started.first = started
+            .until_prepared()
+            .inspect_err(|_| started.keep_logs())?;
         Ok(started)
+    }
+
+    /// Leaves the logs behind when the node ends.
+    pub(crate) fn keep_logs(&self) {
+        if File::create_new(self.directory.join("keep-logs")).is_ok() {
+            let logs = self.directory.join("logs");
+            eprintln!("real node: logs are kept in {}", logs.display());
+        }
     }
 
     /// Waits until the first process has prepared everything, and returns its id.

@@ -1,7 +1,7 @@
 //! What is left of nodes whose owner and keeper were both killed: files and cgroups, but no processes.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::cgroups;
 use crate::keeper::NAME;
@@ -29,7 +29,12 @@ fn is_abandoned(directory: &Path) -> bool {
 fn remove_one(directory: &Path, name: &str) {
     let lines = fs::read_to_string(directory.join("cgroups")).unwrap_or_default();
     // Only those that have the directory's own name, whatever the file says.
-    let own = |path: &PathBuf| path.file_name().is_some_and(|last| last == name);
+    let own = |path: &PathBuf| {
+        let mut parts = path.components();
+        path.starts_with("/sys/fs/cgroup")
+            && !parts.any(|part| part == Component::ParentDir)
+            && path.file_name().is_some_and(|last| last == name)
+    };
     let cgroups: Vec<PathBuf> = lines.lines().map(PathBuf::from).filter(own).collect();
     cgroups::remove(&cgroups);
     let what = match directory.join("keep-logs").exists() {

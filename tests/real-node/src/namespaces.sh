@@ -14,6 +14,8 @@ mount -t tmpfs -o mode=755 cgroup /sys/fs/cgroup
 while IFS=: read -r _ controllers _; do
   name=${controllers#name=}
   hierarchy=/sys/fs/cgroup/${name:-unified}
+  # Where the node has no cgroup of its own, its root would be the machine's.
+  grep -qF "$hierarchy/" "$directory/cgroups" || continue
   mkdir "$hierarchy"
   case $controllers in
   '') mount -t cgroup2 cgroup2 "$hierarchy" ;;

@@ -94,7 +94,11 @@ impl Node {
         }
         self.write_kubeconfigs(&tokens)?;
         self.until("the API server", || {
-            let ready = output(self.kubectl().args(["get", "--raw", "/readyz"]));
+            let ready =
+                output(
+                    self.kubectl()
+                        .args(["get", "--raw", "/readyz", "--request-timeout=5s"]),
+                );
             Ok(ready.is_ok())
         })?;
         self.spawn(&commands::controller_manager(programs))?;
@@ -105,7 +109,8 @@ impl Node {
             let template =
                 "--output=jsonpath={.status.conditions[?(@.type==\"Ready\")].status}{.spec.taints}";
             let mut kubectl = self.kubectl();
-            let answer = output(kubectl.args(["get", "node", NODE, template]));
+            let answer =
+                output(kubectl.args(["get", "node", NODE, template, "--request-timeout=5s"]));
             Ok(answer.is_ok_and(|answer| answer == "True"))
         })
     }
@@ -241,9 +246,7 @@ impl Node {
 
     /// Keeps the logs when this node ends, and prints where they are.
     pub fn keep_logs(&self) {
-        if File::create_new(self.keeper.directory.join("keep-logs")).is_ok() {
-            eprintln!("real node: logs are kept in {}", self.logs_dir().display());
-        }
+        self.keeper.keep_logs();
     }
 
     /// Checks that all its programs still run.

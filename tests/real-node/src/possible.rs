@@ -63,7 +63,7 @@ pub enum Impossible {
     },
 }
 
-/// Checks that this machine can run a real node. Takes a few milliseconds, and changes nothing.
+/// Checks that this machine can run a real node. Takes a few milliseconds, and leaves nothing.
 ///
 /// # Errors
 ///
@@ -119,9 +119,12 @@ pub(crate) fn check_visible(path: &Path, variable: &'static str) -> Result<(), I
 }
 
 fn check_cgroups() -> Result<(), Impossible> {
+    // Each is mounted, and our own cgroup is in it: in some containers it is not.
+    let own = cgroups::of_this_process().unwrap_or_default();
     let missing = CONTROLLERS.into_iter().filter(|controller| {
         let hierarchy = Path::new("/sys/fs/cgroup").join(controller);
-        !hierarchy.join("cgroup.procs").is_file()
+        let hierarchy = hierarchy.canonicalize();
+        !hierarchy.is_ok_and(|hierarchy| own.iter().any(|cgroup| cgroup.starts_with(&hierarchy)))
     });
     let missing: Vec<&str> = missing.collect();
     if !missing.is_empty() {

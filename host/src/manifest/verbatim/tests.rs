@@ -26,6 +26,19 @@ fn a_document_keeps_its_comments_order_and_scalars() {
     );
 }
 
+/// For kubectl the second half of each comment is a line of its own.
+#[test]
+fn a_document_that_kubectl_reads_differently_is_reformatted() {
+    for end in ['\u{85}', '\u{2028}', '\u{2029}'] {
+        let hidden = format!("apiVersion: v1\nkind: ConfigMap\n# harmless {end}kind: Pod\n");
+        check(&hidden, &[None]);
+        check(
+            &format!("# {end}kind: Pod\n---\napiVersion: v1\nkind: ConfigMap\n"),
+            &[None],
+        );
+    }
+}
+
 #[test]
 fn comments_above_the_first_separator_are_kept() {
     check(

@@ -1,4 +1,4 @@
-//! Finds out whether the file with the schema of a configuration is old, and writes it anew.
+//! Finds out whether the file with the schema of a configuration is old, and rewrites it.
 //!
 //! The schema is made from the type of the configuration, which only the crate itself can do: the macro `mutator!` adds a test to
 //! it that compares the two. It is run here.
@@ -27,13 +27,13 @@ pub(super) fn check(directory: &Path) -> Result<(), CommandError> {
     }
     Err(CommandError::invalid(format!(
         "{}: the schema of the configuration is old: the type of the configuration has changed since the file was written; \
-         write it anew with `{}`, and commit it",
+         write it with `{}`, which also rewrites the expected results of the cases, and commit it",
         directory.display(),
         update(directory)
     )))
 }
 
-/// Writes an old schema anew.
+/// Rewrites an old schema.
 pub(super) fn write(directory: &Path) -> Result<(), CommandError> {
     let Some(tests) = tests(directory)? else {
         return Ok(());
@@ -47,7 +47,7 @@ pub(super) fn write(directory: &Path) -> Result<(), CommandError> {
             directory.display()
         )));
     }
-    print_note("the schema of the configuration was old and has been written anew; commit it\n");
+    print_note("the schema of the configuration was old and has been rewritten; commit it\n");
     Ok(())
 }
 

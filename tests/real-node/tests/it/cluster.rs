@@ -86,8 +86,11 @@ fn stand_ins() -> Vec<String> {
 impl Cluster {
     /// What kubectl prints, or its error.
     pub(crate) fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut kubectl = self.node.kubectl();
+        // Without a limit, `kubectl delete` waits for a week.
+        let mut kubectl = self.node.in_network(Path::new("timeout"));
         let output = kubectl
+            .arg("180")
+            .arg(&self.node.programs().control_plane.kubectl)
             .args(arguments)
             .current_dir(root())
             .output()

@@ -25,9 +25,8 @@ fn is_owner() -> bool {
 fn own() {
     let node = Node::start(&[]).unwrap();
     eprintln!("owner: {}", node.logs_dir().parent().unwrap().display());
-    loop {
-        thread::park();
-    }
+    // Until the test that started it ends, for whatever reason: that closes the pipe.
+    let _ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
 }
 
 struct Owner {
@@ -42,6 +41,7 @@ impl Owner {
         let mut process = Command::new(env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
             .env(OWNER, "1")
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -119,7 +119,10 @@ fn two_nodes_run_beside_each_other_and_killed_owners_leave_nothing() {
     eventually("its processes are gone", || second.processes() == 0);
     assert!(second.directory.exists());
     // The next node removes them.
-    drop(Node::start(&[]).unwrap());
+    let third = Node::start(&[]).unwrap();
+    let directory = third.logs_dir().parent().unwrap().to_owned();
+    drop(third);
+    assert!(!directory.exists());
     assert!(second.is_gone());
 }
 

@@ -90,11 +90,11 @@ fn assert_made_by(pod: &Value, version: &str) {
 
 /// Applies the ConfigMaps of a chain, as the comments of the component say.
 #[track_caller]
-fn apply_bundle(cluster: &Cluster, version: &str, options: &str) {
+fn apply_bundle(cluster: &Cluster, version: &str) {
     let bundle = bundle(version);
     let directory = bundle.path().display();
     cluster.shell(&format!(
-        "podloom bundle {directory} {options} | kubectl apply --server-side --force-conflicts -f -"
+        "podloom bundle {directory} | kubectl apply --server-side --force-conflicts -f -"
     ));
 }
 
@@ -104,14 +104,14 @@ fn a_changed_config_map_is_swapped_by_the_kubelet_under_sessions() {
     let directory = overlay("config-map", &component("config-map"));
     cluster.kubectl(&["apply", "--kustomize", directory.path().to_str().unwrap()]);
     // The pods wait for the ConfigMap.
-    apply_bundle(&cluster, "one", "");
+    apply_bundle(&cluster, "one");
     cluster.until_rolled_out();
     cluster.configure_sessions();
     let old = cluster.session("old");
     assert_made_by(&old, "one");
     let served = until_served(&cluster, "");
 
-    apply_bundle(&cluster, "two", "");
+    apply_bundle(&cluster, "two");
     let served = until_served(&cluster, &served);
     let new = cluster.session("new");
     assert_made_by(&new, "two");
@@ -144,7 +144,13 @@ fn several_config_maps_are_one_chain() {
     let Some(cluster) = cluster() else { return };
     let directory = overlay("config-maps", &component("config-maps"));
     cluster.kubectl(&["apply", "--kustomize", directory.path().to_str().unwrap()]);
-    apply_bundle(&cluster, "split", "--split");
+    // The standard plugins would fit into one.
+    let bundle = bundle("split");
+    cluster.shell(&format!(
+        "cd {} && kubectl create configmap podloom-plugins --namespace podloom-system --from-file chain.yaml && \
+         kubectl create configmap podloom-plugins-2 --namespace podloom-system $(printf -- '--from-file %s ' *.wasm.gz)",
+        bundle.path().display()
+    ));
     cluster.until_rolled_out();
     cluster.configure_sessions();
     assert_made_by(&cluster.session("split"), "split");
