@@ -55,7 +55,7 @@ impl Complaint {
                             .collect::<Vec<_>>(),
                     ),
                 };
-                match value {
+                match &**value {
                     // Perhaps a password of digits that lacks its quotes.
                     Value::Number(_) if expected.contains("a string") => {
                         format!("expected {expected}, found a number; write it in quotes")
