@@ -32,10 +32,16 @@ pub(crate) fn engine_as_in_operator() -> Result<Arc<Engine>, CommandError> {
     Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
 }
 
-/// Reads and compiles the chain of a directory. Errors name the directory.
+/// Reads and compiles the chain of a directory, and prints its warnings. Errors name the directory.
 pub(crate) fn chain(directory: &Path) -> Result<Chain, CommandError> {
     let bundle = bundle(directory)?;
     compile(&engine()?, directory, &bundle)
+}
+
+/// As [`chain`], but returns the warnings.
+pub(crate) fn chain_and_warnings(directory: &Path) -> Result<(Chain, Vec<String>), CommandError> {
+    let bundle = bundle(directory)?;
+    compile_with_warnings(&engine()?, directory, &bundle)
 }
 
 /// Reads the bundle of a directory.
@@ -43,18 +49,30 @@ pub(crate) fn bundle(directory: &Path) -> Result<Bundle, CommandError> {
     Bundle::read(directory).map_err(|error| unreadable(directory, error))
 }
 
-/// Compiles the bundle of a directory.
+/// Compiles the bundle of a directory, and prints the warnings about its chain.
 pub(crate) fn compile(
     engine: &Arc<Engine>,
     directory: &Path,
     bundle: &Bundle,
 ) -> Result<Chain, CommandError> {
-    let chain = Chain::load(engine, bundle)
-        .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
-    for warning in chain.warnings() {
-        warn(&format!("{}/{warning}", directory.display()));
+    let (chain, warnings) = compile_with_warnings(engine, directory, bundle)?;
+    for warning in warnings {
+        warn(&warning);
     }
     Ok(chain)
+}
+
+fn compile_with_warnings(
+    engine: &Arc<Engine>,
+    directory: &Path,
+    bundle: &Bundle,
+) -> Result<(Chain, Vec<String>), CommandError> {
+    let chain = Chain::load(engine, bundle)
+        .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
+    let warnings = chain.warnings().into_iter();
+    let warnings = warnings.map(|warning| format!("{}/{warning}", directory.display()));
+    let warnings = warnings.collect();
+    Ok((chain, warnings))
 }
 
 /// Prints a warning on standard error.

@@ -131,8 +131,14 @@ fn chain(
     arguments: &RenderArguments,
     problems: &mut Problems,
 ) -> Result<Option<Option<Chain>>, CommandError> {
-    match arguments.plugins.as_deref().map(load::chain).transpose() {
-        Ok(chain) => Ok(Some(chain)),
+    let directory = arguments.plugins.as_deref();
+    match directory.map(load::chain_and_warnings).transpose() {
+        Ok(None) => Ok(Some(None)),
+        Ok(Some((chain, warnings))) => {
+            let warnings = warnings.into_iter().map(Diagnostic::new);
+            problems.warnings.extend(warnings);
+            Ok(Some(Some(chain)))
+        }
         Err(CommandError::Invalid(errors)) => {
             problems.errors.extend(errors);
             Ok(None)

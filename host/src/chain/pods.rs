@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Chain, RejectionCause, Request};
+use podloom_mutators::{Chain, RejectionCause, Request, RunOutcome};
 use serde_json::Value;
 
 use crate::error::{CommandError, Diagnostic};
@@ -68,6 +68,13 @@ fn check_pod(chain: &Chain, subject: &Subject) -> Verdict {
             return Verdict::Broken(message.to_owned());
         }
     };
+    let ignored = result.runs.iter().find_map(|run| match &run.outcome {
+        RunOutcome::Ignored(failure) => Some(format!("plugin {} failed: {failure}", run.plugin)),
+        _ => None,
+    });
+    if let Some(failure) = ignored {
+        return Verdict::Broken(failure);
+    }
     // As for the sample pods: one plugin that may write again makes the whole chain write again.
     if chain.plugins().iter().any(|plugin| !plugin.idempotent) {
         return Verdict::Fine;

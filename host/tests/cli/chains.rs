@@ -216,3 +216,30 @@ fn templates_go_through_the_chain_in_place() {
     assert!(template["spec"]["containers"][0].get("env").is_none());
     assert!(object["metadata"].get("annotations").is_none());
 }
+
+/// A warning about the chain is a warning of render: in its report, and an error under --strict.
+#[test]
+fn render_reports_what_is_probably_wrong_in_the_chain() {
+    let Some(bundle) = bundle() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("labels.wasm.gz");
+    std::fs::copy(bundle.join("labels.wasm.gz"), file).unwrap();
+    let chain = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n- name: labels\n  file: labels.wasm.gz\n  \
+                 allow: [/metadata/labels, /metadata/annotationz]\n  config: {labels: [{key: team, value: shop}]}\n";
+    std::fs::write(directory.path().join("chain.yaml"), chain).unwrap();
+    let directory = directory.path().to_str().unwrap();
+    let render = ["render", "-f", "-", "--plugins", directory];
+    let json = ["--explain", "-o", "json"];
+    let ran = podloom_in(&fixtures(), &[&render[..], &json].concat(), POD);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let report: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+    let warning = report["warnings"][0]["message"].as_str().unwrap();
+    assert!(warning.contains("/metadata/annotationz"), "{warning}");
+    let strict = podloom_in(&fixtures(), &[&render[..], &["--strict"]].concat(), POD);
+    assert_eq!(strict.code, 1, "{}", strict.text());
+    assert!(
+        strict.stderr.contains("/metadata/annotationz"),
+        "{}",
+        strict.text()
+    );
+}
