@@ -171,7 +171,7 @@ impl Match {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let kinds = self.kinds.iter().flat_map(|kinds| &kinds.0);
         let unseen = kinds.filter(|kind| !SUBMITTED.contains(&kind.as_str()));
-        let told = unseen.map(|kind| {
+        let messages = unseen.map(|kind| {
             let advice = match nearest(kind, SUBMITTED) {
                 Some(near) => format!("did you mean {near}?"),
                 None => "write Pod, which stands for all objects with a pod template, or Browser"
@@ -182,7 +182,7 @@ impl Match {
                 200,
             )
         });
-        told.collect()
+        messages.collect()
     }
 
     /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.

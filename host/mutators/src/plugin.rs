@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 pub use self::config::{ConfigComplaint, ConfigError};
 pub use self::description::{Description, DescriptionError};
-pub(crate) use self::suspect::told;
+pub(crate) use self::suspect::message;
 use crate::budget::MemoryBudget;
 use crate::component::{self, Compiled, ComponentError};
 use crate::engine::Engine;
@@ -323,7 +323,7 @@ fn grant(
     }
     let needed = [&description.needed_reads, &description.needed_writes];
     let needed: Vec<&str> = needed.into_iter().flat_map(Grants::paths).collect();
-    // What the plugin needs is told as that, and not a second time as what it is granted.
+    // What the plugin needs is reported as such, so not a second time as what it is granted.
     let is_needed = |unknown: &UnknownField| {
         let below = |path: &&str| {
             let rest = path.strip_prefix(unknown.path.as_str());

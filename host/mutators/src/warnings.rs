@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::chain::{Chain, Passing};
 use crate::manifest::MANIFEST;
-use crate::plugin::{Plugin, told};
+use crate::plugin::{Plugin, message};
 use crate::proof;
 
 /// How many warnings about one plugin are told.
@@ -68,5 +68,7 @@ impl Chain {
 /// The unknown fields in writes, as messages.
 fn unknown_in(writes: &[Write]) -> Vec<String> {
     let unknown = writes.iter().flat_map(Write::unknown_fields);
-    unknown.map(|unknown| told("it writes", &unknown)).collect()
+    unknown
+        .map(|unknown| message("it writes", &unknown))
+        .collect()
 }

@@ -56,7 +56,7 @@ pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFutu
     (Some(store), work)
 }
 
-/// Returns which of these namespaces do not exist; none where namespaces may not be read, since then nobody knows.
+/// Returns which of these namespaces do not exist. Returns none without the right to read namespaces: then it cannot be known.
 pub fn missing<'n>(
     known: &Namespaces,
     names: impl IntoIterator<Item = &'n str>,

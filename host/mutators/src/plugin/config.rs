@@ -24,7 +24,7 @@ pub enum ConfigError {
     )]
     TooLarge,
     /// It does not match the schema, or the plugin rejects it.
-    #[error("has an invalid configuration: {}", told(.0))]
+    #[error("has an invalid configuration: {}", sentences(.0))]
     Rejected(Vec<ConfigComplaint>),
     /// The function `validate-config` failed.
     #[error("could not check its configuration: {0}")]
@@ -78,12 +78,12 @@ impl ConfigError {
             Problem::Schema(reason) => Self::Schema(one_line(&reason, 500)),
             Problem::TooLarge => Self::TooLarge,
             Problem::Rejected { complaints, more } => {
-                let told = complaints.into_iter().map(|complaint| ConfigComplaint {
+                let complaints = complaints.into_iter().map(|complaint| ConfigComplaint {
                     line: 0,
                     message: one_line(&complaint.to_string(), 500),
                     path: Some(complaint.path),
                 });
-                Self::rejected(told.collect(), more)
+                Self::rejected(complaints.collect(), more)
             }
         }
     }
@@ -97,7 +97,7 @@ impl ConfigError {
     }
 }
 
-fn told(complaints: &[ConfigComplaint]) -> String {
+fn sentences(complaints: &[ConfigComplaint]) -> String {
     let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
     complaints.join("; ")
 }
@@ -121,9 +121,9 @@ pub(super) fn check(
         return Ok(());
     }
     let first = complaints.iter().take(CONFIG_COMPLAINTS);
-    let told = first.map(|complaint| ConfigComplaint::of_plugin(complaint));
+    let first = first.map(|complaint| ConfigComplaint::of_plugin(complaint));
     let more = complaints.len().saturating_sub(CONFIG_COMPLAINTS);
-    Err(ConfigError::rejected(told.collect(), more))
+    Err(ConfigError::rejected(first.collect(), more))
 }
 
 fn check_absent(config: &Value) -> Result<(), ConfigError> {

@@ -19,20 +19,20 @@ pub(super) fn mistakes(
 ) -> Vec<String> {
     let mut messages = entry.matches.warnings();
     let granted = granted.iter();
-    messages.extend(granted.map(|unknown| told("chain.yaml grants", unknown)));
+    messages.extend(granted.map(|unknown| message("chain.yaml grants", unknown)));
     let (reads, writes) = description.unknown_fields();
     let writes = writes.iter();
-    messages.extend(writes.map(|unknown| told("it needs to write", unknown)));
+    messages.extend(writes.map(|unknown| message("it needs to write", unknown)));
     messages.extend(
         reads
             .iter()
-            .map(|unknown| told("it needs to read", unknown)),
+            .map(|unknown| message("it needs to read", unknown)),
     );
     messages.truncate(MOST);
     messages
 }
 
 /// A message about an unknown field.
-pub(crate) fn told(who: &str, unknown: &UnknownField) -> String {
+pub(crate) fn message(who: &str, unknown: &UnknownField) -> String {
     one_line(&format!("{who} {unknown}"), WORDS)
 }
