@@ -26,6 +26,7 @@ const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SYNTAX: &str = "podloom-syntax";
 const REAL_NODE: &str = "podloom-real-node";
+const WEBHOOK: &str = "podloom-webhook";
 const SDK: &str = "podloom-plugin-sdk";
 /// Every plugin, by the start of its name.
 const PLUGINS: &str = "podloom-plugin-";
@@ -34,7 +35,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 16] = [
+const ROOMS: [Room; 17] = [
     Room {
         name: API,
         may_use: &[],
@@ -78,6 +79,11 @@ const ROOMS: [Room; 16] = [
         never: &["wasmtime", "axum"],
     },
     Room {
+        name: WEBHOOK,
+        may_use: &[API, CONTROL_LOOP, CONTROLLERS],
+        never: &["wasmtime"],
+    },
+    Room {
         name: "podloom",
         may_use: &[
             API,
@@ -86,6 +92,7 @@ const ROOMS: [Room; 16] = [
             CONTROLLERS,
             MUTATORS,
             POD_PATH,
+            WEBHOOK,
         ],
         never: &[],
     },

@@ -1,0 +1,246 @@
+//! AdmissionReview of `admission.k8s.io/v1`, as far as we read and write it.
+//!
+//! A type of our own: kube's cannot hold an object as it came, and the object must keep the fields that our types do not know.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The one version that the API server sends and expects.
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+/// How many warnings one answer has at most.
+const WARNINGS: usize = 16;
+/// How many bytes one warning has at most. The API server cuts longer ones at 256 characters if there are many.
+const WARNING_BYTES: usize = 256;
+/// How many bytes a denial's message has at most. It ends in Events, which take 1 kB with the API server's own words.
+const MESSAGE_BYTES: usize = 4096;
+
+/// What the API server asks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReviewRequest {
+    /// The ID of the review; the answer repeats it.
+    pub(crate) uid: String,
+    /// The kind of the object.
+    pub(crate) kind: ObjectKind,
+    /// The object's name; empty if the API server will generate it.
+    #[serde(default)]
+    pub(crate) name: String,
+    /// The object's namespace; empty for cluster-scoped objects.
+    #[serde(default)]
+    pub(crate) namespace: String,
+    /// The operation.
+    pub(crate) operation: Operation,
+    /// Who sent the request.
+    #[serde(default)]
+    pub(crate) user_info: UserInfo,
+    /// The new object; null for DELETE.
+    #[serde(default)]
+    pub(crate) object: Value,
+    /// The subresource; empty for the object itself.
+    #[serde(default)]
+    pub(crate) sub_resource: String,
+    /// Whether the object will not be stored.
+    #[serde(default)]
+    pub(crate) dry_run: Option<bool>,
+}
+
+/// A group, version and kind.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(crate) struct ObjectKind {
+    #[serde(default)]
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+}
+
+/// What happens to the object.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+/// Who sent the request.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct UserInfo {
+    #[serde(default)]
+    pub(crate) username: String,
+}
+
+/// The envelope of a request. The object inside is read only once.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Incoming {
+    api_version: String,
+    kind: String,
+    request: Option<ReviewRequest>,
+}
+
+/// Why a body is no review.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReviewError {
+    /// It is not JSON, or fields are missing or have the wrong type.
+    #[error("the body is not an AdmissionReview: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It is another kind or version.
+    #[error(
+        "the body is {kind:?} of {api_version:?}; this webhook answers {KIND} of {API_VERSION}: set admissionReviewVersions: [v1]"
+    )]
+    Unknown { api_version: String, kind: String },
+    /// It has no request.
+    #[error("the AdmissionReview has no request")]
+    NoRequest,
+}
+
+/// Reads the body of a request.
+pub(crate) fn parse(body: &[u8]) -> Result<ReviewRequest, ReviewError> {
+    let Incoming {
+        api_version,
+        kind,
+        request,
+    } = serde_json::from_slice(body)?;
+    if api_version != API_VERSION || kind != KIND {
+        return Err(ReviewError::Unknown {
+            api_version: shorten(&api_version, 64).into_owned(),
+            kind: shorten(&kind, 64).into_owned(),
+        });
+    }
+    request.ok_or(ReviewError::NoRequest)
+}
+
+/// The decision about an object, and what its author should know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// None if it is admitted.
+    pub(crate) denial: Option<Denial>,
+    /// The JSON Patch, as text; none if nothing changes.
+    pub(crate) patch: Option<String>,
+    /// What the client shows beside its result.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why an object is not admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    /// The HTTP status code that the client gets.
+    pub(crate) code: u16,
+    /// The reason in one word, as Kubernetes has it.
+    pub(crate) reason: &'static str,
+    /// A sentence that says what to change.
+    pub(crate) message: String,
+}
+
+impl Answer {
+    /// The object is admitted as it is.
+    pub(crate) fn admitted() -> Self {
+        Self::default()
+    }
+
+    /// The object breaks a rule; the same object will be denied again.
+    pub(crate) fn forbidden(message: String) -> Self {
+        Self::denied(403, "Forbidden", message)
+    }
+
+    /// The object is invalid.
+    pub(crate) fn invalid(message: String) -> Self {
+        Self::denied(422, "Invalid", message)
+    }
+
+    /// A plugin failed; another attempt may succeed.
+    pub(crate) fn broken(message: String) -> Self {
+        Self::denied(500, "InternalError", message)
+    }
+
+    fn denied(code: u16, reason: &'static str, message: String) -> Self {
+        let denial = Denial {
+            code,
+            reason,
+            message,
+        };
+        Self {
+            denial: Some(denial),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the body of the answer to the review with this ID.
+    pub(crate) fn body(&self, uid: &str) -> Result<Vec<u8>, serde_json::Error> {
+        let warnings = self.warnings.iter().take(WARNINGS);
+        let message = self.denial.as_ref().map(|denial| Status {
+            code: denial.code,
+            reason: denial.reason,
+            message: shorten(&denial.message, MESSAGE_BYTES),
+        });
+        serde_json::to_vec(&Outgoing {
+            api_version: API_VERSION,
+            kind: KIND,
+            response: Response {
+                uid,
+                allowed: self.denial.is_none(),
+                status: message,
+                patch_type: self.patch.as_ref().map(|_| "JSONPatch"),
+                patch: self.patch.as_ref().map(|patch| STANDARD.encode(patch)),
+                warnings: warnings
+                    .map(|warning| one_line(&shorten(warning, WARNING_BYTES)))
+                    .collect(),
+            },
+        })
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outgoing<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    code: u16,
+    reason: &'static str,
+    message: Cow<'a, str>,
+}
+
+/// Cuts a text at a character, so that it has at most so many bytes with the dots that show the cut.
+pub(crate) fn shorten(text: &str, bytes: usize) -> Cow<'_, str> {
+    const DOTS: &str = "…";
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(bytes.saturating_sub(DOTS.len()));
+    Cow::Owned(format!("{}{DOTS}", text.get(..end).unwrap_or_default()))
+}
+
+/// A warning travels in an HTTP header, which has one line and no control characters.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests;
