@@ -122,6 +122,11 @@ impl PodMutator for ChainMutator {
         }
         .boxed()
     }
+
+    fn chain(&self) -> Option<String> {
+        let serving = self.slot.serving();
+        Some(serving.chain.as_ref()?.digest().to_owned())
+    }
 }
 
 /// Runs work on a blocking thread. Returns none if it did not finish before the deadline. Work that had to wait for a thread until

@@ -19,6 +19,9 @@ pub trait PodMutator: Send + Sync {
         pod: Value,
         request: PodRequest,
     ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>>;
+
+    /// Returns the digest of the chain that the next pod will see; none without a chain.
+    fn chain(&self) -> Option<String>;
 }
 
 /// What a pod is mutated for, as far as plugins may ask.

@@ -1,5 +1,15 @@
 //! Podloom's admission webhooks: they pass pods of other controllers through the plugin chain, and check objects of our kinds.
 //!
-//! The crate answers reviews and takes care of certificates. The listener is the host's.
+//! [`router`] answers the API server's reviews; the listener is the host's. Nothing that a request contains can stop the process, and
+//! what would take too much time or memory is refused at once.
 
+mod budget;
+mod deadline;
+mod metrics;
+mod mutate;
 mod review;
+mod server;
+
+pub use metrics::WebhookMetrics;
+pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook};
+pub use server::{Webhook, router};

@@ -47,7 +47,7 @@ fn a_body_that_is_no_review_is_refused_with_the_reason() {
         parse(&review(&Value::Null)),
         Err(ReviewError::NoRequest)
     ));
-    let deep = "[".repeat(100_000);
+    let deep = format!(r#"{{"request":{{"object":{}"#, "[".repeat(100_000));
     assert!(refused(deep.as_bytes()).contains("recursion limit"));
 }
 

@@ -29,6 +29,10 @@ impl PodMutator for Untouched {
     fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
         future::ready(Ok(MutatedPod::untouched(pod))).boxed()
     }
+
+    fn chain(&self) -> Option<String> {
+        None
+    }
 }
 
 pub(crate) fn browser() -> BrowserObject {

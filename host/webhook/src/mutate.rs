@@ -1,0 +1,255 @@
+//! `/mutate/pods`: passes pods of the API server through the plugin chain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use podloom_api::names;
+use podloom_controllers::{
+    MutatedPod, PluginOutcome, PodMutator, PodRejection, PodRequest, RejectedPod,
+};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
+
+use crate::metrics::{Outcome, WebhookMetrics};
+use crate::review::{Answer, ObjectKind, Operation, ReviewRequest};
+use crate::server::Unavailable;
+
+/// The annotation of pods that a kubelet created from a file. The pod in the API server is only their mirror image: if it differed,
+/// the kubelet would delete it.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The patch of a pod that stays as it is.
+const EMPTY_PATCH: &str = "[]";
+
+/// The labels and annotations of a namespace, for plugins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceMetadata {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Knows the namespaces of the cluster.
+pub trait Namespaces: Send + Sync {
+    /// Returns the labels and annotations of a namespace; empty where namespaces may not be read. It gives up at the deadline.
+    fn of<'a>(&'a self, name: &'a str, deadline: Instant) -> BoxFuture<'a, NamespaceMetadata>;
+}
+
+/// Passes pods of the API server through the plugin chain.
+pub struct PodWebhook {
+    /// The chain.
+    pub mutator: Arc<dyn PodMutator>,
+    /// The namespaces, for plugins that ask.
+    pub namespaces: Arc<dyn Namespaces>,
+    /// Accounts whose pods pass unchanged if they carry the stamp of this very chain, as `system:serviceaccount:NS:NAME`.
+    pub trusted: Vec<String>,
+    /// How many pods pass the chain at once. More would only wait for the chain's own permits, each on a thread.
+    pub turns: Semaphore,
+}
+
+impl PodWebhook {
+    /// Answers a review.
+    pub(crate) async fn answer(
+        &self,
+        review: ReviewRequest,
+        deadline: Instant,
+        metrics: &WebhookMetrics,
+    ) -> Result<(Answer, Outcome), Unavailable> {
+        if !is_new_pod(&review) || is_mirror(&review.object) || self.is_done(&review) {
+            return Ok((Answer::admitted(), Outcome::Skipped));
+        }
+        let arrived = Instant::now();
+        let Ok(turn) = timeout_at(deadline.into(), self.turns.acquire()).await else {
+            return Err(Unavailable::Busy);
+        };
+        metrics.waited(arrived.elapsed());
+        let namespace = self.namespaces.of(&review.namespace, deadline).await;
+        let who = Who::of(&review);
+        let (pod, request) = request(review, namespace, deadline);
+        let result = self.mutator.mutate(pod, request).await;
+        drop(turn);
+        match result {
+            Ok(mutated) => Ok(admitted(mutated, &who)),
+            Err(rejected) => rejection(rejected, &who),
+        }
+    }
+
+    /// Whether the pod passed this very chain already, and was sent by an account that is trusted to say so.
+    fn is_done(&self, review: &ReviewRequest) -> bool {
+        let stamp = annotation(&review.object, names::annotation::CHAIN);
+        stamp.is_some()
+            && self.trusted.contains(&review.user_info.username)
+            && self.mutator.chain().as_deref() == stamp
+    }
+}
+
+/// Ephemeral containers and other subresources never pass the chain, nor do updates: hardly anything of a pod can still change then.
+fn is_new_pod(review: &ReviewRequest) -> bool {
+    let ObjectKind { group, kind, .. } = &review.kind;
+    review.operation == Operation::Create
+        && review.sub_resource.is_empty()
+        && group.is_empty()
+        && kind == "Pod"
+}
+
+fn is_mirror(pod: &Value) -> bool {
+    annotation(pod, MIRROR).is_some()
+}
+
+fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+    pod.get("metadata")?.get("annotations")?.get(key)?.as_str()
+}
+
+/// The pod, and what plugins can read about it: the same as in `podloom render`.
+fn request(
+    review: ReviewRequest,
+    namespace: NamespaceMetadata,
+    deadline: Instant,
+) -> (Value, PodRequest) {
+    let mut pod = review.object;
+    // What the API server calls it is what counts. Some clients leave it out.
+    fill(&mut pod, "apiVersion", "v1");
+    fill(&mut pod, "kind", "Pod");
+    let metadata = pod.get("metadata");
+    let labels = texts(metadata.and_then(|metadata| metadata.get("labels")));
+    let request = PodRequest {
+        kind: "Pod",
+        name: text(metadata, "name"),
+        selector: kept_labels(metadata, &labels),
+        annotations: texts(metadata.and_then(|metadata| metadata.get("annotations"))),
+        labels,
+        namespace: review.namespace,
+        namespace_labels: namespace.labels,
+        namespace_annotations: namespace.annotations,
+        dry_run: review.dry_run == Some(true),
+        deadline: Some(deadline),
+        wants_patch: true,
+    };
+    (pod, request)
+}
+
+fn fill(pod: &mut Value, field: &str, value: &str) {
+    if let Value::Object(fields) = pod {
+        let field = fields.entry(field).or_insert(Value::Null);
+        if field.is_null() {
+            *field = value.into();
+        }
+    }
+}
+
+/// The labels that no plugin may change: all of a pod that belongs to a controller. The review does not show which of them its
+/// selector matches, and a controller that does not find its pod again makes another one, without end.
+fn kept_labels(metadata: Option<&Value>, labels: &BTreeMap<String, String>) -> Arc<[String]> {
+    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    let is_controlled = owners.is_some_and(|owners| {
+        let mut controls = owners.iter().map(|owner| owner.get("controller"));
+        controls.any(|controls| controls.and_then(Value::as_bool) == Some(true))
+    });
+    match is_controlled {
+        true => labels.keys().cloned().collect(),
+        false => Arc::default(),
+    }
+}
+
+fn text(object: Option<&Value>, field: &str) -> String {
+    let text = object.and_then(|object| object.get(field)?.as_str());
+    text.unwrap_or_default().to_owned()
+}
+
+fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
+    let fields = map.and_then(Value::as_object).into_iter().flatten();
+    fields
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+/// Which pod a log line is about.
+struct Who {
+    namespace: String,
+    /// The name, or what the API server will make it of.
+    name: String,
+    user: String,
+}
+
+impl Who {
+    fn of(review: &ReviewRequest) -> Self {
+        let metadata = review.object.get("metadata");
+        let name = match text(metadata, "name") {
+            name if name.is_empty() => text(metadata, "generateName"),
+            name => name,
+        };
+        Self {
+            namespace: review.namespace.clone(),
+            name,
+            user: review.user_info.username.clone(),
+        }
+    }
+}
+
+fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
+    let notes = mutated.notes().into_iter();
+    let mut warnings: Vec<String> = notes
+        .map(|note| format!("{}: {}", note.plugin, note.text))
+        .collect();
+    for run in &mutated.runs {
+        if let PluginOutcome::Ignored(failure) = &run.outcome {
+            warnings.push(format!(
+                "plugin {} failed and was ignored: {failure}",
+                run.plugin
+            ));
+        }
+    }
+    let patch = mutated.patch.filter(|patch| patch != EMPTY_PATCH);
+    tracing::debug!(
+        namespace = who.namespace,
+        name = who.name,
+        chain = mutated.chain,
+        "pod admitted"
+    );
+    let outcome = match patch {
+        Some(_) => Outcome::Mutated,
+        None => Outcome::Admitted,
+    };
+    let answer = Answer {
+        patch,
+        warnings,
+        ..Answer::admitted()
+    };
+    (answer, outcome)
+}
+
+/// If a plugin denied the pod or failed, that is the answer: the plugin's own failurePolicy said so. If no plugin ran, nothing is
+/// known about the pod, and the failurePolicy of the webhook configuration decides.
+fn rejection(rejected: RejectedPod, who: &Who) -> Result<(Answer, Outcome), Unavailable> {
+    let RejectedPod { rejection, runs } = rejected;
+    let reason = rejection.message().to_owned();
+    match rejection {
+        PodRejection::Denied(message) => {
+            tracing::info!(
+                namespace = who.namespace,
+                name = who.name,
+                user = who.user,
+                reason,
+                "pod denied"
+            );
+            Ok((Answer::forbidden(message), Outcome::Denied))
+        }
+        _ if runs.is_empty() => Err(Unavailable::NoChain(reason)),
+        _ => {
+            tracing::warn!(
+                namespace = who.namespace,
+                name = who.name,
+                user = who.user,
+                reason,
+                "pod rejected: a plugin failed"
+            );
+            Ok((Answer::broken(format!("plugin {reason}")), Outcome::Broken))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

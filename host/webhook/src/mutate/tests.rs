@@ -1,0 +1,318 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use podloom_controllers::{
+    MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
+};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::{NamespaceMetadata, Namespaces, PodWebhook};
+use crate::metrics::{Outcome, WebhookMetrics};
+use crate::review::{Answer, ReviewRequest, parse};
+use crate::server::Unavailable;
+
+const DIGEST: &str = "sha256:this";
+
+/// A chain that answers always the same, and remembers what it was asked.
+struct Chain {
+    result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>,
+    asked: Mutex<Vec<(Value, PodRequest)>>,
+}
+
+impl PodMutator for Chain {
+    fn mutate(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        let mut asked = self.asked.lock().expect("no test panics with it");
+        asked.push((pod.clone(), request));
+        let result = self.result.clone();
+        async move {
+            let (patch, runs) = result?;
+            Ok(MutatedPod {
+                patch: patch.map(str::to_owned),
+                chain: Some(DIGEST.to_owned()),
+                runs,
+                ..MutatedPod::untouched(pod)
+            })
+        }
+        .boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        Some(DIGEST.to_owned())
+    }
+}
+
+struct Known;
+
+impl Namespaces for Known {
+    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, NamespaceMetadata> {
+        let labels = BTreeMap::from([("team".to_owned(), name.to_owned())]);
+        let annotations = BTreeMap::new();
+        async move {
+            NamespaceMetadata {
+                labels,
+                annotations,
+            }
+        }
+        .boxed()
+    }
+}
+
+fn run(outcome: PluginOutcome, notes: &[&str]) -> PluginRun {
+    PluginRun {
+        plugin: "sidecar".to_owned(),
+        version: "1".to_owned(),
+        outcome,
+        writes: Vec::new(),
+        refused_writes: 0,
+        refused_reads: 0,
+        notes: notes.iter().map(|&note| note.to_owned()).collect(),
+    }
+}
+
+fn rejected(rejection: PodRejection, runs: Vec<PluginRun>) -> RejectedPod {
+    RejectedPod { rejection, runs }
+}
+
+/// A review of a pod, and of what the test says of it.
+fn review(request: &Value, metadata: &Value) -> ReviewRequest {
+    let mut whole = json!({
+        "uid": "1", "operation": "CREATE", "namespace": "team-a", "userInfo": { "username": "alice" },
+        "kind": { "version": "v1", "kind": "Pod" },
+        "object": { "metadata": metadata, "spec": { "containers": [] } },
+    });
+    for (field, value) in request.as_object().into_iter().flatten() {
+        whole[field] = value.clone();
+    }
+    let body =
+        json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
+    parse(body.to_string().as_bytes()).expect("it is a review")
+}
+
+struct Asked {
+    answer: Result<(Answer, Outcome), Unavailable>,
+    /// What the chain was asked.
+    asked: Vec<(Value, PodRequest)>,
+}
+
+async fn ask(
+    review: ReviewRequest,
+    result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>,
+) -> Asked {
+    let chain = Arc::new(Chain {
+        result,
+        asked: Mutex::default(),
+    });
+    let webhook = PodWebhook {
+        mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
+        namespaces: Arc::new(Known),
+        trusted: vec!["system:serviceaccount:podloom-system:podloom".to_owned()],
+        turns: Semaphore::new(1),
+    };
+    let metrics = WebhookMetrics::register(&mut Registry::default());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let answer = webhook.answer(review, deadline, &metrics).await;
+    let asked = chain.asked.lock().expect("no test panics with it").clone();
+    Asked { answer, asked }
+}
+
+const UNCHANGED: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod> =
+    Ok((Some("[]"), Vec::new()));
+
+#[tokio::test]
+async fn plugins_see_the_pod_as_it_came_and_its_namespace() {
+    let metadata =
+        json!({ "generateName": "web-", "labels": { "app": "web" }, "annotations": { "a": "b" } });
+    let asked = ask(review(&json!({ "dryRun": true }), &metadata), UNCHANGED)
+        .await
+        .asked;
+    let [(pod, request)] = asked.as_slice() else {
+        panic!("the chain was asked {} times", asked.len());
+    };
+    assert_eq!(
+        (&pod["kind"], &pod["apiVersion"]),
+        (&json!("Pod"), &json!("v1"))
+    );
+    assert_eq!(
+        (
+            request.kind,
+            request.name.as_str(),
+            request.namespace.as_str()
+        ),
+        ("Pod", "", "team-a")
+    );
+    assert_eq!(
+        (&request.labels["app"], &request.annotations["a"]),
+        (&"web".to_owned(), &"b".to_owned())
+    );
+    assert_eq!(request.namespace_labels["team"], "team-a");
+    assert!(request.dry_run && request.wants_patch && request.deadline.is_some());
+    assert!(request.selector.is_empty(), "nobody owns it");
+}
+
+#[tokio::test]
+async fn no_plugin_may_change_the_labels_of_a_pod_that_has_a_controller() {
+    let owned = |controller: bool| json!({ "labels": { "app": "web", "tier": "front" }, "ownerReferences": [{ "kind": "ConfigMap" }, { "controller": controller }] });
+    let asked = ask(review(&json!({}), &owned(true)), UNCHANGED).await.asked;
+    assert_eq!(*asked[0].1.selector, ["app", "tier"]);
+    let asked = ask(review(&json!({}), &owned(false)), UNCHANGED)
+        .await
+        .asked;
+    assert!(asked[0].1.selector.is_empty());
+}
+
+#[tokio::test]
+async fn only_new_pods_pass_the_chain() {
+    let skipped = [
+        (json!({ "operation": "UPDATE" }), json!({})),
+        (json!({ "operation": "DELETE", "object": null }), json!({})),
+        (
+            json!({ "operation": "CONNECT", "subResource": "exec" }),
+            json!({}),
+        ),
+        (json!({ "subResource": "ephemeralcontainers" }), json!({})),
+        (
+            json!({ "kind": { "group": "apps", "version": "v1", "kind": "Deployment" } }),
+            json!({}),
+        ),
+        (
+            json!({}),
+            json!({ "annotations": { "kubernetes.io/config.mirror": "abc" } }),
+        ),
+    ];
+    for (request, metadata) in skipped {
+        let Asked { answer, asked } = ask(review(&request, &metadata), UNCHANGED).await;
+        assert_eq!(
+            answer.expect("it is admitted"),
+            (Answer::admitted(), Outcome::Skipped)
+        );
+        assert!(asked.is_empty(), "{request} {metadata}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_trusted_account_can_say_that_a_pod_passed_this_chain() {
+    let user = |name: &str| json!({ "userInfo": { "username": name } });
+    let stamp = |digest: &str| json!({ "annotations": { "podloom.dev/chain": digest } });
+    let operator = "system:serviceaccount:podloom-system:podloom";
+    for (request, metadata, passes) in [
+        (user(operator), stamp(DIGEST), true),
+        (user(operator), stamp("sha256:another"), false),
+        (user(operator), json!({}), false),
+        (
+            user("system:serviceaccount:team-a:podloom"),
+            stamp(DIGEST),
+            false,
+        ),
+        (user("alice"), stamp(DIGEST), false),
+    ] {
+        let asked = ask(review(&request, &metadata), UNCHANGED).await.asked;
+        assert_eq!(asked.is_empty(), passes, "{request} {metadata}");
+    }
+}
+
+#[tokio::test]
+async fn notes_and_ignored_failures_are_warnings() {
+    let runs = vec![
+        run(
+            PluginOutcome::Mutated,
+            &["the user's container proxy stays"],
+        ),
+        run(PluginOutcome::Ignored("it ran for 1 s".to_owned()), &[]),
+    ];
+    let patch = Some("[{}]");
+    let (answer, outcome) = ask(review(&json!({}), &json!({})), Ok((patch, runs)))
+        .await
+        .answer
+        .expect("an answer");
+    assert_eq!(
+        (answer.patch.as_deref(), outcome),
+        (patch, Outcome::Mutated)
+    );
+    let expected = [
+        "sidecar: the user's container proxy stays",
+        "plugin sidecar failed and was ignored: it ran for 1 s",
+    ];
+    assert_eq!(answer.warnings, expected);
+}
+
+#[tokio::test]
+async fn an_unchanged_pod_has_no_patch() {
+    let (answer, outcome) = ask(review(&json!({}), &json!({})), UNCHANGED)
+        .await
+        .answer
+        .expect("an answer");
+    assert_eq!((answer, outcome), (Answer::admitted(), Outcome::Admitted));
+}
+
+#[tokio::test]
+async fn a_denial_and_a_failure_are_answers_and_a_missing_chain_is_none() {
+    let asked = async |rejection, runs| {
+        ask(
+            review(&json!({}), &json!({})),
+            Err(rejected(rejection, runs)),
+        )
+        .await
+        .answer
+    };
+    let denied = PodRejection::Denied("hardening: no".to_owned());
+    let (answer, outcome) = asked(
+        denied,
+        vec![run(PluginOutcome::Denied("no".to_owned()), &[])],
+    )
+    .await
+    .expect("an answer");
+    assert_eq!(
+        (answer, outcome),
+        (
+            Answer::forbidden("hardening: no".to_owned()),
+            Outcome::Denied
+        )
+    );
+    let broken = || PodRejection::Broken("sidecar: it trapped".to_owned());
+    let (answer, outcome) = asked(
+        broken(),
+        vec![run(PluginOutcome::Failed("it trapped".to_owned()), &[])],
+    )
+    .await
+    .expect("an answer");
+    assert_eq!(
+        (answer, outcome),
+        (
+            Answer::broken("plugin sidecar: it trapped".to_owned()),
+            Outcome::Broken
+        )
+    );
+    let unavailable = asked(broken(), Vec::new())
+        .await
+        .expect_err("no plugin ran");
+    assert!(matches!(unavailable, Unavailable::NoChain(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_for_its_turn_until_the_deadline_gets_no_answer() {
+    let chain = Chain {
+        result: UNCHANGED,
+        asked: Mutex::default(),
+    };
+    let webhook = PodWebhook {
+        mutator: Arc::new(chain),
+        namespaces: Arc::new(Known),
+        trusted: Vec::new(),
+        turns: Semaphore::new(0),
+    };
+    let metrics = WebhookMetrics::register(&mut Registry::default());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let answer = webhook
+        .answer(review(&json!({}), &json!({})), deadline, &metrics)
+        .await;
+    assert!(matches!(answer, Err(Unavailable::Busy)));
+}

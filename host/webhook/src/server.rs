@@ -1,0 +1,195 @@
+//! The endpoints: which path answers what, and what is refused before anybody looks at the object.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use tokio::time::timeout_at;
+
+use crate::budget::{BODY_BYTES, Budget};
+use crate::deadline;
+use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
+use crate::mutate::PodWebhook;
+use crate::review::{self, Answer, ReviewRequest};
+
+const ENDPOINTS: &str = "\
+POST /mutate/pods   passes new pods through the plugin chain
+";
+
+/// How long a client may take to send its body. The API server sends it at once.
+const BODY_TIME: Duration = Duration::from_secs(5);
+/// When a client that was refused for lack of memory or time may ask again, in seconds.
+const AGAIN: &str = "1";
+
+/// Everything that answers reviews.
+pub struct Webhook {
+    /// Answers for pods.
+    pub pods: PodWebhook,
+    /// The metrics.
+    pub metrics: WebhookMetrics,
+}
+
+/// What the handlers share.
+struct App {
+    webhook: Webhook,
+    budget: Budget,
+}
+
+/// Why a review gets no answer. The failurePolicy of the webhook configuration decides what becomes of the object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    /// The requests that are being answered take all the memory that they may.
+    #[error("too many requests at once; try again in a second")]
+    Full,
+    /// The deadline came while the pod waited for its turn.
+    #[error("the webhook is busy: the pod did not get its turn in time; try again in a second")]
+    Busy,
+    /// No chain is loaded, or it did not end in time.
+    #[error("{0}")]
+    NoChain(String),
+}
+
+/// Why a request is not looked at.
+#[derive(Debug, thiserror::Error)]
+enum BadRequest {
+    #[error("the body is longer than {} MiB", BODY_BYTES >> 20)]
+    TooLong,
+    #[error("the body did not arrive in time")]
+    TooSlow,
+    #[error("the body could not be read: {0}")]
+    Unreadable(axum::Error),
+    #[error(transparent)]
+    NoReview(#[from] review::ReviewError),
+}
+
+/// All endpoints.
+pub fn router(webhook: Webhook) -> Router {
+    let app = App {
+        webhook,
+        budget: Budget::default(),
+    };
+    Router::new()
+        .route("/mutate/pods", post(mutate_pods))
+        .fallback(async |uri: Uri| {
+            let text = format!("{} not found; the endpoints are\n\n{ENDPOINTS}", uri.path());
+            (StatusCode::NOT_FOUND, text)
+        })
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+            let text = format!(
+                "{} does not allow {method}; the endpoints are\n\n{ENDPOINTS}",
+                uri.path()
+            );
+            (StatusCode::METHOD_NOT_ALLOWED, text)
+        })
+        .with_state(Arc::new(app))
+}
+
+async fn mutate_pods(State(app): State<Arc<App>>, request: Request) -> Response {
+    let App { webhook, .. } = &*app;
+    respond(
+        &app,
+        Endpoint::MutatePods,
+        request,
+        async |review, deadline| {
+            webhook
+                .pods
+                .answer(review, deadline, &webhook.metrics)
+                .await
+        },
+    )
+    .await
+}
+
+/// Reads a review, has it answered, and counts it.
+async fn respond(
+    app: &App,
+    endpoint: Endpoint,
+    request: Request,
+    answer: impl AsyncFnOnce(ReviewRequest, Instant) -> Result<(Answer, Outcome), Unavailable>,
+) -> Response {
+    let arrived = Instant::now();
+    let deadline = deadline::of(request.uri().query(), arrived);
+    let (outcome, response) = match app.budget.take(content_length(request.headers())) {
+        None => unavailable(&Unavailable::Full),
+        Some(_held) => match read(request.into_body(), deadline).await {
+            Err(error) => bad_request(&error),
+            Ok(review) => {
+                let uid = review.uid.clone();
+                match answer(review, deadline).await {
+                    Ok((answer, outcome)) => (outcome, write(&answer, &uid)),
+                    Err(error) => unavailable(&error),
+                }
+            }
+        },
+    };
+    app.webhook
+        .metrics
+        .answered(endpoint, outcome, arrived.elapsed());
+    response
+}
+
+async fn read(body: Body, deadline: Instant) -> Result<ReviewRequest, BadRequest> {
+    let end = deadline.min(Instant::now() + BODY_TIME);
+    let body: Bytes = match timeout_at(end.into(), to_bytes(body, BODY_BYTES)).await {
+        Err(_) => return Err(BadRequest::TooSlow),
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => {
+            let is_limit = std::error::Error::source(&error)
+                .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+            return Err(if is_limit {
+                BadRequest::TooLong
+            } else {
+                BadRequest::Unreadable(error)
+            });
+        }
+    };
+    Ok(review::parse(&body)?)
+}
+
+/// The length that the client announces; none if it announces none.
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn write(answer: &Answer, uid: &str) -> Response {
+    match answer.body(uid) {
+        Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+fn bad_request(error: &BadRequest) -> (Outcome, Response) {
+    let status = match error {
+        BadRequest::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
+        BadRequest::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        BadRequest::Unreadable(_) | BadRequest::NoReview(_) => StatusCode::BAD_REQUEST,
+    };
+    (
+        Outcome::Malformed,
+        (status, format!("{error}\n")).into_response(),
+    )
+}
+
+fn unavailable(error: &Unavailable) -> (Outcome, Response) {
+    let outcome = match error {
+        Unavailable::Full => Outcome::Full,
+        Unavailable::Busy => Outcome::Busy,
+        Unavailable::NoChain(_) => Outcome::NoChain,
+    };
+    let headers = [(RETRY_AFTER, AGAIN)];
+    let response = (
+        StatusCode::SERVICE_UNAVAILABLE,
+        headers,
+        format!("{error}\n"),
+    );
+    (outcome, response.into_response())
+}
+
+#[cfg(test)]
+mod tests;

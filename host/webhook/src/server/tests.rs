@@ -1,0 +1,177 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use podloom_controllers::{MutatedPod, PodMutator, PodRequest, RejectedPod};
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use super::{Webhook, router};
+use crate::metrics::WebhookMetrics;
+use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook};
+
+/// A chain and a cluster that do nothing.
+struct Nothing;
+
+impl PodMutator for Nothing {
+    fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        async move { Ok(MutatedPod::untouched(pod)) }.boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Namespaces for Nothing {
+    fn of<'a>(&'a self, _: &'a str, _: Instant) -> BoxFuture<'a, NamespaceMetadata> {
+        async { NamespaceMetadata::default() }.boxed()
+    }
+}
+
+fn endpoints() -> (Router, Registry) {
+    let mut registry = Registry::default();
+    let webhook = Webhook {
+        pods: PodWebhook {
+            mutator: Arc::new(Nothing),
+            namespaces: Arc::new(Nothing),
+            trusted: Vec::new(),
+            turns: Semaphore::new(1),
+        },
+        metrics: WebhookMetrics::register(&mut registry),
+    };
+    (router(webhook), registry)
+}
+
+async fn send(router: &Router, request: Request<Body>) -> (StatusCode, String) {
+    let response = router
+        .clone()
+        .oneshot(request)
+        .await
+        .expect("it cannot fail");
+    let status = response.status();
+    let body = to_bytes(response.into_body(), usize::MAX)
+        .await
+        .expect("a body");
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}
+
+fn post(body: impl Into<Body>) -> Request<Body> {
+    Request::post("/mutate/pods?timeout=5s")
+        .body(body.into())
+        .expect("a request")
+}
+
+fn review() -> String {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "7", "operation": "CREATE", "kind": { "version": "v1", "kind": "Pod" },
+            "object": { "metadata": {}, "spec": {} },
+        },
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn a_review_is_answered_and_counted() {
+    let (router, registry) = endpoints();
+    let (status, body) = send(&router, post(review())).await;
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(
+        (status, &body["response"]),
+        (StatusCode::OK, &json!({ "uid": "7", "allowed": true }))
+    );
+    let mut metrics = String::new();
+    text::encode(&mut metrics, &registry).expect("metrics");
+    let counted = r#"webhook_requests_total{endpoint="mutate/pods",outcome="admitted"} 1"#;
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[tokio::test]
+async fn what_is_no_review_gets_400_with_the_reason() {
+    let (router, _) = endpoints();
+    for (body, expected) in [
+        ("", "the body is not an AdmissionReview"),
+        ("{}", "missing field"),
+        (
+            r#"{"apiVersion":"v1","kind":"Pod"}"#,
+            "admissionReviewVersions: [v1]",
+        ),
+    ] {
+        let (status, text) = send(&router, post(body)).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_refused() {
+    let (router, _) = endpoints();
+    let (status, text) = send(&router, post(vec![b' '; (8 << 20) + 1])).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_is_given_up() {
+    let (router, _) = endpoints();
+    let never = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let (status, text) = send(&router, post(never)).await;
+    assert_eq!(
+        (status, text.as_str()),
+        (
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not arrive in time\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn too_many_long_bodies_are_refused_at_once_and_a_pod_still_fits() {
+    let (router, _) = endpoints();
+    let never = || {
+        let body = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let request = post(Body::from_stream(body));
+        tokio::spawn(router.clone().oneshot(request))
+    };
+    let _first = never();
+    tokio::task::yield_now().await;
+    let request = post(Body::from_stream(futures::stream::pending::<
+        Result<Vec<u8>, std::io::Error>,
+    >()));
+    let (status, text) = send(&router, request).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(text.starts_with("too many requests at once"), "{text}");
+    let body = review();
+    let mut request = post(body.clone());
+    request
+        .headers_mut()
+        .insert("content-length", body.len().into());
+    assert_eq!(send(&router, request).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_list_the_endpoints() {
+    let (router, _) = endpoints();
+    for (request, status) in [
+        (
+            Request::get("/mutate/pods").body(Body::empty()),
+            StatusCode::METHOD_NOT_ALLOWED,
+        ),
+        (
+            Request::post("/").body(Body::empty()),
+            StatusCode::NOT_FOUND,
+        ),
+    ] {
+        let (got, text) = send(&router, request.expect("a request")).await;
+        assert_eq!(got, status);
+        assert!(text.contains("POST /mutate/pods"), "{text}");
+    }
+}
