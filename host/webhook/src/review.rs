@@ -28,9 +28,6 @@ pub(crate) struct ReviewRequest {
     pub(crate) uid: String,
     /// The kind of the object.
     pub(crate) kind: ObjectKind,
-    /// The object's name; empty if the API server will generate it.
-    #[serde(default)]
-    pub(crate) name: String,
     /// The object's namespace; empty for cluster-scoped objects.
     #[serde(default)]
     pub(crate) namespace: String,
@@ -148,11 +145,6 @@ impl Answer {
     /// The object breaks a rule; the same object will be denied again.
     pub(crate) fn forbidden(message: String) -> Self {
         Self::denied(403, "Forbidden", message)
-    }
-
-    /// The object is invalid.
-    pub(crate) fn invalid(message: String) -> Self {
-        Self::denied(422, "Invalid", message)
     }
 
     /// A plugin failed; another attempt may succeed.
