@@ -1,24 +1,35 @@
-//! An HTTP listener with connection limits, which axum's own server lacks.
+//! An HTTP listener with connection limits, which axum's own server lacks; with TLS and HTTP/2 for those that want it.
 
-use std::collections::{BTreeMap, HashMap};
+mod acceptor;
+
+use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Request};
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_io_timeout::TimeoutWriter;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+use self::acceptor::{Acceptor, ConnectionGuard};
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +47,39 @@ pub(super) struct ConnectionLimits {
     pub(super) header: Duration,
     /// How long a peer may leave an answer unread.
     pub(super) write: Duration,
-    /// How long a connection may stay open. The request that is being answered at that time may finish.
+    /// How long a connection may stay open; [`Duration::MAX`] for ever. The request that is being answered at that time may finish.
     pub(super) life: Duration,
+    /// How long requests that are being answered may still take when the server stops or their connection's time is up.
+    pub(super) last: Duration,
+}
+
+/// What is spoken on a listener's connections.
+#[derive(Clone)]
+pub(super) enum Transport {
+    /// HTTP/1.1.
+    Plain,
+    /// HTTP/1.1 or HTTP/2 over TLS.
+    Tls(Arc<ServerConfig>),
+}
+
+/// How a listener stops.
+#[derive(Clone)]
+pub(super) struct Stop {
+    /// When it is cancelled, clients are asked to connect to another server: HTTP/1.1 connections close after their next answer, those
+    /// of HTTP/2 take no new requests. New connections are still accepted, since clients may know no other server yet.
+    pub(super) drain: CancellationToken,
+    /// When it is cancelled, no connection is accepted any more and idle ones are closed.
+    pub(super) end: CancellationToken,
+}
+
+impl Stop {
+    /// Stops without asking before.
+    pub(super) fn at_once(end: CancellationToken) -> Self {
+        Self {
+            drain: end.clone(),
+            end,
+        }
+    }
 }
 
 /// Which connection is closed when there are too many. A new connection never waits for a free slot: it could wait for a malicious
@@ -52,6 +94,11 @@ pub(super) enum WhenFull {
     /// For peers that send their request at once, as probes do. So silent peers cannot lock them out, not even from the same address,
     /// as behind a NAT.
     CloseOldestSilent,
+    /// The oldest one without a request that is being answered; if all have one, the new one.
+    ///
+    /// For peers that keep connections open for later, as the API server does: a client that closes a connection itself loses no
+    /// request, but a request that arrives while we close is lost. So idle connections are closed only for others.
+    CloseOldestIdle,
 }
 
 /// What happens to a connection after an answer.
@@ -64,13 +111,18 @@ pub(super) enum Reuse {
 }
 
 const HEADER_BYTES: usize = 16 << 10;
+const HEADER_LIST_BYTES: u32 = 16 << 10;
 /// The kernel's buffer of a connection, in each direction. It counts as the container's memory, and without a limit it grows to
 /// megabytes for each peer that sends and never reads.
 const SOCKET_BYTES: u32 = 64 << 10;
 /// How many connections may wait to be accepted; the same as for tokio's own listener.
 const BACKLOG: u32 = 1024;
-/// How long a request that is being answered may still take when the server stops or its connection's time is up.
-const LAST_REQUESTS: Duration = Duration::from_secs(2);
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// HTTP/2: how many requests of one connection are answered at once, and how it is found out that the peer is gone.
+const STREAMS: u32 = 128;
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to wait after a failed accept. Its causes pass, such as too many open files.
 const AFTER_ERROR: Duration = Duration::from_millis(200);
 /// The shortest time between two warnings about too many connections.
@@ -90,230 +142,157 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `end` is cancelled, then finishes the requests that are being answered.
-pub(super) async fn serve(
-    listener: TcpListener,
-    router: Router,
-    limits: ConnectionLimits,
-    end: CancellationToken,
-) {
-    let acceptor = Acceptor::new(limits);
-    let mut warned: Option<Instant> = None;
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let accepted = tokio::select! {
-            () = end.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let admission = acceptor.admit(peer.ip());
-                if admission.was_full && warned.is_none_or(|at| at.elapsed() > BETWEEN_WARNINGS) {
-                    tracing::warn!(%peer, ?limits, "too many connections");
-                    warned = Some(Instant::now());
-                }
-                let Some(guard) = admission.guard else {
-                    continue;
-                };
-                let answering = answer((stream, peer), router.clone(), guard, limits, end.clone());
-                connections.spawn(answering);
-                // A request that has arrived already is read first, so that its connection is not closed for a newer one.
-                yield_now().await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "could not accept a connection");
-                sleep(AFTER_ERROR).await;
-            }
-        }
-    }
-    // Each ends by itself, since `end` was cancelled.
-    let ended = async { while connections.join_next().await.is_some() {} };
-    let _ = timeout(LAST_REQUESTS, ended).await;
+/// One listener, and everything that its connections need.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) router: Router,
+    pub(super) limits: ConnectionLimits,
+    pub(super) transport: Transport,
+    pub(super) stop: Stop,
 }
 
-/// Answers the requests of one connection until the peer closes it, its time is up, the server stops, or a newer connection replaces
-/// it.
-async fn answer(
-    (stream, peer): (TcpStream, SocketAddr),
-    router: Router,
-    guard: ConnectionGuard,
-    limits: ConnectionLimits,
-    end: CancellationToken,
-) {
-    let mut stream = TimeoutWriter::new(stream);
-    stream.set_timeout(Some(limits.write));
-    let closed = guard.closed.clone();
-    let guard = Arc::new(guard);
-    let service = router.map_request(move |mut request: Request<Incoming>| {
-        guard.note_request();
-        request.extensions_mut().insert(ConnectInfo(peer));
-        request
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header)
-        .max_buf_size(HEADER_BYTES)
-        .keep_alive(limits.reuse == Reuse::Reused)
-        .serve_connection(
-            TokioIo::new(Box::pin(stream)),
-            TowerToHyperService::new(service),
-        );
-    let answered = async {
+impl Server {
+    /// Serves until it is stopped, then finishes the requests that are being answered.
+    pub(super) async fn serve(self, listener: TcpListener) {
+        let acceptor = Acceptor::new(self.limits);
+        let mut warned: Option<Instant> = None;
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let accepted = tokio::select! {
+                () = self.stop.end.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let admission = acceptor.admit(peer.ip());
+                    if admission.was_full && warned.is_none_or(|at| at.elapsed() > BETWEEN_WARNINGS)
+                    {
+                        tracing::warn!(%peer, limits = ?self.limits, "too many connections");
+                        warned = Some(Instant::now());
+                    }
+                    let Some(guard) = admission.guard else {
+                        continue;
+                    };
+                    connections.spawn(self.clone().answer(stream, peer, guard));
+                    // A request that has arrived already is read first, so that its connection is not closed for a newer one.
+                    yield_now().await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not accept a connection");
+                    sleep(AFTER_ERROR).await;
+                }
+            }
+        }
+        // Each ends by itself, since `end` was cancelled.
+        let ended = async { while connections.join_next().await.is_some() {} };
+        let _ = timeout(self.limits.last, ended).await;
+    }
+
+    /// Answers the requests of one connection until the peer closes it, its time is up, the server stops, or a newer connection
+    /// replaces it.
+    async fn answer(self, stream: TcpStream, peer: SocketAddr, guard: ConnectionGuard) {
+        let closed = guard.closed.clone();
+        // An answer is one write, so nothing is gained by waiting for more to send.
+        let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(self.limits.write));
+        let stream = Box::pin(stream);
+        let answered = async {
+            match self.transport.clone() {
+                Transport::Plain => self.http1(stream, peer, guard).await,
+                Transport::Tls(config) => {
+                    let handshake = TlsAcceptor::from(config).accept(stream);
+                    // Errors of the peer are ignored.
+                    let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await else {
+                        return;
+                    };
+                    match stream.get_ref().1.alpn_protocol() {
+                        Some(b"h2") => self.http2(stream, peer, guard).await,
+                        _ => self.http1(stream, peer, guard).await,
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = answered => {}
+            () = closed.cancelled() => {}
+        }
+    }
+
+    async fn http1(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: SocketAddr,
+        guard: ConnectionGuard,
+    ) {
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header)
+            .max_buf_size(HEADER_BYTES)
+            .keep_alive(self.limits.reuse == Reuse::Reused)
+            .serve_connection(TokioIo::new(stream), self.service(peer, guard));
+        // Until then it closes after its next answer, see `service`.
+        self.drive(connection, &self.stop.end).await;
+    }
+
+    async fn http2(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: SocketAddr,
+        guard: ConnectionGuard,
+    ) {
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(HEADER_LIST_BYTES)
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), self.service(peer, guard));
+        self.drive(connection, &self.stop.drain).await;
+    }
+
+    /// Answers requests until the connection ends by itself, or its time is up, or it is asked to end and its last requests are
+    /// answered.
+    async fn drive<C: GracefulConnection>(&self, connection: C, end: &CancellationToken) {
         let mut connection = pin!(connection);
         tokio::select! {
             // Errors of the peer are ignored.
             _ = connection.as_mut() => return,
-            () = sleep(limits.life) => {}
+            () = sleep(self.limits.life) => {}
             () = end.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
-        let _ = timeout(LAST_REQUESTS, connection).await;
-    };
-    tokio::select! {
-        () = answered => {}
-        () = closed.cancelled() => {}
-    }
-}
-
-/// Decides which connections are accepted.
-struct Acceptor {
-    limits: ConnectionLimits,
-    open: Arc<Mutex<OpenConnections>>,
-}
-
-#[derive(Default)]
-struct OpenConnections {
-    /// By increasing numbers, so the first is the oldest.
-    all: BTreeMap<u64, Connection>,
-    next: u64,
-    by_peer: HashMap<IpAddr, usize>,
-}
-
-struct Connection {
-    peer: IpAddr,
-    has_sent_request: bool,
-    closed: CancellationToken,
-}
-
-/// The decision about a new connection.
-struct Admission {
-    /// None if the connection is refused.
-    guard: Option<ConnectionGuard>,
-    /// Whether a limit was reached: the connection is refused, or another one was closed for it.
-    was_full: bool,
-}
-
-/// Counts a connection as open until it is dropped, or until `closed` is cancelled.
-struct ConnectionGuard {
-    number: u64,
-    closed: CancellationToken,
-    open: Arc<Mutex<OpenConnections>>,
-}
-
-impl Acceptor {
-    fn new(limits: ConnectionLimits) -> Self {
-        Self {
-            limits,
-            open: Arc::default(),
-        }
+        let _ = timeout(self.limits.last, connection).await;
     }
 
-    /// Accepts a connection if the limits allow it, or if another one can be closed for it.
-    fn admit(&self, address: IpAddr) -> Admission {
-        let peer = network(address);
-        let mut open = lock(&self.open);
-        let of_peer = open.by_peer.get(&peer).copied().unwrap_or_default();
-        let full_of_peer = of_peer >= self.limits.of_one_peer;
-        let full = full_of_peer || open.all.len() >= self.limits.connections;
-        let has_room = !full
-            || match self.limits.when_full {
-                WhenFull::RefuseNew => false,
-                WhenFull::CloseOldestSilent => open.close_oldest(full_of_peer.then_some(peer)),
-            };
-        let guard = has_room.then(|| {
-            let (number, closed) = open.add(peer);
-            ConnectionGuard {
-                number,
-                closed,
-                open: Arc::clone(&self.open),
+    /// The router, with what it needs to know about the connection.
+    fn service(
+        &self,
+        peer: SocketAddr,
+        guard: ConnectionGuard,
+    ) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<> {
+        let (guard, router, drain) = (
+            Arc::new(guard),
+            self.router.clone(),
+            self.stop.drain.clone(),
+        );
+        service_fn(move |mut request: Request<Incoming>| {
+            let (answering, router) = (guard.begin_request(), router.clone());
+            let drain = drain.clone();
+            async move {
+                let version = request.version();
+                request.extensions_mut().insert(ConnectInfo(peer));
+                let mut response: Response<Body> = router.oneshot(request).await?;
+                drop(answering);
+                if version < Version::HTTP_2 && drain.is_cancelled() {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                Ok(response)
             }
-        });
-        Admission {
-            guard,
-            was_full: full,
-        }
+        })
     }
-}
-
-impl OpenConnections {
-    fn add(&mut self, peer: IpAddr) -> (u64, CancellationToken) {
-        let number = self.next;
-        let closed = CancellationToken::new();
-        let connection = Connection {
-            peer,
-            has_sent_request: false,
-            closed: closed.clone(),
-        };
-        self.next += 1;
-        self.all.insert(number, connection);
-        *self.by_peer.entry(peer).or_default() += 1;
-        (number, closed)
-    }
-
-    /// Closes the oldest connection without a request, of this peer or of all. Returns false if there is none.
-    fn close_oldest(&mut self, of: Option<IpAddr>) -> bool {
-        let oldest = self.all.iter().find(|(_, connection)| {
-            !connection.has_sent_request && of.is_none_or(|peer| peer == connection.peer)
-        });
-        let Some((&number, connection)) = oldest else {
-            return false;
-        };
-        connection.closed.cancel();
-        self.remove(number);
-        true
-    }
-
-    /// Does nothing if it was removed before.
-    fn remove(&mut self, number: u64) {
-        let Some(Connection { peer, .. }) = self.all.remove(&number) else {
-            return;
-        };
-        match self.by_peer.get_mut(&peer) {
-            Some(of_peer) if *of_peer > 1 => *of_peer -= 1,
-            _ => drop(self.by_peer.remove(&peer)),
-        }
-    }
-}
-
-impl ConnectionGuard {
-    /// Notes that the peer has sent a request: from now on the connection is not closed for a newer one.
-    fn note_request(&self) {
-        if let Some(connection) = lock(&self.open).all.get_mut(&self.number) {
-            connection.has_sent_request = true;
-        }
-    }
-}
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        lock(&self.open).remove(self.number);
-    }
-}
-
-/// The peer of an address: the address itself, or its /64 network for IPv6.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
-        address @ IpAddr::V4(_) => address,
-    }
-}
-
-fn lock(open: &Mutex<OpenConnections>) -> MutexGuard<'_, OpenConnections> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

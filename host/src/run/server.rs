@@ -28,6 +28,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest request body. Only PUT /log has one, and a log filter is short.
 const BODY_BYTES: usize = 4096;
 
+/// How long the last requests may take when the server stops.
+const LAST_REQUESTS: Duration = Duration::from_secs(2);
+
 const ENDPOINTS: &str = "\
 GET /healthz   liveness: 200, or 503 if the process must be restarted
 GET /readyz    readiness: 200 or 503, and one line per check; /readyz/DUTY for one duty
@@ -51,6 +54,7 @@ pub(super) const HTTP_LIMITS: ConnectionLimits = ConnectionLimits {
     header: Duration::from_secs(10),
     write: Duration::from_secs(5),
     life: Duration::from_secs(60),
+    last: LAST_REQUESTS,
 };
 
 /// For probes only. Each connection gets one short answer, so nobody can hold it for longer than the header timeout, and a silent peer
@@ -63,6 +67,7 @@ pub(super) const PROBES_LIMITS: ConnectionLimits = ConnectionLimits {
     header: Duration::from_secs(2),
     write: Duration::from_secs(2),
     life: Duration::from_secs(5),
+    last: LAST_REQUESTS,
 };
 
 /// The state behind the endpoints.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::connections::{Server, Stop, Transport};
 use super::wiring::{self, Loading, Operator};
 use super::{connections, server};
 use crate::cli::RunArguments;
@@ -40,9 +41,14 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     };
     let mut tasks = JoinSet::new();
     let mut serve = |listener, router, limits| {
-        let serving = connections::serve(listener, router, limits, served.clone());
+        let server = Server {
+            router,
+            limits,
+            transport: Transport::Plain,
+            stop: Stop::at_once(served.clone()),
+        };
         tasks.spawn(async move {
-            serving.await;
+            server.serve(listener).await;
             ("the HTTP server", Ok(()))
         });
     };

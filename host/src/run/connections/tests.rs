@@ -1,7 +1,10 @@
 //! Misbehaving peers on loopback. 127.0.0.1 is a well-behaved one, 127.1.x.x are others.
 
+mod tls;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Acceptor, ConnectionLimits, Reuse, WhenFull, listen, serve};
+use super::acceptor::{Acceptor, ConnectionGuard};
+use super::{ConnectionLimits, Reuse, Server, Stop, Transport, WhenFull, listen};
 use crate::run::server::{HTTP_LIMITS, PROBES_LIMITS};
 
 /// The longest that a probe waits.
@@ -20,22 +24,33 @@ const PROBE: Duration = Duration::from_secs(1);
 /// The longest that a test waits, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Server {
+struct Running {
     address: SocketAddr,
     end: CancellationToken,
     tasks: JoinSet<()>,
 }
 
-impl Server {
+impl Running {
     fn start(limits: ConnectionLimits) -> Self {
+        let end = CancellationToken::new();
+        Self::start_with(limits, Transport::Plain, Stop::at_once(end))
+    }
+
+    fn start_with(limits: ConnectionLimits, transport: Transport, stop: Stop) -> Self {
         let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
         let address = listener.local_addr().expect("it is bound");
         let router = Router::new()
             .route("/healthz", get(async || "ok\n"))
             .route("/large", get(async || "x".repeat(100 << 10)));
-        let end = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, router, limits, end.clone()));
+        let end = stop.end.clone();
+        let server = Server {
+            router,
+            limits,
+            transport,
+            stop,
+        };
+        tasks.spawn(server.serve(listener));
         Self {
             address,
             end,
@@ -103,7 +118,7 @@ async fn peers_that_never_read_leave_room_for_probes() {
     for limits in [HTTP_LIMITS, PROBES_LIMITS] {
         // One peer with 128 connections, then 8 and 64 that share them.
         for peers in [1_u8, 8, 64] {
-            let server = Server::start(limits);
+            let server = Running::start(limits);
             let mut floods = Vec::new();
             for number in 0..128_u8 {
                 floods.push(server.flood(other(number % peers + 1)).await);
@@ -122,7 +137,7 @@ async fn peers_that_send_no_request_leave_room_for_probes() {
     // Behind a NAT, others have the address of the prober.
     for peers in [vec![HERE; share * 2], neighbours] {
         for sent in ["", "GET /healthz HTTP/1.1\r\nhost: "] {
-            let server = Server::start(PROBES_LIMITS);
+            let server = Running::start(PROBES_LIMITS);
             let mut silent = Vec::new();
             for peer in &peers {
                 let stream = server.connect(*peer).await;
@@ -140,7 +155,7 @@ async fn peers_that_send_no_request_leave_room_for_probes() {
 
 #[tokio::test]
 async fn a_probe_is_answered_among_many_new_connections() {
-    let server = Server::start(PROBES_LIMITS);
+    let server = Running::start(PROBES_LIMITS);
     // The server runs only when this task waits, and then accepts all of them at once.
     let mut probe = std::net::TcpStream::connect(server.address).expect("connected");
     io::Write::write_all(&mut probe, b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").expect("sent");
@@ -181,11 +196,12 @@ fn a_connection_with_a_request_is_not_closed_for_a_newer_one() {
         when_full: WhenFull::CloseOldestSilent,
         ..PROBES_LIMITS
     });
-    let enter = |peer| acceptor.admit(peer).guard;
+    let enter = |peer| acceptor.admit(peer).guard.map(Arc::new);
+    let ask = |guard: &Arc<ConnectionGuard>| drop(guard.begin_request());
     let first = enter(other(1)).expect("a guard");
     let second = enter(HERE).expect("a guard");
     let third = enter(HERE).expect("a guard");
-    second.note_request();
+    ask(&second);
     let fourth = enter(HERE).expect("that of the third");
     assert!(third.closed.is_cancelled(), "the oldest silent of its peer");
     // A closed connection is not subtracted a second time.
@@ -193,7 +209,7 @@ fn a_connection_with_a_request_is_not_closed_for_a_newer_one() {
     let fifth = enter(other(2)).expect("that of the first");
     assert!(first.closed.is_cancelled(), "the oldest silent of all");
     for answered in [&fourth, &fifth] {
-        answered.note_request();
+        ask(answered);
     }
     assert!(enter(HERE).is_none() && enter(other(3)).is_none());
     let asked = [&second, &fourth, &fifth];
@@ -204,7 +220,7 @@ fn a_connection_with_a_request_is_not_closed_for_a_newer_one() {
 
 #[tokio::test]
 async fn a_peer_that_never_reads_is_cut() {
-    let server = Server::start(ConnectionLimits {
+    let server = Running::start(ConnectionLimits {
         connections: 1,
         write: Duration::from_millis(200),
         ..HTTP_LIMITS
@@ -220,7 +236,7 @@ async fn a_peer_that_never_reads_is_cut() {
 
 #[tokio::test]
 async fn a_peer_that_sends_no_request_is_cut() {
-    let server = Server::start(ConnectionLimits {
+    let server = Running::start(ConnectionLimits {
         connections: 1,
         header: Duration::from_millis(200),
         ..HTTP_LIMITS
@@ -235,7 +251,7 @@ async fn a_peer_that_sends_no_request_is_cut() {
 
 #[tokio::test]
 async fn a_connection_is_closed_after_its_time_even_if_busy() {
-    let server = Server::start(ConnectionLimits {
+    let server = Running::start(ConnectionLimits {
         life: Duration::from_millis(200),
         ..HTTP_LIMITS
     });
@@ -262,7 +278,7 @@ async fn a_connection_above_a_limit_is_refused_at_once() {
         of_one_peer: 2,
         ..HTTP_LIMITS
     };
-    let server = Server::start(limits);
+    let server = Running::start(limits);
     let mut open = vec![server.connect(HERE).await, server.connect(HERE).await];
     assert_eq!(server.probe().await, "", "a third of one peer");
     open.push(server.connect(other(1)).await);
@@ -279,7 +295,7 @@ async fn a_connection_above_a_limit_is_refused_at_once() {
 
 #[tokio::test]
 async fn the_limit_per_peer_may_equal_the_total() {
-    let server = Server::start(ConnectionLimits {
+    let server = Running::start(ConnectionLimits {
         connections: 40,
         of_one_peer: 40,
         ..HTTP_LIMITS
@@ -294,7 +310,7 @@ async fn the_limit_per_peer_may_equal_the_total() {
 #[tokio::test]
 async fn probes_are_answered_once_for_each_connection() {
     assert_eq!(PROBES_LIMITS.reuse, Reuse::Closed);
-    let server = Server::start(PROBES_LIMITS);
+    let server = Running::start(PROBES_LIMITS);
     let mut stream = server.connect(HERE).await;
     let twice = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2);
     stream.write_all(twice.as_bytes()).await.expect("sent");
@@ -310,11 +326,34 @@ async fn probes_are_answered_once_for_each_connection() {
 
 #[tokio::test]
 async fn stopping_closes_idle_connections() {
-    let mut server = Server::start(HTTP_LIMITS);
+    let mut server = Running::start(HTTP_LIMITS);
     let idle = server.connect(HERE).await;
     is_well(&server.probe().await);
     server.end.cancel();
     let ended = timeout(PATIENCE, server.tasks.join_next()).await;
     assert!(matches!(ended, Ok(Some(Ok(())))));
     drop(idle);
+}
+
+#[test]
+fn an_idle_connection_is_closed_for_a_newer_one_and_a_busy_one_is_not() {
+    let acceptor = Acceptor::new(ConnectionLimits {
+        connections: 2,
+        of_one_peer: 2,
+        when_full: WhenFull::CloseOldestIdle,
+        ..HTTP_LIMITS
+    });
+    let enter = || acceptor.admit(HERE).guard.map(Arc::new);
+    let busy = enter().expect("a guard");
+    let (answering, another) = (busy.begin_request(), busy.begin_request());
+    let idle = enter().expect("a guard");
+    drop(idle.begin_request());
+    let newer = enter().expect("that of the idle one");
+    assert!(idle.closed.is_cancelled());
+    let _answering = newer.begin_request();
+    assert!(enter().is_none(), "both are busy");
+    drop(answering);
+    assert!(enter().is_none(), "one request is still answered");
+    drop(another);
+    assert!(enter().is_some() && busy.closed.is_cancelled());
 }
