@@ -14,6 +14,7 @@ pub fn module() -> Module {
         directory: concat!(env!("CARGO_MANIFEST_DIR"), "/go"),
         go_mod: GO_MOD,
         go_sum: include_str!("../go/go.sum"),
+        sources: &[],
         link: link(),
         time: "six minutes",
         instead,

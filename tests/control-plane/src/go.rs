@@ -32,6 +32,8 @@ pub struct Module {
     pub go_mod: &'static str,
     /// The text of `go.sum`: the checksums of what is built.
     pub go_sum: &'static str,
+    /// The text of each Go file of its own programs, if it has any.
+    pub sources: &'static [&'static str],
     /// The linker's flags.
     pub link: String,
     /// How long it takes to build everything, for a message.
@@ -167,13 +169,15 @@ impl Module {
     /// A digest of everything that decides what is built.
     fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        for text in [
+        let flags = self.flags().join("\n");
+        let texts = [
             self.go_mod,
             self.go_sum,
-            &self.flags().join("\n"),
+            &flags,
             env::consts::OS,
             env::consts::ARCH,
-        ] {
+        ];
+        for text in texts.iter().chain(self.sources) {
             hash.update(text.len().to_le_bytes());
             hash.update(text);
         }

@@ -17,6 +17,7 @@ mod configuration;
 mod error;
 mod keeper;
 mod leftovers;
+mod modules;
 mod node;
 mod possible;
 mod programs;

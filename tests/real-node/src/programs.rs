@@ -2,48 +2,11 @@
 
 use std::path::PathBuf;
 
-use podloom_control_plane::{Module, Package, module};
+use podloom_control_plane::module;
 
 use crate::error::NodeError;
+use crate::modules::{KUBELET, PACKAGES, own};
 use crate::possible::check_visible;
-
-/// Built from the module of Kubernetes.
-const KUBELET: Package = Package {
-    name: "kubelet",
-    path: "k8s.io/kubernetes/cmd/kubelet",
-};
-
-/// Built from the node's own module. containerd looks for its shim, and the plugins of its network, beside itself.
-const PACKAGES: [Package; 7] = [
-    Package {
-        name: "containerd",
-        path: "github.com/containerd/containerd/v2/cmd/containerd",
-    },
-    Package {
-        name: "containerd-shim-runc-v2",
-        path: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-    },
-    Package {
-        name: "ctr",
-        path: "github.com/containerd/containerd/v2/cmd/ctr",
-    },
-    Package {
-        name: "bridge",
-        path: "github.com/containernetworking/plugins/plugins/main/bridge",
-    },
-    Package {
-        name: "loopback",
-        path: "github.com/containernetworking/plugins/plugins/main/loopback",
-    },
-    Package {
-        name: "host-local",
-        path: "github.com/containernetworking/plugins/plugins/ipam/host-local",
-    },
-    Package {
-        name: "stand-in",
-        path: "./stand-in",
-    },
-];
 
 /// Where each program is.
 #[derive(Clone, Debug)]
@@ -95,18 +58,5 @@ impl Programs {
             missing.extend(module.missing(packages)?.iter().map(|package| package.name));
         }
         Ok(missing)
-    }
-}
-
-/// The module with everything of a node that is not Kubernetes' own.
-fn own() -> Module {
-    Module {
-        title: "real node",
-        directory: concat!(env!("CARGO_MANIFEST_DIR"), "/go"),
-        go_mod: include_str!("../go/go.mod"),
-        go_sum: include_str!("../go/go.sum"),
-        link: "-s -w".to_owned(),
-        time: "three minutes",
-        instead: |_| String::new(),
     }
 }
