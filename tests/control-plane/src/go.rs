@@ -159,7 +159,11 @@ impl Module {
     }
 
     /// Where the programs of these versions and flags are, once they are built.
-    fn cache(&self) -> Result<PathBuf, BuildError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the environment names no cache directory.
+    pub fn cache(&self) -> Result<PathBuf, BuildError> {
         let home = cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir())
             .ok_or(BuildError::NoCache)?;
         let name = self.title.replace(' ', "-");

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use podloom_control_plane::token;
+use podloom_control_plane::{BuildError, module, token};
 
 use crate::cgroups;
+use crate::modules::own;
 
 /// The programs that must be installed, and Debian's package for each.
 const INSTALLED: [(&str, &str); 6] = [
@@ -21,6 +22,9 @@ const INSTALLED: [(&str, &str); 6] = [
 
 /// Controllers of cgroup v1 without which the kubelet does not start.
 const CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// Tries what a node does in its namespaces, one after the other, and prints the name of each attempt first.
+const ATTEMPTS: &str = include_str!("attempts.sh");
 
 /// Inside the node's mount namespace these directories are the node's own.
 const HIDDEN: [&str; 2] = ["/run", "/var"];
@@ -44,9 +48,23 @@ pub enum Impossible {
     /// Container runtimes and sandboxes often forbid namespaces.
     #[error("it may not make namespaces with a network: {0}")]
     Namespaces(String),
-    /// The kernel has no overlay file system, in which containers live.
-    #[error("the kernel has no overlay file system; `modprobe overlay` may load it")]
-    NoOverlay,
+    /// Containers live in overlay mounts, and there can be none.
+    #[error(
+        "it cannot make an overlay mount, in which containers live, in {}: {complaint}; `modprobe overlay` may load the file system, \
+         or set TMPDIR to a directory on a local disk", directory.display()
+    )]
+    NoOverlay {
+        /// Where it was tried.
+        directory: PathBuf,
+        /// What `mount` says.
+        complaint: String,
+    },
+    /// Pods reach the API server by address translation, and the kernel or `iptables` refuses it.
+    #[error(
+        "iptables cannot make the rule that leads pods to the API server: {0}; `modprobe nft_chain_nat` or `modprobe iptable_nat` \
+         may load what is missing, and `update-alternatives --config iptables` chooses which of them Debian's iptables uses"
+    )]
+    NoNat(String),
     /// cgroups that the node could not use.
     #[error("it needs cgroup v1, and the controllers {0} are not mounted below /sys/fs/cgroup")]
     NoControllers(String),
@@ -61,35 +79,72 @@ pub enum Impossible {
         /// The environment variable that names another one.
         variable: &'static str,
     },
+    /// There is no directory to build its programs into.
+    #[error(transparent)]
+    Cache(#[from] BuildError),
 }
 
-/// Checks that this machine can run a real node. Takes a few milliseconds, and leaves nothing.
+/// Checks that this machine can run a real node, by trying what is not allowed everywhere. Takes a few milliseconds, and leaves
+/// nothing.
 ///
 /// # Errors
 ///
 /// Fails if it cannot; the message says why, in one line.
 pub fn check() -> Result<(), Impossible> {
-    let id = answer(Command::new("id").arg("-u"));
-    if id.as_deref() != Ok("0") {
+    let id = Command::new("id").arg("-u").output();
+    if !id.is_ok_and(|id| id.stdout == b"0\n") {
         return Err(Impossible::NotRoot);
     }
     check_installed(env::var_os("PATH").unwrap_or_default().as_ref())?;
     check_visible(&env::temp_dir(), "TMPDIR")?;
+    check_cache()?;
     check_cgroups()?;
-    let file_systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if !file_systems
-        .split_whitespace()
-        .any(|name| name == "overlay")
-    {
-        return Err(Impossible::NoOverlay);
-    }
+    let parent = env::temp_dir();
+    let name = token().map(|token| parent.join(format!("podloom-real-node-{token}")));
+    let directory = name.map_err(|error| Impossible::Namespaces(error.to_string()))?;
+    let tried = attempt(&directory);
+    let _nothing_to_remove = fs::remove_dir_all(&directory);
+    tried
+}
+
+/// Tries what a node does in its namespaces, in namespaces that end with the attempts.
+fn attempt(directory: &Path) -> Result<(), Impossible> {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--cgroup", "--net", "--pid", "--ipc", "--uts"]);
     unshare.args(["--fork", "--mount-proc"]);
-    unshare.args(["ip", "link", "add", "node0", "type", "bridge"]);
-    answer(&mut unshare)
-        .map(drop)
-        .map_err(Impossible::Namespaces)
+    unshare
+        .args(["sh", "-c", ATTEMPTS, "attempts"])
+        .arg(directory);
+    let output = unshare.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| Impossible::Namespaces(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Err(failed(
+        &text(&output.stdout),
+        &text(&output.stderr),
+        directory,
+    ))
+}
+
+/// What the failure of the last attempt in `names` means.
+fn failed(names: &str, errors: &str, directory: &Path) -> Impossible {
+    match names.lines().last() {
+        Some("overlay") => Impossible::NoOverlay {
+            directory: directory.parent().unwrap_or(directory).to_owned(),
+            complaint: complaint(errors, "mount"),
+        },
+        Some("nat") => Impossible::NoNat(complaint(errors, "iptables")),
+        _ => Impossible::Namespaces(complaint(errors, "unshare")),
+    }
+}
+
+/// The line of a program among its errors; its hints, and the errors of programs that it calls, are other lines.
+fn complaint(errors: &str, program: &str) -> String {
+    let own = errors.lines().find(|line| line.starts_with(program));
+    let line = own.or_else(|| errors.lines().last());
+    line.unwrap_or("no message").trim().to_owned()
 }
 
 fn check_installed(path: &std::ffi::OsStr) -> Result<(), Impossible> {
@@ -108,13 +163,26 @@ fn check_installed(path: &std::ffi::OsStr) -> Result<(), Impossible> {
 
 /// Fails if the node would not see a directory.
 pub(crate) fn check_visible(path: &Path, variable: &'static str) -> Result<(), Impossible> {
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // What will be made in a directory is where that directory is.
+    let real = path.ancestors().find_map(|path| path.canonicalize().ok());
+    let real = real.unwrap_or_else(|| path.to_owned());
     match HIDDEN.iter().any(|hidden| real.starts_with(hidden)) {
         true => Err(Impossible::Hidden {
             path: path.to_owned(),
             variable,
         }),
         false => Ok(()),
+    }
+}
+
+/// Fails if the node would not see the programs that are built for it, whether they are built already or not.
+pub(crate) fn check_cache() -> Result<(), Impossible> {
+    for module in [module(), own()] {
+        check_visible(&module.cache()?, "XDG_CACHE_HOME")?;
+    }
+    match env::var_os("KUBEBUILDER_ASSETS").filter(|assets| !assets.is_empty()) {
+        Some(assets) => check_visible(Path::new(&assets), "KUBEBUILDER_ASSETS"),
+        None => Ok(()),
     }
 }
 
@@ -139,18 +207,6 @@ fn check_cgroups() -> Result<(), Impossible> {
         }
         Err(error) => Err(Impossible::Cgroups(error.to_string())),
     }
-}
-
-/// What a command prints, or the last line of its complaint.
-fn answer(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| error.to_string())?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if output.status.success() {
-        return Ok(text(&output.stdout));
-    }
-    let complaint = text(&output.stderr);
-    Err(complaint.lines().last().unwrap_or("no message").to_owned())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use podloom_control_plane::module;
 
 use crate::error::NodeError;
 use crate::modules::{KUBELET, PACKAGES, own};
-use crate::possible::check_visible;
+use crate::possible::{check_cache, check_visible};
 
 /// Where each program is.
 #[derive(Clone, Debug)]
@@ -26,6 +26,7 @@ impl Programs {
     ///
     /// Fails if a program is missing and cannot be built, or if the node would not see it.
     pub fn find() -> Result<Self, NodeError> {
+        check_cache()?;
         let programs = Self {
             control_plane: podloom_control_plane::Programs::find()?,
             kubelet: module().build(&[KUBELET])?.join(KUBELET.name),
@@ -40,9 +41,6 @@ impl Programs {
         ] {
             check_visible(path, "KUBEBUILDER_ASSETS")?;
         }
-        for path in [&programs.kubelet, &programs.directory] {
-            check_visible(path, "XDG_CACHE_HOME")?;
-        }
         Ok(programs)
     }
 
@@ -50,8 +48,10 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// Fails if that build cannot even start, because Go is missing; the message says what to install.
+    /// Fails if that build cannot even start, because Go is missing, or because the node would not see what is built; the message
+    /// says what to do.
     pub fn missing() -> Result<Vec<&'static str>, NodeError> {
+        check_cache()?;
         let plane = podloom_control_plane::Programs::missing()?;
         let mut missing: Vec<&str> = plane.into_iter().map(|program| program.name()).collect();
         for (module, packages) in [(module(), &[KUBELET][..]), (own(), &PACKAGES[..])] {
