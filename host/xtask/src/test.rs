@@ -28,6 +28,14 @@ pub(crate) enum Extent {
 /// Runs all checks in order of their cost, up to the first that fails.
 pub(crate) fn run(extent: Extent) -> Result<()> {
     let start = Instant::now();
+    let without_node = match extent {
+        Extent::Quick => None,
+        Extent::Whole => why_without_node(),
+    };
+    if let Some(reason) = &without_node {
+        // Now too, for those who do not want to wait for a run without it.
+        eprintln!("==> real node: will not run: {reason}");
+    }
     step("format", || {
         run::succeed(&mut run::cargo(["fmt", "--all", "--check"]))
             .context("`cargo fmt --all` fixes it")
@@ -59,10 +67,13 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         step("black-box tests", || {
             black_box_tests(&binary, &bundle, &image.root)
         })?;
-        real_node(&binary, &bundle, &image.archive)?;
+        if without_node.is_none() {
+            real_node(&binary, &bundle, &image)?;
+        }
         step("soak", || soak::chaos(&binary, &bundle, SOAK_MINUTES, None))?;
     }
-    eprintln!("\n==> all checks passed in {}", seconds(start.elapsed()));
+    let time = seconds(start.elapsed());
+    eprintln!("\n==> {}", summary(extent, &time, without_node.as_deref()));
     Ok(())
 }
 
@@ -105,16 +116,27 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     )
 }
 
-/// The operator on a real node, if the environment asks for it: the node needs root, and programs that we do not install.
-fn real_node(binary: &Path, bundle: &Path, archive: &Path) -> Result<()> {
+/// Why the tests on a real node do not run; nothing if they do.
+fn why_without_node() -> Option<String> {
     if std::env::var_os(REAL_NODE).is_none_or(|value| value != "1") {
-        eprintln!("\n==> real node: not run; set {REAL_NODE}=1 to run it, as root");
-        return Ok(());
+        return Some(format!("set {REAL_NODE}=1 to run it, as root"));
     }
-    if let Err(reason) = podloom_real_node::check() {
-        eprintln!("\n==> real node: not run; this machine cannot run one: {reason}");
-        return Ok(());
-    }
+    let impossible = podloom_real_node::check().err()?;
+    Some(format!("this machine cannot run one: {impossible}"))
+}
+
+/// The last line, which says what did not run.
+fn summary(extent: Extent, time: &str, without_node: Option<&str>) -> String {
+    let left_out = match (extent, without_node) {
+        (Extent::Quick, _) => "; what needs a control plane or a real node was left out".to_owned(),
+        (Extent::Whole, Some(reason)) => format!("; the real node did not run: {reason}"),
+        (Extent::Whole, None) => String::new(),
+    };
+    format!("all checks passed in {time}{left_out}")
+}
+
+/// The operator on a real node.
+fn real_node(binary: &Path, bundle: &Path, image: &image::Built) -> Result<()> {
     step("programs of the real node", || {
         Ok(podloom_real_node::Programs::find().map(drop)?)
     })?;
@@ -124,7 +146,8 @@ fn real_node(binary: &Path, bundle: &Path, archive: &Path) -> Result<()> {
             run::cargo(arguments)
                 .env("PODLOOM_BLACKBOX_BINARY", binary)
                 .env("PODLOOM_BUNDLE", bundle)
-                .env("PODLOOM_IMAGE", archive)
+                .env("PODLOOM_IMAGE", &image.archive)
+                .env("PODLOOM_DIST_ROOT", &image.root)
                 .env(REAL_NODE, "1"),
         )
     })
@@ -142,3 +165,6 @@ fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests;
