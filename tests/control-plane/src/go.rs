@@ -132,8 +132,8 @@ impl Module {
         remove_partial(&directory).map_err(in_cache(&directory))?;
         let (start, title) = (Instant::now(), self.title);
         eprintln!(
-            "{title}: building {} programs with Go into {}; this happens once, and two cores take about {} for all",
-            absent.len(),
+            "{title}: building {} with Go into {}, once; all {title} programs together take about {} on two cores",
+            names(&absent),
             directory.display(),
             self.time
         );
@@ -240,8 +240,8 @@ impl Module {
     /// Runs `go version` in the module's directory, since there Go switches to the version that the module needs, unless the user
     /// has disabled that.
     fn check_go(&self, absent: &[Package]) -> Result<(), BuildError> {
-        let names: Vec<&str> = absent.iter().map(|package| package.name).collect();
-        let (programs, instead) = (names.join(", "), (self.instead)(&names));
+        let known: Vec<&str> = absent.iter().map(|package| package.name).collect();
+        let (programs, instead) = (names(absent), (self.instead)(&known));
         let mut lines = self.go_mod.lines();
         let wanted = lines.find_map(|line| version::first_version(line.strip_prefix("go ")?));
         let wanted_text = wanted.map_or_else(String::new, |wanted: Version| wanted.to_string());
@@ -329,6 +329,12 @@ fn cache_home(xdg: Option<std::ffi::OsString>, home: Option<PathBuf>) -> Option<
 fn absent(packages: &[Package], directory: &Path) -> Vec<Package> {
     let is_absent = |package: &Package| !directory.join(package.name).is_file();
     packages.iter().copied().filter(is_absent).collect()
+}
+
+/// The names of programs, for a message.
+fn names(packages: &[Package]) -> String {
+    let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
+    names.join(", ")
 }
 
 /// Removes what killed builds left behind.
