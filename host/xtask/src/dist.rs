@@ -42,11 +42,20 @@ components:
 #   newName: registry.example.com/podloom
 ";
 
+/// Makes the distribution, and shows what is in it and how to install it.
+pub(crate) fn run(out: Option<&Path>) -> Result<()> {
+    let root = make(out)?;
+    report(&root)?;
+    let deploy = root.with_file_name("deploy");
+    eprintln!("kubectl apply -k {}", deploy.display());
+    Ok(())
+}
+
 /// Makes the distribution, in target/dist if no other place is named, and returns its root folder.
 ///
 /// `root` is the file system of the image. `deploy` is ready to be applied, with `crds` beside it.
 /// Everything is made again each time.
-pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
+pub(crate) fn make(out: Option<&Path>) -> Result<PathBuf> {
     if !release::is_linux(&release::host_triple()?) {
         bail!(
             "an image needs a Linux binary, and this machine runs something else; deploy/Dockerfile builds one"
@@ -68,7 +77,6 @@ pub(crate) fn run(out: Option<&Path>) -> Result<PathBuf> {
     make_manifests(&next, &binary, &bundle)?;
     remove(&out)?;
     fs::rename(&next, &out).with_context(|| out.display().to_string())?;
-    report(&out)?;
     Ok(out.join("root"))
 }
 
@@ -173,18 +181,16 @@ fn make_parent(path: &Path) -> Result<()> {
 }
 
 /// Lists the files of the image.
-fn report(out: &Path) -> Result<()> {
-    let root = out.join("root");
-    for file in files(&root)? {
+fn report(root: &Path) -> Result<()> {
+    for file in files(root)? {
         let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
-        let name = file.strip_prefix(&root).unwrap_or(&file);
+        let name = file.strip_prefix(root).unwrap_or(&file);
         let digest: String = Sha256::digest(&bytes)
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
         eprintln!("{:>10}  {digest}  /{}", bytes.len(), name.display());
     }
-    eprintln!("kubectl apply -k {}", out.join("deploy").display());
     Ok(())
 }
 

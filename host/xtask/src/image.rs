@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Built> {
     if let Some(directory) = archive.parent() {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     }
-    let root = dist::run(None)?;
+    let root = dist::make(None)?;
     let image = operator(&root, arguments.name.clone(), architecture)?;
     let written = podloom_image::write(&image, &archive)?;
     eprintln!(

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
-        Command::Dist { out } => dist::run(out.as_deref()).map(drop),
+        Command::Dist { out } => dist::run(out.as_deref()),
         Command::Image(arguments) => image::run(&arguments).map(drop),
         Command::Deny => deny::run(),
     };

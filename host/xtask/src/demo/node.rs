@@ -12,11 +12,13 @@ use super::{NAMESPACE, browsers};
 use crate::{image, run};
 
 /// What README.md says to run once the image is loaded.
-const INSTALL: [&str; 3] = [
+const INSTALL: [&str; 2] = [
     "kubectl apply -k deploy",
     "kubectl rollout status deployment/podloom --namespace podloom-system",
-    "(cd deploy/examples && kubectl apply -f namespace.yaml,secrets.yaml,browserconfig-chrome.yaml,browserconfig-firefox.yaml,browsers.yaml)",
 ];
+
+/// And then, to try it.
+const TRY: &str = "(cd deploy/examples && kubectl apply -f namespace.yaml,secrets.yaml,browserconfig-chrome.yaml,browserconfig-firefox.yaml,browsers.yaml)";
 
 /// What deploy/README.md says to run at the end; the first line ends all sessions.
 const UNINSTALL: [&str; 4] = [
@@ -37,6 +39,7 @@ pub(super) fn show(keep: bool) -> Result<()> {
     check().context(
         "this machine cannot run a real node; without --node, KWOK stands in for the kubelet",
     )?;
+    let start_of_builds = Instant::now();
     let mut steps = Steps::default();
     steps.next("Build everything");
     if !Programs::missing()?.is_empty() {
@@ -44,45 +47,62 @@ pub(super) fn show(keep: bool) -> Result<()> {
     }
     let programs = Programs::find()?;
     let archive = image::standard()?.archive;
+    let end_of_builds = Instant::now();
 
     steps.next("Start a real node, and load the image");
-    let start = Instant::now();
     let images = archive.with_file_name("stand-ins.tar");
     stand_in::write(&programs, &stand_in::named_in(&manifests()?)?, &images)?;
     let node = Node::start(&[&archive, &images])?;
     screen::line(&format!(
         "a control plane, kubelet, containerd and runc: ready in {:.1} s, in namespaces of their own",
-        start.elapsed().as_secs_f64()
+        end_of_builds.elapsed().as_secs_f64()
     ));
+    play(&node, &mut steps, keep)?;
+    screen::line(&format!(
+        "{:.0} s for the builds, {:.0} s for everything after them.",
+        (end_of_builds - start_of_builds).as_secs_f64(),
+        end_of_builds.elapsed().as_secs_f64()
+    ));
+    if keep {
+        return wait(&node);
+    }
+    screen::line("cargo xtask demo --node --keep leaves it running, for you to try.");
+    Ok(())
+}
 
+/// Installs the operator, runs the sessions of the examples, and uninstalls all unless it is kept.
+fn play(node: &Node, steps: &mut Steps, keep: bool) -> Result<()> {
     steps.next("Install the operator, as README.md says");
     let start = Instant::now();
     for line in INSTALL {
-        shell(&node, line)?;
+        shell(node, line)?;
     }
     screen::step(start.elapsed().as_millis(), "the operator is ready");
 
     steps.next("Sessions start");
     screen::line("Their browsers are stand-ins that only wait; the operator is the real one.");
+    shell(node, TRY)?;
+    screen::line(&format!(
+        "{LARGE} asks for a whole core. Two cores are too few for it and the others, so it goes."
+    ));
     shell(
-        &node,
+        node,
         &format!("kubectl delete browser {LARGE} --namespace {NAMESPACE} --ignore-not-found"),
     )?;
-    browsers::until_running(|| node.kubectl(), PATIENCE).inspect_err(|_| node.keep_logs())?;
-    shell(
-        &node,
-        "kubectl get browsers,pods --all-namespaces --output wide",
-    )?;
-
-    if keep {
-        return wait(&node);
-    }
-    steps.next("Sessions end, and the operator is uninstalled, as deploy/README.md says");
-    for line in UNINSTALL {
-        shell(&node, line)?;
+    let sessions =
+        browsers::until_running(|| node.kubectl(), PATIENCE).inspect_err(|_| node.keep_logs())?;
+    shell(node, "kubectl get browsers,pods --all-namespaces")?;
+    if !keep {
+        steps.next("Sessions end, and the operator is uninstalled, as deploy/README.md says");
+        for line in UNINSTALL {
+            shell(node, line)?;
+        }
     }
     screen::title("Summary");
-    screen::line("cargo xtask demo --node --keep leaves it running, for you to try.");
+    screen::line(&format!(
+        "{} sessions ran in containers of a real kubelet, each in a pod that went through the sandboxed plugins.",
+        sessions.len()
+    ));
     Ok(())
 }
 

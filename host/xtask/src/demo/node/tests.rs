@@ -8,6 +8,7 @@ use super::*;
 fn the_commands_are_those_of_the_guides() {
     for (file, commands) in [
         ("README.md", &INSTALL[..]),
+        ("README.md", &[TRY]),
         ("deploy/README.md", &UNINSTALL[..]),
     ] {
         let text = fs::read_to_string(run::root().join(file)).unwrap();
