@@ -1,5 +1,6 @@
 //! Each way of deploy/plugins brings a chain into the operator; a changed one is loaded while sessions run, where the guide says so.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use crate::cluster::{Cluster, SYSTEM, cluster, named, root};
 
 /// The label that only pods of a changed chain have, with the version of the chain.
-const LABEL: &str = "chain-version";
+pub(crate) const LABEL: &str = "chain-version";
 
 /// An overlay of deploy/: a directory of the target directory, since kustomize takes only relative paths.
 pub(crate) fn overlay(name: &str, text: &str) -> TempDir {
@@ -35,7 +36,7 @@ fn component(way: &str) -> String {
 }
 
 /// The standard chain, which also sets our label to this version.
-fn bundle(version: &str) -> TempDir {
+pub(crate) fn bundle(version: &str) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     // Every user can read it: the operator is none of ours.
     fs::set_permissions(
@@ -63,28 +64,28 @@ fn bundle(version: &str) -> TempDir {
     directory
 }
 
-/// Waits until all replicas serve another chain than this one, and returns it.
+/// Waits until all replicas serve the same chain, another than this one, and returns it.
 #[track_caller]
 fn until_served(cluster: &Cluster, old: &str) -> String {
     cluster.eventually("the chain is served by all replicas", || {
-        let mut served = String::new();
+        let mut served = BTreeSet::new();
         for pod in cluster.operators() {
             let answer = cluster.ask(pod["metadata"]["name"].as_str().unwrap(), "/plugins")?;
             let answer: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
-            answer["chain"]
-                .as_str()
-                .unwrap_or_default()
-                .clone_into(&mut served);
-            if served.is_empty() || served == old {
-                return Err(answer.to_string());
-            }
+            match answer["chain"].as_str() {
+                Some(chain) if chain != old => served.insert(chain.to_owned()),
+                _ => return Err(answer.to_string()),
+            };
         }
-        Ok(served)
+        match served.len() {
+            1 => Ok(served.pop_first().unwrap()),
+            _ => Err(format!("replicas serve {served:?}")),
+        }
     })
 }
 
 #[track_caller]
-fn assert_made_by(pod: &Value, version: &str) {
+pub(crate) fn assert_made_by(pod: &Value, version: &str) {
     assert_eq!(pod["metadata"]["labels"][LABEL], version);
 }
 
