@@ -154,10 +154,10 @@ fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -
     }
 }
 
-/// The sample pods, for runs without a deadline.
-pub(crate) fn samples() -> impl Iterator<Item = (RunMode, Value)> {
+/// The sample pods, for runs that end by then.
+pub(crate) fn samples(until: Until) -> impl Iterator<Item = (RunMode, Value)> {
     let samples = SAMPLES.iter();
-    samples.map(|(sample, text)| sample_pod(sample, text, Until::DONE))
+    samples.map(move |(sample, text)| sample_pod(sample, text, until))
 }
 
 fn sample_pod(sample: &'static str, text: &str, until: Until) -> (RunMode, Value) {

@@ -9,6 +9,7 @@ use crate::chain::{Chain, Passing};
 use crate::manifest::MANIFEST;
 use crate::plugin::{Plugin, message};
 use crate::proof;
+use crate::until::Until;
 
 /// How many warnings about one plugin are told.
 const MOST: usize = 20;
@@ -38,9 +39,14 @@ impl fmt::Display for ChainWarning {
 impl Chain {
     /// The probable mistakes in the manifest, in what its plugins ask for, and in what they write on sample pods.
     pub fn warnings(&self) -> Vec<ChainWarning> {
+        self.warnings_until(Until::DONE)
+    }
+
+    /// As [`Self::warnings`], in bounded time; what was not tried in it is not warned of.
+    pub(crate) fn warnings_until(&self, until: Until) -> Vec<ChainWarning> {
         let of_each = self.plugins.iter().flat_map(|plugin| {
             let mut messages = plugin.warnings.clone();
-            for message in self.unknown_writes(plugin) {
+            for message in self.unknown_writes(plugin, until) {
                 if !messages.contains(&message) {
                     messages.push(message);
                 }
@@ -55,8 +61,8 @@ impl Chain {
         of_each.collect()
     }
 
-    fn unknown_writes(&self, plugin: &Plugin) -> Vec<String> {
-        let samples = proof::samples();
+    fn unknown_writes(&self, plugin: &Plugin, until: Until) -> Vec<String> {
+        let samples = proof::samples(until);
         let runs = samples.map(|(mode, pod): (_, Value)| {
             self.run(mode, plugin, Passing::new(pod), &proof::request())
                 .1

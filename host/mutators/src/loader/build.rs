@@ -16,6 +16,7 @@ use crate::bundle::{Bundle, BundleError};
 use crate::chain::Chain;
 use crate::engine::Engine;
 use crate::until::Until;
+use crate::warnings::ChainWarning;
 
 /// The longest pause before refused content is built again. It is retried because plugins miss their time limits on a machine that
 /// stalls; the pauses double up to this.
@@ -40,6 +41,8 @@ struct SeenContent {
     serving: Option<Content>,
     /// The content that was refused last, unless a good one came since.
     refused: Option<RejectedContent>,
+    /// The warnings about the chain that serves.
+    warnings: Vec<ChainWarning>,
 }
 
 struct RejectedContent {
@@ -90,11 +93,26 @@ impl Builder {
         Next::After(pause)
     }
 
-    fn swap(&self, content: Content, chain: Chain, took: Duration) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenContent {
-            serving: Some(content),
-            refused: None,
-        };
+    fn swap(&self, content: Content, built: Built, took: Duration) {
+        let Built { chain, warnings } = built;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(
+            &mut *seen,
+            SeenContent {
+                serving: Some(content),
+                refused: None,
+                warnings: warnings.clone(),
+            },
+        );
+        drop(seen);
+        for warning in warnings {
+            // Each is logged once, even if its line in the manifest moves.
+            let mut before = before.warnings.iter();
+            if before.all(|old| (&old.plugin, &old.message) != (&warning.plugin, &warning.message))
+            {
+                tracing::warn!(plugin = warning.plugin, %warning, "the chain has a probable mistake");
+            }
+        }
         self.attempts.swapped(chain, took);
     }
 
@@ -150,12 +168,18 @@ impl Handler<Directory, Snapshot> for Builder {
             () = ctx.stopping.cancelled() => return Ok(Next::Settled),
         };
         match built {
-            Ok(Ok(chain)) => self.swap(content, chain, started.elapsed()),
+            Ok(Ok(built)) => self.swap(content, built, started.elapsed()),
             Ok(Err(error)) => self.refuse(content, error),
             Err(broke) => self.refuse(content, broken(id.path(), &broke)),
         }
         Ok(Next::Settled)
     }
+}
+
+/// A chain that can serve.
+struct Built {
+    chain: Chain,
+    warnings: Vec<ChainWarning>,
 }
 
 /// Loads and proves a chain. Blocks until that is done, or shortly after the deadline.
@@ -165,7 +189,7 @@ fn build(
     directory: &Path,
     read: Result<Bundle, BundleError>,
     until: Until,
-) -> Result<Chain, LoadError> {
+) -> Result<Built, LoadError> {
     let directory = || PathBuf::from(directory);
     let bundle = read.map_err(|error| LoadError::Bundle {
         directory: directory(),
@@ -178,10 +202,8 @@ fn build(
     })?;
     let failures = chain.prove_until(until);
     if failures.is_empty() {
-        for warning in chain.warnings() {
-            tracing::warn!(plugin = warning.plugin, %warning, "the chain has a probable mistake");
-        }
-        return Ok(chain);
+        let warnings = chain.warnings_until(until);
+        return Ok(Built { chain, warnings });
     }
     Err(LoadError::Unproven {
         directory: directory(),

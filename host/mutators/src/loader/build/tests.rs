@@ -21,6 +21,20 @@ fn empty(comment: &str) -> Result<Bundle, BundleError> {
     Bundle::from_parts(&format!("{head}\nplugins: [] # {comment}\n"), [])
 }
 
+/// An empty chain with these warnings: line and message.
+fn built(builder: &Builder, warnings: &[(u64, &str)]) -> Built {
+    let bundle = empty("one").expect("a bundle");
+    let warnings = warnings.iter().map(|(line, message)| ChainWarning {
+        plugin: "it".to_owned(),
+        line: *line,
+        message: (*message).to_owned(),
+    });
+    Built {
+        chain: Chain::load(&builder.engine, &bundle).expect("a chain"),
+        warnings: warnings.collect(),
+    }
+}
+
 fn refuse(builder: &Builder, content: &Content) {
     let error = LoadError::Broken {
         directory: PathBuf::from("/plugins"),
@@ -85,14 +99,58 @@ async fn an_unreadable_directory_is_reported_once_and_looked_for_soon() {
 #[tokio::test(start_paused = true)]
 async fn the_serving_content_is_not_built_again() {
     let builder = builder();
-    let (bundle, content) = (empty("one").expect("a bundle"), Content::of(&empty("one")));
-    let chain = Chain::load(&builder.engine, &bundle).expect("a chain");
-    builder.swap(content.clone(), chain, Duration::ZERO);
+    let content = Content::of(&empty("one"));
+    builder.swap(content.clone(), built(&builder, &[]), Duration::ZERO);
     assert!(builder.is_settled(&content));
     refuse(&builder, &Content::of(&empty("two")));
     assert!(builder.attempts.slot.serving().failed.is_some());
     assert!(builder.is_settled(&content));
     assert!(builder.attempts.slot.serving().failed.is_none());
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_warning_is_logged_when_it_is_new() {
+    let builder = builder();
+    let content = Content::of(&empty("one"));
+    let swap_logs = |warnings: &[(u64, &str)], expected: &[&str]| {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            builder.swap(content.clone(), built(&builder, warnings), Duration::ZERO);
+        });
+        let text = lines.0.lock().expect("nobody panics").clone();
+        let text = String::from_utf8(text).expect("UTF-8");
+        let logged: Vec<&str> = text.lines().collect();
+        assert_eq!(logged.len(), expected.len(), "{text}");
+        for (line, expected) in logged.iter().zip(expected) {
+            assert!(line.contains(expected), "{expected}: {line}");
+        }
+    };
+    swap_logs(
+        &[(4, "one"), (4, "two")],
+        &["chain.yaml:4: plugin it: one", "plugin it: two"],
+    );
+    // Only the lines have moved.
+    swap_logs(&[(5, "one"), (5, "two")], &[]);
+    swap_logs(&[(5, "one"), (5, "three")], &["plugin it: three"]);
+    swap_logs(&[(5, "one")], &[]);
+    swap_logs(&[(5, "one"), (5, "three")], &["plugin it: three"]);
 }
 
 #[test]
