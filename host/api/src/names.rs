@@ -130,6 +130,8 @@ pub mod event {
     pub const PANICKED: &str = "Panicked";
     /// The operator took too long for the object, and tries again.
     pub const TOO_SLOW: &str = "TooSlow";
+    /// The object does not fit the operator's types, which leaves it alone.
+    pub const UNREADABLE: &str = "Unreadable";
 }
 
 /// The longest value that a label can have.

@@ -29,6 +29,7 @@ pub mod readable;
 pub mod readiness;
 mod recent;
 pub mod scope;
+mod unreadable;
 pub mod watch;
 mod watch_age;
 pub mod wiring;

@@ -61,7 +61,16 @@ pub(crate) async fn begin(
         return future::ready(()).boxed();
     };
     let (namespaces, watch_namespaces) = namespaces::watch(&scope.ctx, &scope.readiness).await;
-    let watched = scopes.iter().filter_map(|scope| scope.namespace.as_deref());
+    let watched: Vec<&str> = scopes
+        .iter()
+        .filter_map(|scope| scope.namespace.as_deref())
+        .collect();
+    if namespaces.is_none() && !watched.is_empty() {
+        tracing::info!(
+            namespaces = watched.join(","),
+            "namespaces may not be read, so nobody checks whether the watched ones exist"
+        );
+    }
     for namespace in namespaces::missing(&namespaces, watched) {
         tracing::warn!(
             namespace,

@@ -24,6 +24,7 @@ use super::pass::Passes;
 use super::permits::PassPermits;
 use super::queue::Queue;
 use super::recent::Recent;
+use super::unreadable::Reported;
 
 /// A kind for tests.
 pub(crate) type Lamp = Object<LampSpec, LampStatus>;
@@ -75,6 +76,7 @@ pub(crate) fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Con
         resync: std::time::Duration::from_mins(10),
         backoff: Backoff::new(K::TRAITS.backoff),
         recent: Recent::default(),
+        reported: Reported::default(),
     }
 }
 

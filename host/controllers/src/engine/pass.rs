@@ -14,6 +14,7 @@ use kube::core::error_boundary::InvalidObject;
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
+use podloom_api::names;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
@@ -28,6 +29,7 @@ use super::queue::Queue;
 use super::read::read_object;
 use super::readable::Readable;
 use super::recent::{Cached, Recent};
+use super::unreadable::Reported;
 use super::write::{MetadataPatch, Target};
 
 /// How long an object waits at most for its cache to show our own write. Usually the event of the write wakes it earlier.
@@ -59,6 +61,7 @@ pub(crate) struct Passes<K: Kind> {
     pub(super) resync: Duration,
     pub(super) backoff: Backoff,
     pub(super) recent: Recent,
+    pub(super) reported: Reported,
 }
 
 impl<K: Kind> Passes<K> {
@@ -230,17 +233,28 @@ impl<K: Kind> Passes<K> {
         self.backoff.failed(object.meta(), error.retry_within())
     }
 
-    /// Logs an object that our types cannot hold, and leaves it alone. If it is deleted, the kind decides whether our finalizer is
-    /// removed.
-    async fn leave_alone(&self, unreadable: &InvalidObject) -> Result<Next, Error> {
-        let metadata = &unreadable.metadata;
+    fn report_unreadable(&self, unreadable: &InvalidObject) {
+        let InvalidObject { metadata, error } = unreadable;
         tracing::warn!(
             controller = K::TRAITS.controller,
             namespace = metadata.namespace,
             name = metadata.name,
-            error = %unreadable.error,
+            %error,
             "object cannot be read and is left alone"
         );
+        let note = format!("the operator cannot read this object and leaves it alone: {error}");
+        let about = reference(&self.resource, metadata);
+        let notice = Notice::warning(names::event::UNREADABLE, note);
+        self.ctx.events.send(about, notice);
+    }
+
+    /// Reports an object that our types cannot hold, and leaves it alone. If it is deleted, the kind decides whether our finalizer is
+    /// removed.
+    async fn leave_alone(&self, unreadable: &InvalidObject) -> Result<Next, Error> {
+        let metadata = &unreadable.metadata;
+        if self.reported.is_new(metadata) {
+            self.report_unreadable(unreadable);
+        }
         let Some(patch) = released::<K>(metadata) else {
             return Ok(Next::Change);
         };

@@ -23,6 +23,7 @@ use super::queue::Queue;
 use super::readable::Readable;
 use super::recent::Recent;
 use super::scope::WatchScope;
+use super::unreadable::Reported;
 use super::watch::{signal_lists, watch_config, watch_into_cache};
 
 /// The events of one watch.
@@ -225,6 +226,7 @@ where
         resync: scope.pace.resync,
         backoff: Backoff::new(K::TRAITS.backoff),
         recent: Recent::default(),
+        reported: Reported::default(),
     };
     drive(controller, passes, scope.stop.clone())
 }

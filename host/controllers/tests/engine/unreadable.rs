@@ -55,7 +55,14 @@ async fn left_alone<V: Variety>(scene: &Scene) {
     let name = scene
         .create::<V>("unreadable", json!({ "front": UNREADABLE }))
         .await;
-    let created = scene.lamps::<V>().get(&name).await.unwrap().metadata;
+    let created = scene.lamps::<V>().get(&name).await.unwrap();
+    let event = scene.events(&created, 1).await.remove(0);
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    assert_eq!(event.reason.as_deref(), Some("Unreadable"));
+    let message = event.message.unwrap();
+    let why = "the operator cannot read this object and leaves it alone: invalid type: integer";
+    assert!(message.starts_with(why), "{message}");
+    let created = created.metadata;
     scene.lit::<V>("next", json!({ "front": "red" })).await;
     let seen = scene.lamps::<V>().get(&name).await.unwrap().metadata;
     assert_eq!(seen.resource_version, created.resource_version);

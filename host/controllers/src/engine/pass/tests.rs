@@ -240,6 +240,13 @@ async fn a_pass_that_decides_nothing_forgets_no_failure() {
 
 /// How many Events were handed in.
 async fn told(kind: Scripted) -> usize {
+    told_while(kind, async |passes| {
+        passes.reconcile(&at_version("7")).await.unwrap();
+    })
+    .await
+}
+
+async fn told_while(kind: Scripted, work: impl AsyncFnOnce(&Passes<Scripted>)) -> usize {
     let (client, requests) = client(201, json!({}));
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = EventMetrics::register(&mut registry);
@@ -249,10 +256,27 @@ async fn told(kind: Scripted) -> usize {
         ..context(client)
     };
     let passes = alone(Arc::new(kind), &lamps(), ctx);
-    passes.reconcile(&at_version("7")).await.unwrap();
+    work(&passes).await;
     drop(passes);
     sending.await;
     requests.made().len()
+}
+
+/// Each list request shows all objects again.
+#[tokio::test]
+async fn each_version_of_an_unreadable_object_has_one_event() {
+    let unreadable = |uid: &str, version: &str| -> Readable<Lamp> {
+        let metadata =
+            json!({ "name": "a", "namespace": "team", "uid": uid, "resourceVersion": version });
+        let object = json!({ "metadata": metadata, "spec": "no spec" });
+        serde_json::from_value(object).unwrap()
+    };
+    let told = told_while(Scripted::default(), async |passes| {
+        for (uid, version) in [("a", "7"), ("b", "7"), ("a", "7"), ("b", "7"), ("a", "8")] {
+            passes.pass(&unreadable(uid, version)).await;
+        }
+    });
+    assert_eq!(told.await, 3);
 }
 
 #[tokio::test]
