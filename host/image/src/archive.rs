@@ -1,7 +1,8 @@
 //! The archive: blobs, and the documents that lead to them.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::Permissions;
+use std::io::{self, BufWriter};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use podloom_syntax::image::ImageRef;
@@ -51,8 +52,14 @@ pub fn write(image: &Image, archive: &Path) -> Result<Written, ImageError> {
 }
 
 fn write_files(files: &[(String, Vec<u8>)], archive: &Path) -> io::Result<u64> {
-    let partial = archive.with_extension("tar.partial");
-    let mut tar = Builder::new(BufWriter::new(File::create(&partial)?));
+    let directory = archive.parent().filter(|path| *path != Path::new(""));
+    // Another build may write the same archive at the same time, so the file has a name of its own until it is complete.
+    let partial = tempfile::Builder::new()
+        .prefix(".podloom-image-")
+        // Less the umask, as for any other file.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    let mut tar = Builder::new(BufWriter::new(partial));
     for directory in ["blobs/", "blobs/sha256/"] {
         let mut header = header(EntryType::Directory, 0o755);
         header.set_size(0);
@@ -63,9 +70,9 @@ fn write_files(files: &[(String, Vec<u8>)], archive: &Path) -> io::Result<u64> {
         header.set_size(bytes.len() as u64);
         tar.append_data(&mut header, path, bytes.as_slice())?;
     }
-    tar.into_inner()?.flush()?;
-    fs::rename(&partial, archive)?;
-    Ok(fs::metadata(archive)?.len())
+    let partial = tar.into_inner()?.into_inner()?;
+    partial.as_file().sync_all()?;
+    Ok(partial.persist(archive)?.metadata()?.len())
 }
 
 /// Checks that there is a name, and that each is complete: registry, repository and tag.

@@ -203,6 +203,32 @@ fn the_same_files_give_the_same_bytes() {
 }
 
 #[test]
+fn builds_of_the_same_archive_do_not_meet() {
+    let files = files();
+    let (image, output) = (image(files.path()), TempDir::new().unwrap());
+    let path = output.path().join("app.tar");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    write(&image, &path).unwrap();
+                }
+            });
+        }
+    });
+    Archive::read(&path);
+    // As every new file, it is readable for others if the umask says so.
+    let other = output.path().join("other");
+    fs::write(&other, "").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&path), mode(&other));
+    // What failed leaves nothing either.
+    fs::create_dir(output.path().join("directory")).unwrap();
+    assert!(write(&image, &output.path().join("directory")).is_err());
+    assert_eq!(fs::read_dir(output.path()).unwrap().count(), 3);
+}
+
+#[test]
 fn names_must_be_complete() {
     let files = files();
     let mut image = image(files.path());
