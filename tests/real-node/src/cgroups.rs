@@ -40,20 +40,30 @@ pub(crate) fn of_this_process() -> io::Result<Vec<PathBuf>> {
 
 /// Makes a cgroup of this name in every hierarchy, and returns them.
 pub(crate) fn create(name: &str) -> io::Result<Vec<PathBuf>> {
-    let mut created = Vec::new();
-    for parent in of_this_process()? {
-        let cgroup = parent.join(name);
-        if let Err(error) = create_one(&parent, &cgroup) {
-            remove(&created);
-            return Err(error);
-        }
-        created.push(cgroup);
-    }
-    Ok(created)
+    create_below(&of_this_process()?, name)
 }
 
-fn create_one(parent: &Path, cgroup: &Path) -> io::Result<()> {
-    fs::create_dir(cgroup)?;
+/// Makes all or none.
+fn create_below(parents: &[PathBuf], name: &str) -> io::Result<Vec<PathBuf>> {
+    let mut created = Vec::new();
+    let mut create_all = || {
+        parents.iter().try_for_each(|parent| {
+            let cgroup = parent.join(name);
+            fs::create_dir(&cgroup)?;
+            created.push(cgroup.clone());
+            inherit_cpuset(parent, &cgroup)
+        })
+    };
+    match create_all() {
+        Ok(()) => Ok(created),
+        Err(error) => {
+            remove(&created);
+            Err(error)
+        }
+    }
+}
+
+fn inherit_cpuset(parent: &Path, cgroup: &Path) -> io::Result<()> {
     // No process can enter a cpuset without processors and memory, and a new one has none.
     for file in ["cpuset.cpus", "cpuset.mems"] {
         if let Ok(value) = fs::read_to_string(parent.join(file)) {
