@@ -51,8 +51,9 @@ pub struct Config {
     /// See `namedAccounts` for pods that name a service account. Default: left alone.
     pub automount_service_account_token: Option<bool>,
 
-    /// Say what `automountServiceAccountToken: false` means for pods that name a service account other than `default`:
-    /// with `keep` they keep the token, with `deny` they lose it too. Default: `keep`.
+    /// Choose what `automountServiceAccountToken: false` does with pods that name a service account other than `default`:
+    /// with `keep` they have their token, with `deny` they get none unless they ask for it. No pod is refused for this.
+    /// Default: `keep`.
     pub named_accounts: Option<NamedAccounts>,
 
     /// Set to false to keep the addresses of all Services of the namespace out of the environment of pods that do not say.
@@ -93,13 +94,13 @@ pub enum Mode {
     Enforce,
 }
 
-/// What happens to the token of a service account that the pod names.
+/// What happens to the token of a service account that the pod names. The pod itself is let through in any case.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NamedAccounts {
     /// The pod is left alone, with a note: most pods that name an account use the Kubernetes API.
     Keep,
-    /// The token is kept out, as with the account `default`. Pods that use the Kubernetes API must ask for the token.
+    /// The pod is denied the token, as with the account `default`. Pods that use the Kubernetes API must ask for it.
     Deny,
 }
 
