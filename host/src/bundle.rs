@@ -15,9 +15,10 @@ use serde_json::Value;
 
 pub(crate) use self::config_map::MAX_BYTES;
 pub(crate) use self::pack::gzip;
+use crate::chain::{self, Pods};
 use crate::cli::BundleArguments;
 use crate::error::CommandError;
-use crate::{chain, load, output};
+use crate::{load, output};
 
 /// A file of the packed bundle.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     let bundle = load::bundle(directory)?;
     let engine = load::engine()?;
     let mut chain = load::compile(&engine, directory, &bundle)?;
-    chain::prove(directory, &chain, &[], "default")?;
+    chain::prove(directory, &chain, &Pods::NONE)?;
     let packed = pack::pack(directory, &bundle)?;
     if packed.plugins.iter().any(|file| file.original.is_some()) {
         chain = load_again(&engine, &packed)?;

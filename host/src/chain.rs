@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::cli::CheckArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::output::{QUIET, TITLE, json_text, paint};
+use crate::subjects::Warnings;
 use crate::{explain, load, output, source_age};
 
 /// Loads and proves a chain, and prints what each plugin may do.
@@ -22,7 +23,12 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
             load::warn(&note);
         }
     }
-    let tried = prove(directory, &chain, &arguments.pods, &arguments.namespace)?;
+    let pods = Pods {
+        files: &arguments.pods,
+        namespace: &arguments.namespace,
+        warnings: Warnings::Printed,
+    };
+    let tried = prove(directory, &chain, &pods)?;
     output::print(&describe(&chain, &tried))?;
     if arguments.pods.is_empty() {
         output::print_note(&paint(
@@ -33,13 +39,30 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Pods of the user's to try a chain on.
+#[derive(Clone, Copy)]
+pub(crate) struct Pods<'a> {
+    /// The files with the pods; there may be none.
+    pub(crate) files: &'a [String],
+    /// The namespace of objects without one.
+    pub(crate) namespace: &'a str,
+    pub(crate) warnings: Warnings,
+}
+
+impl Pods<'_> {
+    pub(crate) const NONE: Self = Self {
+        files: &[],
+        namespace: "default",
+        warnings: Warnings::Printed,
+    };
+}
+
 /// Runs the plugins on sample pods, and the chain on the pods of these files; says in a line what was tried. It is an error if a
 /// plugin is not deterministic, or not idempotent though chain.yaml says so.
 pub(crate) fn prove(
     directory: &Path,
     chain: &Chain,
-    pods: &[String],
-    namespace: &str,
+    pods: &Pods<'_>,
 ) -> Result<String, CommandError> {
     let failures = chain.prove();
     let shown = directory.display();
@@ -50,9 +73,9 @@ pub(crate) fn prove(
     if !errors.is_empty() {
         return Err(CommandError::Invalid(errors));
     }
-    let own = match pods {
+    let own = match pods.files {
         [] => String::new(),
-        pods => format!(" and {}", pods::check(chain, pods, namespace)?),
+        _ => format!(" and {}", pods::check(chain, pods)?),
     };
     let plugins = explain::count(chain.plugins().len(), "plugin");
     Ok(format!(

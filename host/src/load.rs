@@ -10,9 +10,9 @@ use anyhow::Context;
 use podloom_mutators::{Bundle, BundleError, Chain, Engine, EngineOptions, InstanceAllocation};
 use serde_json::{Map, Value};
 
-use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{self, Depth};
-use crate::output::{WARNING, paint, print_note};
+use crate::output;
 
 /// An engine for a command that ends soon: it allocates memory for a plugin when it is called, not in advance.
 pub(crate) fn engine() -> Result<Arc<Engine>, CommandError> {
@@ -77,8 +77,7 @@ fn compile_with_warnings(
 
 /// Prints a warning on standard error.
 pub(crate) fn warn(message: &str) {
-    let message = escape_controls(message);
-    print_note(&format!("{} {message}\n", paint(WARNING, "warning:")));
+    output::warn(&Diagnostic::new(message));
 }
 
 /// A missing directory or an invalid bundle is an error of the input. Any other I/O error is not.

@@ -25,6 +25,7 @@ pub(crate) use field::{get, get_mut, name as field_name};
 pub(crate) use kinds::{DocumentKind, Template, kind};
 pub(crate) use named::{NamedTemplate, apply as name_templates};
 pub(crate) use source::Depth;
+pub(crate) use untouched::Unknown;
 
 use serde_json::Value;
 
@@ -35,6 +36,8 @@ use crate::error::{CommandError, Diagnostic};
 pub(crate) struct Found {
     pub(crate) documents: Vec<Document>,
     pub(crate) errors: Vec<Diagnostic>,
+    /// Those of the programs that built kustomizations.
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 /// Reads all objects that can be read: of the files, directories and `-` that `-f` names, in their order, then of the kustomizations.
@@ -51,7 +54,10 @@ pub(crate) fn find(
     let mut sources = source::read_all(files, depth, &mut found.errors)?;
     for directory in kustomizations {
         match kustomize::build(directory) {
-            Ok(source) => sources.push(source),
+            Ok(built) => {
+                sources.push(built.source);
+                found.warnings.extend(built.warning);
+            }
             Err(CommandError::Invalid(mut errors)) => found.errors.append(&mut errors),
             Err(other) => return Err(other),
         }

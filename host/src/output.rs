@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use serde_saphyr::DoubleQuoted;
 
 use crate::cli::Format;
-use crate::error::CommandError;
+use crate::error::{CommandError, Diagnostic};
 
 /// The label of errors.
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -101,6 +101,11 @@ pub(crate) fn print(text: &str) -> Result<(), CommandError> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Prints a warning on standard error.
+pub(crate) fn warn(warning: &Diagnostic) {
+    print_note(&format!("{} {warning}\n", paint(WARNING, "warning:")));
 }
 
 /// Prints a note on standard error. A closed standard error is not an error.

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Format, RenderArguments};
 use crate::error::{CommandError, Diagnostic, escape_controls};
-use crate::manifest::{self, Depth, Document, DocumentKind, Found};
+use crate::manifest::{self, Depth, Document, DocumentKind, Found, Unknown};
 use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
 
@@ -89,7 +89,8 @@ fn render_found<'a>(
 ) -> Result<Vec<Outcome<'a>>, CommandError> {
     let (documents, namespace) = (&found.documents, arguments.namespace.as_str());
     problems.errors.extend_from_slice(&found.errors);
-    let checked = manifest::check(documents)?;
+    problems.warnings.extend_from_slice(&found.warnings);
+    let checked = manifest::check(documents, Unknown::PassedOn)?;
     problems.errors.extend(checked.errors);
     problems.warnings.extend(checked.warnings);
     let duplicates = duplicates::find(documents, namespace);
@@ -228,10 +229,7 @@ fn report(
         output::print_note(&text);
         return Ok(());
     }
-    for warning in &problems.warnings {
-        let label = output::paint(output::WARNING, "warning:");
-        output::print_note(&format!("{label} {warning}\n"));
-    }
+    problems.warnings.iter().for_each(output::warn);
     if arguments.explain {
         for outcome in outcomes {
             for pass in &outcome.passes {

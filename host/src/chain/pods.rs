@@ -5,6 +5,7 @@ use std::sync::Arc;
 use podloom_mutators::{Chain, RejectionCause, Request, RunOutcome};
 use serde_json::Value;
 
+use super::Pods;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain;
 use crate::manifest::{self, Depth};
@@ -21,13 +22,9 @@ enum Verdict {
 }
 
 /// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
-pub(super) fn check(
-    chain: &Chain,
-    files: &[String],
-    namespace: &str,
-) -> Result<String, CommandError> {
-    let documents = manifest::read(files, Depth::Flat)?;
-    let subjects = subjects(&documents, namespace)?;
+pub(super) fn check(chain: &Chain, pods: &Pods<'_>) -> Result<String, CommandError> {
+    let documents = manifest::read(pods.files, Depth::Flat)?;
+    let subjects = subjects(&documents, pods.namespace, pods.warnings)?;
     let mut errors: Vec<Diagnostic> = Vec::new();
     let mut denied = 0;
     for (document, subject) in &subjects {

@@ -11,11 +11,11 @@ use super::embedded;
 use super::field::Step;
 use super::findings::{Findings, unknown_field, wrong_type};
 use super::kinds::{self, DocumentKind};
-use super::untouched;
+use super::untouched::{self, Unknown};
 use crate::error::CommandError;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
-pub(crate) fn check(documents: &[Document]) -> Result<Findings, CommandError> {
+pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
     let schemas = Schemas::new()?;
     let mut findings = Findings::default();
     for (index, document) in documents.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(crate) fn check(documents: &[Document]) -> Result<Findings, CommandError> {
                 }
                 untouched::check_others(document, &templates, &mut findings);
             }
-            DocumentKind::Other => check_other(document, &mut findings),
+            DocumentKind::Other => check_other(document, unknown, &mut findings),
         }
         if findings.errors.len() > before {
             findings.refused.insert(index);
@@ -90,12 +90,12 @@ fn is_dns_subdomain(name: &str) -> bool {
 }
 
 /// Checks what is printed unchanged: whether it should be.
-fn check_other(document: &Document, findings: &mut Findings) {
+fn check_other(document: &Document, unknown: Unknown, findings: &mut Findings) {
     let before = findings.errors.len();
     check_group(document, findings);
     let is_accepted = document.named.as_ref().is_some_and(Vec::is_empty);
     if findings.errors.len() == before && !is_accepted {
-        untouched::check(document, findings);
+        untouched::check(document, unknown, findings);
     }
 }
 

@@ -75,12 +75,19 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
         _ => {}
     }
     if let Some(named) = &document.named {
-        let paths = named
-            .iter()
-            .flat_map(|pointer| field::expand(&document.value, pointer));
-        let templates: Vec<Template> = paths
-            .map(|path| Template::of(&document.value, path))
+        let paths = named.iter();
+        let mut paths: Vec<Vec<Step>> = paths
+            .flat_map(|pointer| field::expand(&document.value, pointer))
             .collect();
+        // A template before those inside it: what the chain makes of it is written over them.
+        paths.sort_by_key(Vec::len);
+        let mut templates: Vec<Template> = Vec::new();
+        for path in paths {
+            // Two pointers can name the same template.
+            if templates.iter().all(|template| template.path != path) {
+                templates.push(Template::of(&document.value, path));
+            }
+        }
         return if templates.is_empty() {
             DocumentKind::Other
         } else {
@@ -110,35 +117,43 @@ pub(super) fn group_and_kind(document: &Document) -> String {
     }
 }
 
-/// The kind that render knows and that differs only in upper and lower case.
-pub(super) fn differs_in_case(document: &Document) -> Option<&'static str> {
-    let (group, _) = document.api_version.rsplit_once('/').unwrap_or_default();
-    known_kinds()
-        .find(|(known, kind)| {
-            *known == group && kind.eq_ignore_ascii_case(&document.kind) && *kind != document.kind
+/// The apiVersion and kind that render knows, if a document has others only by their version, or by upper and lower case.
+pub(super) fn meant(document: &Document) -> Option<(&'static str, String)> {
+    let group = group(&document.api_version);
+    let candidates = known_kinds().flat_map(|(version, kind)| {
+        let list = format!("{kind}List");
+        [(version, kind.to_owned()), (version, list)]
+    });
+    candidates
+        .filter(|(version, kind)| {
+            self::group(version) == group && kind.eq_ignore_ascii_case(&document.kind)
         })
-        .map(|(_, kind)| kind)
+        .find(|(version, kind)| *version != document.api_version || *kind != document.kind)
 }
 
 /// Whether render knows a kind, written as `apps/Deployment`.
 pub(super) fn is_known(group_and_kind: &str) -> bool {
-    let (group, kind) = group_and_kind
+    let (wanted, name) = group_and_kind
         .rsplit_once('/')
         .unwrap_or(("", group_and_kind));
-    known_kinds().any(|known| known == (group, kind))
-        || group == "selenosis.io"
-        || group.ends_with(".selenosis.io")
+    known_kinds().any(|(version, kind)| group(version) == wanted && kind == name)
+        || wanted == "selenosis.io"
+        || wanted.ends_with(".selenosis.io")
 }
 
-/// The groups and names of Kubernetes' own kinds that render knows.
+/// The versions and names of Kubernetes' own kinds that render knows.
 fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let workloads = WORKLOADS.into_iter().map(|(version, kind, _)| {
-        let group = version.rsplit_once('/').map_or("", |(group, _)| group);
-        (group, kind)
-    });
-    [("", "List"), ("", "Namespace"), ("", "Pod")]
+    let workloads = WORKLOADS
+        .into_iter()
+        .map(|(version, kind, _)| (version, kind));
+    [("v1", "List"), ("v1", "Namespace"), ("v1", "Pod")]
         .into_iter()
         .chain(workloads)
+}
+
+/// The API group of an apiVersion; empty for the core group.
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// The value at a path of fields.

@@ -8,7 +8,7 @@ use std::thread;
 use anyhow::Context;
 
 use super::source::{self, Source};
-use crate::error::CommandError;
+use crate::error::{CommandError, Diagnostic};
 
 /// The programs that can build a kustomization, in the order in which they are tried, and their arguments.
 const PROGRAMS: [(&str, &[&str]); 2] = [("kubectl", &["kustomize"]), ("kustomize", &["build"])];
@@ -16,8 +16,15 @@ const PROGRAMS: [(&str, &[&str]); 2] = [("kubectl", &["kustomize"]), ("kustomize
 /// How much of a program's messages is shown.
 const MOST_SHOWN: u64 = 64 * 1024;
 
+/// A kustomization, built.
+pub(super) struct Built {
+    pub(super) source: Source,
+    /// What the program wrote to its standard error, though it succeeded.
+    pub(super) warning: Option<Diagnostic>,
+}
+
 /// Builds one kustomization.
-pub(super) fn build(directory: &str) -> Result<Source, CommandError> {
+pub(super) fn build(directory: &str) -> Result<Built, CommandError> {
     if !Path::new(directory).is_dir() {
         return Err(CommandError::invalid(format!(
             "{directory}: -k takes a directory with a kustomization.yaml"
@@ -48,7 +55,7 @@ pub(super) fn build(directory: &str) -> Result<Source, CommandError> {
     )))
 }
 
-fn output(name: &str, mut child: Child) -> Result<Source, CommandError> {
+fn output(name: &str, mut child: Child) -> Result<Built, CommandError> {
     // Both pipes are read at the same time, or the program could wait for one of them forever.
     let messages = child.stderr.take();
     let messages = thread::spawn(move || {
@@ -68,13 +75,15 @@ fn output(name: &str, mut child: Child) -> Result<Source, CommandError> {
     }
     let status = child.wait().with_context(|| name.to_owned())?;
     let messages = messages.join().unwrap_or_default();
-    let source = source?;
-    if status.success() {
-        return Ok(source);
-    }
     let messages = String::from_utf8_lossy(&messages);
-    Err(CommandError::invalid(format!(
-        "{name}: {status}\n{}",
-        messages.trim_end()
-    )))
+    let messages = messages.trim_end();
+    let source = source.map_err(|error| CommandError::Invalid(vec![error]))?;
+    if !status.success() {
+        return Err(CommandError::invalid(format!(
+            "{name}: {status}\n{messages}"
+        )));
+    }
+    let warning = Some(messages).filter(|messages| !messages.is_empty());
+    let warning = warning.map(|messages| Diagnostic::new(format!("{name}:\n{messages}")));
+    Ok(Built { source, warning })
 }

@@ -5,8 +5,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
-
 use crate::error::{CommandError, Diagnostic};
 
 /// The largest manifest that is read. etcd limits an object to 1.5 MiB, so real manifests stay far below.
@@ -44,36 +42,33 @@ pub(super) fn read_all(
     }
     let mut sources = Vec::new();
     for file in files {
-        match read_one(file, depth) {
-            Ok(mut found) => sources.append(&mut found),
-            Err(CommandError::Invalid(mut found)) => errors.append(&mut found),
-            Err(other) => return Err(other),
+        let read = if file == "-" {
+            vec![read_text("-", io::stdin().lock())]
+        } else {
+            let paths = find(file, depth, errors);
+            paths.iter().map(|path| open(path)).collect()
+        };
+        for source in read {
+            match source {
+                Ok(source) => sources.push(source),
+                Err(error) => errors.push(error),
+            }
         }
     }
     Ok(sources)
 }
 
-fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, CommandError> {
-    if file == "-" {
-        return Ok(vec![read_text("-", io::stdin().lock())?]);
+/// The files that a name stands for.
+fn find(file: &str, depth: Depth, errors: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
+    let path = PathBuf::from(file);
+    if !path.is_dir() {
+        return vec![path];
     }
-    let path = Path::new(file);
-    let found = match fs::metadata(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(CommandError::invalid(format!(
-                "{file}: no such file or directory"
-            )));
-        }
-        Err(error) => return Err(anyhow::Error::new(error).context(file.to_owned()).into()),
-    };
-    if !found.is_dir() {
-        return Ok(vec![open(path)?]);
-    }
+    let before = errors.len();
     let mut paths = Vec::new();
-    list(path, depth, &mut paths)?;
-    if paths.is_empty() {
-        return Err(CommandError::invalid(format!(
+    list(&path, depth, &mut paths, errors);
+    if paths.is_empty() && errors.len() == before {
+        errors.push(Diagnostic::new(format!(
             "{file}: the directory has no .yaml, .yml or .json file{}",
             match depth {
                 Depth::Flat => "; -R reads subdirectories too",
@@ -81,16 +76,17 @@ fn read_one(file: &str, depth: Depth) -> Result<Vec<Source>, CommandError> {
             }
         )));
     }
-    paths.iter().map(|path| open(path)).collect()
+    paths
 }
 
 /// Collects the manifests below a directory. It skips hidden entries: a mounted ConfigMap has every file twice, once in a hidden
 /// directory.
-fn list(directory: &Path, depth: Depth, found: &mut Vec<PathBuf>) -> Result<(), CommandError> {
-    let entries = fs::read_dir(directory)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| directory.display().to_string())?;
-    let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+fn list(directory: &Path, depth: Depth, found: &mut Vec<PathBuf>, errors: &mut Vec<Diagnostic>) {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut paths: Vec<PathBuf> = match entries {
+        Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
+        Err(error) => return errors.push(unreadable(&directory.display().to_string(), &error)),
+    };
     paths.sort();
     for path in paths {
         let hidden = path
@@ -102,13 +98,12 @@ fn list(directory: &Path, depth: Depth, found: &mut Vec<PathBuf>) -> Result<(), 
         // Links to directories are not followed: they could form a loop.
         if path.is_dir() {
             if depth == Depth::Recursive && !path.is_symlink() {
-                list(&path, depth, found)?;
+                list(&path, depth, found, errors);
             }
         } else if is_manifest(&path) {
             found.push(path);
         }
     }
-    Ok(())
 }
 
 fn is_manifest(path: &Path) -> bool {
@@ -117,21 +112,19 @@ fn is_manifest(path: &Path) -> bool {
         .is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))
 }
 
-fn open(path: &Path) -> Result<Source, CommandError> {
+fn open(path: &Path) -> Result<Source, Diagnostic> {
     let name = path.display().to_string();
-    let file = fs::File::open(path).with_context(|| name.clone())?;
+    let file = fs::File::open(path).map_err(|error| unreadable(&name, &error))?;
     read_text(&name, file)
 }
 
 /// Reads a text up to the limit.
-pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, CommandError> {
+pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, Diagnostic> {
     let mut bytes = Vec::new();
-    reader
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| name.to_owned())?;
+    let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(name, &error))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(CommandError::invalid(format!(
+        return Err(Diagnostic::new(format!(
             "{name}: larger than {} MiB; split it into several files",
             MAX_BYTES / 1024 / 1024
         )));
@@ -141,13 +134,17 @@ pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, Command
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        CommandError::Invalid(vec![Diagnostic::new(format!(
-            "{name}:{}: not UTF-8 text",
-            line + 1
-        ))])
+        Diagnostic::new(format!("{name}:{}: not UTF-8 text", line + 1))
     })?;
     Ok(Source {
         name: name.into(),
         text: text.into(),
     })
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Diagnostic {
+    match error.kind() {
+        io::ErrorKind::NotFound => Diagnostic::new(format!("{name}: no such file or directory")),
+        _ => Diagnostic::new(format!("{name}: {error}")),
+    }
 }

@@ -6,9 +6,20 @@ use super::document::Document;
 use super::field::{self, Step};
 use super::findings::Findings;
 use super::kinds::{self, Template};
+use super::named::NamedTemplate;
+use crate::error::Diagnostic;
 
 /// How many places of one object are reported.
 const MOST_REPORTED: usize = 10;
+
+/// What a command does with objects of unknown kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// It passes them on, except for the pod templates that `--pod-template` names.
+    PassedOn,
+    /// It tries nothing on them.
+    LeftOut,
+}
 
 /// What was found at a path.
 enum Found {
@@ -18,29 +29,37 @@ enum Found {
     Containers,
 }
 
+impl Found {
+    /// The subject of a sentence about it. A template without a path is the object.
+    fn is_or_are(&self, path: &[Step]) -> &'static str {
+        match self {
+            Self::Template if !path.is_empty() => "this pod template is",
+            _ => "these containers are",
+        }
+    }
+}
+
 /// Warns of pods and containers in an object of an unknown kind.
-pub(super) fn check(document: &Document, findings: &mut Findings) {
-    if let Some(known) = kinds::differs_in_case(document) {
-        let message = format!(
-            "unknown kind {}, so the object is neither checked nor changed: write {known}",
-            document.kind
-        );
-        let diagnostic = document.diagnostic(&["kind".into()], message);
-        findings.warnings.push(diagnostic);
+pub(super) fn check(document: &Document, unknown: Unknown, findings: &mut Findings) {
+    if let Some(misspelt) = misspelt(document) {
+        findings.warnings.push(misspelt);
         return;
     }
-    let mut found = Vec::new();
-    search(&document.value, &mut Vec::new(), &mut found);
     let kind = kinds::group_and_kind(document);
-    for (path, what) in &found {
-        let message = match what {
-            Found::Template if !path.is_empty() => format!(
-                "render does not know the kind {kind}, so this pod template is neither checked nor changed: add --pod-template {kind}={}",
-                pointer(path)
+    for (path, found) in &search_all(document) {
+        let what = found.is_or_are(path);
+        let advice = match (found, option(&kind, path), option(&kind, &[])) {
+            (Found::Template, Some(option), _) if !path.is_empty() => format!(": add {option}"),
+            (_, _, Some(option)) => format!("; to accept that, add {option}"),
+            (_, _, None) => ": correct apiVersion and kind".to_owned(),
+        };
+        let message = match unknown {
+            Unknown::PassedOn => format!(
+                "render does not know the kind {kind}, so {what} neither checked nor changed{advice}"
             ),
-            _ => format!(
-                "render does not know the kind {kind}, so these containers are neither checked nor changed; to accept that, add --pod-template {kind}="
-            ),
+            Unknown::LeftOut => {
+                format!("podloom does not know the kind {kind}, so {what} not tried")
+            }
         };
         findings.warnings.push(document.diagnostic(path, message));
     }
@@ -48,29 +67,62 @@ pub(super) fn check(document: &Document, findings: &mut Findings) {
     findings.warnings.extend(diagnostic);
 }
 
+/// The warning for a kind that render would know if it were written in another way.
+fn misspelt(document: &Document) -> Option<Diagnostic> {
+    let (version, kind) = kinds::meant(document)?;
+    let (field, wrong, right) = if kind == document.kind {
+        (
+            "apiVersion",
+            format!("version of {kind}"),
+            version.to_owned(),
+        )
+    } else if version == document.api_version {
+        ("kind", format!("kind {}", document.kind), kind)
+    } else {
+        let right = format!("{kind}, and apiVersion {version}");
+        ("kind", format!("kind {}", document.kind), right)
+    };
+    let message =
+        format!("unknown {wrong}, so the object is neither checked nor changed: write {right}");
+    Some(document.diagnostic(&[field.into()], message))
+}
+
 /// Warns of pods and containers beside the pod templates that the user named for an object's kind.
 pub(super) fn check_others(document: &Document, templates: &[Template], findings: &mut Findings) {
-    let mut found = Vec::new();
-    search(&document.value, &mut Vec::new(), &mut found);
+    let mut found = search_all(document);
     found.retain(|(path, _)| {
         let mut templates = templates.iter();
         !templates.any(|template| path.starts_with(&template.path))
     });
     let kind = kinds::group_and_kind(document);
-    for (path, what) in &found {
-        let message = match what {
-            Found::Template => format!(
-                "this pod template is neither checked nor changed: add --pod-template {kind}={}",
-                pointer(path)
-            ),
-            Found::Containers => "these containers are neither checked nor changed".to_owned(),
-        };
+    for (path, found) in &found {
+        let option = option(&kind, path).filter(|_| matches!(found, Found::Template));
+        let advice = option.map(|option| format!(": add {option}"));
+        let message = format!(
+            "{} neither checked nor changed{}",
+            found.is_or_are(path),
+            advice.unwrap_or_default()
+        );
         findings.warnings.push(document.diagnostic(path, message));
     }
 }
 
+/// The option that names the pod template at a path of a kind, if there is one; with an empty path, the option that says that the
+/// kind has none.
+fn option(kind: &str, path: &[Step]) -> Option<String> {
+    let value = format!("{kind}={}", pointer(path));
+    NamedTemplate::parse(&value).ok()?;
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/=.-_~".contains(char);
+    Some(if value.chars().all(is_plain) {
+        format!("--pod-template {value}")
+    } else {
+        // A shell would replace the `*`.
+        format!("--pod-template '{value}'")
+    })
+}
+
 /// The warning for an object that has none of the pod templates that `--pod-template` names for its kind.
-fn missing(document: &Document) -> Option<crate::error::Diagnostic> {
+fn missing(document: &Document) -> Option<Diagnostic> {
     let named = document.named.as_ref().filter(|named| !named.is_empty())?;
     let paths: Vec<&str> = named.iter().map(|path| path.as_str()).collect();
     Some(document.diagnostic(
@@ -80,6 +132,12 @@ fn missing(document: &Document) -> Option<crate::error::Diagnostic> {
             paths.join(" or ")
         ),
     ))
+}
+
+fn search_all(document: &Document) -> Vec<(Vec<Step>, Found)> {
+    let mut found = Vec::new();
+    search(&document.value, &mut Vec::new(), &mut found);
+    found
 }
 
 fn search(value: &Value, path: &mut Vec<Step>, found: &mut Vec<(Vec<Step>, Found)>) {

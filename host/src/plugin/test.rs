@@ -19,7 +19,7 @@ use self::trial::Trial;
 use crate::cli::TestArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{self, Depth};
-use crate::subjects::subjects;
+use crate::subjects::{Warnings, subjects};
 use crate::{load, output, source_age};
 
 /// The result for a file of pods.
@@ -153,7 +153,7 @@ fn try_file(
         errors: Vec::new(),
     };
     let mut texts = Vec::new();
-    for (document, subject) in subjects(&documents, &arguments.namespace)? {
+    for (document, subject) in subjects(&documents, &arguments.namespace, Warnings::Printed)? {
         let outcome = match trial::of(chain, &subject) {
             Ok(trial) => {
                 let broken = chain.plugins().iter();

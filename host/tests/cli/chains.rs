@@ -131,6 +131,49 @@ fn what_goes_wrong_on_a_pod_of_the_user_is_an_error() {
     assert!(ran.stderr.contains(expected), "{}", ran.text());
 }
 
+/// A plugin that reads an annotation larger than its memory: none of the sample pods has it.
+#[test]
+fn a_failure_on_a_pod_of_the_user_is_an_error_though_the_chain_ignores_it() {
+    let Some(bundle) = bundle() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("labels.wasm.gz");
+    std::fs::copy(bundle.join("labels.wasm.gz"), file).unwrap();
+    let chain = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n- name: labels\n  file: labels.wasm.gz\n  \
+                 failurePolicy: Ignore\n  limits: {memory: 1Mi}\n  allow: [/metadata/labels]\n  read: [/metadata/annotations]\n  \
+                 config: {labels: [{key: team, value: $(pod/metadata/annotations/team)}]}\n";
+    std::fs::write(directory.path().join("chain.yaml"), chain).unwrap();
+    let directory = directory.path().to_str().unwrap();
+    let team = format!("name: shop, annotations: {{team: {}}}", "a".repeat(1 << 20));
+    let large = POD.replace("name: shop", &team);
+    let arguments = ["chain", "check", directory, "--pods", "-"];
+    let ran = podloom_in(&fixtures(), &arguments, &large);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{}", ran.text());
+    let expected = "document 1, Pod shop: plugin labels failed: ";
+    assert!(ran.stderr.contains(expected), "{}", ran.text());
+    // The pod itself would be created.
+    let render = ["render", "-f", "-", "--plugins", directory];
+    let ran = podloom_in(&fixtures(), &render, &large);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+}
+
+/// As render has them, but for the advice about an option that only render has.
+#[test]
+fn warnings_about_the_pods_to_try_are_printed() {
+    let pods = "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {futureField: 1, containers: [{name: a, image: b}]}\n---\n\
+                apiVersion: keda.sh/v1\nkind: ScaledJob\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a, image: b}]}}}\n---\n\
+                apiVersion: keda.sh/v1\nkind: ScaledJob\nmetadata: {name: b}\nspec: {job: {spec: {containers: [{name: a, image: b}]}}}\n";
+    let unknown = "warning: -:4:8: document 1, Pod shop, spec.futureField: unknown field\n";
+    let untried = "warning: -:14:13: document 3, ScaledJob b, spec.job: podloom does not know the kind keda.sh/ScaledJob, so this pod template is not tried\n";
+    let arguments = ["chain", "check", "bundles/empty", "--pods", "-"];
+    let ran = podloom_in(&fixtures(), &arguments, pods);
+    assert_eq!((ran.code, ran.stderr), (0, format!("{unknown}{untried}")));
+    let Some(bundle) = bundle() else { return };
+    let file = bundle.join("hardening.wasm.gz");
+    let test = ["plugin", "test", file.to_str().unwrap(), "--pod", "-"];
+    let ran = podloom_in(&fixtures(), &test, pods);
+    assert_eq!((ran.code, ran.stderr), (0, format!("{unknown}{untried}")));
+}
+
 #[test]
 fn plugins_are_inspected_and_tested() {
     let Some(bundle) = bundle() else { return };

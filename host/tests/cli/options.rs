@@ -87,6 +87,34 @@ fn named_templates_go_through_the_chain() {
     );
 }
 
+/// Each goes through the chain once, in whatever order they are named, and however often.
+#[test]
+fn a_template_inside_another_goes_through_the_chain_too() {
+    let text = "apiVersion: example.com/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      containers: [{name: a, image: b}]\n      helpers:\n      - template: {spec: {containers: [{name: a, image: b}]}}\n";
+    let Some(bundle) = bundle() else { return };
+    let bundle = bundle.to_str().unwrap();
+    let outer = "--pod-template=example.com/Job=/spec/template";
+    let inner = "--pod-template=example.com/Job=/spec/template/spec/helpers/*/template";
+    let same = "--pod-template=example.com/Job=/spec/template/spec/helpers/0/template";
+    let render = ["render", "-f", "-", "-p", bundle, "-o", "json", "--explain"];
+    for named in [[outer, inner, same], [same, inner, outer]] {
+        let ran = podloom_in(&fixtures(), &[&render[..], &named].concat(), text);
+        assert_eq!(ran.code, 0, "{}", ran.text());
+        let object = json(&ran.stdout);
+        for path in ["/spec/template", "/spec/template/spec/helpers/0/template"] {
+            let hardened = object.pointer(&format!("{path}/spec/securityContext/runAsNonRoot"));
+            assert_eq!(hardened, Some(&true.into()), "{path}: {}", ran.text());
+        }
+        let report = json(&ran.stderr);
+        assert_eq!(
+            report["objects"].as_array().map(Vec::len),
+            Some(2),
+            "{}",
+            ran.text()
+        );
+    }
+}
+
 #[test]
 fn a_named_template_that_an_object_lacks_is_a_warning() {
     let text = "apiVersion: keda.sh/v1alpha1\nkind: ScaledJob\nmetadata: {name: a}\nspec: {}\n";
@@ -102,6 +130,68 @@ fn a_named_template_that_an_object_lacks_is_a_warning() {
         "{}",
         ran.text()
     );
+}
+
+/// What a warning advises is something that the program accepts.
+#[test]
+fn the_advice_about_unknown_kinds_helps() {
+    let warning = |text: &str| {
+        let ran = podloom_in(&fixtures(), &["render", "-f", "-"], text);
+        assert_eq!(ran.code, 0, "{}", ran.text());
+        assert_eq!(ran.stderr.matches("warning: ").count(), 1, "{}", ran.text());
+        ran.stderr
+    };
+    let spec = "{containers: [{name: a, image: b}]}";
+    let pod = format!("{{apiVersion: v1, kind: Pod, metadata: {{name: a}}, spec: {spec}}}");
+    for (api_version, kind, rest, expected) in [
+        (
+            "batch/v1beta1",
+            "CronJob",
+            format!("spec: {{jobTemplate: {{spec: {{template: {{spec: {spec}}}}}}}}}"),
+            "apiVersion: unknown version of CronJob, so the object is neither checked nor changed: write batch/v1\n",
+        ),
+        (
+            "v2",
+            "Pod",
+            format!("spec: {spec}"),
+            "apiVersion: unknown version of Pod, so the object is neither checked nor changed: write v1\n",
+        ),
+        (
+            "v1",
+            "podlist",
+            format!("items: [{pod}]"),
+            "kind: unknown kind podlist, so the object is neither checked nor changed: write PodList\n",
+        ),
+        (
+            "apps/v1beta3",
+            "deploymentlist",
+            "items: []".to_owned(),
+            "write DeploymentList, and apiVersion apps/v1\n",
+        ),
+        (
+            "keda.sh/v1",
+            "scaledjob",
+            format!("spec: {{a: {{template: {{spec: {spec}}}}}}}"),
+            "neither checked nor changed: correct apiVersion and kind\n",
+        ),
+        (
+            "keda.sh/v1",
+            "ScaledJob",
+            format!("spec: {{'[a]': {{template: {{spec: {spec}}}}}}}"),
+            "neither checked nor changed; to accept that, add --pod-template keda.sh/ScaledJob=\n",
+        ),
+        (
+            "keda.sh/v1",
+            "ScaledJob",
+            format!("spec: [{{template: {{spec: {spec}}}}}]"),
+            "neither checked nor changed: add --pod-template 'keda.sh/ScaledJob=/spec/*/template'\n",
+        ),
+    ] {
+        let text =
+            format!("{{apiVersion: {api_version}, kind: {kind}, metadata: {{name: a}}, {rest}}}");
+        let warning = warning(&text);
+        assert!(warning.ends_with(expected), "{expected}{warning}");
+    }
 }
 
 /// Mistakes that only a plugin finds are reported together with all others.
@@ -254,6 +344,14 @@ fn a_kustomization_is_built_by_kubectl() {
             "error: kubectl kustomize overlay: exit status: 1\n    no kustomization.yaml\n"
         )
     );
+    // What kubectl warns of is a warning of ours.
+    let script = "echo \"# Warning: 'commonLabels' is deprecated.\" >&2; echo two >&2; echo 'apiVersion: v1'; echo 'kind: ConfigMap'";
+    let ran = with_kubectl(directory, script, &["render", "-k", "overlay"]);
+    let warning =
+        "kubectl kustomize overlay:\n    # Warning: 'commonLabels' is deprecated.\n    two\n";
+    assert_eq!((ran.code, ran.stderr), (0, format!("warning: {warning}")));
+    let ran = with_kubectl(directory, script, &["render", "-k", "overlay", "--strict"]);
+    assert_eq!((ran.code, ran.stderr), (1, format!("error: {warning}")));
     let ran = with_kubectl(directory, "", &["render", "-k", "gone"]);
     let expected = "error: gone: -k takes a directory with a kustomization.yaml\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (1, expected));

@@ -87,3 +87,32 @@ fn text_that_is_not_utf_8_is_an_error() {
     let ran = podloom_in(directory.path(), &["render", "-f", "a.yaml"], "");
     assert_eq!(ran.stderr, "error: a.yaml:2: not UTF-8 text\n");
 }
+
+/// As everywhere: what is wrong with one file does not hide what is wrong with the others.
+#[test]
+fn a_file_that_cannot_be_read_hides_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    std::os::unix::fs::symlink("gone", directory.join("a.yaml")).unwrap();
+    std::fs::write(directory.join("b.yaml"), b"\xff").unwrap();
+    let large = std::fs::File::create(directory.join("c.yaml")).unwrap();
+    large.set_len(17 << 20).unwrap();
+    std::fs::write(
+        directory.join("d.yaml"),
+        "apiVersion: v1\nkind: Pod\nspec: {}\n",
+    )
+    .unwrap();
+    let name = "n".repeat(300);
+    let ran = podloom_in(directory, &["render", "-f", &name, "-f", "."], "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{}", ran.text());
+    for expected in [
+        "nnn: File name too long",
+        "error: ./a.yaml: no such file or directory\n",
+        "error: ./b.yaml:1: not UTF-8 text\n",
+        "error: ./c.yaml: larger than 16 MiB",
+        "error: ./d.yaml:3:7: document 1, Pod without a name, spec.containers: the list of containers is missing",
+        "5 errors, so nothing was done",
+    ] {
+        assert!(ran.stderr.contains(expected), "{expected}: {}", ran.text());
+    }
+}

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::cases;
-use crate::chain;
+use crate::chain::{self, Pods};
 use crate::cli::TestArguments;
 use crate::error::CommandError;
 use crate::load;
 use crate::output::{self, QUIET, paint};
 use crate::plugin::build::{self, BUNDLE, OldSchema};
+use crate::subjects::Warnings;
 
 /// The directory with the cases of a crate that `podloom plugin new` created.
 const CASES: &str = "cases";
@@ -62,6 +63,12 @@ pub(super) fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
     // Standard input was read to its end before.
     pods.retain(|pod| pod != "-");
     let loaded = load::chain(bundle)?;
-    let tried = chain::prove(bundle, &loaded, &pods, &arguments.namespace)?;
+    // The cases' warnings were printed when the plugin alone was tried on them.
+    let pods = Pods {
+        files: &pods,
+        namespace: &arguments.namespace,
+        warnings: Warnings::Known,
+    };
+    let tried = chain::prove(bundle, &loaded, &pods)?;
     output::print(&format!("chain {}: {tried}\n", bundle.display()))
 }
