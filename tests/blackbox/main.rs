@@ -17,6 +17,7 @@ mod bounds;
 mod configuration;
 mod installs;
 mod interference;
+mod kustomize;
 mod life_cycle;
 mod lost_answers;
 mod names;
