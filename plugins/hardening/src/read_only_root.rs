@@ -91,17 +91,18 @@ pub(crate) fn mount_paths(container: &Container) -> impl Iterator<Item = &str> {
 }
 
 /// A name of container and path, so that it stays the same when other containers come; with a number where it is taken.
+/// It is valid even if the container's name is not: the API server refuses that one, and says so.
 fn unused_name(names: &[String], container: &Container, path: &str) -> String {
-    let path = path.chars().map(|character| {
+    let letters = container.name.chars().chain(path.chars());
+    let letters = letters.map(|character| {
         if character.is_ascii_alphanumeric() {
             character.to_ascii_lowercase()
         } else {
             '-'
         }
     });
-    let mut stem = format!("writable-{}", container.name);
-    stem.extend(path);
-    stem.truncate(stem.floor_char_boundary(NAME_LENGTH));
+    let mut stem = "writable-".to_owned();
+    stem.extend(letters.take(NAME_LENGTH - stem.len()));
     let stem = stem.trim_end_matches('-');
     let mut name = stem.to_owned();
     let mut number = 1;
