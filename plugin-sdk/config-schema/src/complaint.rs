@@ -7,6 +7,8 @@ use jsonschema::{JsonType, ValidationError};
 use podloom_pod_path::nearest;
 use serde_json::Value;
 
+use crate::variant::{self, Unfit};
+
 /// A longer string in place of one of a list of words is not quoted.
 const CHOICE_BYTES: usize = 40;
 /// How many unknown fields of one object a message names.
@@ -33,7 +35,30 @@ impl fmt::Display for Complaint {
 }
 
 impl Complaint {
-    pub(crate) fn of(error: &ValidationError<'_>, schema: &Value) -> Self {
+    /// What is wrong according to an error: for a value that fits no variant, what is wrong with the nearest one.
+    pub(crate) fn all(error: &ValidationError<'_>, schema: &Value) -> Vec<Self> {
+        let (ValidationErrorKind::OneOfNotValid { context }
+        | ValidationErrorKind::AnyOf { context }) = error.kind()
+        else {
+            return vec![Self::of(error, schema)];
+        };
+        if choices(error.kind()).is_some() {
+            return vec![Self::of(error, schema)];
+        }
+        match variant::unfit(&error.instance_path().to_string(), context) {
+            Some(Unfit::Nearest(errors)) => errors
+                .iter()
+                .flat_map(|error| Self::all(error, schema))
+                .collect(),
+            Some(Unfit::Tag { path, tag, known }) => {
+                let message = chosen(tag, &known);
+                vec![Self { path, message }]
+            }
+            None => vec![Self::of(error, schema)],
+        }
+    }
+
+    fn of(error: &ValidationError<'_>, schema: &Value) -> Self {
         let path = error.instance_path().to_string();
         let value = error.instance();
         let message = match error.kind() {

@@ -24,6 +24,7 @@ mod complaint;
 mod expansion;
 mod pattern;
 mod steps;
+mod variant;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
@@ -73,12 +74,12 @@ pub fn check(config: &Value, schema: &Value) -> Result<(), Problem> {
     }
     match errors {
         Errors::Few => {
-            let mut errors = validator.iter_errors(config);
-            let first = errors.by_ref().take(COMPLAINTS);
-            let complaints = first.map(|error| Complaint::of(&error, &schema)).collect();
+            let errors = validator.iter_errors(config);
+            let mut all = errors.flat_map(|error| Complaint::all(&error, &schema));
+            let complaints = all.by_ref().take(COMPLAINTS).collect();
             Err(Problem::Rejected {
                 complaints,
-                more: errors.count(),
+                more: all.count(),
             })
         }
         Errors::TooMany => Err(Problem::Rejected {

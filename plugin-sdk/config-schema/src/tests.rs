@@ -33,10 +33,7 @@ fn the_error_for_a_wrong_choice_lists_the_choices() {
     let plain = json!({ "properties": { "mode": { "enum": ["off"] } } });
     check(&plain, r#"config/mode: value must be "off", found "of""#);
     let shapes = json!({ "properties": { "mode": { "oneOf": [{ "type": "integer" }] } } });
-    check(
-        &shapes,
-        r#"config/mode: value is not valid under any of the schemas listed in the 'oneOf' keyword"#,
-    );
+    check(&shapes, "config/mode: expected an integer, found a string");
 }
 
 #[test]
@@ -83,6 +80,62 @@ fn complaints_name_the_nearest_field_and_what_was_found() {
     check(
         json!({ "name": "secret" }),
         &["config/variables/0/name: value is longer than 3 characters"],
+    );
+}
+
+#[test]
+fn a_value_that_fits_no_variant_is_compared_with_the_one_that_was_meant() {
+    let tagged = |kind: &str, field: &str| {
+        json!({
+            "type": "object",
+            "properties": { "kind": { "const": kind }, field: { "type": "integer" } },
+            "required": ["kind", field],
+            "additionalProperties": false,
+        })
+    };
+    let schema = json!({ "properties": { "rule": { "anyOf": [
+        { "oneOf": [tagged("limit", "most"), tagged("floor", "least"), tagged("none", "nothing")] },
+        { "type": "null" },
+    ] } } });
+    let check =
+        |rule: Value, expected: &[&str]| check_config(&json!({ "rule": rule }), &schema, expected);
+    check(
+        json!({ "kind": "floor", "least": "1" }),
+        &["config/rule/least: expected an integer, found a string"],
+    );
+    check(
+        json!({ "kind": "floor", "lest": 1 }),
+        &[
+            "config/rule: the field least is missing",
+            "config/rule: unknown field lest; did you mean least?",
+        ],
+    );
+    check(
+        json!({ "kind": "flor", "least": 1 }),
+        &[
+            r#"config/rule/kind: value must be "limit", "floor" or "none", found "flor"; did you mean "floor"?"#,
+        ],
+    );
+    // Without tags, as serde writes variants.
+    let named = |field: &str| {
+        json!({
+            "type": "object",
+            "properties": { field: { "type": "object", "required": ["name"] } },
+            "required": [field],
+            "additionalProperties": false,
+        })
+    };
+    let schema = json!({ "properties": { "from": { "oneOf": [named("secret"), named("file")] } } });
+    check_config(
+        &json!({ "from": { "file": {} } }),
+        &schema,
+        &["config/from/file: the field name is missing"],
+    );
+    let schema = json!({ "properties": { "port": { "anyOf": [{ "type": "integer" }, { "type": "string", "maxLength": 2 }] } } });
+    check_config(
+        &json!({ "port": "http" }),
+        &schema,
+        &["config/port: value is longer than 2 characters"],
     );
 }
 
