@@ -12,7 +12,7 @@ pub enum Error {
     NotFound(String),
     /// The plugin was not granted this path, or it may never be written.
     Forbidden(String),
-    /// The value is not of the type that a pod has at this path.
+    /// The value is not of the type that a pod has at this path, or the API server refuses it there.
     InvalidValue(String),
     /// What is at the path could not be read as the type that was asked for.
     Decode {

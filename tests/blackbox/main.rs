@@ -37,6 +37,7 @@ mod tutorial;
 mod unserved;
 mod upgrades;
 mod users;
+mod values;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -14,7 +14,11 @@ const PAIRS_AT_ONCE: usize = 50;
 
 /// Asks the server to create an object, but not to keep it. Returns the object, or the status of the refusal.
 #[expect(clippy::panic, reason = "a server that does not answer fails the test")]
-async fn create(scene: &Scene, path: &str, object: &Value) -> Result<Value, Box<Status>> {
+pub(crate) async fn create(
+    scene: &Scene,
+    path: &str,
+    object: &Value,
+) -> Result<Value, Box<Status>> {
     let request = Request::post(format!("{path}?dryRun=All"))
         .header("Content-Type", "application/json")
         .body(serde_json::to_vec(object).unwrap())
@@ -226,7 +230,7 @@ async fn is_accepted(scene: &Scene, place: &Place, text: &str) -> bool {
 }
 
 /// Texts of all kinds, at the limits of their lengths too.
-fn texts() -> Vec<String> {
+pub(crate) fn texts() -> Vec<String> {
     let domain = [
         "a".repeat(63),
         "b".repeat(63),

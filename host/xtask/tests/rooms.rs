@@ -49,7 +49,7 @@ const ROOMS: [Room; 17] = [
     },
     Room {
         name: POD_PATH,
-        may_use: &[],
+        may_use: &[SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
@@ -59,12 +59,12 @@ const ROOMS: [Room; 17] = [
     },
     Room {
         name: CONFIG_SCHEMA,
-        may_use: &[POD_PATH],
+        may_use: &[POD_PATH, SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
         name: MUTATORS,
-        may_use: &[CONFIG_SCHEMA, CONTROL_LOOP, POD_PATH],
+        may_use: &[CONFIG_SCHEMA, CONTROL_LOOP, POD_PATH, SYNTAX],
         never: &["kube", "k8s-openapi", "axum"],
     },
     Room {
@@ -92,6 +92,7 @@ const ROOMS: [Room; 17] = [
             CONTROLLERS,
             MUTATORS,
             POD_PATH,
+            SYNTAX,
             WEBHOOK,
         ],
         never: &[],
@@ -263,9 +264,12 @@ fn every_row_has_a_crate() {
 }
 
 #[test]
-fn pod_path_uses_serde_json_alone() {
+fn pod_path_uses_only_serde_json_and_the_syntax() {
     let direct = tree(POD_PATH, &["--depth", "1"]);
-    assert_eq!(direct, BTreeSet::from(["serde_json".to_owned()]));
+    let allowed = ["serde_json", SYNTAX].map(str::to_owned);
+    assert_eq!(direct, BTreeSet::from(allowed));
+    let seen = tree(POD_PATH, &[]);
+    assert!(!seen.contains("schemars"), "{seen:?}");
 }
 
 #[test]

@@ -9,25 +9,37 @@ use crate::error::AccessError;
 use crate::path::push_escaped;
 use crate::schema::Schema;
 
-/// Checks a value against the schema of the field that it is written to.
+/// What is left to check of a value that has the right type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Nothing.
+    Whole,
+    /// It breaks a rule somewhere; [`crate::breach`] finds out whether the pod had that value before.
+    BreaksRule,
+}
+
+/// Checks the type of a value that is written to a field.
 ///
 /// `null` is allowed for a field, since the API server treats it as absent. In a list or map it would be kept as an empty element.
-pub(crate) fn check(path: &str, value: &Value, schema: Schema) -> Result<(), AccessError> {
+pub(crate) fn check(path: &str, value: &Value, schema: Schema) -> Result<Fit, AccessError> {
     if value.is_null() {
-        return Ok(());
+        return Ok(Fit::Whole);
     }
-    match find_misfit(value, schema) {
-        None => Ok(()),
+    check_member(path, value, schema)
+}
+
+/// Checks the type of a value that is written to a list element or map value.
+pub(crate) fn check_member(path: &str, value: &Value, schema: Schema) -> Result<Fit, AccessError> {
+    let mut fit = Fit::Whole;
+    match find_misfit(value, schema, &mut fit) {
+        None => Ok(fit),
         Some(misfit) => Err(misfit.error(path)),
     }
 }
 
-/// Checks a value against the schema of the list element or map value that it is written to.
-pub(crate) fn check_member(path: &str, value: &Value, schema: Schema) -> Result<(), AccessError> {
-    match find_misfit(value, schema) {
-        None => Ok(()),
-        Some(misfit) => Err(misfit.error(path)),
-    }
+/// Whether a value has the right type.
+pub(crate) fn has_type(value: &Value, schema: Schema) -> bool {
+    find_misfit(value, schema, &mut Fit::Whole).is_none()
 }
 
 /// A value of the wrong type, and the path to it, innermost segment first.
@@ -71,26 +83,35 @@ impl Misfit {
     }
 }
 
-fn find_misfit(value: &Value, schema: Schema) -> Option<Misfit> {
+fn find_misfit(value: &Value, schema: Schema, fit: &mut Fit) -> Option<Misfit> {
     let fits = match (schema, value) {
         (Schema::Object(of), Value::Object(fields)) => {
             return fields
                 .iter()
                 .filter(|(_, value)| !value.is_null())
                 .find_map(|(key, value)| {
-                    find_misfit(value, Schema::Object(of).field(key))
+                    find_misfit(value, Schema::Object(of).field(key), fit)
                         .map(|misfit| misfit.at_key(key))
                 });
         }
-        (Schema::Map(values), Value::Object(fields)) => {
+        (Schema::Map(values, rule), Value::Object(fields)) => {
             return fields.iter().find_map(|(key, value)| {
-                find_misfit(value, *values).map(|misfit| misfit.at_key(key))
+                if rule.is_some_and(|rule| rule.problem_of_text(key).is_some()) {
+                    *fit = Fit::BreaksRule;
+                }
+                find_misfit(value, *values, fit).map(|misfit| misfit.at_key(key))
             });
         }
         (Schema::List(element, _), Value::Array(list)) => {
             return list.iter().enumerate().find_map(|(index, value)| {
-                find_misfit(value, *element).map(|misfit| misfit.at_index(index))
+                find_misfit(value, *element, fit).map(|misfit| misfit.at_index(index))
             });
+        }
+        (Schema::Checked(scalar, rule), value) => {
+            if rule.problem(value).is_some() {
+                *fit = Fit::BreaksRule;
+            }
+            return find_misfit(value, *scalar, fit);
         }
         (Schema::Anything, value) => !value.is_null(),
         (Schema::String | Schema::DateTime, Value::String(_))
@@ -136,7 +157,8 @@ pub(crate) fn scalar(text: &str, schema: Schema) -> Option<Value> {
         Schema::IntOrString => Some(number().unwrap_or_else(|| Value::String(text.to_owned()))),
         Schema::Int32 | Schema::Int64 => number(),
         Schema::Boolean => text.parse().ok().map(Value::Bool),
-        Schema::Object(_) | Schema::Map(_) | Schema::List(..) => None,
+        Schema::Checked(inner, _) => scalar(text, *inner),
+        Schema::Object(_) | Schema::Map(..) | Schema::List(..) => None,
     }
 }
 

@@ -24,7 +24,7 @@ pub enum AccessError {
     NotFound(String),
     /// The path was not granted, or plugins may never write it.
     Forbidden(String),
-    /// The value is not JSON, or not of the type that a pod has at this path.
+    /// The value is not JSON, not of the type that a pod has at this path, or one that the API server refuses there.
     InvalidValue(String),
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::check::check_member;
+use crate::check::has_type;
 use crate::path::push_escaped;
 use crate::schema::{ROOT, Schema};
 
@@ -85,7 +85,7 @@ fn check(value: &Value, schema: Schema, path: &mut String, violations: &mut Vec<
                 path.truncate(length);
             }
         }
-        (Schema::Map(values), Value::Object(fields)) => {
+        (Schema::Map(values, _), Value::Object(fields)) => {
             for (key, value) in fields {
                 path.push('/');
                 push_escaped(path, key);
@@ -100,7 +100,7 @@ fn check(value: &Value, schema: Schema, path: &mut String, violations: &mut Vec<
                 path.truncate(length);
             }
         }
-        _ if check_member("", value, schema).is_ok() => {}
+        _ if has_type(value, schema) => {}
         _ => {
             let kind = ViolationKind::Type {
                 expected: schema.noun(),

@@ -55,6 +55,7 @@
 //! Paths that a plugin may write it may also read.
 
 mod access;
+mod breach;
 mod check;
 mod cost;
 mod error;

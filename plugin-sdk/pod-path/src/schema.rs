@@ -1,11 +1,13 @@
 //! The schema of a Pod.
 
+mod rule;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 
+pub(crate) use rule::Rule;
 pub(crate) use table::ROOT;
 
 /// The type of a value in a pod.
@@ -22,9 +24,11 @@ pub(crate) enum Schema {
     IntOrString,
     /// A string with a time as in RFC 3339.
     DateTime,
+    /// A scalar with a rule for its value.
+    Checked(&'static Self, Rule),
     Object(&'static Type),
-    /// An object with any keys; holds the type of its values.
-    Map(&'static Self),
+    /// An object with any keys; holds the type of its values, and the rule for its keys.
+    Map(&'static Self, Option<Rule>),
     /// A list; holds the type of its elements and its merge key.
     List(&'static Self, Option<&'static str>),
 }
@@ -51,7 +55,7 @@ impl Schema {
     pub(crate) fn field(self, key: &str) -> Self {
         match self {
             Self::Object(of) => of.field(key),
-            Self::Map(values) => *values,
+            Self::Map(values, _) => *values,
             _ => Self::Anything,
         }
     }
@@ -74,7 +78,7 @@ impl Schema {
 
     pub(crate) fn shape(self) -> Shape {
         match self {
-            Self::Object(_) | Self::Map(_) => Shape::Object,
+            Self::Object(_) | Self::Map(..) => Shape::Object,
             Self::List(..) => Shape::List,
             Self::Anything => Shape::Unknown,
             _ => Shape::Scalar,
@@ -92,8 +96,9 @@ impl Schema {
             Self::Quantity => "a quantity (a string or a number)",
             Self::IntOrString => "a 32-bit integer or a string",
             Self::DateTime => "a time (a string, as in RFC 3339)",
+            Self::Checked(scalar, _) => return scalar.noun(),
             Self::Object(of) => return Cow::Owned(format!("an object ({})", of.name)),
-            Self::Map(_) => "an object",
+            Self::Map(..) => "an object",
             Self::List(..) => "a list",
         })
     }

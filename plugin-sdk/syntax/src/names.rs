@@ -21,6 +21,12 @@ const BAD_VALUE: &str =
     "is not at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends";
 const BAD_LABEL: &str =
     "is not 1 to 63 lower case letters, digits and `-`, with a letter or digit at both ends";
+const BAD_PORT: &str = "is no port name: 1 to 15 lower case letters, digits and `-`, at least one of them a letter, \
+    without `-` at an end or twice in a row";
+const BAD_ENV_NAME: &str =
+    "is no name of an environment variable: printable ASCII characters without `=`";
+const BAD_CONFIG_KEY: &str = "is no key of a ConfigMap or Secret: 1 to 253 letters, digits, `-`, `_` and `.`, \
+    not `.` and without `..` at the start";
 const BAD_SUBDOMAIN: &str = "is not at most 253 lower case letters, digits, `-` and `.`, \
     with a letter or digit at both ends of each part";
 
@@ -39,7 +45,15 @@ pub fn label_key(key: &str) -> Result<(), &'static str> {
 ///
 /// What is wrong with it, as the end of a sentence.
 pub fn annotation_key(key: &str) -> Result<(), &'static str> {
-    qualified(key, |byte| byte.is_ascii_alphabetic())
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic();
+    if key.is_ascii() {
+        return qualified(key, is_letter);
+    }
+    // The API server checks the key in lower case, which makes ASCII letters of these two.
+    qualified(
+        &key.replace('\u{212A}', "k").replace('\u{130}', "i"),
+        is_letter,
+    )
 }
 
 /// Checks the value of a label. It may be empty. The value of an annotation may be anything.
@@ -70,6 +84,44 @@ pub fn dns_label(name: &str) -> Result<(), &'static str> {
 pub fn dns_subdomain(name: &str) -> Result<(), &'static str> {
     let is_valid = is_subdomain(name, |byte| byte.is_ascii_lowercase());
     is_valid.then_some(()).ok_or(BAD_SUBDOMAIN)
+}
+
+/// Checks the name of a port: of a container's, or one that a probe refers to.
+///
+/// # Errors
+///
+/// What is wrong with it, as the end of a sentence.
+pub fn port_name(name: &str) -> Result<(), &'static str> {
+    let is_valid = name.len() <= 15
+        && is_part(name, |byte| byte.is_ascii_lowercase())
+        && name.bytes().any(|byte| byte.is_ascii_lowercase())
+        && !name.contains("--");
+    is_valid.then_some(()).ok_or(BAD_PORT)
+}
+
+/// Checks the name of an environment variable, as Kubernetes has accepted it since 1.32.
+///
+/// # Errors
+///
+/// What is wrong with it, as the end of a sentence.
+pub fn env_name(name: &str) -> Result<(), &'static str> {
+    let is_inner = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'=';
+    let is_valid = !name.is_empty() && name.bytes().all(is_inner);
+    is_valid.then_some(()).ok_or(BAD_ENV_NAME)
+}
+
+/// Checks a key in a ConfigMap or Secret.
+///
+/// # Errors
+///
+/// What is wrong with it, as the end of a sentence.
+pub fn config_key(key: &str) -> Result<(), &'static str> {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let is_valid = (1..=253).contains(&key.len())
+        && key.bytes().all(is_inner)
+        && key != "."
+        && !key.starts_with("..");
+    is_valid.then_some(()).ok_or(BAD_CONFIG_KEY)
 }
 
 /// Checks a name with an optional prefix; `is_letter` says which letters the prefix may have.

@@ -7,7 +7,7 @@ fn at(path: &str) -> Schema {
     path.split('/')
         .filter(|segment| !segment.is_empty())
         .fold(ROOT, |schema, segment| match (segment, schema) {
-            ("*", Schema::Map(values)) => *values,
+            ("*", Schema::Map(values, _)) => *values,
             ("*", schema) => schema.element(),
             (segment, schema) => schema.field(segment),
         })
@@ -107,7 +107,7 @@ fn fields_are_sorted() {
                 );
                 of.fields.iter().for_each(|(_, field)| visit(*field, seen));
             }
-            Schema::Map(inner) | Schema::List(inner, _) => visit(*inner, seen),
+            Schema::Map(inner, _) | Schema::List(inner, _) => visit(*inner, seen),
             _ => {}
         }
     }

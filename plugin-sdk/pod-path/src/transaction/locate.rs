@@ -33,8 +33,8 @@ pub(super) struct WriteTarget<'p, 'v, 'g> {
     pub(super) here: Option<&'v Value>,
     /// The schema of the value.
     pub(super) schema: Schema,
-    /// Whether it is a value of a map.
-    pub(super) in_map: bool,
+    /// The schema of what the value is in.
+    pub(super) parent: Schema,
     /// The grants that cover the canonical path.
     pub(super) coverage: Coverage<'g>,
     pub(super) last: Last<'p, 'v>,
@@ -85,7 +85,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
             depth: 0,
             here: None,
             schema: ROOT,
-            in_map: false,
+            parent: Schema::Anything,
             coverage,
             last: Last::Root,
             absent: None,
@@ -107,7 +107,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
             if self.coverage.is_lost() {
                 return Ok(Some(Outside::Path));
             }
-            self.in_map = matches!(walk.schema, Schema::Map(_));
+            self.parent = walk.schema;
             let Some(step) = walk.step(&self.coverage)? else {
                 break;
             };

@@ -7,13 +7,15 @@ use super::locate::{Last, Outside, WriteOperation, WriteTarget, missing};
 use super::log::{LogEntry, ParentSlot, Trace, Undo};
 use super::{Transaction, Write, past_the_end, patch};
 use crate::access::AccessLimits;
-use crate::check::{check, check_member, depth};
+use crate::breach;
+use crate::check::{Fit, check, check_member, depth};
 use crate::cost::{self, Forecast};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
 use crate::json::json;
-use crate::path::{ListSegment, has_text};
+use crate::path::{ListSegment, has_text, unescape};
 use crate::protected::PendingWrite;
+use crate::schema::Schema;
 
 /// A write that has passed every check.
 pub(super) struct PlannedWrite {
@@ -102,10 +104,11 @@ impl Transaction {
         if let Some(selector) = target.selector() {
             fill_key(text, &mut new, selector, target.schema)?;
         }
-        match target.last {
-            Last::Key if !target.in_map => check(text, &new, target.schema)?,
+        let fit = match (&target.last, target.parent) {
+            (Last::Key, Schema::Map(..)) => check_member(text, &new, target.schema)?,
+            (Last::Key, _) => check(text, &new, target.schema)?,
             _ => check_member(text, &new, target.schema)?,
-        }
+        };
         if let Last::Missing { list, schema, .. } = &target.last {
             let (list, key) = (list.unwrap_or_default(), schema.element_key());
             target.pass_new(&new, list, list.len(), key);
@@ -114,6 +117,7 @@ impl Transaction {
         if target.here.unwrap_or(&Value::Null) == &new {
             return Ok(None);
         }
+        keep_rules(text, &target, &new, fit)?;
         Ok(Some(put(target, new)))
     }
 
@@ -146,10 +150,11 @@ impl Transaction {
             }
         };
         let new = self.parse_value(text, value, target.depth)?;
-        check_member(text, &new, target.schema)?;
+        let fit = check_member(text, &new, target.schema)?;
         target.pass_new(&new, list, index, schema.element_key());
         target.here = None;
         self.permit_set(text, &target, &new)?;
+        keep_rules(text, &target, &new, fit)?;
         let slot = ParentSlot {
             depth: target.depth - 1,
             steps: target.steps,
@@ -323,6 +328,23 @@ impl Transaction {
             return self.unwritable(text, target.coverage.is_above());
         }
         AccessError::NotFound(format!("nothing is at {}: {reason}", shown(text)))
+    }
+}
+
+/// Refuses a write that breaks a rule for values. Only a permitted one may come here: the error shows what the pod has.
+fn keep_rules(
+    text: &str,
+    target: &WriteTarget<'_, '_, '_>,
+    new: &Value,
+    fit: Fit,
+) -> Result<(), AccessError> {
+    if let (Schema::Map(_, Some(rule)), None) = (target.parent, target.here) {
+        let (_, key) = text.rsplit_once('/').unwrap_or_default();
+        breach::check_key(text, &unescape(key), rule)?;
+    }
+    match fit {
+        Fit::Whole => Ok(()),
+        Fit::BreaksRule => breach::check_value(text, new, target.here, target.schema),
     }
 }
 

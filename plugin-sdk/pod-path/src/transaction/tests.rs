@@ -8,6 +8,7 @@ mod limits;
 mod patch;
 mod protected;
 mod reads;
+mod rules;
 mod secrecy;
 mod values;
 mod views;

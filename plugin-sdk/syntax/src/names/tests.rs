@@ -1,6 +1,9 @@
 //! What the API server accepts and refuses.
 
-use super::{annotation_key, dns_label, dns_subdomain, label_key, label_value};
+use super::{
+    annotation_key, config_key, dns_label, dns_subdomain, env_name, label_key, label_value,
+    port_name,
+};
 
 type Check = fn(&str) -> Result<(), &'static str>;
 
@@ -84,5 +87,32 @@ fn names_are_dns_labels_or_subdomains() {
         dns_subdomain,
         &["a", "my-app.example.com", &long(253)],
         &["", "a..b", "A.b", "a_b", "a.", &long(254)],
+    );
+}
+
+#[test]
+fn ports_are_named_as_services_are_in_the_internet() {
+    check(
+        port_name,
+        &["a", "1a", "http-2", "abcdefghijklmno"],
+        &["", "80", "A", "a--b", "-a", "a-", "a_b", "abcdefghijklmnop"],
+    );
+}
+
+#[test]
+fn environment_variables_have_printable_names() {
+    check(
+        env_name,
+        &["A", "a b", "1", ".", "a.b-c_~", "$(A)"],
+        &["", "a=b", "=", "ä", "a\tb", "\u{7f}"],
+    );
+}
+
+#[test]
+fn keys_of_config_maps_are_file_names() {
+    check(
+        config_key,
+        &["a", ".a", "A_b-c.d", "a..b", &long(253)],
+        &["", ".", "..", "..a", "a/b", "a b", "ä", &long(254)],
     );
 }

@@ -115,8 +115,8 @@ fn an_index_is_used_if_the_key_is_missing_or_not_unique() {
     );
     let long = format!("{{\"name\":\"{}\"}}", "x".repeat(300));
     check(
-        Set("/spec/containers/-", &long),
-        "/spec/containers/2",
+        Set("/spec/containers/1/env/-", &long),
+        "/spec/containers/[name=proxy]/env/2",
         None,
         Some(&long),
     );
@@ -126,14 +126,14 @@ fn an_index_is_used_if_the_key_is_missing_or_not_unique() {
 fn new_elements_are_named_by_their_key() {
     let new = r#"{"name":"a/b"}"#;
     check(
-        Set("/spec/volumes/-", new),
-        "/spec/volumes/[name=a~1b]",
+        Set("/spec/imagePullSecrets/-", new),
+        "/spec/imagePullSecrets/[name=a~1b]",
         None,
         Some(new),
     );
     check(
-        Insert("/spec/containers/0", new),
-        "/spec/containers/[name=a~1b]",
+        Insert("/spec/containers/1/env/0", new),
+        "/spec/containers/[name=proxy]/env/[name=a~1b]",
         None,
         Some(new),
     );

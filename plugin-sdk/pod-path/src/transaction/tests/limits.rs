@@ -261,10 +261,10 @@ fn runs_of_a_chain_share_the_memory() {
     let long = format!("\"{}\"", "x".repeat(1000));
     let mut first = begin(Access::unrestricted());
     assert_eq!(first.held(), 0);
-    make(&mut first, Set("/spec/nodeName", &long)).unwrap();
+    make(&mut first, Set("/spec/schedulerName", &long)).unwrap();
     assert!((2000..4000).contains(&first.held()), "{}", first.held());
     let mut second = begin(Access::unrestricted()).holding(16 * 1024 * 1024 - 1000);
-    let outcome = make(&mut second, Set("/spec/nodeName", &long));
+    let outcome = make(&mut second, Set("/spec/schedulerName", &long));
     assert_eq!(kind(&outcome), "limit");
     assert_eq!(second.held(), 16 * 1024 * 1024 - 1000);
 }

@@ -143,15 +143,15 @@ fn keys_are_escaped_and_not_confused_with_indices() {
             Set("/metadata/labels/example.com~1a~0b", "\"y\""),
             Set("/metadata/annotations/0", "\"a\""),
             Set("/spec/new/a~1b~0\"\\\n/0", "1"),
-            Set("/metadata/annotations/[a=b]", "\"c\""),
-            Set("/metadata/annotations/\"\\\n", "\"d\""),
+            Set("/spec/tomorrow/[a=b]", "\"c\""),
+            Set("/spec/tomorrow/\"\\\n", "\"d\""),
         ],
         &[
             replace("/metadata/labels/example.com~1a~0b", "y"),
             add("/metadata/annotations", json!({ "0": "a" })),
             add("/spec/new", json!({ "a/b~\"\\\n": { "0": 1 } })),
-            add("/metadata/annotations/[a=b]", "c"),
-            add("/metadata/annotations/\"\\\n", "d"),
+            add("/spec/tomorrow/[a=b]", "c"),
+            add("/spec/tomorrow/\"\\\n", "d"),
         ],
     );
 }
@@ -191,7 +191,7 @@ fn a_patch_is_no_longer_than_what_was_charged() {
         deep(&odd),
         format!("/spec/tomorrow/{odd}"),
         format!("/spec/new{}", "/\"\\".repeat(62)),
-        format!("/metadata/annotations/{}", "~0~1".repeat(200)),
+        format!("/spec/tomorrow/{}", "~0~1".repeat(200)),
     ] {
         for value in [
             "1",
