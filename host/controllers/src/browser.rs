@@ -19,6 +19,7 @@ mod pod;
 pub mod render;
 mod status;
 mod timeouts;
+pub mod validate;
 mod wiring;
 mod world;
 

@@ -20,6 +20,7 @@ pub(crate) mod fixtures;
 pub mod kind;
 pub mod metrics;
 pub mod namespaces;
+pub mod optional;
 pub(crate) mod pass;
 mod permits;
 pub mod plan;

@@ -3,6 +3,7 @@
 //! [`engine`] is what all controllers share; it names no kind. Each duty has a folder with its kinds. Controllers know the plugin chain
 //! only as a [`PodMutator`].
 
+mod admission;
 mod browser;
 pub mod duties;
 pub mod engine;
@@ -11,7 +12,8 @@ mod mutator;
 pub mod outbound;
 mod run;
 
-pub use browser::{BrowserSetup, Timeouts, render};
+pub use admission::{AdmissionCaches, NamespaceConfigs};
+pub use browser::{BrowserSetup, Timeouts, render, validate};
 pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};

@@ -24,5 +24,12 @@ pub use pod::{RenderError, browser_labels, hostname, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
 pub use size::merged_size;
 
+pub(super) use accept::MERGED_MAX;
+pub(super) use check::FOUND_MAX;
+pub(super) use digest::EffectiveDigest;
+pub(super) use options::check_options;
+pub(super) use resolve::resolve_pair;
+pub(super) use similar::{list, shown};
+
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use kube::Client;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -28,7 +29,7 @@ pub struct EngineMetrics {
     errors: Family<ErrorLabels, Counter>,
     watch_errors: Family<WatchLabels, Counter>,
     queues: Family<ControllerLabels, Gauge>,
-    pub(super) watch_ages: WatchAges,
+    watch_ages: WatchAges,
     /// Objects by controller and phase.
     pub objects: Objects,
 }
@@ -100,6 +101,11 @@ impl EngineMetrics {
         registry.register_collector(Box::new(metrics.watch_ages.clone()));
         registry.register_collector(Box::new(metrics.objects.clone()));
         metrics
+    }
+
+    /// Returns a client for one watch of a kind, whose age is measured.
+    pub fn watch_client(&self, client: &Client, kind: &'static str) -> Client {
+        self.watch_ages.client(client, kind)
     }
 
     /// Counts one pass, and an error by its reason.

@@ -31,7 +31,7 @@ pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFutu
     }
     let awaited = readiness.await_cache("namespaces".to_owned());
     let metrics = ctx.metrics.clone();
-    let client = metrics.watch_ages.client(&ctx.client, "Namespace");
+    let client = metrics.watch_client(&ctx.client, "Namespace");
     let (store, events) = watch_into_cache(
         Api::<PartialObjectMeta<Namespace>>::all(client),
         watch_config(),

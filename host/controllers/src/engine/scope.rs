@@ -79,7 +79,7 @@ impl WatchScope {
 
     /// Returns a client for one watch of a kind, whose age is measured.
     pub fn watch_client(&self, kind: &'static str) -> Client {
-        self.ctx.metrics.watch_ages.client(&self.ctx.client, kind)
+        self.ctx.metrics.watch_client(&self.ctx.client, kind)
     }
 
     /// Returns a function that logs and counts an error of a watch. No other code logs it; the watch restarts after a while.

@@ -44,7 +44,7 @@ pub struct Duplicate<'a> {
 }
 
 /// A BrowserConfig with more bytes than this after merging is not merged, and not accepted.
-const MERGED_MAX: usize = 32 << 20;
+pub(in crate::browser) const MERGED_MAX: usize = 32 << 20;
 
 /// Checks for each BrowserConfig of one namespace whether it serves all that it defines, the oldest first.
 pub fn accept<'a>(configs: &[ConfigRef<'a>]) -> Vec<Acceptance<'a>> {

@@ -12,7 +12,7 @@ use super::merge::EffectiveConfig;
 use super::similar::{self, shown, without_case};
 
 /// How many problems are kept of one version and of one BrowserConfig; a message names a dozen of them.
-pub(super) const FOUND_MAX: usize = 256;
+pub(in crate::browser) const FOUND_MAX: usize = 256;
 
 /// Lists everything that is wrong with one version, a sentence each that says what to change.
 pub(super) fn problems(

@@ -42,6 +42,24 @@ impl ConfigHash {
     }
 }
 
+/// Tells versions apart by what their pods are made from, without their names.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::browser) struct EffectiveDigest {
+    sha256: [u8; 32],
+    /// How many bytes of JSON the version has once it is merged.
+    pub(in crate::browser) bytes: usize,
+}
+
+impl EffectiveDigest {
+    pub(in crate::browser) fn of(effective: &EffectiveConfig) -> Self {
+        let text = sorted(effective);
+        Self {
+            sha256: Sha256::digest(&text).into(),
+            bytes: text.len(),
+        }
+    }
+}
+
 /// A value as JSON whose fields are in order of their names.
 fn sorted(value: impl Serialize) -> String {
     serde_json::json!(value).to_string()

@@ -19,7 +19,10 @@ use super::similar;
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// The text is not valid JSON.
-    #[error("annotation {} is not valid JSON: {error}", names::annotation::OPTIONS)]
+    #[error(
+        r#"annotation {} is not valid JSON: {error}; write for example {{"labels": {{"team": "search"}}}}"#,
+        names::annotation::OPTIONS
+    )]
     Parse {
         /// What the parser reports, with line and column.
         error: serde_json::Error,
@@ -79,6 +82,29 @@ pub enum OptionsError {
         /// What may be there.
         allowed: String,
     },
+}
+
+impl OptionsError {
+    /// Returns whether another BrowserConfig could allow what this one does not.
+    pub fn depends_on_config(&self) -> bool {
+        match self {
+            Self::NotAllowed { .. } | Self::NotCopied { .. } => true,
+            Self::Parse { .. } | Self::Type { .. } | Self::Key { .. } => false,
+        }
+    }
+}
+
+/// Returns what is wrong with a session's options: as they are written, and then by the limits of its configuration if that is known.
+pub(in crate::browser) fn check_options(
+    metadata: &ObjectMeta,
+    resolved: Option<&Resolved<'_>>,
+) -> Result<(), OptionsError> {
+    let options = Options::read(metadata)?;
+    let Some(resolved) = resolved else {
+        return Ok(());
+    };
+    options.check(resolved)?;
+    check_copied(metadata, resolved)
 }
 
 /// Annotations that are about the Browser alone, or that only the host may write once the chain has run.

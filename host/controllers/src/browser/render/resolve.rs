@@ -135,6 +135,23 @@ pub fn resolve<'a>(
     })
 }
 
+/// Merges and checks one version of a BrowserConfig, whatever others serve; none if no pod can be made from it.
+pub(in crate::browser) fn resolve_pair<'a>(
+    config: ConfigRef<'a>,
+    pair: Pair<'a>,
+) -> Option<Resolved<'a>> {
+    let template = config.spec.template.as_ref();
+    let version = config.spec.browsers.get(pair.browser)?.get(pair.version)?;
+    let effective = merge(template, version);
+    let resolved = problems(template, version, &effective).is_empty();
+    resolved.then(|| Resolved {
+        config: config.name(),
+        pair,
+        effective,
+        session_options: config.spec.session_options.as_ref(),
+    })
+}
+
 /// One version in one BrowserConfig.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
@@ -231,6 +248,47 @@ fn missing(entries: &[Entry<'_>], asked: Pair<'_>) -> Missing {
         similar: similar::closest(asked.version, &versions),
         known: versions,
     }
+}
+
+impl Missing {
+    /// Returns what is missing and a few names that there are, the likeliest first, for warnings of one line.
+    pub(in crate::browser) fn brief(&self) -> String {
+        let (what, similar, known) = match self {
+            Self::Configs => return self.to_string(),
+            Self::Browser {
+                name,
+                similar,
+                known,
+            } => {
+                let what = format!("no browser is called {:?}", similar::shown(name));
+                (what, similar, similar_first(similar, known.keys()))
+            }
+            Self::Version {
+                browser,
+                version,
+                similar,
+                known,
+            } => {
+                let [browser, version] = [browser, version].map(|name| similar::shown(name));
+                let what = format!("{browser} has no version {version:?}");
+                (what, similar, similar_first(similar, known))
+            }
+        };
+        let hint = match similar {
+            Some(name) => format!("did you mean {:?}? ", similar::shown(name)),
+            None => String::new(),
+        };
+        format!("{what}, {hint}available: {}", similar::few(known))
+    }
+}
+
+fn similar_first<'a>(
+    similar: &'a Option<String>,
+    known: impl IntoIterator<Item = &'a String>,
+) -> Vec<&'a String> {
+    let others = known.into_iter();
+    let others = others.filter(|name| similar.as_ref() != Some(*name));
+    similar.iter().chain(others).collect()
 }
 
 impl fmt::Display for Missing {

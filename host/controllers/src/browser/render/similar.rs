@@ -7,6 +7,9 @@ use std::fmt::{self, Debug, Display};
 /// How many names a list shows; the rest is counted, since a message has to fit a status.
 const SHOWN: usize = 12;
 
+/// How many names a short list shows.
+const FEW: usize = 4;
+
 /// How much of a name is shown, in characters.
 const NAME_SHOWN: usize = 64;
 
@@ -41,8 +44,13 @@ pub(super) fn closest<'a>(
 }
 
 /// Lists names with commas.
-pub(super) fn list(names: impl IntoIterator<Item = impl Display>) -> String {
+pub(in crate::browser) fn list(names: impl IntoIterator<Item = impl Display>) -> String {
     joined(names, ", ", NAME_SHOWN)
+}
+
+/// Lists a few names with commas, for texts of one line.
+pub(super) fn few(names: impl IntoIterator<Item = impl Display>) -> String {
+    first(FEW, names, ", ", NAME_SHOWN)
 }
 
 /// Lists browsers with their versions.
@@ -64,10 +72,10 @@ pub(super) fn sentences(sentences: impl IntoIterator<Item = impl Display>) -> St
 }
 
 /// A word of a tenant as messages show it, not too long: `{}` in one line, `{:?}` in quotes too.
-pub(super) struct Shown<'a>(&'a str);
+pub(in crate::browser) struct Shown<'a>(&'a str);
 
 /// Every name, key and path that a message repeats goes through here, or through one of the lists.
-pub(super) fn shown(word: &str) -> Shown<'_> {
+pub(in crate::browser) fn shown(word: &str) -> Shown<'_> {
     Shown(word)
 }
 
@@ -96,10 +104,19 @@ fn one_line(text: &str) -> String {
 }
 
 fn joined(items: impl IntoIterator<Item = impl Display>, separator: &str, length: usize) -> String {
+    first(SHOWN, items, separator, length)
+}
+
+fn first(
+    most: usize,
+    items: impl IntoIterator<Item = impl Display>,
+    separator: &str,
+    length: usize,
+) -> String {
     let mut items = items.into_iter();
     let shown: Vec<String> = items
         .by_ref()
-        .take(SHOWN)
+        .take(most)
         .map(|item| one_line(&cut(&item.to_string(), length)))
         .collect();
     match items.count() {

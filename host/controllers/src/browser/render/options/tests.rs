@@ -108,11 +108,11 @@ fn null_is_empty() {
 fn errors_say_what_and_where() {
     check_error(
         "{",
-        " is not valid JSON: EOF while parsing an object at line 1 column 1",
+        r#" is not valid JSON: EOF while parsing an object at line 1 column 1; write for example {"labels": {"team": "search"}}"#,
     );
     check_error(
         r#"{"labels": {"a": "b",}}"#,
-        " is not valid JSON: trailing comma at line 1 column 22",
+        r#" is not valid JSON: trailing comma at line 1 column 22; write for example {"labels": {"team": "search"}}"#,
     );
     check_error("[]", ": the whole is a list, use an object");
     check_error(

@@ -1,0 +1,174 @@
+//! What the admission webhooks know of the cluster: BrowserConfigs, and what namespaces say of themselves.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::Event;
+use kube::{Api, Client, Resource};
+use podloom_api::{BrowserConfigObject, SelenosisApi, SelenosisKind};
+
+use crate::browser::render::ConfigRef;
+use crate::engine::metrics::EngineMetrics;
+use crate::engine::optional::{Optional, is_filled, watch_optional};
+use crate::engine::readable::Readable;
+use crate::metrics::ControllerMetrics;
+
+/// A BrowserConfig in a cache, without its status, labels and annotations.
+type Config = Readable<BrowserConfigObject>;
+type NamespaceMeta = PartialObjectMeta<Namespace>;
+
+/// Caches for the admission webhooks. Cheap to clone; all clones share the caches.
+///
+/// Nothing waits for them: until they are filled, and where a right or a CRD is missing, they know nothing.
+#[derive(Clone)]
+pub struct AdmissionCaches {
+    /// One for each watched namespace, or one for all.
+    configs: Arc<[(Option<String>, Store<Config>)]>,
+    namespaces: Store<NamespaceMeta>,
+}
+
+/// The BrowserConfigs of one namespace that are not being deleted.
+#[derive(Clone, Default)]
+pub struct NamespaceConfigs(Vec<Arc<Config>>);
+
+impl NamespaceConfigs {
+    /// Returns those that our types can hold.
+    pub fn refs(&self) -> Vec<ConfigRef<'_>> {
+        let readable = self.0.iter().filter_map(|config| config.0.as_ref().ok());
+        readable.map(ConfigRef::from).collect()
+    }
+}
+
+impl AdmissionCaches {
+    /// Returns the caches and the work that fills them. The work has no end; to drop it ends the watches.
+    ///
+    /// Without namespaces, the BrowserConfigs of all namespaces are watched.
+    pub fn watch(
+        client: &Client,
+        api: SelenosisApi,
+        namespaces: &[String],
+        metrics: &ControllerMetrics,
+    ) -> (Self, BoxFuture<'static, ()>) {
+        let metrics = &metrics.engine;
+        let scopes: Vec<Option<&str>> = match namespaces {
+            [] => vec![None],
+            some => some.iter().map(|name| Some(name.as_str())).collect(),
+        };
+        let (mut configs, mut work) = (Vec::new(), Vec::new());
+        for scope in scopes {
+            let (store, watch) = watch_configs(client, api, scope, metrics);
+            configs.push((scope.map(str::to_owned), store));
+            work.push(watch);
+        }
+        let namespace = Optional {
+            kind: "Namespace",
+            dyntype: (),
+            prune: |namespace: &mut NamespaceMeta| namespace.metadata.managed_fields = None,
+        };
+        let (namespaces, watch) = watch_optional(client, Api::all, namespace, metrics);
+        work.push(watch);
+        let caches = Self {
+            configs: configs.into(),
+            namespaces,
+        };
+        (caches, future::join_all(work).map(drop).boxed())
+    }
+
+    /// Returns caches of what never changes, for tests.
+    pub fn of(
+        configs: impl IntoIterator<Item = BrowserConfigObject>,
+        namespaces: impl IntoIterator<Item = ObjectMeta>,
+    ) -> Self {
+        let resource = Arc::new(SelenosisApi::default().resource(SelenosisKind::BrowserConfig));
+        let configs = configs.into_iter().map(|config| Readable(Ok(config)));
+        let namespaces = namespaces.into_iter().map(|metadata| PartialObjectMeta {
+            metadata,
+            ..PartialObjectMeta::default()
+        });
+        Self {
+            configs: [(None, filled(resource, configs))].into(),
+            namespaces: filled((), namespaces),
+        }
+    }
+
+    /// Returns the BrowserConfigs of a namespace; none if they are not known.
+    pub fn configs(&self, namespace: &str) -> Option<NamespaceConfigs> {
+        let includes = |scope: &Option<String>| scope.as_deref().is_none_or(|it| it == namespace);
+        let (_, store) = self.configs.iter().find(|(scope, _)| includes(scope))?;
+        let is_there = |config: &Config| {
+            let metadata = config.meta();
+            metadata.namespace.as_deref() == Some(namespace)
+                && metadata.deletion_timestamp.is_none()
+        };
+        is_filled(store).then(|| NamespaceConfigs(store.state_filter(is_there)))
+    }
+
+    /// Returns the labels and the annotations of a namespace; none if it is not known.
+    pub fn namespace(
+        &self,
+        name: &str,
+    ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
+        let namespace = self.namespaces.get(&ObjectRef::new(name))?;
+        let ObjectMeta {
+            labels,
+            annotations,
+            ..
+        } = &namespace.metadata;
+        let texts = |map: &Option<BTreeMap<_, _>>| map.clone().unwrap_or_default();
+        Some((texts(labels), texts(annotations)))
+    }
+}
+
+fn watch_configs(
+    client: &Client,
+    api: SelenosisApi,
+    namespace: Option<&str>,
+    metrics: &EngineMetrics,
+) -> (Store<Config>, BoxFuture<'static, ()>) {
+    let resource = Arc::new(api.resource(SelenosisKind::BrowserConfig));
+    let config = Optional {
+        kind: "BrowserConfig",
+        dyntype: Arc::clone(&resource),
+        prune,
+    };
+    let namespace = namespace.map(str::to_owned);
+    let configs = move |client| match &namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    watch_optional(client, configs, config, metrics)
+}
+
+/// Removes what no check reads.
+fn prune(config: &mut Config) {
+    if let Ok(config) = &mut config.0 {
+        config.status = None;
+    }
+    let metadata = config.meta_mut();
+    (metadata.labels, metadata.annotations) = (None, None);
+}
+
+fn filled<K>(dyntype: K::DynamicType, objects: impl Iterator<Item = K>) -> Store<K>
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    let mut writer = Writer::new(dyntype);
+    let store = writer.as_reader();
+    writer.apply_watcher_event(&Event::Init);
+    for object in objects {
+        writer.apply_watcher_event(&Event::InitApply(object));
+    }
+    writer.apply_watcher_event(&Event::InitDone);
+    store
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::time::{Instant, advance};
+
+use super::{Optional, SAID, is_due, is_filled, watch_optional};
+use crate::engine::fixtures::{Requests, SILENCE, scripted, status};
+use crate::engine::metrics::EngineMetrics;
+
+/// An API server that begins to answer with a list once it is allowed to, and its client.
+fn server(allowed: &'static AtomicBool) -> (Client, Requests) {
+    scripted(move |request, _| {
+        assert_eq!(request, "GET /api/v1/namespaces");
+        match allowed.load(Ordering::Relaxed) {
+            false => (403, status(403, "Forbidden", "no right")),
+            true => (200, list()),
+        }
+    })
+}
+
+fn list() -> Value {
+    let namespace = json!({ "metadata": { "name": "team-a", "resourceVersion": "1" } });
+    json!({ "kind": "NamespaceList", "apiVersion": "v1", "metadata": { "resourceVersion": "1" }, "items": [namespace] })
+}
+
+fn namespaces() -> Optional<Namespace> {
+    Optional {
+        kind: "Namespace",
+        dyntype: (),
+        prune: |_| {},
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_read_is_asked_for_once_a_minute_and_cached_once_it_may() {
+    static ALLOWED: AtomicBool = AtomicBool::new(false);
+    let (client, requests) = server(&ALLOWED);
+    let metrics = EngineMetrics::register(&mut Registry::default());
+    let (store, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
+    let work = tokio::spawn(work);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(!is_filled(&store));
+    let asked = requests.made().len();
+    assert!((10..=11).contains(&asked), "{asked} requests");
+    ALLOWED.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    assert!(is_filled(&store));
+    assert_eq!(store.len(), 1);
+    work.abort();
+}
+
+#[tokio::test]
+async fn a_cache_that_nothing_fills_is_empty_and_holds_nobody_up() {
+    let (client, _) = scripted(|_, _| (SILENCE, Value::Null));
+    let metrics = EngineMetrics::register(&mut Registry::default());
+    let (store, mut work) = watch_optional(&client, Api::all, namespaces(), &metrics);
+    assert!(work.as_mut().now_or_never().is_none());
+    assert!(!is_filled(&store));
+    drop(work);
+    assert!(!is_filled(&store));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_again_and_again_is_said_once_an_hour() {
+    let said = Mutex::new(None);
+    assert!(is_due(&said, Instant::now()));
+    assert!(!is_due(&said, Instant::now()));
+    advance(SAID - Duration::from_secs(1)).await;
+    assert!(!is_due(&said, Instant::now()));
+    advance(Duration::from_secs(1)).await;
+    assert!(is_due(&said, Instant::now()));
+}
