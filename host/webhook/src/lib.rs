@@ -9,7 +9,9 @@ mod metrics;
 mod mutate;
 mod review;
 mod server;
+mod validate;
 
 pub use metrics::WebhookMetrics;
 pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook};
 pub use server::{Webhook, router};
+pub use validate::ObjectWebhook;

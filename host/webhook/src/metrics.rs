@@ -23,6 +23,8 @@ pub struct WebhookMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     MutatePods,
+    /// The name of a kind's endpoint.
+    Validate(&'static str),
 }
 
 /// How a request was answered.
@@ -32,7 +34,7 @@ pub(crate) enum Outcome {
     Admitted,
     /// With a patch.
     Mutated,
-    /// Without a look: no new pod, a mirror pod, or one that passed this chain already.
+    /// Without a look: no new pod, a mirror pod, one that passed this chain already, or an object that is deleted.
     Skipped,
     /// A plugin or a rule denied it.
     Denied,
@@ -63,6 +65,7 @@ impl Endpoint {
     fn as_str(self) -> &'static str {
         match self {
             Self::MutatePods => "mutate/pods",
+            Self::Validate(endpoint) => endpoint,
         }
     }
 }

@@ -39,6 +39,9 @@ pub(crate) struct ReviewRequest {
     /// The new object; null for DELETE.
     #[serde(default)]
     pub(crate) object: Value,
+    /// The object as it is stored; null for CREATE.
+    #[serde(default)]
+    pub(crate) old_object: Value,
     /// The subresource; empty for the object itself.
     #[serde(default)]
     pub(crate) sub_resource: String,
@@ -145,6 +148,11 @@ impl Answer {
     /// The object breaks a rule; the same object will be denied again.
     pub(crate) fn forbidden(message: String) -> Self {
         Self::denied(403, "Forbidden", message)
+    }
+
+    /// The object is invalid.
+    pub(crate) fn invalid(message: String) -> Self {
+        Self::denied(422, "Invalid", message)
     }
 
     /// A plugin failed; another attempt may succeed.

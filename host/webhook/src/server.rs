@@ -17,9 +17,12 @@ use crate::deadline;
 use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
 use crate::mutate::PodWebhook;
 use crate::review::{self, Answer, ReviewRequest};
+use crate::validate::{self, ObjectWebhook, Row};
 
 const ENDPOINTS: &str = "\
-POST /mutate/pods   passes new pods through the plugin chain
+POST /mutate/pods               passes new pods through the plugin chain
+POST /validate/browsers         checks Browsers
+POST /validate/browserconfigs   checks BrowserConfigs, and tries their pods on the plugin chain
 ";
 
 /// How long a client may take to send its body. The API server sends it at once.
@@ -31,6 +34,8 @@ const AGAIN: &str = "1";
 pub struct Webhook {
     /// Answers for pods.
     pub pods: PodWebhook,
+    /// Answers for objects of our kinds.
+    pub objects: ObjectWebhook,
     /// The metrics.
     pub metrics: WebhookMetrics,
 }
@@ -74,8 +79,14 @@ pub fn router(webhook: Webhook) -> Router {
         webhook,
         budget: Budget::default(),
     };
-    Router::new()
-        .route("/mutate/pods", post(mutate_pods))
+    let mut routes = Router::new().route("/mutate/pods", post(mutate_pods));
+    for row in &validate::ROWS {
+        let validate = move |State(app): State<Arc<App>>, request: Request| async move {
+            validate_object(&app, row, request).await
+        };
+        routes = routes.route(row.path, post(validate));
+    }
+    routes
         .fallback(async |uri: Uri| {
             let text = format!("{} not found; the endpoints are\n\n{ENDPOINTS}", uri.path());
             (StatusCode::NOT_FOUND, text)
@@ -102,6 +113,17 @@ async fn mutate_pods(State(app): State<Arc<App>>, request: Request) -> Response 
                 .answer(review, deadline, &webhook.metrics)
                 .await
         },
+    )
+    .await
+}
+
+async fn validate_object(app: &App, row: &'static Row, request: Request) -> Response {
+    let objects = &app.webhook.objects;
+    respond(
+        app,
+        Endpoint::Validate(row.endpoint),
+        request,
+        async |review, deadline| Ok(objects.answer(row, review, deadline).await),
     )
     .await
 }

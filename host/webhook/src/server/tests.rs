@@ -6,7 +6,9 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::{MutatedPod, PodMutator, PodRequest, RejectedPod};
+use podloom_controllers::{
+    AdmissionCaches, BlockingThreads, MutatedPod, PodMutator, PodRequest, RejectedPod,
+};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -16,6 +18,7 @@ use tower::ServiceExt;
 use super::{Webhook, router};
 use crate::metrics::WebhookMetrics;
 use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook};
+use crate::validate::ObjectWebhook;
 
 /// A chain and a cluster that do nothing.
 struct Nothing;
@@ -43,6 +46,13 @@ fn endpoints() -> (Router, Registry) {
             mutator: Arc::new(Nothing),
             namespaces: Arc::new(Nothing),
             trusted: Vec::new(),
+            turns: Semaphore::new(1),
+        },
+        objects: ObjectWebhook {
+            mutator: Arc::new(Nothing),
+            namespaces: Arc::new(Nothing),
+            caches: AdmissionCaches::of([], []),
+            blocking: BlockingThreads::new(),
             turns: Semaphore::new(1),
         },
         metrics: WebhookMetrics::register(&mut registry),

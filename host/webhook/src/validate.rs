@@ -1,0 +1,138 @@
+//! `/validate/<plural>`: checks objects of our kinds before they are stored.
+//!
+//! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
+
+mod browsers;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use podloom_controllers::validate::{Finding, Findings, Subject};
+use podloom_controllers::{AdmissionCaches, BlockingThreads, PodMutator};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::metrics::Outcome;
+use crate::mutate::Namespaces;
+use crate::review::{Answer, Operation, ReviewRequest};
+
+/// Checks objects of our kinds.
+pub struct ObjectWebhook {
+    /// The chain, on which the pods of BrowserConfigs are tried.
+    pub mutator: Arc<dyn PodMutator>,
+    /// The namespaces, for plugins that ask.
+    pub namespaces: Arc<dyn Namespaces>,
+    /// The BrowserConfigs.
+    pub caches: AdmissionCaches,
+    /// Threads for large objects.
+    pub blocking: BlockingThreads,
+    /// How many objects have their pods tried at once, so that new pods need not wait for them.
+    pub turns: Semaphore,
+}
+
+/// How objects of one kind are checked, whatever their API group.
+pub(crate) struct Row {
+    /// The path, which ends in the plural of the kind.
+    pub(crate) path: &'static str,
+    /// The name of the endpoint in metrics.
+    pub(crate) endpoint: &'static str,
+    check: for<'a> fn(&'a ObjectWebhook, ReviewRequest, Instant) -> BoxFuture<'a, Answer>,
+}
+
+/// One row for each kind.
+pub(crate) const ROWS: [Row; 2] = [
+    Row {
+        path: "/validate/browsers",
+        endpoint: "validate/browsers",
+        check: |webhook, review, deadline| Box::pin(webhook.browser(review, deadline)),
+    },
+    Row {
+        path: "/validate/browserconfigs",
+        endpoint: "validate/browserconfigs",
+        check: |webhook, review, deadline| Box::pin(webhook.browser_config(review, deadline)),
+    },
+];
+
+impl ObjectWebhook {
+    /// Answers a review.
+    pub(crate) async fn answer(
+        &self,
+        row: &Row,
+        review: ReviewRequest,
+        deadline: Instant,
+    ) -> (Answer, Outcome) {
+        let is_written = matches!(review.operation, Operation::Create | Operation::Update);
+        if !is_written || !review.sub_resource.is_empty() {
+            return (Answer::admitted(), Outcome::Skipped);
+        }
+        let answer = (row.check)(self, review, deadline).await;
+        let outcome = match answer.denial {
+            Some(_) => Outcome::Denied,
+            None => Outcome::Admitted,
+        };
+        (answer, outcome)
+    }
+}
+
+/// An object of a review, and what is stored of it.
+struct Versions<K> {
+    new: K,
+    old: Option<K>,
+    /// Whether something is stored that our types cannot hold: then nothing is known of its problems.
+    old_is_unreadable: bool,
+}
+
+impl<K: DeserializeOwned> Versions<K> {
+    /// Reads both. An object that our types cannot hold is one for the API server's schema.
+    fn read(review: ReviewRequest) -> Result<Self, Answer> {
+        let new = read(review.object).map_err(|error| Answer {
+            warnings: vec![format!("not checked, since it cannot be read: {error}")],
+            ..Answer::admitted()
+        })?;
+        let has_old = review.operation == Operation::Update && !review.old_object.is_null();
+        let old = has_old.then(|| read(review.old_object).ok()).flatten();
+        Ok(Self {
+            new,
+            old_is_unreadable: has_old && old.is_none(),
+            old,
+        })
+    }
+
+    /// Makes warnings of refusals if what is stored may have the same problems.
+    fn judge(&self, findings: Findings) -> Findings {
+        match self.old_is_unreadable {
+            true => findings.tolerated(),
+            false => findings,
+        }
+    }
+}
+
+/// Reads an object without what no check looks at, and what may be large or of another version.
+fn read<K: DeserializeOwned>(mut object: Value) -> Result<K, serde_json::Error> {
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.retain(|field, value| field == "podUID" && value.is_string());
+    }
+    serde_json::from_value(object)
+}
+
+/// Refuses the object if there is a reason to.
+fn answer(findings: Findings) -> Answer {
+    let Findings { refusals, warnings } = findings;
+    let warnings = warnings.iter().map(Finding::to_string).collect();
+    let is_chain = |finding: &Finding| finding.subject == Subject::Chain;
+    let texts: Vec<String> = refusals.iter().map(Finding::to_string).collect();
+    let answer = match texts.join("; ") {
+        message if message.is_empty() => Answer::admitted(),
+        message if refusals.iter().all(is_chain) => Answer::forbidden(message),
+        message => Answer::invalid(message),
+    };
+    Answer { warnings, ..answer }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,337 @@
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
+use podloom_controllers::{
+    AdmissionCaches, BlockingThreads, MutatedPod, PluginOutcome, PluginRun, PodMutator,
+    PodRejection, PodRequest, RejectedPod,
+};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::{ObjectWebhook, ROWS};
+use crate::metrics::Outcome;
+use crate::mutate::{NamespaceMetadata, Namespaces};
+use crate::review::{Answer, parse};
+
+/// A chain that decides by the image of the first container: `denied-…`, `failing-…`, `unloaded-…`, `slow-…`, and all others pass.
+#[derive(Default)]
+struct Chain(Mutex<Vec<PodRequest>>);
+
+impl PodMutator for Chain {
+    fn mutate(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        self.0.lock().expect("no test panics with it").push(request);
+        let image = pod["spec"]["containers"][0]["image"].as_str();
+        let image = image.unwrap_or_default().to_owned();
+        async move {
+            let run = |outcome| {
+                vec![PluginRun {
+                    plugin: "hardening".to_owned(),
+                    version: "1".to_owned(),
+                    outcome,
+                    writes: Vec::new(),
+                    refused_writes: 0,
+                    refused_reads: 0,
+                    notes: Vec::new(),
+                }]
+            };
+            let text = || format!("not {image}");
+            match image.split('-').next() {
+                Some("denied") => Err(RejectedPod {
+                    rejection: PodRejection::Denied(format!("hardening: {}", text())),
+                    runs: run(PluginOutcome::Denied(text())),
+                }),
+                Some("failing") => Err(RejectedPod {
+                    rejection: PodRejection::Broken(format!("hardening: {}", text())),
+                    runs: run(PluginOutcome::Failed(text())),
+                }),
+                Some("unloaded") => {
+                    Err(PodRejection::Broken("no plugin chain is loaded".to_owned()).into())
+                }
+                Some("slow") => future::pending().await,
+                _ => Ok(MutatedPod::untouched(pod)),
+            }
+        }
+        .boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        None
+    }
+}
+
+struct Known;
+
+impl Namespaces for Known {
+    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, NamespaceMetadata> {
+        let labels = [("team".to_owned(), name.to_owned())].into();
+        future::ready(NamespaceMetadata {
+            labels,
+            ..NamespaceMetadata::default()
+        })
+        .boxed()
+    }
+}
+
+fn config(browsers: &Value) -> Value {
+    json!({ "metadata": { "name": "a", "namespace": "team-a" }, "spec": { "browsers": browsers } })
+}
+
+fn chrome(images: &[(&str, &str)]) -> Value {
+    let versions: serde_json::Map<String, Value> = images
+        .iter()
+        .map(|&(version, image)| (version.to_owned(), json!({ "image": image })))
+        .collect();
+    config(&json!({ "chrome": versions }))
+}
+
+struct Asked {
+    answer: Answer,
+    outcome: Outcome,
+    requests: Vec<PodRequest>,
+}
+
+/// Sends a review to the row of a plural.
+async fn ask(plural: &str, request: &Value) -> Asked {
+    let chain = Arc::new(Chain::default());
+    let webhook = ObjectWebhook {
+        mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
+        namespaces: Arc::new(Known),
+        caches: AdmissionCaches::of([], []),
+        blocking: BlockingThreads::new(),
+        turns: Semaphore::new(1),
+    };
+    let mut whole = json!({
+        "uid": "1", "operation": "CREATE", "namespace": "team-a",
+        "kind": { "group": "selenosis.io", "version": "v1", "kind": "" },
+    });
+    for (field, value) in request.as_object().into_iter().flatten() {
+        whole[field] = value.clone();
+    }
+    let body =
+        json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
+    let review = parse(body.to_string().as_bytes()).expect("it is a review");
+    let path = format!("/validate/{plural}");
+    let row = ROWS.iter().find(|row| row.path == path);
+    let row = row.expect("the kind has a row");
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let (answer, outcome) = webhook.answer(row, review, deadline).await;
+    let requests = chain.0.lock().expect("no test panics with it").clone();
+    Asked {
+        answer,
+        outcome,
+        requests,
+    }
+}
+
+/// Checks the denial and the warnings of a BrowserConfig; with an old one, of its update.
+#[track_caller]
+fn check(asked: &Asked, denial: Option<(u16, &str)>, warnings: &[&str]) {
+    let denied = asked.answer.denial.as_ref();
+    let denied = denied.map(|denial| (denial.code, denial.message.as_str()));
+    assert_eq!(denied, denial);
+    assert_eq!(asked.answer.warnings, warnings);
+    let expected = match denial {
+        Some(_) => Outcome::Denied,
+        None => Outcome::Admitted,
+    };
+    assert_eq!(asked.outcome, expected);
+}
+
+async fn create(new: Value) -> Asked {
+    ask("browserconfigs", &json!({ "object": new })).await
+}
+
+async fn update(old: Value, new: Value) -> Asked {
+    let review = json!({ "operation": "UPDATE", "object": new, "oldObject": old });
+    ask("browserconfigs", &review).await
+}
+
+#[tokio::test]
+async fn a_browser_that_nothing_serves_is_admitted_with_a_warning() {
+    let browser = json!({ "metadata": { "name": "a" }, "spec": { "browserName": "chrome", "browserVersion": "1" } });
+    let asked = ask("browsers", &json!({ "object": browser })).await;
+    check(&asked, None, &["the namespace has no BrowserConfig"]);
+}
+
+#[tokio::test]
+async fn a_browser_with_options_that_nothing_reads_is_refused() {
+    let browser = json!({
+        "metadata": { "name": "a", "annotations": { "selenosis.io/options": "[]" } },
+        "spec": { "browserName": "chrome", "browserVersion": "1" },
+    });
+    let asked = ask("browsers", &json!({ "object": browser })).await;
+    let message = r#"metadata.annotations["selenosis.io/options"]: annotation selenosis.io/options: the whole is a list, use an object"#;
+    check(
+        &asked,
+        Some((422, message)),
+        &["the namespace has no BrowserConfig"],
+    );
+}
+
+#[tokio::test]
+async fn a_config_whose_pods_pass_is_admitted_and_plugins_see_a_dry_run() {
+    let asked = create(chrome(&[("1", "a"), ("2", "b")])).await;
+    check(&asked, None, &[]);
+    assert_eq!(asked.requests.len(), 2);
+    for request in asked.requests {
+        assert!(request.dry_run && request.deadline.is_some());
+        assert_eq!(
+            (request.kind, request.namespace.as_str()),
+            ("Browser", "team-a")
+        );
+        assert_eq!(request.namespace_labels["team"], "team-a");
+    }
+}
+
+#[tokio::test]
+async fn a_denial_refuses_with_the_field_and_the_plugin_and_a_failure_warns() {
+    let new = chrome(&[
+        ("1.0", "denied-a"),
+        ("2", "failing-a"),
+        ("3", "denied-b"),
+        ("4", "denied-a"),
+    ]);
+    let message = r#"spec.browsers.chrome: chrome 1.0, chrome 4: plugin hardening denies its pod: not denied-a; spec.browsers.chrome.3: plugin hardening denies its pod: not denied-b"#;
+    // Equal versions are tried once, so they differ here.
+    let mut new = new;
+    new["spec"]["browsers"]["chrome"]["4"]["workingDir"] = json!("/");
+    check(
+        &create(new).await,
+        Some((403, message)),
+        &["spec.browsers.chrome.2: plugin hardening failed on its pod: not failing-a"],
+    );
+}
+
+#[tokio::test]
+async fn a_mistake_of_the_config_and_a_denial_are_told_together() {
+    let mut new = chrome(&[("1", "denied-a"), ("2", "a")]);
+    new["spec"]["browsers"]["chrome"]["2"]["sidecars"] =
+        json!([{ "name": "browser", "image": "b" }]);
+    let message = "spec.browsers.chrome.2: a sidecar or init container is called browser, rename it: the browser container has that name; spec.browsers.chrome.1: plugin hardening denies its pod: not denied-a";
+    check(&create(new).await, Some((422, message)), &[]);
+}
+
+#[tokio::test]
+async fn without_a_chain_one_warning_says_so() {
+    let asked = create(chrome(&[("1", "unloaded-a"), ("2", "unloaded-b")])).await;
+    check(
+        &asked,
+        None,
+        &["spec: its pods were not tried on the chain: no plugin chain is loaded"],
+    );
+    assert_eq!(asked.requests.len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_denied_before_is_only_warned_of() {
+    let old = chrome(&[("1", "denied-a"), ("2", "denied-a"), ("3", "a")]);
+    let new = chrome(&[("1", "denied-a"), ("2", "denied-b"), ("3", "b")]);
+    check(
+        &update(old.clone(), new).await,
+        None,
+        &[
+            "spec.browsers.chrome.1: plugin hardening denies its pod: not denied-a",
+            "spec.browsers.chrome.2: plugin hardening denies its pod: not denied-b",
+        ],
+    );
+    let message = "spec.browsers.chrome.3: plugin hardening denies its pod: not denied-b";
+    let new = chrome(&[("3", "denied-b")]);
+    check(&update(old, new).await, Some((403, message)), &[]);
+}
+
+#[tokio::test]
+async fn an_update_of_what_our_types_cannot_hold_is_never_refused() {
+    let old = config(&json!({ "chrome": { "1": { "image": 1 } } }));
+    check(
+        &update(old, chrome(&[("1", "denied-a")])).await,
+        None,
+        &["spec.browsers.chrome.1: plugin hardening denies its pod: not denied-a"],
+    );
+}
+
+#[tokio::test]
+async fn metadata_and_objects_that_are_being_deleted_pass_without_a_look() {
+    let old = chrome(&[("1", "denied-a")]);
+    let mut new = old.clone();
+    new["metadata"]["finalizers"] = json!(["a.example/b"]);
+    let asked = update(old.clone(), new).await;
+    check(&asked, None, &[]);
+    assert_eq!(asked.requests.len(), 0);
+    let mut new = chrome(&[("1", "denied-b"), ("2", "denied-b")]);
+    new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    check(&update(old, new).await, None, &[]);
+}
+
+#[tokio::test]
+async fn a_chain_that_takes_too_long_costs_a_warning() {
+    let began = Instant::now();
+    let asked = create(chrome(&[("1", "a"), ("2", "slow-a"), ("3", "slow-b")])).await;
+    check(
+        &asked,
+        None,
+        &["spec: 2 versions were not tried on the chain: there was not enough time"],
+    );
+    assert!(began.elapsed() < Duration::from_secs(8));
+}
+
+#[tokio::test]
+async fn of_many_versions_some_are_tried() {
+    let images: Vec<(String, String)> = (0..40)
+        .map(|number| (format!("v{number:02}"), format!("image-{number}")))
+        .collect();
+    let images: Vec<(&str, &str)> = images
+        .iter()
+        .map(|(a, b)| (a.as_str(), b.as_str()))
+        .collect();
+    let asked = create(chrome(&images)).await;
+    check(
+        &asked,
+        None,
+        &["spec: 8 versions were not tried on the chain: the BrowserConfig has too many"],
+    );
+    assert_eq!(asked.requests.len(), 32);
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_left_to_the_api_server() {
+    for plural in ["browsers", "browserconfigs"] {
+        for object in [
+            Value::Null,
+            json!([]),
+            json!({ "spec": 1 }),
+            json!({ "metadata": { "labels": 1 } }),
+        ] {
+            let asked = ask(plural, &json!({ "object": object })).await;
+            assert_eq!(
+                (asked.answer.denial, asked.outcome),
+                (None, Outcome::Admitted)
+            );
+            let warning = &asked.answer.warnings[0];
+            assert!(
+                warning.starts_with("not checked, since it cannot be read: "),
+                "{warning}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn deletions_and_subresources_are_not_looked_at() {
+    let config = chrome(&[("1", "denied-a")]);
+    for request in [
+        json!({ "operation": "DELETE", "oldObject": config }),
+        json!({ "operation": "UPDATE", "subResource": "status", "object": config }),
+    ] {
+        let asked = ask("browserconfigs", &request).await;
+        assert_eq!(
+            (asked.answer, asked.outcome),
+            (Answer::admitted(), Outcome::Skipped)
+        );
+    }
+}
