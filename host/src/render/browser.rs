@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use podloom_controllers::PodRequest;
 use podloom_controllers::render::{
-    ConfigRef, Missing, OptionsError, RenderError, ResolveError, accept, browser_labels,
-    render_pod, resolve,
+    ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
 };
+use podloom_controllers::validate::{self, Finding, Subject};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -54,15 +54,20 @@ impl Configs {
         let mut warnings = Vec::new();
         for configs in self.0.values() {
             for acceptance in accept(&refs(configs)) {
-                if acceptance.is_accepted() {
-                    continue;
-                }
                 let document = configs
                     .iter()
                     .find(|(_, config)| config.metadata.name == acceptance.config.metadata.name)
                     .and_then(|(number, _)| documents.get(*number));
-                let message = format!("{}: {}", acceptance.reason(), acceptance.message());
-                warnings.extend(document.map(|document| document.diagnostic(&[], message)));
+                let Some(document) = document else { continue };
+                // The operator stores them all the same.
+                let found = validate::accepted(&acceptance).tolerated().warnings;
+                warnings.extend(found.iter().map(|finding| {
+                    let reason = match finding.subject {
+                        Subject::Duplicate => names::reason::DUPLICATE_BROWSER,
+                        _ => names::reason::INVALID_TEMPLATE,
+                    };
+                    diagnostic(document, finding, format!("{reason}: {}", finding.text))
+                }));
             }
         }
         warnings
@@ -164,33 +169,29 @@ fn unresolved(
     namespace: &str,
     configs: &Configs,
 ) -> Diagnostic {
-    let spec = Step::from("spec");
-    let mut message = error.to_string();
-    let path = match error {
+    let finding = Finding::from(error);
+    let message = match error {
         ResolveError::NotFound(Missing::Configs) => {
-            message = format!("{message} (namespace {namespace}; {})", configs.elsewhere());
-            vec![]
+            format!(
+                "{} (namespace {namespace}; {})",
+                finding.text,
+                configs.elsewhere()
+            )
         }
-        ResolveError::NotFound(Missing::Browser { .. }) => vec![spec, "browserName".into()],
-        ResolveError::NotFound(Missing::Version { .. }) => vec![spec, "browserVersion".into()],
-        ResolveError::Invalid { .. } => vec![],
+        _ => finding.text.clone(),
     };
-    document.diagnostic(&path, message)
+    diagnostic(document, &finding, message)
 }
 
 fn unrendered(document: &Document, error: &RenderError) -> Diagnostic {
-    let path = match error {
-        RenderError::Options(OptionsError::NotCopied { field, .. }) => {
-            vec![Step::from("metadata"), (*field).into()]
-        }
-        RenderError::Options(_) => vec![
-            Step::from("metadata"),
-            "annotations".into(),
-            names::annotation::OPTIONS.into(),
-        ],
-        RenderError::Unnamed => vec![],
-    };
-    document.diagnostic(&path, error.to_string())
+    let finding = Finding::from(error);
+    diagnostic(document, &finding, finding.text.clone())
+}
+
+/// A message at the field of a finding.
+fn diagnostic(document: &Document, finding: &Finding, message: String) -> Diagnostic {
+    let path: Vec<Step> = finding.path.iter().map(|key| key.as_str().into()).collect();
+    document.diagnostic(&path, message)
 }
 
 /// Reads the document as its type. Its schema was checked, so this fails only for what a schema cannot express.
