@@ -4,6 +4,7 @@
 //! what would take too much time or memory is refused at once.
 
 mod budget;
+mod certificates;
 mod deadline;
 mod metrics;
 mod mutate;
@@ -11,6 +12,10 @@ mod review;
 mod server;
 mod validate;
 
+pub use certificates::{
+    CertificateMetrics, CertificateSlot, HostError, Hosts, OwnSetup, issue, serve_files, serve_own,
+    server_config,
+};
 pub use metrics::WebhookMetrics;
 pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook};
 pub use server::{Webhook, router};

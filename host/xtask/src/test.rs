@@ -91,7 +91,7 @@ fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
     run::succeed(tests.env("PODLOOM_PLUGIN_EXAMPLES", examples))
 }
 
-/// The operator as a binary, and the engine of its controllers, on real control planes. Without these variables the tests are
+/// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes. Without these variables the tests are
 /// skipped, so that `cargo test` starts no control plane.
 fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     let arguments = [
@@ -103,6 +103,8 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
         "blackbox",
         "--test",
         "engine",
+        "--test",
+        "certificates",
         "--",
         "--test-threads",
         AT_ONCE,

@@ -17,7 +17,7 @@ use rustls::{CertificateError, Error, RootCertStore};
 const TEXT_MAX: usize = 1024 * 1024;
 
 /// Certificates or a key as text. `Debug` shows the name only.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
     name: String,
     text: Vec<u8>,
@@ -95,8 +95,8 @@ impl Pem {
         &self.name
     }
 
-    /// All certificates, in their order; at least one.
-    pub(super) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    /// Returns all certificates, in their order; at least one.
+    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, PemError> {
         let certificates = CertificateDer::pem_slice_iter(&self.text)
             .enumerate()
             .map(|(index, found)| found.map_err(|error| self.garbled(CERTIFICATE, index, &error)));
@@ -107,8 +107,8 @@ impl Pem {
         Ok(certificates)
     }
 
-    /// The first private key.
-    pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
+    /// Returns the first private key.
+    pub fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
         PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| match error {
             PemFault::NoItemsFound => self.missing(KEY),
             error => self.garbled(KEY, 0, &error),

@@ -1,0 +1,205 @@
+//! Requests to a counterfeit API server, one that repeats keys where it can.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use k8s_openapi::ByteString;
+use kube::client::Body;
+use tower::service_fn;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::super::plan::Publication;
+use super::*;
+
+/// What must never be seen, and as it is in a Secret.
+const KEY: &str = "MIGHAgEAMBMGByqGSM49";
+const KEY_IN_SECRET: &str = "TUlHSEFnRUFNQk1HQnlxR1NNNDk=";
+
+/// A cluster whose every answer is this one, and the requests that came.
+fn cluster(status: u16, answer: &str) -> (Cluster, Arc<Mutex<Vec<String>>>) {
+    let (answer, seen) = (answer.to_owned(), Arc::<Mutex<Vec<String>>>::default());
+    let requests = Arc::clone(&seen);
+    let service = service_fn(move |request: Request<Body>| {
+        let (answer, requests) = (answer.clone(), Arc::clone(&requests));
+        async move {
+            let line = format!("{} {}", request.method(), request.uri());
+            requests.lock().unwrap().push(line);
+            let response = Response::builder().status(status);
+            Ok::<_, tower::BoxError>(response.body(Body::from(answer.into_bytes()))?)
+        }
+    });
+    let cluster = Cluster {
+        client: Client::new(service, "default"),
+        namespace: "podloom-system".to_owned(),
+        secret: "podloom-webhook-tls".to_owned(),
+        configurations: "podloom".to_owned(),
+    };
+    (cluster, seen)
+}
+
+fn status(code: u16, reason: &str, message: &str) -> String {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "code": code, "reason": reason, "message": message,
+    })
+    .to_string()
+}
+
+fn secret() -> Secret {
+    let key = ByteString(KEY.as_bytes().to_vec());
+    Secret {
+        data: Some(BTreeMap::from([("ca.key".to_owned(), key)])),
+        ..Secret::default()
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_error_and_no_log_repeats_a_key() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let broken_base64 = format!(r#"{{"metadata":{{}},"data":{{"ca.key":"{KEY_IN_SECRET}!"}}}}"#);
+    let wrong_type = format!(r#"{{"metadata":{{}},"data":"{KEY_IN_SECRET}"}}"#);
+    let half = format!(r#"{{"metadata":{{}},"data":{{"ca.key":"{KEY_IN_SECRET}""#);
+    for answer in [broken_base64, wrong_type, half] {
+        let (cluster, _) = cluster(200, &answer);
+        let Err(error) = cluster.secret().await else {
+            panic!("{answer} was read");
+        };
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains("the answer is not as expected at line 1"),
+            "{text}"
+        );
+        assert!(!text.contains(KEY_IN_SECRET), "{text}");
+    }
+    tracing::trace!("the end");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("the end"), "nothing is captured");
+    assert!(!log.contains(KEY_IN_SECRET), "{log}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_the_api_servers_is_not_repeated() {
+    let (cluster, _) = cluster(502, &format!("<html>cannot forward {KEY_IN_SECRET}"));
+    let error = cluster.create(&secret()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "could not create Secret podloom-system/podloom-webhook-tls: status 502, not from an API server"
+    );
+}
+
+#[tokio::test]
+async fn errors_name_the_object_and_the_reason() {
+    let (cluster, seen) = cluster(403, &status(403, "Forbidden", "you may not"));
+    let Err(error) = cluster.secret().await else {
+        panic!("it was read");
+    };
+    assert_eq!(
+        error.to_string(),
+        "could not read Secret podloom-system/podloom-webhook-tls: you may not (status 403)"
+    );
+    let Err(error) = cluster.configurations().await else {
+        panic!("they were read");
+    };
+    assert_eq!(
+        error.to_string(),
+        "could not read MutatingWebhookConfiguration podloom: you may not (status 403)"
+    );
+    let seen = seen.lock().unwrap().clone();
+    let expected = [
+        "GET /api/v1/namespaces/podloom-system/secrets/podloom-webhook-tls",
+        "GET /apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/podloom",
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_lost_race_is_a_change_by_somebody_else() {
+    let publication = Publication {
+        configuration: 1,
+        resource_version: "7".to_owned(),
+        webhooks: vec![(0, "a".to_owned())],
+        bundle: "b".to_owned(),
+    };
+    for (code, reason) in [(409, "AlreadyExists"), (409, "Conflict")] {
+        let (cluster, _) = cluster(code, &status(code, reason, "no"));
+        for lost in [
+            cluster.create(&secret()).await,
+            cluster.replace(&secret()).await,
+            cluster.publish(&publication).await,
+        ] {
+            assert!(
+                matches!(lost, Err(RequestError::Changed { .. })),
+                "{lost:?}"
+            );
+        }
+    }
+    // A test of the JSON Patch failed.
+    let (unprocessable, _) = cluster(422, &status(422, "Invalid", "no"));
+    let lost = unprocessable.publish(&publication).await;
+    assert!(matches!(lost, Err(RequestError::Changed { .. })));
+    let refused = unprocessable.create(&secret()).await;
+    assert!(matches!(refused, Err(RequestError::Failed { .. })));
+    // It was deleted meanwhile; but a namespace that is missing is no race.
+    let (gone, seen) = cluster(404, &status(404, "NotFound", "no"));
+    assert!(matches!(gone.secret().await, Ok(SecretState::Absent)));
+    assert!(matches!(
+        gone.replace(&secret()).await,
+        Err(RequestError::Changed { .. })
+    ));
+    assert!(matches!(
+        gone.create(&secret()).await,
+        Err(RequestError::Failed { .. })
+    ));
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(
+        seen[2],
+        "POST /api/v1/namespaces/podloom-system/secrets?fieldManager=podloom-webhook"
+    );
+}
+
+#[test]
+fn the_patch_tests_what_it_was_made_for() {
+    let publication = Publication {
+        configuration: 0,
+        resource_version: "7".to_owned(),
+        webhooks: vec![(1, "b".to_owned()), (3, "d".to_owned())],
+        bundle: "hello".to_owned(),
+    };
+    let expected = json!([
+        { "op": "test", "path": "/metadata/resourceVersion", "value": "7" },
+        { "op": "test", "path": "/webhooks/1/name", "value": "b" },
+        { "op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": "aGVsbG8=" },
+        { "op": "test", "path": "/webhooks/3/name", "value": "d" },
+        { "op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "aGVsbG8=" },
+    ]);
+    assert_eq!(patch(&publication), expected);
+}

@@ -1,0 +1,502 @@
+//! Each case is a state of the cluster and what the leader does about it.
+//!
+//! Time starts at the moment when the certificates of the first Secret were made. They live for 90 hours, their authority for 360.
+
+use std::time::UNIX_EPOCH;
+
+use k8s_openapi::ByteString;
+
+use super::super::keyring::{Fields, Keyring, fields};
+use super::super::sign;
+use super::super::world::{MANAGED_BY, Webhook};
+use super::*;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LIFETIME: Duration = Duration::from_secs(3600 * 90);
+
+fn start() -> SystemTime {
+    UNIX_EPOCH + HOUR * 500_000
+}
+
+fn host(name: &str) -> ServerName<'static> {
+    ServerName::try_from(name.to_owned()).unwrap()
+}
+
+fn policy() -> Policy {
+    Policy {
+        hosts: vec![
+            host("podloom-webhook.podloom-system.svc"),
+            host("127.0.0.1"),
+        ],
+        lifetime: LIFETIME,
+        times: Times::of(LIFETIME),
+    }
+}
+
+/// An authority and a leaf of it, made this many hours after the start.
+fn made(hours: u32) -> (Pair, Pair) {
+    let now = start() + HOUR * hours;
+    let authority = sign::authority(now, LIFETIME).unwrap();
+    let leaf = sign::server(&authority.key, &policy().hosts, now, LIFETIME).unwrap();
+    (authority, leaf)
+}
+
+/// A Secret of ours: authorities, the key of the first, and a leaf.
+fn secret(authorities: &[&Pair], leaf: &Pair) -> Secret {
+    let certificates: Vec<Certificate> = authorities
+        .iter()
+        .map(|pair| pair.certificate.clone())
+        .collect();
+    stored(fields(&certificates, &authorities[0].key, leaf))
+}
+
+fn stored(fields: Fields) -> Secret {
+    let mut secret = Secret {
+        type_: Some("Opaque".to_owned()),
+        data: Some(fields),
+        ..Secret::default()
+    };
+    secret.metadata.labels = Some([(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned())].into());
+    secret
+}
+
+fn bundle(authorities: &[&Pair]) -> Vec<u8> {
+    certificates_pem(authorities.iter().map(|pair| &pair.certificate)).into_bytes()
+}
+
+/// A configuration whose webhooks have these bundles.
+fn configuration(bundles: &[Vec<u8>]) -> Configuration {
+    let webhooks = bundles.iter().enumerate().map(|(place, bundle)| Webhook {
+        name: format!("{place}.podloom.dev"),
+        bundle: bundle.clone(),
+    });
+    Configuration::Present {
+        resource_version: "7".to_owned(),
+        webhooks: webhooks.collect(),
+    }
+}
+
+/// Both configurations publish these authorities.
+fn publishing(authorities: &[&Pair]) -> Vec<Configuration> {
+    vec![
+        configuration(&[bundle(authorities)]),
+        configuration(&[bundle(authorities), bundle(authorities)]),
+    ]
+}
+
+struct Scenario {
+    secret: Option<Secret>,
+    configurations: Vec<Configuration>,
+    trusted_for: Option<Duration>,
+    /// After the start.
+    hours: u32,
+}
+
+impl Scenario {
+    fn of(secret: Option<Secret>, configurations: Vec<Configuration>, hours: u32) -> Self {
+        Self {
+            secret,
+            configurations,
+            trusted_for: Some(HOUR * 1000),
+            hours,
+        }
+    }
+
+    fn plan(self) -> Plan {
+        let world = World {
+            secret: SecretState::of(self.secret),
+            configurations: self.configurations,
+        };
+        let now = start() + HOUR * self.hours;
+        plan(&world, self.trusted_for, &policy(), now)
+    }
+
+    /// In a few words: `create new+1 new leaf`, with the number of older authorities.
+    fn words(self) -> String {
+        let plan = self.plan();
+        let change = |change: &Change| {
+            let signer = match change.signer {
+                Signer::New => "new",
+                Signer::Kept(_) => "same",
+            };
+            let leaf = match change.leaf {
+                Leaf::New => "new leaf",
+                Leaf::Kept(_) => "same leaf",
+            };
+            format!("{signer}+{} {leaf}", change.older.len())
+        };
+        match &plan.next {
+            Step::Rest if plan.is_waiting => "wait".to_owned(),
+            Step::Rest => "rest".to_owned(),
+            Step::Stuck(why) => format!("stuck: {why}"),
+            Step::Create(new) => format!("create {}", change(new)),
+            Step::Replace(_, new) => format!("replace {}", change(new)),
+            Step::Publish(publication) => {
+                let places = publication.webhooks.iter().map(|(place, _)| place);
+                let places: Vec<String> = places.map(ToString::to_string).collect();
+                format!(
+                    "publish {}: {}",
+                    publication.configuration,
+                    places.join(" ")
+                )
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check(secret: Option<Secret>, configurations: Vec<Configuration>, hours: u32, expected: &str) {
+    assert_eq!(
+        Scenario::of(secret, configurations, hours).words(),
+        expected
+    );
+}
+
+fn absent() -> Vec<Configuration> {
+    vec![Configuration::Absent, Configuration::Absent]
+}
+
+#[test]
+fn a_new_cluster_gets_a_secret_and_then_its_configurations() {
+    let (authority, leaf) = made(0);
+    let secret = || Some(secret(&[&authority], &leaf));
+    let unset = || configuration(&[vec![], vec![]]);
+    let right = || configuration(&[bundle(&[&authority])]);
+    check(None, absent(), 0, "create new+0 new leaf");
+    check(None, vec![unset(), unset()], 0, "create new+0 new leaf");
+    check(secret(), absent(), 0, "rest");
+    check(secret(), vec![unset(), unset()], 0, "publish 0: 0 1");
+    check(secret(), vec![right(), unset()], 0, "publish 1: 0 1");
+    check(
+        secret(),
+        vec![Configuration::Absent, unset()],
+        0,
+        "publish 1: 0 1",
+    );
+    check(secret(), publishing(&[&authority]), 0, "rest");
+}
+
+#[test]
+fn only_webhooks_with_another_bundle_are_written() {
+    let (authority, leaf) = made(0);
+    let (other, _) = made(0);
+    let right = bundle(&[&authority]);
+    let found = configuration(&[right.clone(), bundle(&[&other]), right, vec![]]);
+    let scenario = Scenario::of(Some(secret(&[&authority], &leaf)), vec![found], 0);
+    let Step::Publish(publication) = scenario.plan().next else {
+        panic!("nothing is published");
+    };
+    let expected = Publication {
+        configuration: 0,
+        resource_version: "7".to_owned(),
+        webhooks: vec![
+            (1, "1.podloom.dev".to_owned()),
+            (3, "3.podloom.dev".to_owned()),
+        ],
+        bundle: String::from_utf8(bundle(&[&authority])).unwrap(),
+    };
+    assert_eq!(publication, expected);
+}
+
+#[test]
+fn a_bundle_of_garbage_is_replaced() {
+    let (authority, leaf) = made(0);
+    let garbage = [
+        vec![0xff; 1 << 20],
+        vec![b'-'; 1 << 20],
+        b"-----BEGIN CERTIFICATE-----\n".repeat(40_000),
+    ];
+    for garbage in garbage {
+        let found = || {
+            vec![
+                configuration(std::slice::from_ref(&garbage)),
+                Configuration::Absent,
+            ]
+        };
+        check(
+            Some(secret(&[&authority], &leaf)),
+            found(),
+            0,
+            "publish 0: 0",
+        );
+        check(None, found(), 0, "create new+0 new leaf");
+    }
+}
+
+#[test]
+fn a_leaf_is_renewed_when_two_thirds_are_over() {
+    let (authority, leaf) = made(0);
+    let at = |hours, expected: &str| {
+        let secret = secret(&[&authority], &leaf);
+        check(Some(secret), publishing(&[&authority]), hours, expected);
+    };
+    at(59, "rest");
+    at(60, "replace same+0 new leaf");
+    at(89, "replace same+0 new leaf");
+    // Also when it expired while no leader worked.
+    at(91, "replace same+0 new leaf");
+    // The authority would expire before a new leaf.
+    at(271, "replace new+1 new leaf");
+    at(361, "replace new+0 new leaf");
+}
+
+/// The life of an authority's successor, step by step.
+#[test]
+fn an_authority_is_published_before_it_signs_and_leaves_when_nobody_serves_with_it() {
+    let (old, _) = made(0);
+    let last = sign::server(&old.key, &policy().hosts, start() + HOUR * 240, LIFETIME).unwrap();
+    let new = sign::authority(start() + HOUR * 300, LIFETIME).unwrap();
+    let next = sign::server(&new.key, &policy().hosts, start() + HOUR * 301, LIFETIME).unwrap();
+    let (one, both, two) = (&[&old][..], &[&new, &old][..], &[&new][..]);
+    // Authorities and leaf of the Secret, what is published, the hour, and for how many seconds that was found.
+    let steps = [
+        (one, &last, one, 299, Some(9999), "rest"),
+        (one, &last, one, 300, Some(9999), "replace new+1 same leaf"),
+        (both, &last, one, 300, None, "publish 0: 0"),
+        (both, &last, both, 300, None, "wait"),
+        (both, &last, both, 300, Some(9), "wait"),
+        (both, &last, both, 300, Some(10), "replace same+1 new leaf"),
+        (both, &next, both, 301, Some(9999), "rest"),
+        (both, &next, both, 302, Some(3599), "rest"),
+        (both, &next, both, 302, None, "rest"),
+        (
+            both,
+            &next,
+            both,
+            302,
+            Some(3600),
+            "replace same+0 same leaf",
+        ),
+        (two, &next, both, 302, Some(3600), "publish 0: 0"),
+        (two, &next, two, 302, Some(3600), "rest"),
+        // Nobody could publish the new authority. When the old one's certificate has expired, nothing is lost by trying.
+        (both, &last, one, 329, None, "publish 0: 0"),
+        (both, &last, one, 331, None, "replace same+1 new leaf"),
+    ];
+    for (step, (authorities, leaf, published, hours, trusted, expected)) in
+        steps.into_iter().enumerate()
+    {
+        let found = Some(secret(authorities, leaf));
+        let mut scenario = Scenario::of(found, publishing(published), hours);
+        scenario.trusted_for = trusted.map(Duration::from_secs);
+        assert_eq!(scenario.words(), expected, "step {step}");
+    }
+}
+
+#[test]
+fn a_lost_secret_keeps_what_replicas_serve_with() {
+    let (authority, _) = made(0);
+    let (second, _) = made(10);
+    let published = |authorities: &[&Pair]| publishing(authorities);
+    check(None, published(&[&authority]), 20, "create new+1 new leaf");
+    check(
+        None,
+        published(&[&authority, &second]),
+        20,
+        "create new+2 new leaf",
+    );
+    check(
+        None,
+        published(&[&authority, &second]),
+        361,
+        "create new+1 new leaf",
+    );
+    let five: Vec<Pair> = (0..6).map(|hours| made(hours).0).collect();
+    let five: Vec<&Pair> = five.iter().collect();
+    check(None, published(&five), 20, "create new+4 new leaf");
+    // The authority of another program.
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let foreign = params.self_signed(&key).unwrap();
+    let foreign = Certificate::parse(foreign.into()).unwrap();
+    let foreign = certificates_pem(std::iter::once(&foreign)).into_bytes();
+    check(
+        None,
+        vec![configuration(&[foreign])],
+        20,
+        "create new+0 new leaf",
+    );
+}
+
+/// A Secret with one field changed.
+fn with(field: &str, value: &[u8]) -> (Secret, Pair) {
+    let (authority, leaf) = made(0);
+    let mut secret = secret(&[&authority], &leaf);
+    let data = secret.data.get_or_insert_default();
+    data.insert(field.to_owned(), ByteString(value.to_owned()));
+    (secret, authority)
+}
+
+#[test]
+fn each_damaged_part_is_made_again() {
+    for garbage in [&b""[..], b"garbage", &[0xff; 70_000]] {
+        for (field, expected) in [
+            // The authority is still published, and replicas still serve with it.
+            ("ca.crt", "replace new+1 new leaf"),
+            // The leaf is still good, and its authority is trusted.
+            ("ca.key", "replace new+1 same leaf"),
+            ("tls.crt", "replace same+0 new leaf"),
+            ("tls.key", "replace same+0 new leaf"),
+        ] {
+            let (secret, authority) = with(field, garbage);
+            check(Some(secret), publishing(&[&authority]), 1, expected);
+        }
+    }
+    let (mut secret, authority) = with("ca.crt", b"");
+    secret.data = None;
+    check(
+        Some(secret),
+        publishing(&[&authority]),
+        1,
+        "replace new+1 new leaf",
+    );
+}
+
+#[test]
+fn words_in_the_bundle_are_removed_and_other_fields_stay() {
+    let (mut secret, authority) = with("notes", b"hello");
+    check(Some(secret.clone()), publishing(&[&authority]), 1, "rest");
+    let data = secret.data.get_or_insert_default();
+    let text = data.get_mut("ca.crt").unwrap();
+    text.0.extend(b"words\n");
+    let scenario = Scenario::of(Some(secret), publishing(&[&authority]), 1);
+    let Step::Replace(stored, change) = scenario.plan().next else {
+        panic!("nothing is replaced");
+    };
+    assert!(stored.data.is_some_and(|data| data.contains_key("notes")));
+    assert!(matches!(
+        (change.signer, change.leaf),
+        (Signer::Kept(_), Leaf::Kept(_))
+    ));
+}
+
+#[test]
+fn a_leaf_for_other_hosts_is_made_again() {
+    let (authority, _) = made(0);
+    let now = start();
+    let few = sign::server(&authority.key, &policy().hosts[..1], now, LIFETIME).unwrap();
+    let found = Some(secret(&[&authority], &few));
+    check(
+        found,
+        publishing(&[&authority]),
+        1,
+        "replace same+0 new leaf",
+    );
+    // More hosts than ours: those of a leader of another version.
+    let mut hosts = policy().hosts;
+    hosts.push(host("localhost"));
+    let more = sign::server(&authority.key, &hosts, now, LIFETIME).unwrap();
+    let found = Some(secret(&[&authority], &more));
+    check(found, publishing(&[&authority]), 1, "rest");
+}
+
+#[test]
+fn a_clock_that_was_ahead_is_no_dead_end() {
+    let (authority, leaf) = made(10);
+    let found = Some(secret(&[&authority], &leaf));
+    check(
+        found,
+        publishing(&[&authority]),
+        2,
+        "replace new+0 new leaf",
+    );
+}
+
+#[test]
+fn a_secret_of_somebody_else_is_left_alone() {
+    let (authority, leaf) = made(0);
+    let ours = secret(&[&authority], &leaf);
+    let mut unlabelled = ours.clone();
+    unlabelled.metadata.labels = None;
+    check(
+        Some(unlabelled),
+        absent(),
+        0,
+        "stuck: it has data but not the label app.kubernetes.io/managed-by: podloom, so another program may own it; \
+         delete it, or choose another name",
+    );
+    let mut token = ours;
+    token.type_ = Some("kubernetes.io/service-account-token".to_owned());
+    check(
+        Some(token),
+        absent(),
+        0,
+        "stuck: its type is kubernetes.io/service-account-token; delete it, or choose another name",
+    );
+    // An administrator created it empty, so that we need no right to create Secrets.
+    let mut empty = Secret {
+        type_: Some("kubernetes.io/tls".to_owned()),
+        ..Secret::default()
+    };
+    check(Some(empty.clone()), absent(), 0, "replace new+0 new leaf");
+    let nothing = ["tls.crt", "tls.key"].map(|name| (name.to_owned(), ByteString(vec![])));
+    empty.data = Some(nothing.into());
+    check(Some(empty), absent(), 0, "replace new+0 new leaf");
+}
+
+#[test]
+fn a_secret_with_too_many_authorities_is_cut() {
+    let many: Vec<(Pair, Pair)> = (0..8).map(made).collect();
+    let authorities: Vec<&Pair> = many.iter().map(|(authority, _)| authority).collect();
+    let found = secret(&authorities, &many[0].1);
+    let mut scenario = Scenario::of(Some(found), publishing(&authorities), 10);
+    scenario.trusted_for = None;
+    assert_eq!(scenario.words(), "replace same+4 same leaf");
+    // The authority of the leaf stays, whatever its place is.
+    let mut found = secret(&authorities, &many[7].1);
+    let data = found.data.get_or_insert_default();
+    data.remove("ca.key");
+    let Step::Replace(_, change) = Scenario::of(Some(found), absent(), 10).plan().next else {
+        panic!("nothing is replaced");
+    };
+    assert!(change.older.contains(&many[7].0.certificate));
+    assert_eq!(change.older.len(), OLDER_MAX);
+}
+
+#[test]
+fn what_is_made_of_a_change_needs_no_further_change() {
+    let (authority, _) = made(0);
+    let world = World {
+        secret: SecretState::Absent,
+        configurations: publishing(&[&authority]),
+    };
+    let Step::Create(change) = plan(&world, None, &policy(), start()).next else {
+        panic!("nothing is created");
+    };
+    let signer = sign::authority(start(), LIFETIME).unwrap();
+    let leaf = sign::server(&signer.key, &policy().hosts, start(), LIFETIME).unwrap();
+    let authorities: Vec<Certificate> = std::iter::once(signer.certificate.clone())
+        .chain(change.older)
+        .collect();
+    let written = fields(&authorities, &signer.key, &leaf);
+    assert_eq!(Keyring::read(&written).authorities, authorities);
+    check(
+        Some(stored(written)),
+        publishing(&[&signer, &authority]),
+        0,
+        "rest",
+    );
+}
+
+#[test]
+fn times_get_shorter_with_the_lifetime_only() {
+    let day = HOUR * 24;
+    let usual = Times {
+        look: Duration::from_secs(10),
+        soon: Duration::from_secs(1),
+        settle: Duration::from_secs(10),
+        keep: HOUR,
+    };
+    assert_eq!(Times::of(day * 90), usual);
+    assert_eq!(Times::of(day), usual);
+    for seconds in 1..10_000 {
+        let lifetime = Duration::from_secs(seconds);
+        let times = Times::of(lifetime);
+        let slowest = times.look * 2 + times.settle;
+        assert!(
+            slowest < times.keep && times.keep < lifetime / 3,
+            "{times:?}"
+        );
+    }
+}
