@@ -1,4 +1,7 @@
-//! Handshakes with what the slot serves.
+//! Handshakes with what the slot serves, and the loops around it.
+
+mod api;
+mod loops;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,8 +18,8 @@ use super::sign::{self, Pair};
 use super::slot::Served;
 use super::*;
 
-const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
-const HOSTS: [&str; 4] = [
+pub(super) const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
+pub(super) const HOSTS: [&str; 4] = [
     "podloom-webhook.podloom-system.svc",
     "localhost",
     "127.0.0.1",

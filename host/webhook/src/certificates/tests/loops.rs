@@ -1,0 +1,297 @@
+//! The loops of leaders and replicas against a counterfeit API server, with a clock that jumps.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::Client;
+use podloom_control_loop::NoRecorder;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::sign::{self, Pair};
+use super::super::*;
+use super::api::{Api, CONFIGURATIONS, Fate, SECRET};
+use super::{HOSTS, LIFETIME, connect_any};
+
+fn setup(client: Client, hosts: &[&str]) -> OwnSetup {
+    OwnSetup {
+        client,
+        namespace: "system".to_owned(),
+        secret: "tls".to_owned(),
+        configurations: "podloom".to_owned(),
+        hosts: Hosts::parse(hosts).unwrap(),
+        lifetime: LIFETIME,
+        metrics: CertificateMetrics::default(),
+    }
+}
+
+fn lead(setup: OwnSetup) -> AbortOnDropHandle<()> {
+    let issuing = issue(setup, Arc::new(NoRecorder), CancellationToken::new());
+    AbortOnDropHandle::new(tokio::spawn(issuing))
+}
+
+struct Replica {
+    slot: Arc<CertificateSlot>,
+    _task: AbortOnDropHandle<()>,
+}
+
+fn replica(setup: OwnSetup) -> Replica {
+    let slot = Arc::new(CertificateSlot::new(setup.metrics.clone()));
+    let serving = serve_own(
+        setup,
+        Arc::clone(&slot),
+        Arc::new(NoRecorder),
+        CancellationToken::new(),
+    );
+    Replica {
+        slot,
+        _task: AbortOnDropHandle::new(tokio::spawn(serving)),
+    }
+}
+
+impl Replica {
+    async fn until(&self, words: &str) {
+        for _ in 0..600 {
+            let (Ok(status) | Err(status)) = self.slot.status();
+            if status.contains(words) {
+                return;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{words:?} is not in {:?}", self.slot.status());
+    }
+}
+
+/// Waits until the Secret and all webhooks agree.
+async fn until_published(api: &Api) {
+    for _ in 0..600 {
+        let bundle = api
+            .get(SECRET)
+            .map(|secret| secret["data"]["ca.crt"].clone());
+        let bundles = api.bundles();
+        let agree = |bundle: &Value| bundles.iter().all(|found| json!(found) == *bundle);
+        if bundle.as_ref().is_some_and(agree) {
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    panic!("not published");
+}
+
+/// The Secret's certificates, as an operator writes them.
+fn secret(authority: &Pair, leaf: &Pair) -> Value {
+    let authorities = [authority.certificate.clone()];
+    let fields = super::super::keyring::fields(&authorities, &authority.key, leaf);
+    json!({
+        "metadata": { "name": "tls", "labels": { "app.kubernetes.io/managed-by": "podloom" } },
+        "type": "Opaque", "data": fields,
+    })
+}
+
+fn authority() -> Pair {
+    sign::authority(SystemTime::now(), LIFETIME).unwrap()
+}
+
+fn leaf(authority: &Pair, hosts: &[&str]) -> Pair {
+    let hosts = Hosts::parse(hosts).unwrap();
+    sign::server(&authority.key, &hosts.0, SystemTime::now(), LIFETIME).unwrap()
+}
+
+/// Drops a leader at each of its requests, before it arrives and before its answer does; another leader then finishes.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_dropped_anywhere_leaves_nothing_half_done() {
+    for fate in [Fate::Lost, Fate::Unanswered] {
+        for last in 0..16 {
+            let api = Api::default();
+            api.configure();
+            let stuck =
+                api.client(move |number, _| if number < last { Fate::Answered } else { fate });
+            let first = lead(setup(stuck, &HOSTS));
+            sleep(Duration::from_millis(500)).await;
+            let before = api.get(SECRET);
+            drop(first);
+            let _second = lead(setup(api.plain_client(), &HOSTS));
+            let replica = replica(setup(api.plain_client(), &HOSTS));
+            replica.slot.first().await;
+            until_published(&api).await;
+            if let Some(before) = before {
+                let after = api.get(SECRET).unwrap();
+                assert_eq!(
+                    after, before,
+                    "the second leader takes over what the first one made"
+                );
+            }
+            let bundle = STANDARD.decode(&api.bundles()[0]).unwrap();
+            let bundle = String::from_utf8(bundle).unwrap();
+            connect_any(&replica.slot, &bundle, "localhost")
+                .await
+                .unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settled_cluster_is_read_every_ten_seconds_and_not_written() {
+    let api = Api::default();
+    api.configure();
+    let _leader = lead(setup(api.plain_client(), &HOSTS));
+    until_published(&api).await;
+    sleep(Duration::from_secs(1)).await;
+    let before = api.requests().len();
+    sleep(Duration::from_secs(1000)).await;
+    let requests = api.requests().split_off(before);
+    assert!(
+        requests.iter().all(|line| line.starts_with("GET ")),
+        "{requests:?}"
+    );
+    let looks = requests.len() / 3;
+    assert!((90..=230).contains(&looks), "{looks} looks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forbidden_is_tried_again_after_growing_pauses() {
+    let api = Api::default();
+    api.configure();
+    let refused = |_: usize, line: &str| {
+        if line.contains("secrets") {
+            Fate::Refused
+        } else {
+            Fate::Answered
+        }
+    };
+    let mut registry = Registry::with_prefix("podloom");
+    let mut setup = setup(api.client(refused), &HOSTS);
+    setup.metrics = CertificateMetrics::register(&mut registry);
+    let (_leader, replica) = (lead(setup.clone()), replica(setup));
+    replica
+        .until("could not read Secret system/tls: you may not (status 403)")
+        .await;
+    sleep(Duration::from_secs(100)).await;
+    let reads = api.requests().len();
+    // The replica has no certificate, so it asks each second; the leader asks less and less often.
+    assert!((100..=150).contains(&reads), "{reads} requests");
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for line in [
+        "podloom_webhook_certificate_expiry_timestamp_seconds 0",
+        "podloom_webhook_certificate_failed_looks_total{loop=\"webhook-issue\"}",
+        "podloom_webhook_certificate_failed_looks_total{loop=\"webhook-serve\"}",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_never_answered_is_given_up() {
+    let api = Api::default();
+    let silent = |number, _: &str| {
+        if number == 0 {
+            Fate::Unanswered
+        } else {
+            Fate::Answered
+        }
+    };
+    let leaf_of = authority();
+    api.put(SECRET, secret(&leaf_of, &leaf(&leaf_of, &HOSTS)));
+    let replica = replica(setup(api.client(silent), &HOSTS));
+    replica.until("no answer within 10s").await;
+    replica.slot.first().await;
+    replica.until("serves").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_of_a_new_version_serves_until_the_leader_knows_its_hosts() {
+    let api = Api::default();
+    let authority = authority();
+    api.put(
+        SECRET,
+        secret(&authority, &leaf(&authority, &["localhost"])),
+    );
+    let replica = replica(setup(api.plain_client(), &["localhost", "new.svc"]));
+    replica.slot.first().await;
+    replica
+        .until("is not for new.svc, until the leader issues another one")
+        .await;
+    assert!(
+        replica.slot.status().is_ok(),
+        "it is ready: {:?}",
+        replica.slot.status()
+    );
+    api.put(
+        SECRET,
+        secret(&authority, &leaf(&authority, &["localhost", "new.svc"])),
+    );
+    for _ in 0..300 {
+        sleep(Duration::from_millis(100)).await;
+        if replica
+            .slot
+            .status()
+            .is_ok_and(|status| !status.contains(';'))
+        {
+            return;
+        }
+    }
+    panic!("{:?}", replica.slot.status());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_for_something_else_does_not_serve() {
+    let api = Api::default();
+    let authority = authority();
+    api.put(
+        SECRET,
+        secret(&authority, &leaf(&authority, &["elsewhere"])),
+    );
+    let replica = replica(setup(api.plain_client(), &HOSTS));
+    replica.until("is for none of our hosts").await;
+    assert!(replica.slot.served().is_none());
+}
+
+/// The authority of the Secret changes while nobody publishes it.
+#[tokio::test(start_paused = true)]
+async fn another_authority_waits_for_its_publication_and_ten_seconds_more() {
+    let api = Api::default();
+    api.configure();
+    let (old, new) = (authority(), authority());
+    let publish = |authorities: &[&Pair]| {
+        let text = sign::certificates_pem(authorities.iter().map(|pair| &pair.certificate));
+        for path in CONFIGURATIONS {
+            let mut object = api.get(path).unwrap();
+            for webhook in object["webhooks"].as_array_mut().unwrap() {
+                webhook["clientConfig"]["caBundle"] = json!(STANDARD.encode(&text));
+            }
+            api.put(path, object);
+        }
+    };
+    let (first, second) = (leaf(&old, &HOSTS), leaf(&new, &HOSTS));
+    api.put(SECRET, secret(&old, &first));
+    publish(&[&old]);
+    let replica = replica(setup(api.plain_client(), &HOSTS));
+    replica.slot.first().await;
+    let serves = |pair: &Pair| replica.slot.served().unwrap().certificate == pair.certificate;
+    api.put(SECRET, secret(&new, &second));
+    replica
+        .until("waits until all webhooks trust its authority")
+        .await;
+    sleep(Duration::from_secs(100)).await;
+    assert!(serves(&first) && replica.slot.status().is_ok());
+    publish(&[&new, &old]);
+    let published = Instant::now();
+    while serves(&first) {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(serves(&second));
+    let waited = published.elapsed();
+    let (least, most) = (Duration::from_secs(10), Duration::from_secs(13));
+    assert!(least <= waited && waited <= most, "{waited:?}");
+    // A Secret that is lost changes nothing.
+    api.delete(SECRET);
+    replica.until("Secret system/tls does not exist").await;
+    assert!(serves(&second) && replica.slot.status().is_ok());
+}
