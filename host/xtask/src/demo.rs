@@ -8,6 +8,7 @@ mod reload;
 mod scene;
 mod screen;
 mod volume;
+mod webhook;
 
 use std::path::PathBuf;
 use std::process::Command;

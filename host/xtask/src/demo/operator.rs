@@ -22,6 +22,7 @@ const LOG_LINES: usize = 15;
 /// A running operator; dropping this stops it.
 pub(crate) struct Operator {
     pub(crate) address: SocketAddr,
+    webhook: Option<SocketAddr>,
     pub(crate) log: PathBuf,
     child: RefCell<Child>,
 }
@@ -29,26 +30,61 @@ pub(crate) struct Operator {
 impl Operator {
     /// Starts it with the plugins of a directory, and waits until it is ready.
     pub(crate) fn start(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
-        let log = plugins.with_file_name("operator.log");
+        Self::spawn(binary, plugins, kubeconfig, "operator.log", None)
+    }
+
+    /// Starts one that only serves the admission webhooks.
+    pub(crate) fn start_webhook(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
+        Self::spawn(
+            binary,
+            plugins,
+            kubeconfig,
+            "webhook.log",
+            Some(free_port()?),
+        )
+    }
+
+    fn spawn(
+        binary: &Path,
+        plugins: &Path,
+        kubeconfig: &Path,
+        log: &str,
+        webhook: Option<SocketAddr>,
+    ) -> Result<Self> {
+        let log = plugins.with_file_name(log);
         let output = File::create(&log).with_context(|| log.display().to_string())?;
-        // Another process could take the port in between; then the operator fails and its log says why.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let child = Command::new(binary)
+        let address = free_port()?;
+        let mut command = Command::new(binary);
+        command
             .arg("run")
             .arg("--plugins")
             .arg(plugins)
-            .args(["--http", &address.to_string()])
+            .args(["--http", &address.to_string()]);
+        if let Some(webhook) = webhook {
+            let host = webhook.ip().to_string();
+            command
+                .args(["--controllers", "none", "--webhook", &webhook.to_string()])
+                .args(["--webhook-host", &host]);
+        }
+        let child = command
             .env("KUBECONFIG", kubeconfig)
             .stderr(output)
             .spawn()
             .with_context(|| binary.display().to_string())?;
         let operator = Self {
             address,
+            webhook,
             log,
             child: RefCell::new(child),
         };
         operator.until_ready()?;
         Ok(operator)
+    }
+
+    /// Where the API server reaches a path of its webhooks.
+    pub(crate) fn webhook_url(&self, path: &str) -> Result<String> {
+        let address = self.webhook.context("it serves no webhooks")?;
+        Ok(format!("https://{address}{path}"))
     }
 
     fn until_ready(&self) -> Result<()> {
@@ -108,6 +144,11 @@ impl Operator {
             screen::line(line);
         }
     }
+}
+
+/// An address for a server. Another process could take the port in between; then the operator fails and its log says why.
+fn free_port() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 impl Drop for Operator {

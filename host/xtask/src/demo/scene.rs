@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use super::{Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, reload};
+use super::{Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, reload, webhook};
 use crate::run;
 
 /// One scene.
@@ -32,7 +32,7 @@ impl Play {
 }
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 5] = [
+const SCENES: [Scene; 6] = [
     Scene {
         name: "explain",
         title: "What each plugin did to each pod",
@@ -62,6 +62,12 @@ const SCENES: [Scene; 5] = [
         title: "What a mistake looks like",
         what: "a session that no BrowserConfig serves, and what its user sees",
         play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
+    },
+    Scene {
+        name: "webhook",
+        title: "Pods of anybody, through the admission webhook",
+        what: "pods of kubectl pass the chain through the admission webhook",
+        play: Play::Live(webhook::show),
     },
     Scene {
         name: "end",

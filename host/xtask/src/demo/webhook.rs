@@ -1,0 +1,135 @@
+//! Pods of other controllers pass the chain through the admission webhook.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::operator::Operator;
+use super::{Built, Cluster, Live, screen};
+use crate::run;
+
+/// The namespace of the scene, with the label that the install manifests ask for.
+const NAMESPACE: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: { name: any-team, labels: { podloom.dev/mutate: enabled, team: any } }
+";
+/// How long the operator may take to make its certificates and to publish their authority.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often the configuration is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+const IMAGE: &str = "--image=registry.k8s.io/pause:3.10";
+
+/// Starts an operator that only serves the webhooks, and creates pods as people do.
+pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
+    let cluster = &live.cluster;
+    if cluster.plane.is_none() {
+        screen::line(
+            "skipped: the API server of another cluster cannot call a webhook on this machine",
+        );
+        return Ok(());
+    }
+    let operator = Operator::start_webhook(&built.binary, live.volume.path(), &cluster.kubeconfig)?;
+    apply(cluster, NAMESPACE)?;
+    apply(
+        cluster,
+        &configuration(&operator.webhook_url("/mutate/pods")?),
+    )?;
+    let published = until_published(cluster).inspect_err(|_| operator.print_log())?;
+    screen::step(
+        published.as_millis(),
+        "the operator has made its certificates, and the API server trusts them",
+    );
+    screen::line("$ kubectl run test --labels=sidecar.podloom.dev/inject=true");
+    let label = "--labels=sidecar.podloom.dev/inject=true";
+    run::succeed(kubectl(cluster).args(["run", "test", IMAGE, label]))?;
+    let shown = "--output=custom-columns=POD:.metadata.name,LABELS:.metadata.labels,CONTAINERS:.spec.containers[*].name,SIDECARS:.spec.initContainers[*].name,NON-ROOT:.spec.securityContext.runAsNonRoot";
+    run::succeed(kubectl(cluster).args(["get", "pod", "test", shown]))?;
+    screen::line("$ kubectl run bad --privileged");
+    let denied = kubectl(cluster)
+        .args(["run", "bad", IMAGE, "--privileged"])
+        .status()?;
+    if denied.success() {
+        bail!("a privileged pod was admitted");
+    }
+    // Without the configuration first, no pod could be created in the namespace once the operator has ended.
+    run::succeed(kubectl(cluster).args([
+        "delete",
+        "mutatingwebhookconfiguration",
+        "podloom-webhook",
+    ]))?;
+    run::succeed(
+        cluster
+            .kubectl()
+            .args(["delete", "namespace", "any-team", "--wait=false"]),
+    )
+}
+
+fn kubectl(cluster: &Cluster) -> std::process::Command {
+    let mut kubectl = cluster.kubectl();
+    kubectl.args(["--namespace", "any-team"]);
+    kubectl
+}
+
+/// The configuration of the install manifests, but with a URL in place of a Service: the operator is a process of this machine.
+fn configuration(url: &str) -> String {
+    format!(
+        "\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {{ name: podloom-webhook }}
+webhooks:
+- name: pods.podloom.dev
+  admissionReviewVersions: [v1]
+  clientConfig: {{ url: '{url}' }}
+  rules:
+  - {{ apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced }}
+  namespaceSelector: {{ matchLabels: {{ podloom.dev/mutate: enabled }} }}
+  failurePolicy: Fail
+  timeoutSeconds: 5
+  sideEffects: None
+"
+    )
+}
+
+fn apply(cluster: &Cluster, manifest: &str) -> Result<()> {
+    let mut child = kubectl(cluster)
+        .args(["apply", "-f", "-"])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let mut stdin = child.stdin.take().context("its input is piped")?;
+    stdin.write_all(manifest.as_bytes())?;
+    drop(stdin);
+    if !child.wait()?.success() {
+        bail!("kubectl apply failed");
+    }
+    Ok(())
+}
+
+/// Waits until the configuration has the authority of the operator's certificate. Returns how long that took.
+fn until_published(cluster: &Cluster) -> Result<Duration> {
+    let begun = Instant::now();
+    loop {
+        let path = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
+        let mut get = kubectl(cluster);
+        get.args([
+            "get",
+            "mutatingwebhookconfiguration",
+            "podloom-webhook",
+            path,
+        ]);
+        if !run::output(&mut get)?.is_empty() {
+            return Ok(begun.elapsed());
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!(
+                "the operator published no certificate authority within {} s",
+                PATIENCE.as_secs()
+            );
+        }
+        thread::sleep(LOOK);
+    }
+}
