@@ -1,4 +1,5 @@
-//! `cargo xtask bench --cluster`: the operator on a real control plane, against a bare client.
+//! The benchmarks of the whole operator: `cargo xtask bench --cluster` on a real control plane, against a bare client, and
+//! `cargo xtask bench --webhook`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,11 +8,21 @@ use anyhow::Result;
 
 use crate::{plugins, release, run};
 
-/// Builds the operator as it is shipped and runs the benchmark, which has options of its own.
+/// Measures the operator on a real control plane.
 pub(crate) fn run(json: Option<&Path>, options: &[String]) -> Result<()> {
+    measure(&release::local("cluster-bench")?, json, options)
+}
+
+/// Measures the admission webhook. The client is optimized too: it takes its share of the same processors.
+pub(crate) fn webhook(json: Option<&Path>, options: &[String]) -> Result<()> {
+    measure(&release::optimized("webhook-bench")?, json, options)
+}
+
+/// Builds the operator as it is shipped and runs a benchmark, which has options of its own.
+fn measure(bench: &Path, json: Option<&Path>, options: &[String]) -> Result<()> {
     let bundle = plugins::run()?;
     let operator = release::shipped()?;
-    let mut bench = Command::new(release::local("cluster-bench")?);
+    let mut bench = Command::new(bench);
     bench
         .arg("--podloom")
         .arg(operator)

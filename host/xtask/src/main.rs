@@ -54,6 +54,10 @@ enum Command {
         /// All options after this one go to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
         cluster: Option<Vec<String>>,
+        /// Measure the admission webhook: reviews per second, latency, processor time.
+        /// All options after this one go to that benchmark: --url URL, --review FILE, ...; its --help lists all.
+        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with = "cluster")]
+        webhook: Option<Vec<String>>,
     },
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
@@ -87,11 +91,14 @@ fn main() -> ExitCode {
         Command::Bench {
             json,
             cluster: Some(options),
+            ..
         } => cluster::run(json.as_deref(), &options),
         Command::Bench {
             json,
-            cluster: None,
-        } => bench::run(json.as_deref()),
+            webhook: Some(options),
+            ..
+        } => cluster::webhook(json.as_deref(), &options),
+        Command::Bench { json, .. } => bench::run(json.as_deref()),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),

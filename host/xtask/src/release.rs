@@ -28,6 +28,16 @@ pub(crate) fn local(binary: &str) -> Result<PathBuf> {
     Ok(target.join("debug").join(binary).into_std_path_buf())
 }
 
+/// Builds a binary of the workspace with optimizations, and returns where it is.
+pub(crate) fn optimized(binary: &str) -> Result<PathBuf> {
+    let arguments = ["build", "--quiet", "--workspace", "--release", "--bin"];
+    progress::step(binary, "compiling with optimizations takes minutes", || {
+        run::succeed(run::cargo(arguments).arg(binary))
+    })?;
+    let target = run::workspace()?.target_directory;
+    Ok(target.join("release").join(binary).into_std_path_buf())
+}
+
 /// Builds the operator as it is shipped and returns where it is.
 ///
 /// Every task that needs it calls this, so it is compiled once. It is linked with glibc, because its
