@@ -7,6 +7,7 @@ mod plugin;
 mod rbac;
 mod render;
 mod run;
+mod webhook;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub(crate) use plugin::{
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use render::{Format, RenderArguments};
 pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
+pub(crate) use webhook::Account;
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -169,6 +171,14 @@ fn namespace(text: &str) -> Result<String, &'static str> {
         return Ok(text.to_owned());
     }
     Err("use 1 to 63 lower-case letters, digits and dashes, without a dash at the start or end")
+}
+
+/// The names of most objects are DNS labels, joined by dots.
+fn object_name(text: &str) -> Result<String, &'static str> {
+    if text.len() <= 253 && text.split('.').all(is_dns_label) {
+        return Ok(text.to_owned());
+    }
+    Err("use lower-case letters, digits, dashes and dots, with a letter or digit at both ends")
 }
 
 /// Whether a text is a DNS label by RFC 1123.

@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
                     own: &arguments.operator_namespace,
                     lease_namespace: arguments.lease_namespace(),
                     lease_name: &arguments.lease_name,
+                    webhook_name: &arguments.webhook_name,
                 };
                 operator::manifests(row, &installation)
             })

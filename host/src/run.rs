@@ -11,6 +11,8 @@ mod grants;
 mod leader;
 mod lease;
 mod metrics;
+mod own_pod;
+mod parts;
 mod preflight;
 mod process;
 mod reload;
@@ -18,11 +20,13 @@ mod requests;
 mod server;
 mod state;
 mod tasks;
+mod webhook;
 mod wiring;
 
 use std::time::Duration;
 
 use anyhow::Context;
+use podloom_controllers::duties::Chain;
 
 use crate::cli::RunArguments;
 use crate::error::CommandError;
@@ -33,16 +37,17 @@ const BLOCKING_THREADS: usize = 32;
 
 /// Runs the operator until a signal stops it.
 pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandError> {
-    let needs_chain = arguments.controllers.need_chain();
+    let duties = arguments.duties();
+    let needs_chain = duties.iter().any(|duty| duty.row().chain == Chain::Needed);
     if needs_chain && arguments.plugins.is_none() && !arguments.allow_empty_chain {
         return Err(CommandError::Usage(
             "no plugin chain: name its directory with --plugins DIR, or run without plugins with --allow-empty-chain"
                 .to_owned(),
         ));
     }
-    if arguments.controllers.duties().is_empty() {
+    if duties.is_empty() {
         tracing::warn!(
-            "no controller is enabled, so the operator only answers over HTTP; enable one with --controllers"
+            "no controller is enabled, so the operator only answers over HTTP; enable one with --controllers, or the webhooks with --webhook"
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

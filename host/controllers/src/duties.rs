@@ -2,11 +2,15 @@
 //!
 //! The row decides everything else about a duty: the values of `--controllers`, which kinds and rights preflight checks, what
 //! `podloom crds` and `podloom rbac` print, readiness, Leases and metrics. Tests compare `deploy/` with it.
+//! The rows are in `rows`.
 //! To add a duty, follow "Adding a kind" in `host/ARCHITECTURE.md`.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use podloom_api::{SelenosisApi, SelenosisKind, crd};
+mod rows;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use podloom_api::{SelenosisApi, SelenosisKind};
+
+use self::rows::{BROWSER, CHAIN, CLUSTER_EVENTS, EVENTS, LEASE, WEBHOOK};
 pub use crate::engine::kind::ResourceScope;
 
 /// What an installation can switch on.
@@ -14,6 +18,8 @@ pub use crate::engine::kind::ResourceScope;
 pub enum Duty {
     /// Browsers and BrowserConfigs.
     Browser,
+    /// The admission webhooks.
+    Webhook,
 }
 
 /// Everything that differs between duties.
@@ -21,6 +27,8 @@ pub enum Duty {
 pub struct Row {
     /// The name in `--controllers`, `/readyz/<duty>`, logs and metrics.
     pub name: &'static str,
+    /// What switches it on.
+    pub switch: Switch,
     /// How its Deployment, roles and Lease are named.
     pub names: Names,
     /// Which replicas work.
@@ -31,6 +39,15 @@ pub struct Row {
     pub rights: &'static [Right],
     /// Whether it needs the plugin chain.
     pub chain: Chain,
+}
+
+/// What switches a duty on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// Its name in `--controllers`.
+    Controllers,
+    /// A flag of its own.
+    Flag(&'static str),
 }
 
 /// How the Deployment, roles and Lease of a duty are named.
@@ -101,6 +118,8 @@ pub struct Right {
     pub verbs: &'static [&'static str],
     /// Where it is needed.
     pub scope: RightScope,
+    /// The one object that it is for, if it is not for all.
+    pub object: Option<Object>,
     /// Whether the operator can work without it.
     pub need: Need,
     /// What it is for, in words that complete "the operator …".
@@ -127,6 +146,17 @@ pub enum RightScope {
     LeaseNamespace,
     /// In this namespace, whichever namespaces are watched.
     Namespace(&'static str),
+    /// In the operator's own namespace.
+    OwnNamespace,
+}
+
+/// An object whose name the installation decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// The webhook configurations: they have the name `--webhook-name`.
+    WebhookConfiguration,
+    /// The Secret with the webhook's certificates: the name is `--webhook-name` with `-tls`.
+    WebhookSecret,
 }
 
 /// Whether the operator can work without a right.
@@ -138,105 +168,16 @@ pub enum Need {
     Optional(&'static str),
 }
 
-const BROWSER: Row = Row {
-    name: "browser",
-    names: Names::Plain,
-    replicas: Replicas::Leader,
-    kinds: &[
-        OwnKind {
-            group: Group::Selenosis(SelenosisKind::Browser),
-            version: SelenosisApi::VERSION,
-            plural: SelenosisKind::Browser.plural(),
-            scope: ResourceScope::Namespaced,
-            definition: |api| crd(api, SelenosisKind::Browser),
-            writers: Writers::Edit,
-            clients: &["get", "list", "watch", "create", "delete"],
-        },
-        OwnKind {
-            group: Group::Selenosis(SelenosisKind::BrowserConfig),
-            version: SelenosisApi::VERSION,
-            plural: SelenosisKind::BrowserConfig.plural(),
-            scope: ResourceScope::Namespaced,
-            definition: |api| crd(api, SelenosisKind::BrowserConfig),
-            writers: Writers::Admin,
-            clients: &[],
-        },
-    ],
-    rights: &[
-        Right {
-            verbs: &["list", "watch", "patch", "delete"],
-            why: "watches Browsers, sets their finalizer and labels, and deletes those that have ended",
-            ..of_kind(SelenosisKind::Browser, None)
-        },
-        Right {
-            verbs: &["patch"],
-            why: "writes the status of Browsers",
-            ..of_kind(SelenosisKind::Browser, Some("status"))
-        },
-        Right {
-            verbs: &["update"],
-            need: Need::Optional(
-                "clusters with the admission plugin OwnerReferencesPermissionEnforcement reject the pods of Browsers",
-            ),
-            why: "sets a Browser as the owner of its pod, in a way that blocks its deletion",
-            ..of_kind(SelenosisKind::Browser, Some("finalizers"))
-        },
-        Right {
-            verbs: &["list", "watch", "patch"],
-            why: "reads BrowserConfigs, and removes an old finalizer from them",
-            ..of_kind(SelenosisKind::BrowserConfig, None)
-        },
-        Right {
-            verbs: &["patch"],
-            why: "writes the status of BrowserConfigs",
-            ..of_kind(SelenosisKind::BrowserConfig, Some("status"))
-        },
-        Right {
-            verbs: &["get", "list", "watch", "create", "delete"],
-            why: "creates, watches and deletes the pods of Browsers, and never changes them",
-            ..fixed("", "pods", RightScope::WatchedNamespaces)
-        },
-    ],
-    chain: Chain::Needed,
-};
-
-/// The rights of every duty with a namespaced kind: Events are in the namespace of their object.
-const EVENTS: [Right; 1] = [events(RightScope::WatchedNamespaces)];
-
-/// The rights of every duty with a cluster-scoped kind: Events about such objects are in the namespace `default`.
-const CLUSTER_EVENTS: [Right; 1] = [events(RightScope::Namespace("default"))];
-
-/// The rights of every duty that needs the chain.
-const CHAIN: [Right; 1] = [Right {
-    verbs: &["list", "watch"],
-    need: Need::Optional("plugins cannot see the labels and annotations of namespaces"),
-    why: "shows the labels and annotations of namespaces to plugins",
-    ..fixed("", "namespaces", RightScope::Cluster)
-}];
-
-/// The rights of every duty that has a Lease.
-const LEASE: [Right; 2] = [
-    Right {
-        verbs: &["get", "update"],
-        why: "renews the Lease of the leader",
-        ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
-    },
-    Right {
-        verbs: &["create"],
-        why: "creates the Lease of the leader",
-        ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
-    },
-];
-
 impl Duty {
     /// All duties.
-    pub const ALL: [Self; 1] = [Self::Browser];
+    pub const ALL: [Self; 2] = [Self::Browser, Self::Webhook];
 
     /// Returns its row.
     #[must_use]
     pub const fn row(self) -> &'static Row {
         match self {
             Self::Browser => &BROWSER,
+            Self::Webhook => &WEBHOOK,
         }
     }
 
@@ -302,6 +243,17 @@ impl Row {
     }
 }
 
+impl Object {
+    /// Returns its name if `--webhook-name` is `name`.
+    #[must_use]
+    pub fn name(self, name: &str) -> String {
+        match self {
+            Self::WebhookConfiguration => name.to_owned(),
+            Self::WebhookSecret => format!("{name}-tls"),
+        }
+    }
+}
+
 impl OwnKind {
     /// Returns the name of its CustomResourceDefinition, `<plural>.<group>`.
     #[must_use]
@@ -318,40 +270,6 @@ impl Group {
             Self::Selenosis(kind) => api.group(kind),
             Self::Fixed(name) => name,
         }
-    }
-}
-
-const fn of_kind(kind: SelenosisKind, subresource: Option<&'static str>) -> Right {
-    Right {
-        group: Group::Selenosis(kind),
-        resource: kind.plural(),
-        subresource,
-        verbs: &[],
-        scope: RightScope::WatchedNamespaces,
-        need: Need::Required,
-        why: "",
-    }
-}
-
-const fn events(scope: RightScope) -> Right {
-    Right {
-        // A repeated Event is a patch of the first one.
-        verbs: &["create", "patch"],
-        need: Need::Optional("there are no Events about its objects"),
-        why: "publishes Events about its objects",
-        ..fixed("events.k8s.io", "events", scope)
-    }
-}
-
-const fn fixed(group: &'static str, resource: &'static str, scope: RightScope) -> Right {
-    Right {
-        group: Group::Fixed(group),
-        resource,
-        subresource: None,
-        verbs: &[],
-        scope,
-        need: Need::Required,
-        why: "",
     }
 }
 

@@ -6,12 +6,17 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Chain, Duty, Need, Replicas, Right as Needed, RightScope, Row};
+use podloom_controllers::duties::{
+    Chain, Duty, Need, Replicas, Right as Needed, RightScope, Row, Switch,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The name of the Lease that `podloom run` asks for by default.
 const LEASE: &str = "podloom";
+
+/// The value of `--webhook-name` by default.
+const WEBHOOK: &str = "podloom-webhook";
 
 /// Any document of the manifests, as far as rights go.
 #[derive(Debug, Deserialize)]
@@ -110,7 +115,7 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
         RightScope::WatchedNamespaces | RightScope::Cluster | RightScope::Namespace(_) => {
             EVERYWHERE
         }
-        RightScope::LeaseNamespace => OWN_NAMESPACE,
+        RightScope::LeaseNamespace | RightScope::OwnNamespace => OWN_NAMESPACE,
     };
     let verbs = right.verbs.iter().map(|verb| {
         // A right to create cannot be held to a name: it is not known when the right is checked.
@@ -120,7 +125,10 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
             right.group.name(api).to_owned(),
             resource.clone(),
             (*verb).to_owned(),
-            row.lease_name(LEASE).filter(|_| is_named),
+            match right.object {
+                Some(object) => Some(object.name(WEBHOOK)),
+                None => row.lease_name(LEASE).filter(|_| is_named),
+            },
         )
     });
     verbs.collect()
@@ -250,7 +258,16 @@ fn every_duty_has_a_deployment_as_its_row_says() {
         let pod = &deployment["spec"]["template"]["spec"];
         assert_eq!(pod["serviceAccountName"], name);
         let controllers = variable(&deployment, "PODLOOM_CONTROLLERS");
-        assert_eq!(controllers.as_deref(), Some(row.name));
+        let expected = match row.switch {
+            Switch::Controllers => row.name,
+            Switch::Flag(flag) => {
+                let variable_of_flag = flag.trim_start_matches('-').to_uppercase();
+                let address = variable(&deployment, &format!("PODLOOM_{variable_of_flag}"));
+                assert!(address.is_some(), "{flag}");
+                "none"
+            }
+        };
+        assert_eq!(controllers.as_deref(), Some(expected));
 
         let schema = folder.join("flow-schema/flow-schema.yaml");
         assert_eq!(
@@ -276,24 +293,32 @@ fn every_overlay_has_each_duty_with_its_settings() {
             let components = kustomization["components"].as_array().cloned();
             components.unwrap_or_default().contains(&json!(component))
         };
-        assert!(has("operator", &format!("../{component}")), "{component}");
+        // A duty with a flag of its own has an overlay of its own.
+        let overlay = match row.switch {
+            Switch::Controllers => "operator",
+            Switch::Flag(_) => row.name,
+        };
+        assert!(has(overlay, &format!("../{component}")), "{component}");
         let groups = |api: SelenosisApi| {
-            let kinds = row.kinds.iter();
-            kinds.map(|kind| kind.group.name(api)).collect::<Vec<_>>()
+            let rights = row.all_rights();
+            rights
+                .map(|right| right.group.name(api))
+                .collect::<Vec<_>>()
         };
         let is_split = groups(SelenosisApi::Seed) != groups(SelenosisApi::Split);
         let own = if is_split { "/split" } else { "" };
         let split = format!("../../{component}{own}");
-        assert!(has("operator/split", &split), "{split}");
+        assert!(has(&format!("{overlay}/split"), &split), "{split}");
         if is_split {
             let path = deploy().join(&component).join("split/kustomization.yaml");
             let api = patched(&path, row, "PODLOOM_SELENOSIS_API");
             assert_eq!(api.as_deref(), Some("split"), "{component}");
         }
         // What needs the whole cluster works in no single namespace.
-        let is_placed = !row
-            .all_rights()
-            .any(|right| right.scope == RightScope::Cluster && right.need == Need::Required);
+        let is_placed = row.switch == Switch::Controllers
+            && !row
+                .all_rights()
+                .any(|right| right.scope == RightScope::Cluster && right.need == Need::Required);
         let workload = format!("../{component}/workload");
         assert_eq!(has("namespaced", &workload), is_placed, "{workload}");
         let path = deploy().join("namespaced/kustomization.yaml");

@@ -1,6 +1,6 @@
-//! `--controllers`: the list of enabled duties.
+//! `--controllers`: a list of duties.
 
-use podloom_controllers::duties::{Chain, Duty};
+use podloom_controllers::duties::{Duty, Switch};
 
 /// No duty at all.
 const NONE: &str = "none";
@@ -14,15 +14,19 @@ impl Controllers {
     pub(crate) fn duties(&self) -> &[Duty] {
         &self.0
     }
-
-    /// Whether any of them passes pods through the plugin chain.
-    pub(crate) fn need_chain(&self) -> bool {
-        self.0.iter().any(|duty| duty.row().chain == Chain::Needed)
-    }
 }
 
-/// Parses a list of names, separated by commas. `none` is the empty list.
+/// Parses a list of controllers, separated by commas. `none` is the empty list.
 pub(super) fn parse(list: &str) -> Result<Controllers, String> {
+    parse_among(list, &|duty| duty.row().switch == Switch::Controllers)
+}
+
+/// Like [`parse`], with the duties that a flag of their own switches on.
+pub(super) fn parse_duties(list: &str) -> Result<Controllers, String> {
+    parse_among(list, &|_| true)
+}
+
+fn parse_among(list: &str, is_known: &dyn Fn(Duty) -> bool) -> Result<Controllers, String> {
     let names: Vec<&str> = list.split(',').map(str::trim).collect();
     if names == [NONE] {
         return Ok(Controllers(Vec::new()));
@@ -30,11 +34,11 @@ pub(super) fn parse(list: &str) -> Result<Controllers, String> {
     let mut duties = Vec::new();
     for name in names {
         match Duty::named(name) {
-            Some(duty) => duties.push(duty),
+            Some(duty) if is_known(duty) => duties.push(duty),
             None if name == NONE => {
                 return Err(format!("{NONE} cannot be combined with other controllers"));
             }
-            None => return Err(format!("unknown controller {name:?}; known: {}", known())),
+            found => return Err(unknown(name, found, is_known)),
         }
     }
     duties.sort_unstable();
@@ -42,10 +46,16 @@ pub(super) fn parse(list: &str) -> Result<Controllers, String> {
     Ok(Controllers(duties))
 }
 
-/// All valid names.
-fn known() -> String {
-    let names = Duty::ALL.map(|duty| duty.row().name);
-    format!("{}, or {NONE} for no controller", names.join(", "))
+fn unknown(name: &str, found: Option<Duty>, is_known: &dyn Fn(Duty) -> bool) -> String {
+    if let Some(Switch::Flag(flag)) = found.map(|duty| duty.row().switch) {
+        return format!("{name} is no controller: switch it on with {flag}");
+    }
+    let known = Duty::ALL.into_iter().filter(|duty| is_known(*duty));
+    let names: Vec<&str> = known.map(|duty| duty.row().name).collect();
+    format!(
+        "unknown controller {name:?}; known: {}, or {NONE} for no controller",
+        names.join(", ")
+    )
 }
 
 #[cfg(test)]

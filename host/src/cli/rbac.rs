@@ -23,8 +23,9 @@ Examples:
   # A Role for programs that create Browsers in a namespace
   podloom rbac --for clients --namespace team-a | kubectl apply -f -")]
 pub(crate) struct RbacArguments {
-    /// Print the rights of these controllers, separated by commas. Use the same list as for podloom run.
-    #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
+    /// Print the rights of these controllers, separated by commas. Use the same list as for podloom run, with webhook for an
+    /// operator that runs with --webhook.
+    #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse_duties)]
     pub(crate) controllers: Controllers,
 
     /// Whose rights to print.
@@ -51,6 +52,15 @@ pub(crate) struct RbacArguments {
         default_value = "podloom"
     )]
     pub(crate) lease_name: String,
+
+    /// The name of the webhook configurations, the same as for podloom run.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "PODLOOM_WEBHOOK_NAME",
+        default_value = "podloom-webhook"
+    )]
+    pub(crate) webhook_name: String,
 
     /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
     /// browser.selenosis.io and browserconfig.selenosis.io.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
+use podloom_controllers::duties::Duty;
 
+use super::webhook::WebhookArguments;
 use super::{Controllers, controllers, duration, namespace};
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
@@ -98,6 +100,9 @@ pub(crate) struct RunArguments {
     /// How long a graceful stop may take; must be less than the pod's terminationGracePeriodSeconds.
     #[arg(long, value_name = "TIME", env = "PODLOOM_SHUTDOWN_TIMEOUT", default_value = "25s", value_parser = duration::parse_positive)]
     pub(crate) shutdown_timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) webhook: WebhookArguments,
 
     #[command(flatten)]
     pub(crate) election: ElectionArguments,
@@ -203,12 +208,22 @@ Examples:
   # Watch only two namespaces, and keep failed Browsers for an hour
   podloom run --plugins /plugins -n team-a -n team-b --failed-retention 1h
 
+  # Serve the admission webhooks alone, with certificates of the operator's own making
+  podloom run --controllers none --webhook 0.0.0.0:8443 --plugins /plugins
+
   # Show what the operator waits for and which plugins are active, then log more
   curl localhost:8080/readyz
   curl localhost:8080/plugins
   curl -X PUT --data info,podloom=debug localhost:8080/log";
 
 impl RunArguments {
+    /// The duties that are switched on, in the order of their table.
+    pub(crate) fn duties(&self) -> Vec<Duty> {
+        let mut duties = self.controllers.duties().to_vec();
+        duties.extend(self.webhook.address.map(|_| Duty::Webhook));
+        duties
+    }
+
     /// The selected API groups.
     pub(crate) fn api(&self) -> SelenosisApi {
         // The parser accepts only known names.

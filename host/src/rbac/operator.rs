@@ -16,6 +16,8 @@ pub(super) struct Installation<'a> {
     pub(super) lease_namespace: &'a str,
     /// The name of the first duty's Lease, and the prefix of the others'.
     pub(super) lease_name: &'a str,
+    /// The name of the webhook configurations.
+    pub(super) webhook_name: &'a str,
 }
 
 /// The ServiceAccount of a duty, its roles and their bindings.
@@ -57,15 +59,18 @@ fn roles<'a>(row: &'static Row, installation: &Installation<'a>) -> Vec<Role<'a>
     let mut namespaces = vec![None];
     namespaces.extend(installation.watched.iter().copied().map(Some));
     for right in row.all_rights() {
-        if let RightScope::Namespace(name) = right.scope
-            && !namespaces.contains(&Some(name))
-        {
-            namespaces.push(Some(name));
+        let only = match right.scope {
+            RightScope::Namespace(name) => name,
+            RightScope::OwnNamespace => installation.own,
+            _ => continue,
+        };
+        if !namespaces.contains(&Some(only)) {
+            namespaces.push(Some(only));
         }
     }
     for namespace in namespaces {
         let rights = rights_in(row, installation, namespace);
-        roles.extend(by_owner(row, installation.api, &rights, namespace));
+        roles.extend(by_owner(row, installation, &rights, namespace));
     }
     let lease = |right: &&Right| right.scope == RightScope::LeaseNamespace;
     let lease: Vec<&Right> = row.all_rights().filter(lease).collect();
@@ -104,6 +109,7 @@ fn rights_in(
             namespace.is_some_and(|name| installation.watched.contains(&name))
         }
         RightScope::Namespace(name) => namespace == Some(name),
+        RightScope::OwnNamespace => namespace == Some(installation.own),
         RightScope::LeaseNamespace => false,
     };
     let mut rights: Vec<&Right> = Vec::new();
@@ -125,7 +131,7 @@ fn rights_in(
 /// installation.
 fn by_owner<'a>(
     row: &Row,
-    api: SelenosisApi,
+    installation: &Installation<'_>,
     rights: &[&Right],
     namespace: Option<&'a str>,
 ) -> Vec<Role<'a>> {
@@ -135,7 +141,9 @@ fn by_owner<'a>(
     };
     let of = |own: bool| {
         let rights = rights.iter().filter(|right| is_own(right) == own);
-        rights.map(|right| rule(api, right)).collect::<Vec<_>>()
+        rights
+            .map(|right| rule(installation, right))
+            .collect::<Vec<_>>()
     };
     [
         (row.object_name(), of(false)),
@@ -163,7 +171,7 @@ fn role<'a>(row: &Row, name: String, namespace: Option<&'a str>, rules: Vec<Rule
     }
 }
 
-fn rule(api: SelenosisApi, right: &Right) -> Rule {
+fn rule(installation: &Installation<'_>, right: &Right) -> Rule {
     let resource = match right.subresource {
         None => right.resource.to_owned(),
         Some(subresource) => format!("{}/{subresource}", right.resource),
@@ -172,9 +180,11 @@ fn rule(api: SelenosisApi, right: &Right) -> Rule {
     comment.extend(without(right).map(|without| format!("Without this right {without}.")));
     Rule {
         comment,
-        group: right.group.name(api),
+        group: right.group.name(installation.api),
         resources: vec![resource],
-        name: None,
+        name: right
+            .object
+            .map(|object| object.name(installation.webhook_name)),
         verbs: right.verbs.to_vec(),
     }
 }
@@ -186,7 +196,7 @@ fn lease_rule(row: &Row, installation: &Installation<'_>, right: &Right) -> Rule
         name: row
             .lease_name(installation.lease_name)
             .filter(|_| !is_nameless),
-        ..rule(installation.api, right)
+        ..rule(installation, right)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use podloom_controllers::duties::Chain;
+use podloom_controllers::duties::{Chain, Switch};
 
 use super::state::{Access, DutyState, OperatorState, Role};
 use crate::mutator::NoChainPolicy;
@@ -22,14 +22,14 @@ pub(super) struct Check {
 /// All checks: those of the process first, then those of each duty.
 pub(super) fn checks(state: &OperatorState) -> Vec<Check> {
     let mut checks = of_process(state, state.needs_chain());
-    checks.extend(state.duties.iter().flat_map(|duty| of_duty(duty)));
+    checks.extend(state.duties.iter().flat_map(|duty| of_duty(state, duty)));
     checks
 }
 
 /// The checks that one duty needs.
 pub(super) fn checks_of(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
     let mut checks = of_process(state, duty.row.chain == Chain::Needed);
-    checks.extend(of_duty(duty));
+    checks.extend(of_duty(state, duty));
     checks
 }
 
@@ -41,13 +41,22 @@ fn of_process(state: &OperatorState, needs_chain: bool) -> Vec<Check> {
     checks
 }
 
-fn of_duty(duty: &DutyState) -> [Check; 3] {
+fn of_duty(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
+    let name = |check: &str| format!("{}/{check}", duty.row.name);
+    if duty.row.switch != Switch::Controllers {
+        // Every replica answers reviews, also while the API server that it would ask for rights is down.
+        let certificate = state.certificate.as_ref();
+        let certificate =
+            certificate.map_or_else(|| Ok("not used".to_owned()), |slot| slot.status());
+        return vec![check(&name("certificate"), certificate)];
+    }
     [
         ("cluster", cluster(&duty.access.borrow())),
         ("leader", leader(&duty.role.borrow())),
         ("caches", caches(&duty.caches.awaited())),
     ]
-    .map(|(name, result)| check(&format!("{}/{name}", duty.row.name), result))
+    .map(|(of, result)| check(&name(of), result))
+    .into()
 }
 
 fn check(name: &str, result: Result<String, String>) -> Check {

@@ -10,7 +10,8 @@ use kube::Client;
 use kube::client::Body;
 use podloom_api::{SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Writers,
+    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Switch,
+    Writers,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -19,6 +20,7 @@ use tower::{BoxError, service_fn};
 /// A duty whose kind is cluster-scoped and that needs no chain.
 pub(super) const CLUSTERS: Row = Row {
     name: "clusters",
+    switch: Switch::Controllers,
     names: Names::WithDuty,
     replicas: Replicas::Leader,
     kinds: &[OwnKind {
@@ -36,6 +38,7 @@ pub(super) const CLUSTERS: Row = Row {
         subresource: None,
         verbs: &["list", "watch"],
         scope: RightScope::Cluster,
+        object: None,
         need: Need::Required,
         why: "follows clusters",
     }],

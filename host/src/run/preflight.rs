@@ -16,7 +16,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row};
+use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::answer::{CheckError, in_time};
@@ -49,6 +49,10 @@ pub(super) struct Preflight {
     pub(super) namespaces: Vec<String>,
     /// None without leader election.
     pub(super) lease: Option<LeaseName>,
+    /// The operator's own namespace.
+    pub(super) own_namespace: String,
+    /// The name of the webhook configurations.
+    pub(super) webhook_name: String,
     /// The requests of all clients.
     pub(super) requests: Requests,
 }
@@ -245,6 +249,7 @@ impl Preflight {
             RightScope::WatchedNamespaces => watched.clone(),
             RightScope::Cluster => vec![None],
             RightScope::Namespace(name) => vec![Some(name.to_owned())],
+            RightScope::OwnNamespace => vec![Some(self.own_namespace.clone())],
             RightScope::LeaseNamespace => {
                 let namespace = self.lease.iter().map(|lease| Some(lease.namespace.clone()));
                 namespace.collect()
@@ -288,6 +293,9 @@ impl Preflight {
 
     /// The object that the right is checked for. `create` cannot be limited to a name.
     fn name_of(&self, right: &Right, verb: &str) -> Option<String> {
+        if let Some(object) = right.object {
+            return Some(object.name(&self.webhook_name));
+        }
         let lease = self.lease.as_ref()?;
         (right.scope == RightScope::LeaseNamespace && verb != "create").then(|| lease.name.clone())
     }
@@ -303,6 +311,10 @@ fn note(state: &DutyState, access: Access) {
             for reason in reasons {
                 tracing::error!(duty = state.row.name, reason, "not ready");
             }
+        }
+        // Webhooks are served all the same.
+        Access::Unanswered(reason) if state.row.switch != Switch::Controllers => {
+            tracing::warn!(duty = state.row.name, reason, "rights are not checked yet");
         }
         Access::Unanswered(reason) => {
             tracing::error!(duty = state.row.name, reason, "not ready");

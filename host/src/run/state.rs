@@ -6,6 +6,7 @@ use std::time::Duration;
 use podloom_controllers::Readiness;
 use podloom_controllers::duties::{Chain, Row};
 use podloom_mutators::Slot;
+use podloom_webhook::CertificateSlot;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -21,6 +22,8 @@ pub(crate) struct OperatorState {
     pub(super) no_chain_policy: NoChainPolicy,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
+    /// The certificate of the webhooks; none if they are off or served without TLS.
+    pub(super) certificate: Option<Arc<CertificateSlot>>,
     /// Cancelled when the operator stops.
     pub(super) stop: CancellationToken,
 }
@@ -90,12 +93,14 @@ impl OperatorState {
     pub(super) fn new(
         no_chain_policy: NoChainPolicy,
         duties: Vec<Arc<DutyState>>,
+        certificate: Option<Arc<CertificateSlot>>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             slot: Arc::default(),
             no_chain_policy,
             duties,
+            certificate,
             stop,
         }
     }

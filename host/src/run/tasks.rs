@@ -22,13 +22,11 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     let mut signals = Signals::new()?;
     let http = listen(arguments.http)?;
     let probes = arguments.probes.map(listen).transpose()?;
+    let address = |listener: &TcpListener| listener.local_addr().ok().map(tracing::field::display);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
-        http = http.local_addr().ok().map(tracing::field::display),
-        probes = probes
-            .as_ref()
-            .and_then(|probes| probes.local_addr().ok())
-            .map(tracing::field::display),
+        http = address(&http),
+        probes = probes.as_ref().and_then(address),
         "starting"
     );
     let (operator, loading) = wiring::operator(arguments, stop.clone()).await?;
@@ -64,15 +62,8 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
             stop.cancel();
         }
     }
-    let drained = async {
-        let ended = tasks.join_next().await;
-        if let Some(Ok(("the operator", result))) = ended {
-            return result;
-        }
-        Err(unexpected(ended))
-    };
     tokio::select! {
-        drained = timeout(arguments.shutdown_timeout, drained) => match drained {
+        drained = timeout(arguments.shutdown_timeout, drained(&mut tasks)) => match drained {
             Ok(result) => result?,
             Err(_) => bail!("could not stop within {:?}, so running work was aborted", arguments.shutdown_timeout),
         },
@@ -84,15 +75,31 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the operator has ended. The HTTP servers do not end before it.
+async fn drained(tasks: &mut JoinSet<(&'static str, Result<()>)>) -> Result<()> {
+    let ended = tasks.join_next().await;
+    if let Some(Ok(("the operator", result))) = ended {
+        return result;
+    }
+    Err(unexpected(ended))
+}
+
 fn listen(address: SocketAddr) -> Result<TcpListener> {
     connections::listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Runs the loader of the chain, and the enabled duties.
-async fn operate(operator: Operator, loading: Loading) -> Result<()> {
+async fn operate(mut operator: Operator, loading: Loading) -> Result<()> {
     let stopped = operator.state.stop.clone();
     // Each duty in a task of its own, so that a busy one does not keep another from renewing its Lease.
     let mut duties = JoinSet::new();
+    if let Some(webhook) = operator.webhook.take() {
+        let stopped = stopped.clone();
+        duties.spawn(async move {
+            webhook.run(stopped).await;
+            ("the admission webhooks", Ok(()))
+        });
+    }
     let duty_tasks = operator.duty_tasks.iter();
     let ready: Vec<_> = duty_tasks.map(|duty| operator.first_chain(duty)).collect();
     for (duty, ready) in operator.duty_tasks.into_iter().zip(ready) {

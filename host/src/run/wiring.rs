@@ -1,17 +1,13 @@
 //! Builds the operator from the arguments.
 
 use std::env::consts::ARCH;
-use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::process;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, Row};
@@ -29,12 +25,15 @@ use super::client;
 use super::duty::{DutyTask, Work};
 use super::lease::Candidate;
 use super::metrics::{ChainMetrics, LeaderMetrics};
+use super::own_pod;
+use super::parts::Parts;
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
 use super::reload::ReloadReporter;
 use super::requests::Requests;
 use super::state::{DutyState, OperatorState};
-use crate::cli::{ElectionArguments, OwnPodArguments, RunArguments};
+use super::webhook::{self, Certificates, WebhookTask};
+use crate::cli::{ElectionArguments, RunArguments};
 use crate::mutator::{ChainMutator, NoChainPolicy, Values};
 
 /// The most plugins that run at once. A call takes a fraction of a millisecond, and each slot reserves memory.
@@ -45,32 +44,19 @@ const MIN_PERMITS: usize = 2;
 /// How long loading a chain may take. Twenty plugins compile in seconds and are proved in less than one.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
 
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
 /// All parts of the operator.
 pub(super) struct Operator {
     pub(super) state: Arc<OperatorState>,
     pub(super) registry: Arc<Registry>,
     /// The enabled duties.
     pub(super) duty_tasks: Vec<DutyTask>,
+    /// The admission webhooks; none unless they are switched on.
+    pub(super) webhook: Option<WebhookTask>,
     has_plugins: bool,
 }
 
 /// Loads the chain, at the start and whenever its directory changes, until the operator is stopped.
 pub(super) type Loading = BoxFuture<'static, ()>;
-
-/// What all duties share.
-struct Parts<'a> {
-    arguments: &'a RunArguments,
-    client: Client,
-    /// One for the whole process, however many duties there are and however often they start.
-    blocking: BlockingThreads,
-    clock: Clock,
-    metrics: ControllerMetrics,
-    plugins: PluginMetrics,
-    /// The name of the operator's own pod.
-    instance: Option<String>,
-}
 
 /// Builds the operator and the loader of its chain. Neither is started yet.
 pub(super) async fn operator(
@@ -93,15 +79,26 @@ pub(super) async fn operator(
         clock: clock.clone(),
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
-        instance: arguments.own_pod.pod_name.clone().or_else(host_name),
+        loops: Arc::new(LoopMetrics::register(ours)),
+        stop: stop.clone(),
+        instance: arguments
+            .own_pod
+            .pod_name
+            .clone()
+            .or_else(own_pod::host_name),
     };
-    let duties = arguments.controllers.duties();
+    let certificates = Certificates::of(&parts, ours)?;
+    let duties = arguments.duties();
     let states = duties.iter().map(|duty| {
         let row = duty.row();
         Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
     });
-    let no_chain_policy = no_chain_policy(arguments);
-    let state = Arc::new(OperatorState::new(no_chain_policy, states.collect(), stop));
+    let state = Arc::new(OperatorState::new(
+        no_chain_policy(arguments),
+        states.collect(),
+        certificates.as_ref().map(Certificates::slot),
+        stop.clone(),
+    ));
     let election = Election::of(arguments);
     let duty_tasks = duties.iter().zip(&state.duties).map(|(duty, duty_state)| {
         // With connections of its own, so that a renewal never waits behind other requests.
@@ -109,16 +106,19 @@ pub(super) async fn operator(
         Ok(DutyTask {
             preflight: preflight(duty.row(), &parts, candidate.as_ref(), &requests),
             state: Arc::clone(duty_state),
-            work: work(*duty, &parts, &state),
+            work: work(*duty, &parts, &state, certificates.as_ref()),
             candidate,
         })
     });
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading(&parts, &state, ours)?;
+    let mutator = Arc::new(mutator(&parts, &state));
+    let webhook = webhook::task(&parts, certificates, mutator, ours)?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
         duty_tasks,
+        webhook,
         has_plugins: arguments.plugins.is_some(),
     };
     Ok((operator, loading))
@@ -138,11 +138,17 @@ impl Operator {
     }
 }
 
-/// Starts the controllers of a duty. A new duty needs an arm here.
-fn work(duty: Duty, parts: &Parts<'_>, state: &OperatorState) -> Work {
+/// Starts what a duty does while this replica leads. A new duty needs an arm here.
+fn work(
+    duty: Duty,
+    parts: &Parts<'_>,
+    state: &OperatorState,
+    certificates: Option<&Certificates>,
+) -> Work {
     let setup = setup(parts);
     let own = match duty {
         Duty::Browser => DutySetup::Browser(browser(parts, state)),
+        Duty::Webhook => return webhook::issue(certificates.cloned()),
     };
     Box::new(move |duty| {
         let (setup, own) = (setup.clone(), own.clone());
@@ -165,16 +171,19 @@ fn setup(parts: &Parts<'_>) -> Setup {
 }
 
 fn browser(parts: &Parts<'_>, state: &OperatorState) -> BrowserSetup {
-    let mutator = ChainMutator {
+    BrowserSetup {
+        api: parts.arguments.api(),
+        mutator: Arc::new(mutator(parts, state)),
+        timeouts: timeouts(parts.arguments),
+    }
+}
+
+fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
+    ChainMutator {
         slot: Arc::clone(&state.slot),
         metrics: parts.plugins.clone(),
         no_chain_policy: state.no_chain_policy,
         values: Values::Hidden,
-    };
-    BrowserSetup {
-        api: parts.arguments.api(),
-        mutator: Arc::new(mutator),
-        timeouts: timeouts(parts.arguments),
     }
 }
 
@@ -193,6 +202,8 @@ fn preflight(
             namespace: candidate.namespace.clone(),
             name: candidate.name.clone(),
         }),
+        own_namespace: own_pod::namespace(&parts.arguments.own_pod),
+        webhook_name: parts.arguments.webhook.name.clone(),
         requests: requests.clone(),
     }
 }
@@ -221,7 +232,6 @@ fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) ->
         return Ok(stop.cancelled_owned().boxed());
     }
     let metrics = ChainMetrics::register(registry, parts.plugins.clone());
-    let recorder = Arc::new(LoopMetrics::register(registry));
     let Some(directory) = arguments.plugins.clone() else {
         tracing::warn!("there is no plugin chain, so pods are created as rendered");
         return Ok(stop.cancelled_owned().boxed());
@@ -234,7 +244,7 @@ fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) ->
     );
     let reporter = ReloadReporter {
         metrics,
-        events: own_pod(&arguments.own_pod).map(|pod| (queue, pod)),
+        events: own_pod::reference(&arguments.own_pod).map(|pod| (queue, pod)),
         granted: Mutex::default(),
     };
     let loader = Loader {
@@ -245,7 +255,7 @@ fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) ->
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
         report: Arc::new(move |reload| reporter.report(reload)),
-        recorder,
+        recorder: parts.loops.clone(),
     };
     let loading = async move {
         tokio::join!(loader.run(stop), events);
@@ -301,8 +311,12 @@ impl<'a> Election<'a> {
             namespace: election
                 .lease_namespace
                 .clone()
-                .unwrap_or_else(own_namespace),
-            identity: arguments.own_pod.pod_name.clone().unwrap_or_else(identity),
+                .unwrap_or_else(own_pod::of_account),
+            identity: arguments
+                .own_pod
+                .pod_name
+                .clone()
+                .unwrap_or_else(own_pod::identity),
         }
     }
 
@@ -335,43 +349,6 @@ fn timeouts(arguments: &RunArguments) -> Timeouts {
         config_grace: lives.config_grace,
         container_config_grace: lives.container_config_grace,
     }
-}
-
-/// The operator's own pod, for Events about it; none if its name is not configured.
-fn own_pod(arguments: &OwnPodArguments) -> Option<ObjectReference> {
-    Some(ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        name: Some(arguments.pod_name.clone()?),
-        namespace: Some(
-            arguments
-                .pod_namespace
-                .clone()
-                .unwrap_or_else(own_namespace),
-        ),
-        uid: arguments.pod_uid.clone(),
-        ..ObjectReference::default()
-    })
-}
-
-fn own_namespace() -> String {
-    let read = fs::read_to_string(OWN_NAMESPACE).unwrap_or_default();
-    match read.trim() {
-        "" => "default".to_owned(),
-        namespace => namespace.to_owned(),
-    }
-}
-
-/// A unique identity. If two processes had the same one, a new process could take the Lease of one that still runs.
-fn identity() -> String {
-    let host = host_name().unwrap_or_else(|| "podloom".to_owned());
-    let random = RandomState::new().hash_one(process::id());
-    format!("{host}-{}-{random:016x}", process::id())
-}
-
-fn host_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

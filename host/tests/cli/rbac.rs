@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 7] = [
+const FILES: [(&str, &[&str]); 9] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -18,6 +18,20 @@ const FILES: [(&str, &[&str]); 7] = [
     (
         "controllers/browser/split/users.yaml",
         &["rbac", "--for", "users", "--selenosis-api", "split"],
+    ),
+    (
+        "controllers/webhook/rbac.yaml",
+        &["rbac", "--controllers", "webhook"],
+    ),
+    (
+        "controllers/webhook/split/rbac.yaml",
+        &[
+            "rbac",
+            "--controllers",
+            "webhook",
+            "--selenosis-api",
+            "split",
+        ],
     ),
     ("namespaced/rbac.yaml", &["rbac", "--namespace", "browsers"]),
     ("clients/role.yaml", &["rbac", "--for", "clients"]),
@@ -60,8 +74,12 @@ fn controllers_are_named_or_none() {
         assert_eq!((none.code, none.stdout.as_str()), (0, ""));
         let unknown = podloom(&[command, "--controllers", "browser,portals"]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
-        let expected = "unknown controller \"portals\"; known: browser, or none";
-        assert!(unknown.stderr.contains(expected), "{}", unknown.stderr);
+        let known = match command {
+            "rbac" => "browser, webhook",
+            _ => "browser",
+        };
+        let expected = format!("unknown controller \"portals\"; known: {known}, or none");
+        assert!(unknown.stderr.contains(&expected), "{}", unknown.stderr);
     }
 }
 

@@ -8,8 +8,10 @@ mod certificates;
 mod deadline;
 mod metrics;
 mod mutate;
+mod namespaces;
 mod review;
 mod server;
+mod unavailable;
 mod validate;
 
 pub use certificates::{
@@ -18,5 +20,6 @@ pub use certificates::{
 };
 pub use metrics::WebhookMetrics;
 pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook};
+pub use namespaces::ClusterNamespaces;
 pub use server::{Webhook, router};
 pub use validate::ObjectWebhook;

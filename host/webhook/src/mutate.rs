@@ -15,7 +15,7 @@ use tokio::time::timeout_at;
 
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::review::{Answer, ObjectKind, Operation, ReviewRequest};
-use crate::server::Unavailable;
+use crate::unavailable::Unavailable;
 
 /// The annotation of pods that a kubelet created from a file. The pod in the API server is only their mirror image: if it differed,
 /// the kubelet would delete it.

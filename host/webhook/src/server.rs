@@ -17,6 +17,7 @@ use crate::deadline;
 use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
 use crate::mutate::PodWebhook;
 use crate::review::{self, Answer, ReviewRequest};
+use crate::unavailable::Unavailable;
 use crate::validate::{self, ObjectWebhook, Row};
 
 const ENDPOINTS: &str = "\
@@ -44,20 +45,6 @@ pub struct Webhook {
 struct App {
     webhook: Webhook,
     budget: Budget,
-}
-
-/// Why a review gets no answer. The failurePolicy of the webhook configuration decides what becomes of the object.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unavailable {
-    /// The requests that are being answered take all the memory that they may.
-    #[error("too many requests at once; try again in a second")]
-    Full,
-    /// The deadline came while the pod waited for its turn.
-    #[error("the webhook is busy: the pod did not get its turn in time; try again in a second")]
-    Busy,
-    /// No chain is loaded, or it did not end in time.
-    #[error("{0}")]
-    NoChain(String),
 }
 
 /// Why a request is not looked at.

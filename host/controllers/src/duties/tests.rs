@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 
-use super::{Chain, Duty, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Writers};
+use super::{
+    Chain, Duty, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Switch, Writers,
+};
 use crate::engine::kind::ResourceScope;
 
 #[test]
@@ -89,6 +91,7 @@ fn every_right_has_a_reason() {
 /// A duty with a cluster-scoped kind.
 const CLUSTERS: Row = Row {
     name: "clusters",
+    switch: Switch::Controllers,
     names: Names::WithDuty,
     replicas: Replicas::Leader,
     kinds: &[OwnKind {
@@ -106,6 +109,7 @@ const CLUSTERS: Row = Row {
         subresource: None,
         verbs: &["list", "watch"],
         scope: RightScope::Cluster,
+        object: None,
         need: Need::Required,
         why: "watches clusters",
     }],

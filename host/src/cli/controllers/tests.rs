@@ -1,6 +1,6 @@
 use podloom_controllers::duties::Duty;
 
-use super::parse;
+use super::{parse, parse_duties};
 
 #[track_caller]
 fn check(list: &str, expected: Result<&[Duty], &str>) {
@@ -33,7 +33,11 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
 }
 
 #[test]
-fn only_a_duty_that_mutates_pods_needs_the_chain() {
-    assert!(parse("browser").is_ok_and(|controllers| controllers.need_chain()));
-    assert!(parse("none").is_ok_and(|controllers| !controllers.need_chain()));
+fn a_duty_with_a_flag_of_its_own_is_no_controller() {
+    check(
+        "webhook",
+        Err("webhook is no controller: switch it on with --webhook"),
+    );
+    let both = parse_duties("webhook,browser").expect("they have rights");
+    assert_eq!(both.duties(), [Duty::Browser, Duty::Webhook]);
 }

@@ -1,6 +1,7 @@
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Writers,
+    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Switch,
+    Writers,
 };
 
 use super::{Installation, manifests};
@@ -8,6 +9,7 @@ use super::{Installation, manifests};
 /// A duty with a cluster-scoped kind.
 const CLUSTERS: Row = Row {
     name: "clusters",
+    switch: Switch::Controllers,
     names: Names::WithDuty,
     replicas: Replicas::Leader,
     kinds: &[OwnKind {
@@ -26,6 +28,7 @@ const CLUSTERS: Row = Row {
             subresource: None,
             verbs: &["list", "watch"],
             scope: RightScope::Cluster,
+            object: None,
             need: Need::Required,
             why: "watches clusters",
         },
@@ -35,6 +38,7 @@ const CLUSTERS: Row = Row {
             subresource: None,
             verbs: &["get"],
             scope: RightScope::WatchedNamespaces,
+            object: None,
             need: Need::Required,
             why: "reads credentials",
         },
@@ -55,6 +59,7 @@ fn a_cluster_scoped_kind_always_needs_a_cluster_role() {
             own: "home",
             lease_namespace: "home",
             lease_name: "podloom",
+            webhook_name: "podloom-webhook",
         };
         insta::assert_snapshot!(name, manifests(&CLUSTERS, &installation));
     }
@@ -68,6 +73,7 @@ fn the_role_for_the_lease_is_in_the_namespace_of_the_lease() {
         own: "home",
         lease_namespace: "leases",
         lease_name: "second",
+        webhook_name: "podloom-webhook",
     };
     let printed = manifests(&CLUSTERS, &installation);
     let (_, role) = printed.split_once("kind: Role\n").expect("a Role");

@@ -58,6 +58,8 @@ impl Running {
         let duty_task = DutyTask {
             state: Arc::clone(&state),
             preflight: Preflight {
+                own_namespace: "home".to_owned(),
+                webhook_name: "podloom-webhook".to_owned(),
                 row,
                 client,
                 api: SelenosisApi::Seed,

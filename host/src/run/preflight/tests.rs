@@ -44,6 +44,8 @@ impl Watched {
         let stop = CancellationToken::new();
         let state = Arc::new(DutyState::new(row, Gauge::default(), stop));
         let preflight = Preflight {
+            own_namespace: "home".to_owned(),
+            webhook_name: "podloom-webhook".to_owned(),
             row,
             client: Cluster::client(&cluster),
             api: SelenosisApi::Seed,

@@ -82,6 +82,7 @@ fn state_of(rows: &[&'static Row], no_chain_policy: NoChainPolicy) -> Arc<Operat
     Arc::new(OperatorState::new(
         no_chain_policy,
         duties.collect(),
+        None,
         stop.clone(),
     ))
 }

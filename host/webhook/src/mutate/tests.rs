@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::{NamespaceMetadata, Namespaces, PodWebhook};
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::review::{Answer, ReviewRequest, parse};
-use crate::server::Unavailable;
+use crate::unavailable::Unavailable;
 
 const DIGEST: &str = "sha256:this";
 

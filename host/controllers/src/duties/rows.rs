@@ -1,0 +1,186 @@
+//! The rows of the table, and the rights that several of them share.
+
+use podloom_api::{SelenosisApi, SelenosisKind, crd};
+
+use super::{
+    Chain, Group, Names, Need, Object, OwnKind, Replicas, ResourceScope, Right, RightScope, Row,
+    Switch, Writers,
+};
+
+pub(super) const BROWSER: Row = Row {
+    name: "browser",
+    switch: Switch::Controllers,
+    names: Names::Plain,
+    replicas: Replicas::Leader,
+    kinds: &[
+        OwnKind {
+            group: Group::Selenosis(SelenosisKind::Browser),
+            version: SelenosisApi::VERSION,
+            plural: SelenosisKind::Browser.plural(),
+            scope: ResourceScope::Namespaced,
+            definition: |api| crd(api, SelenosisKind::Browser),
+            writers: Writers::Edit,
+            clients: &["get", "list", "watch", "create", "delete"],
+        },
+        OwnKind {
+            group: Group::Selenosis(SelenosisKind::BrowserConfig),
+            version: SelenosisApi::VERSION,
+            plural: SelenosisKind::BrowserConfig.plural(),
+            scope: ResourceScope::Namespaced,
+            definition: |api| crd(api, SelenosisKind::BrowserConfig),
+            writers: Writers::Admin,
+            clients: &[],
+        },
+    ],
+    rights: &[
+        Right {
+            verbs: &["list", "watch", "patch", "delete"],
+            why: "watches Browsers, sets their finalizer and labels, and deletes those that have ended",
+            ..of_kind(SelenosisKind::Browser, None)
+        },
+        Right {
+            verbs: &["patch"],
+            why: "writes the status of Browsers",
+            ..of_kind(SelenosisKind::Browser, Some("status"))
+        },
+        Right {
+            verbs: &["update"],
+            need: Need::Optional(
+                "clusters with the admission plugin OwnerReferencesPermissionEnforcement reject the pods of Browsers",
+            ),
+            why: "sets a Browser as the owner of its pod, in a way that blocks its deletion",
+            ..of_kind(SelenosisKind::Browser, Some("finalizers"))
+        },
+        Right {
+            verbs: &["list", "watch", "patch"],
+            why: "reads BrowserConfigs, and removes an old finalizer from them",
+            ..of_kind(SelenosisKind::BrowserConfig, None)
+        },
+        Right {
+            verbs: &["patch"],
+            why: "writes the status of BrowserConfigs",
+            ..of_kind(SelenosisKind::BrowserConfig, Some("status"))
+        },
+        Right {
+            verbs: &["get", "list", "watch", "create", "delete"],
+            why: "creates, watches and deletes the pods of Browsers, and never changes them",
+            ..fixed("", "pods", RightScope::WatchedNamespaces)
+        },
+    ],
+    chain: Chain::Needed,
+};
+
+const CERTIFICATES: Need = Need::Optional(
+    "the operator cannot make certificates for its webhooks, so give it some with --tls-dir",
+);
+
+pub(super) const WEBHOOK: Row = Row {
+    name: "webhook",
+    switch: Switch::Flag("--webhook"),
+    names: Names::WithDuty,
+    // All replicas answer reviews. The leader renews the certificates.
+    replicas: Replicas::Leader,
+    kinds: &[],
+    rights: &[
+        Right {
+            verbs: &["list", "watch"],
+            need: Need::Optional("Browsers are admitted without a check of their version"),
+            why: "reads which versions of browsers are configured",
+            ..of_kind(SelenosisKind::BrowserConfig, None)
+        },
+        Right {
+            verbs: &["get", "update"],
+            object: Some(Object::WebhookSecret),
+            need: CERTIFICATES,
+            why: "reads and renews the certificates of its webhooks",
+            ..fixed("", "secrets", RightScope::OwnNamespace)
+        },
+        Right {
+            verbs: &["create"],
+            need: CERTIFICATES,
+            why: "creates the Secret with the certificates of its webhooks",
+            ..fixed("", "secrets", RightScope::OwnNamespace)
+        },
+        publishes("mutatingwebhookconfigurations"),
+        publishes("validatingwebhookconfigurations"),
+    ],
+    chain: Chain::Needed,
+};
+
+const fn publishes(resource: &'static str) -> Right {
+    Right {
+        verbs: &["get", "patch"],
+        object: Some(Object::WebhookConfiguration),
+        need: CERTIFICATES,
+        why: "writes its certificate authority into its webhook configurations",
+        ..fixed(
+            "admissionregistration.k8s.io",
+            resource,
+            RightScope::Cluster,
+        )
+    }
+}
+
+/// The rights of every duty with a namespaced kind: Events are in the namespace of their object.
+pub(super) const EVENTS: [Right; 1] = [events(RightScope::WatchedNamespaces)];
+
+/// The rights of every duty with a cluster-scoped kind: Events about such objects are in the namespace `default`.
+pub(super) const CLUSTER_EVENTS: [Right; 1] = [events(RightScope::Namespace("default"))];
+
+/// The rights of every duty that needs the chain.
+pub(super) const CHAIN: [Right; 1] = [Right {
+    verbs: &["list", "watch"],
+    need: Need::Optional("plugins cannot see the labels and annotations of namespaces"),
+    why: "shows the labels and annotations of namespaces to plugins",
+    ..fixed("", "namespaces", RightScope::Cluster)
+}];
+
+/// The rights of every duty that has a Lease.
+pub(super) const LEASE: [Right; 2] = [
+    Right {
+        verbs: &["get", "update"],
+        why: "renews the Lease of the leader",
+        ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
+    },
+    Right {
+        verbs: &["create"],
+        why: "creates the Lease of the leader",
+        ..fixed("coordination.k8s.io", "leases", RightScope::LeaseNamespace)
+    },
+];
+
+const fn of_kind(kind: SelenosisKind, subresource: Option<&'static str>) -> Right {
+    Right {
+        group: Group::Selenosis(kind),
+        resource: kind.plural(),
+        subresource,
+        verbs: &[],
+        scope: RightScope::WatchedNamespaces,
+        object: None,
+        need: Need::Required,
+        why: "",
+    }
+}
+
+const fn events(scope: RightScope) -> Right {
+    Right {
+        // A repeated Event is a patch of the first one.
+        verbs: &["create", "patch"],
+        need: Need::Optional("there are no Events about its objects"),
+        why: "publishes Events about its objects",
+        ..fixed("events.k8s.io", "events", scope)
+    }
+}
+
+const fn fixed(group: &'static str, resource: &'static str, scope: RightScope) -> Right {
+    Right {
+        group: Group::Fixed(group),
+        resource,
+        subresource: None,
+        verbs: &[],
+        scope,
+        object: None,
+        need: Need::Required,
+        why: "",
+    }
+}

@@ -1,0 +1,89 @@
+//! The arguments of the admission webhooks.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{duration, namespace, object_name};
+
+/// The options of the admission webhooks.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Admission webhooks")]
+pub(crate) struct WebhookArguments {
+    /// Serve admission webhooks over TLS at this address, for example 0.0.0.0:8443: /mutate/pods passes the pods of any workload
+    /// through the plugin chain, and /validate checks Browsers and BrowserConfigs. Off by default. Every replica serves them. With
+    /// --controllers none, the process does nothing else.
+    #[arg(long = "webhook", value_name = "ADDR", env = "PODLOOM_WEBHOOK")]
+    pub(crate) address: Option<SocketAddr>,
+
+    /// The name of the MutatingWebhookConfiguration, of the ValidatingWebhookConfiguration and of the Service. The Secret
+    /// with the certificates has this name with -tls.
+    #[arg(
+        long = "webhook-name",
+        value_name = "NAME",
+        env = "PODLOOM_WEBHOOK_NAME",
+        default_value = "podloom-webhook",
+        value_parser = object_name
+    )]
+    pub(crate) name: String,
+
+    /// The directory with tls.crt and tls.key, for example from a Secret of cert-manager. Changes are noticed within seconds. The
+    /// certificate authority must be in the webhook configurations. By default the operator makes certificates itself, renews
+    /// them, and writes their authority into the webhook configurations.
+    #[arg(long, value_name = "DIR", env = "PODLOOM_TLS_DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
+
+    /// A host name or IP address in the certificates that the operator makes; repeat the option for several. By default it is
+    /// the name of the Service, podloom-webhook.NAMESPACE.svc.
+    #[arg(
+        long = "webhook-host",
+        value_name = "HOST",
+        env = "PODLOOM_WEBHOOK_HOST",
+        value_delimiter = ','
+    )]
+    pub(crate) hosts: Vec<String>,
+
+    /// How long a certificate that the operator makes is valid. It is renewed after two thirds of this time.
+    #[arg(long, value_name = "TIME", env = "PODLOOM_CERTIFICATE_LIFETIME", default_value = "2160h", value_parser = duration::parse_positive)]
+    pub(crate) certificate_lifetime: Duration,
+
+    /// Trust this ServiceAccount to say which pods passed the chain before; repeat the option for several. A pod that it creates
+    /// is admitted unchanged if the pod carries the stamp of exactly this chain. By default no account is trusted.
+    #[arg(long = "trusted-account", value_name = "NS/NAME", env = "PODLOOM_TRUSTED_ACCOUNT", value_delimiter = ',', value_parser = account)]
+    pub(crate) trusted: Vec<Account>,
+
+    /// How long the webhooks are still served after SIGTERM. In this time the API server learns to call other replicas.
+    #[arg(long = "webhook-drain", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRAIN", default_value = "5s", value_parser = duration::parse)]
+    pub(crate) drain: Duration,
+
+    /// Serve without TLS, to measure what TLS costs. The API server never connects without TLS.
+    #[arg(long = "webhook-without-tls", hide = true)]
+    pub(crate) without_tls: bool,
+}
+
+/// A ServiceAccount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    namespace: String,
+    name: String,
+}
+
+impl Account {
+    /// The name by which the API server knows it.
+    pub(crate) fn username(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+}
+
+/// Parses `NS/NAME`.
+fn account(text: &str) -> Result<Account, String> {
+    let (ns, name) = text
+        .split_once('/')
+        .ok_or("write NAMESPACE/NAME, for example podloom-system/podloom")?;
+    Ok(Account {
+        namespace: namespace(ns)?,
+        name: object_name(name)?,
+    })
+}

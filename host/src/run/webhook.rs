@@ -1,0 +1,234 @@
+//! The admission webhooks in the process: their listener, their certificates, and what they know of the cluster.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
+use podloom_control_loop::LoopMetrics;
+use podloom_controllers::duties::Object;
+use podloom_controllers::{AdmissionCaches, PodMutator};
+use podloom_webhook::{
+    CertificateMetrics, CertificateSlot, ClusterNamespaces, Hosts, Namespaces, ObjectWebhook,
+    OwnSetup, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates, router,
+    serve_files, serve_own, server_config,
+};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::connections::{self, ConnectionLimits, Reuse, Server, Stop, Transport, WhenFull};
+use super::duty::Work;
+use super::own_pod;
+use super::parts::Parts;
+use crate::cli::Account;
+
+/// For the API server. All calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
+/// one that does: a review that it sends while we close is lost.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    connections: 512,
+    of_one_peer: 512,
+    when_full: WhenFull::CloseOldestIdle,
+    reuse: Reuse::Reused,
+    header: Duration::from_secs(150),
+    write: Duration::from_secs(5),
+    life: Duration::MAX,
+    last: Duration::from_secs(10),
+};
+
+/// How many pods pass the chain at once: more than the chain has permits, so that none is idle while a pod is handed over.
+const TURNS: usize = 8;
+
+/// How many BrowserConfigs have their pods tried on the chain at once. Half of the turns stay for pods.
+const OBJECT_TURNS: usize = 2;
+
+/// Where the certificate comes from.
+#[derive(Clone)]
+pub(super) struct Certificates {
+    slot: Arc<CertificateSlot>,
+    source: CertificateSource,
+    recorder: Arc<LoopMetrics>,
+}
+
+#[derive(Clone)]
+enum CertificateSource {
+    Files(PathBuf),
+    Own(Box<OwnSetup>),
+}
+
+/// The webhooks, ready to be served.
+pub(super) struct WebhookTask {
+    listener: TcpListener,
+    router: Router,
+    transport: Transport,
+    /// How long they are served after the operator was asked to stop.
+    drain: Duration,
+    /// Watches what the webhooks must know, and keeps the certificate.
+    background: BoxFuture<'static, ()>,
+}
+
+impl Certificates {
+    /// None if the webhooks are off, or served without TLS.
+    pub(super) fn of(parts: &Parts<'_>, registry: &mut Registry) -> Result<Option<Self>> {
+        let arguments = &parts.arguments.webhook;
+        if arguments.address.is_none() || arguments.without_tls {
+            return Ok(None);
+        }
+        let metrics = CertificateMetrics::register(registry);
+        let source = match &arguments.tls_dir {
+            Some(directory) => CertificateSource::Files(directory.clone()),
+            None => CertificateSource::Own(Box::new(own(parts, metrics.clone())?)),
+        };
+        Ok(Some(Self {
+            slot: Arc::new(CertificateSlot::new(metrics)),
+            source,
+            recorder: parts.loops.clone(),
+        }))
+    }
+
+    /// Holds the certificate that serves.
+    pub(super) fn slot(&self) -> Arc<CertificateSlot> {
+        Arc::clone(&self.slot)
+    }
+
+    /// Keeps the slot filled.
+    async fn serve(self, stop: CancellationToken) {
+        match self.source {
+            CertificateSource::Files(directory) => {
+                serve_files(directory, self.slot, self.recorder, stop).await;
+            }
+            CertificateSource::Own(setup) => {
+                serve_own(*setup, self.slot, self.recorder, stop).await
+            }
+        }
+    }
+}
+
+fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
+    let arguments = &parts.arguments.webhook;
+    let namespace = own_pod::namespace(&parts.arguments.own_pod);
+    let hosts = match arguments.hosts.as_slice() {
+        [] => Hosts::parse(&[format!("{}.{namespace}.svc", arguments.name)]),
+        some => Hosts::parse(some),
+    };
+    Ok(OwnSetup {
+        client: parts.client.clone(),
+        secret: Object::WebhookSecret.name(&arguments.name),
+        configurations: Object::WebhookConfiguration.name(&arguments.name),
+        namespace,
+        hosts: hosts.context("--webhook-host")?,
+        lifetime: arguments.certificate_lifetime,
+        metrics,
+    })
+}
+
+/// The work of the leader: it renews the certificates that the operator makes itself. With files there is nothing to do.
+pub(super) fn issue(certificates: Option<Certificates>) -> Work {
+    Box::new(move |duty| {
+        let (certificates, stop) = (certificates.clone(), duty.stop.clone());
+        async move {
+            match certificates {
+                Some(Certificates {
+                    source: CertificateSource::Own(setup),
+                    recorder,
+                    ..
+                }) => issue_certificates(*setup, recorder, stop).await,
+                _ => stop.cancelled().await,
+            }
+            Ok(())
+        }
+        .boxed()
+    })
+}
+
+/// Opens the listener; none if the webhooks are off.
+pub(super) fn task(
+    parts: &Parts<'_>,
+    certificates: Option<Certificates>,
+    mutator: Arc<dyn PodMutator>,
+    registry: &mut Registry,
+) -> Result<Option<WebhookTask>> {
+    let arguments = &parts.arguments.webhook;
+    let Some(address) = arguments.address else {
+        return Ok(None);
+    };
+    let listener =
+        connections::listen(address).with_context(|| format!("cannot listen on {address}"))?;
+    tracing::info!(
+        webhook = listener.local_addr().ok().map(tracing::field::display),
+        "serving admission webhooks"
+    );
+    let transport = match &certificates {
+        Some(certificates) => Transport::Tls(server_config(Arc::clone(&certificates.slot))),
+        None => Transport::Plain,
+    };
+    let (caches, watching) = AdmissionCaches::watch(
+        &parts.client,
+        parts.arguments.api(),
+        &parts.arguments.namespaces(),
+        &parts.metrics,
+    );
+    let namespaces: Arc<dyn Namespaces> =
+        Arc::new(ClusterNamespaces::new(&parts.client, caches.clone()));
+    let trusted = arguments.trusted.iter();
+    let webhook = Webhook {
+        pods: PodWebhook {
+            mutator: Arc::clone(&mutator),
+            namespaces: Arc::clone(&namespaces),
+            trusted: trusted.map(Account::username).collect(),
+            turns: Semaphore::new(TURNS),
+        },
+        objects: ObjectWebhook {
+            mutator,
+            namespaces,
+            caches,
+            blocking: parts.blocking.clone(),
+            turns: Semaphore::new(OBJECT_TURNS),
+        },
+        metrics: WebhookMetrics::register(registry),
+    };
+    let stop = parts.stop.clone();
+    let serving = match certificates {
+        Some(certificates) => certificates.serve(stop.clone()).boxed(),
+        None => stop.clone().cancelled_owned().boxed(),
+    };
+    let watching = async move {
+        tokio::select! {
+            () = watching => {}
+            () = stop.cancelled() => {}
+        }
+    };
+    Ok(Some(WebhookTask {
+        listener,
+        router: router(webhook),
+        transport,
+        drain: arguments.drain,
+        background: future::join(serving, watching).map(drop).boxed(),
+    }))
+}
+
+impl WebhookTask {
+    /// Answers reviews until some time after the operator was asked to stop.
+    pub(super) async fn run(self, stop: CancellationToken) {
+        let end = CancellationToken::new();
+        let server = Server {
+            router: self.router,
+            limits: LIMITS,
+            transport: self.transport,
+            stop: Stop {
+                drain: stop.clone(),
+                end: end.clone(),
+            },
+        };
+        let stopping = async {
+            stop.cancelled().await;
+            tokio::time::sleep(self.drain).await;
+            end.cancel();
+        };
+        tokio::join!(server.serve(self.listener), self.background, stopping);
+    }
+}

@@ -1,0 +1,15 @@
+//! Why a review gets no answer.
+
+/// Why a review gets no answer. The failurePolicy of the webhook configuration decides what becomes of the object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    /// The requests that are being answered take all the memory that they may.
+    #[error("too many requests at once; try again in a second")]
+    Full,
+    /// The deadline came while the pod waited for its turn.
+    #[error("the webhook is busy: the pod did not get its turn in time; try again in a second")]
+    Busy,
+    /// No chain is loaded, or it did not end in time.
+    #[error("{0}")]
+    NoChain(String),
+}
