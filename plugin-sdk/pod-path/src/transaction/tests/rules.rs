@@ -111,7 +111,7 @@ fn check(path: &str, good: &[&str], bad: &[&str]) {
 }
 
 #[test]
-fn each_field_has_its_rule() {
+fn each_field_of_a_container_has_its_rule() {
     let container = "/spec/containers/0";
     let below = |field: &str| format!("{container}/{field}");
     check(&below("name"), &[r#""a-1""#], &[r#""a.b""#]);
@@ -152,6 +152,10 @@ fn each_field_has_its_rule() {
         ],
         &[r#"{"c p u":1}"#, r#"{"cpu":""}"#, r#"{"cpu":"-1m"}"#],
     );
+}
+
+#[test]
+fn each_field_of_a_pod_has_its_rule() {
     check("/spec/hostname", &[r#""""#, r#""a""#], &[r#""a.b""#]);
     check(
         "/spec/serviceAccountName",
