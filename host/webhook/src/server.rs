@@ -28,7 +28,7 @@ POST /validate/browserconfigs   checks BrowserConfigs, and tries their pods on t
 
 /// How long a client may take to send its body. The API server sends it at once.
 const BODY_TIME: Duration = Duration::from_secs(5);
-/// When a client that was refused for lack of memory or time may ask again, in seconds.
+/// When a client that was refused for lack of memory may ask again, in seconds.
 const AGAIN: &str = "1";
 
 /// Everything that answers reviews.
@@ -186,18 +186,16 @@ fn bad_request(error: &BadRequest) -> (Outcome, Response) {
 }
 
 fn unavailable(error: &Unavailable) -> (Outcome, Response) {
-    let outcome = match error {
-        Unavailable::Full => Outcome::Full,
-        Unavailable::Busy => Outcome::Busy,
-        Unavailable::NoChain(_) => Outcome::NoChain,
-    };
-    let headers = [(RETRY_AFTER, AGAIN)];
-    let response = (
-        StatusCode::SERVICE_UNAVAILABLE,
-        headers,
-        format!("{error}\n"),
-    );
-    (outcome, response.into_response())
+    let body = (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"));
+    match error {
+        // The API server asks again as long as its own time lasts. Any other error it would only report later, and without its text.
+        Unavailable::Full => (
+            Outcome::Full,
+            ([(RETRY_AFTER, AGAIN)], body).into_response(),
+        ),
+        Unavailable::Busy => (Outcome::Busy, body.into_response()),
+        Unavailable::NoChain(_) => (Outcome::NoChain, body.into_response()),
+    }
 }
 
 #[cfg(test)]

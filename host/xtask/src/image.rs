@@ -105,7 +105,7 @@ pub(crate) fn operator(root: &Path, names: Vec<String>, architecture: &str) -> R
             user: "65532:65532".to_owned(),
             entrypoint: words(&["/usr/bin/podloom"]),
             command: words(&["run", "--plugins", "/usr/share/podloom/plugins"]),
-            ports: vec![8080, 8081],
+            ports: vec![8080, 8081, 8443],
             labels: labels.into_iter().map(label).collect::<BTreeMap<_, _>>(),
         },
         layer,

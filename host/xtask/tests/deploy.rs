@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// The Deployment of the first controller.
 const DEPLOYMENT: &str = "deploy/controllers/browser/workload/deployment.yaml";
+/// All Deployments, and their readiness.
+const DEPLOYMENTS: [(&str, &str); 2] = [
+    (DEPLOYMENT, "/readyz"),
+    (
+        "deploy/controllers/webhook/workload/deployment.yaml",
+        "/readyz/webhook",
+    ),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -56,14 +64,16 @@ fn every_controller_is_a_component_that_the_guide_names() {
 
 #[test]
 fn probes_go_to_their_own_listener() {
-    let deployment = read(DEPLOYMENT);
-    assert!(deployment.contains("- name: PODLOOM_PROBES\n          value: 0.0.0.0:8081\n"));
-    assert!(deployment.contains("- name: probes\n          containerPort: 8081\n"));
-    for path in ["/healthz", "/readyz"] {
-        let probe = format!("httpGet:\n            path: {path}\n            port: probes\n");
-        assert!(deployment.contains(&probe), "{probe}");
+    for (file, readiness) in DEPLOYMENTS {
+        let deployment = read(file);
+        assert!(deployment.contains("- name: PODLOOM_PROBES\n          value: 0.0.0.0:8081\n"));
+        assert!(deployment.contains("- name: probes\n          containerPort: 8081\n"));
+        for path in ["/healthz", readiness] {
+            let probe = format!("httpGet:\n            path: {path}\n            port: probes\n");
+            assert!(deployment.contains(&probe), "{file}: {probe}");
+        }
     }
-    assert!(read("deploy/Dockerfile").contains("EXPOSE 8080 8081\n"));
+    assert!(read("deploy/Dockerfile").contains("EXPOSE 8080 8081 8443\n"));
 }
 
 #[test]
@@ -109,7 +119,9 @@ fn the_mounted_config_maps_are_those_of_podloom_bundle() {
 fn the_image_has_the_version_that_is_built() {
     let version = env!("CARGO_PKG_VERSION");
     let tag = format!("ghcr.io/podloom/podloom:{version}\n");
-    assert!(read(DEPLOYMENT).contains(&tag), "{tag}");
+    for (file, _) in DEPLOYMENTS {
+        assert!(read(file).contains(&tag), "{file}: {tag}");
+    }
     assert!(read("deploy/Dockerfile").contains(&format!("ARG VERSION={version}\n")));
 }
 
@@ -135,9 +147,12 @@ fn the_directory_of_plugins_is_the_same_everywhere() {
 
 #[test]
 fn the_operator_knows_every_variable_that_it_is_given() {
-    let known = read("host/src/cli/run.rs");
+    let known = read("host/src/cli/run.rs") + &read("host/src/cli/webhook.rs");
     for file in [
         DEPLOYMENT,
+        DEPLOYMENTS[1].0,
+        "deploy/controllers/webhook/split/kustomization.yaml",
+        "deploy/options/cert-manager/kustomization.yaml",
         "deploy/controllers/browser/split/kustomization.yaml",
         "deploy/namespaced/kustomization.yaml",
     ] {
@@ -158,20 +173,24 @@ fn the_operator_knows_every_variable_that_it_is_given() {
 
 #[test]
 fn the_deployment_has_no_limit_on_cpu() {
-    let deployment = read(DEPLOYMENT);
-    let (_, limits) = deployment
-        .split_once("limits:\n")
-        .expect("memory has a limit");
-    let limits: Vec<&str> = limits.lines().take(2).map(str::trim).collect();
-    assert_eq!(limits, ["memory: 384Mi", "securityContext:"]);
+    for (file, _) in DEPLOYMENTS {
+        let deployment = read(file);
+        let (_, limits) = deployment
+            .split_once("limits:\n")
+            .expect("memory has a limit");
+        let limits: Vec<&str> = limits.lines().take(2).map(str::trim).collect();
+        assert_eq!(limits, ["memory: 384Mi", "securityContext:"]);
+    }
 }
 
 #[test]
 fn the_image_or_the_cluster_chooses_the_user() {
-    let deployment = read(DEPLOYMENT);
-    assert!(deployment.contains("        runAsNonRoot: true\n"));
-    for fixed in ["runAsUser:", "runAsGroup:", "fsGroup:"] {
-        assert!(!deployment.contains(fixed), "OpenShift refuses {fixed}");
+    for (file, _) in DEPLOYMENTS {
+        let deployment = read(file);
+        assert!(deployment.contains("        runAsNonRoot: true\n"));
+        for fixed in ["runAsUser:", "runAsGroup:", "fsGroup:"] {
+            assert!(!deployment.contains(fixed), "OpenShift refuses {fixed}");
+        }
     }
     // Kubelets check runAsNonRoot by user id; they refuse an image whose user is a name.
     assert!(read("deploy/Dockerfile").contains("\nUSER 65532:65532\n"));
@@ -179,8 +198,10 @@ fn the_image_or_the_cluster_chooses_the_user() {
 
 #[test]
 fn pods_go_where_the_image_runs() {
-    let deployment = read(DEPLOYMENT);
-    for selector in ["kubernetes.io/os: linux\n", "kubernetes.io/arch: amd64\n"] {
-        assert!(deployment.contains(selector), "{selector}");
+    for (file, _) in DEPLOYMENTS {
+        let deployment = read(file);
+        for selector in ["kubernetes.io/os: linux\n", "kubernetes.io/arch: amd64\n"] {
+            assert!(deployment.contains(selector), "{selector}");
+        }
     }
 }

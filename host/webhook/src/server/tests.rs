@@ -7,7 +7,7 @@ use axum::http::{Request, StatusCode};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, MutatedPod, PodMutator, PodRequest, RejectedPod,
+    AdmissionCaches, BlockingThreads, MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -39,11 +39,29 @@ impl Namespaces for Nothing {
     }
 }
 
+/// A chain that is not loaded.
+struct Unloaded;
+
+impl PodMutator for Unloaded {
+    fn mutate(&self, _: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        let rejection = PodRejection::Broken("no plugin chain is loaded".to_owned());
+        async move { Err(rejection.into()) }.boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        None
+    }
+}
+
 fn endpoints() -> (Router, Registry) {
+    endpoints_with(Arc::new(Nothing))
+}
+
+fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
     let mut registry = Registry::default();
     let webhook = Webhook {
         pods: PodWebhook {
-            mutator: Arc::new(Nothing),
+            mutator,
             namespaces: Arc::new(Nothing),
             trusted: Vec::new(),
             turns: Semaphore::new(1),
@@ -61,16 +79,26 @@ fn endpoints() -> (Router, Registry) {
 }
 
 async fn send(router: &Router, request: Request<Body>) -> (StatusCode, String) {
+    let (status, _, text) = send_all(router, request).await;
+    (status, text)
+}
+
+/// Like [`send`], with whether the client is asked to try again.
+async fn send_all(router: &Router, request: Request<Body>) -> (StatusCode, bool, String) {
     let response = router
         .clone()
         .oneshot(request)
         .await
         .expect("it cannot fail");
-    let status = response.status();
+    let (status, asks_again) = (
+        response.status(),
+        response.headers().contains_key("retry-after"),
+    );
     let body = to_bytes(response.into_body(), usize::MAX)
         .await
         .expect("a body");
-    (status, String::from_utf8(body.to_vec()).expect("text"))
+    let text = String::from_utf8(body.to_vec()).expect("text");
+    (status, asks_again, text)
 }
 
 fn post(body: impl Into<Body>) -> Request<Body> {
@@ -103,6 +131,18 @@ async fn a_review_is_answered_and_counted() {
     text::encode(&mut metrics, &registry).expect("metrics");
     let counted = r#"webhook_requests_total{endpoint="mutate/pods",outcome="admitted"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
+}
+
+/// With a header that says when to try again, the API server would do so until its time is over, and then report only that.
+#[tokio::test]
+async fn without_a_chain_the_answer_is_at_once_and_final() {
+    let (router, _) = endpoints_with(Arc::new(Unloaded));
+    let (status, asks_again, text) = send_all(&router, post(review())).await;
+    assert_eq!(
+        (status, asks_again),
+        (StatusCode::SERVICE_UNAVAILABLE, false)
+    );
+    assert_eq!(text, "no plugin chain is loaded\n");
 }
 
 #[tokio::test]
@@ -156,8 +196,11 @@ async fn too_many_long_bodies_are_refused_at_once_and_a_pod_still_fits() {
     let request = post(Body::from_stream(futures::stream::pending::<
         Result<Vec<u8>, std::io::Error>,
     >()));
-    let (status, text) = send(&router, request).await;
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let (status, asks_again, text) = send_all(&router, request).await;
+    assert_eq!(
+        (status, asks_again),
+        (StatusCode::SERVICE_UNAVAILABLE, true)
+    );
     assert!(text.starts_with("too many requests at once"), "{text}");
     let body = review();
     let mut request = post(body.clone());
