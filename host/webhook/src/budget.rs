@@ -1,59 +1,161 @@
 //! How much memory the requests that are being answered may take together.
 
-use std::sync::Arc;
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The longest body. The API server takes objects of up to 3 MiB, and a review of an update has two.
 pub(crate) const BODY_BYTES: usize = 8 << 20;
-/// All requests together, in KiB.
-const TOTAL_KIB: usize = 128 << 10;
+/// All requests together.
+const TOTAL: usize = 128 << 20;
+/// The requests of one peer, so that none can keep the others out.
+const OF_ONE_PEER: usize = TOTAL / 2;
 /// What each request takes, however short it is: buffers of its connection, a fresh sandbox.
-const BASE_KIB: usize = 64;
-/// How much more memory a parsed body takes than its text.
-const PARSED: usize = 8;
+const BASE: usize = 64 << 10;
+/// How much more memory a body takes than its text while it arrives: the buffer grows by doubling.
+const ARRIVING: usize = 2;
 
 /// A budget for memory. There is no queue: what does not fit is refused at once, since the API server would wait in vain.
-#[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Semaphore>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Arc<Mutex<Taken>>);
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(TOTAL_KIB)))
-    }
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_peer: HashMap<IpAddr, usize>,
+}
+
+/// What one request takes, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Budget,
+    peer: IpAddr,
+    bytes: usize,
 }
 
 impl Budget {
-    /// Returns the share of a request with a body of this length, to be held until it is answered; none if there is not enough left.
-    /// A body of unknown length counts as the longest.
-    pub(crate) fn take(&self, body: Option<usize>) -> Option<OwnedSemaphorePermit> {
-        let body = body.unwrap_or(BODY_BYTES).min(BODY_BYTES);
-        let kib = BASE_KIB + (body * PARSED).div_ceil(1 << 10);
-        let kib = u32::try_from(kib).ok()?;
-        Arc::clone(&self.0).try_acquire_many_owned(kib).ok()
+    /// Returns the share of a request of which no body has arrived yet; none if there is not enough left.
+    pub(crate) fn begin(&self, peer: IpAddr) -> Option<Share> {
+        let mut share = Share {
+            budget: self.clone(),
+            peer,
+            bytes: 0,
+        };
+        share.grow(BASE).then_some(share)
     }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    /// Takes what a part of the body takes that has arrived. A peer pays for what it sends, not for what it announces.
+    pub(crate) fn arrived(&mut self, bytes: usize) -> bool {
+        self.grow(bytes * ARRIVING)
+    }
+
+    /// Takes what a body will take once it is parsed.
+    pub(crate) fn parse(&mut self, body: &[u8]) -> bool {
+        self.grow(parsed(body))
+    }
+
+    /// Returns false if there is not enough left.
+    fn grow(&mut self, bytes: usize) -> bool {
+        let mut taken = self.budget.taken();
+        let of_peer = taken.by_peer.get(&self.peer).copied().unwrap_or_default();
+        if taken.all + bytes > TOTAL || of_peer + bytes > OF_ONE_PEER {
+            return false;
+        }
+        taken.all += bytes;
+        taken.by_peer.insert(self.peer, of_peer + bytes);
+        drop(taken);
+        self.bytes += bytes;
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.budget.taken();
+        taken.all -= self.bytes;
+        if let Some(of_peer) = taken.by_peer.get_mut(&self.peer) {
+            *of_peer -= self.bytes;
+            if *of_peer == 0 {
+                taken.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// At most what a JSON text takes once it is parsed. A map is a tree, whose nodes have room for eleven fields each, so a map with one
+/// short field takes a hundred times its text.
+fn parsed(text: &[u8]) -> usize {
+    let size = |byte: &u8| match byte {
+        b'{' => 704,
+        b'[' => 160,
+        b',' => 128,
+        b'"' => 8,
+        _ => 1,
+    };
+    text.iter().map(size).sum()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BODY_BYTES, Budget};
+    use std::net::IpAddr;
+
+    use super::{BODY_BYTES, Budget, OF_ONE_PEER, TOTAL, parsed};
+
+    fn peer(number: u8) -> IpAddr {
+        [127, 1, 0, number].into()
+    }
 
     #[test]
-    fn a_thousand_pods_fit_and_only_one_of_the_longest_bodies_beside_another() {
+    fn hundreds_of_pods_fit_and_nothing_is_left_over() {
+        let pod = include_bytes!("../../mutators/benches/pod.json");
         let budget = Budget::default();
-        let pods: Vec<_> = (0..1000)
-            .map_while(|_| budget.take(Some(4 << 10)))
-            .collect();
-        assert_eq!(pods.len(), 1000);
-        drop(pods);
-        let longest: Vec<_> = (0..10)
-            .map_while(|_| budget.take(Some(BODY_BYTES)))
-            .collect();
-        assert_eq!(longest.len(), 1);
-        assert!(
-            budget.take(None).is_none(),
-            "a body of unknown length counts as the longest"
-        );
-        assert!(budget.take(Some(4 << 10)).is_some(), "a pod still fits");
+        let take = |number: u32| {
+            let mut share = budget.begin(peer(u8::from(number % 2 == 0)))?;
+            (share.arrived(pod.len()) && share.parse(pod)).then_some(share)
+        };
+        let shares: Vec<_> = (0..).map_while(take).collect();
+        assert!(shares.len() > 400, "{}", shares.len());
+        drop(shares);
+        let taken = budget.taken();
+        assert_eq!((taken.all, taken.by_peer.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_peer_that_announces_much_and_sends_nothing_takes_little() {
+        let budget = Budget::default();
+        let silent: Vec<_> = (0..500).map_while(|_| budget.begin(peer(1))).collect();
+        assert_eq!(silent.len(), 500);
+        assert!(budget.begin(peer(2)).is_some());
+    }
+
+    #[test]
+    fn one_peer_cannot_keep_others_out() {
+        let budget = Budget::default();
+        let send = |number| {
+            let mut share = budget.begin(peer(number)).expect("room for a beginning");
+            let long = share.arrived(BODY_BYTES);
+            (share, long)
+        };
+        let all: Vec<_> = (0..4).map(|_| send(1)).collect();
+        assert!(all.iter().take(3).all(|(_, fits)| *fits));
+        assert!(!all.iter().all(|(_, fits)| *fits));
+        assert!(send(2).1, "another peer has the other half");
+        assert_eq!(OF_ONE_PEER * 2, TOTAL);
+    }
+
+    /// Bodies that are small as text and large as a tree.
+    #[test]
+    fn a_text_is_weighed_as_what_it_becomes() {
+        for text in [r#"{"":0},"#, r#"{"name":"a"},"#] {
+            let body = format!("[{}0]", text.repeat(1000));
+            assert!(parsed(body.as_bytes()) > 1000 * 690, "{text}");
+        }
+        assert!(parsed("[[],[],[]]".as_bytes()) > 4 * 32);
     }
 }

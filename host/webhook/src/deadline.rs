@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 const DEFAULT: Duration = Duration::from_secs(10);
 /// The longest time that a webhook configuration can say.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How much of the time is kept for the way back: a tenth, but no more than this.
-const RESERVE: Duration = Duration::from_millis(500);
+/// The shortest one.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How much of the time is kept: the API server's clock began before it connected, and it rounds up to whole seconds. Of a short time
+/// it is half.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// Returns when a request that arrived now must be answered. The API server writes its timeout into the query: `?timeout=5s`.
 pub(crate) fn of(query: Option<&str>, arrived: Instant) -> Instant {
@@ -16,8 +19,8 @@ pub(crate) fn of(query: Option<&str>, arrived: Instant) -> Instant {
         .split('&')
         .find_map(|pair| seconds(pair.strip_prefix("timeout=")?))
         .unwrap_or(DEFAULT)
-        .min(LONGEST);
-    arrived + (timeout - (timeout / 10).min(RESERVE))
+        .clamp(SHORTEST, LONGEST);
+    arrived + (timeout - (timeout / 2).min(RESERVE))
 }
 
 /// Reads `5s` or `1.5s`; whatever else a client writes counts as absent.
@@ -42,10 +45,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_timeout_is_kept_for_the_way_back() {
-        check("timeout=5s", 4500);
-        check("timeout=1s", 900);
-        check("a=b&timeout=30s", 29_500);
+    fn a_second_is_kept_or_half_of_a_short_time() {
+        check("timeout=5s", 4000);
+        check("timeout=1s", 500);
+        check("timeout=0.000001s", 500);
+        check("a=b&timeout=30s", 29_000);
     }
 
     #[test]
@@ -60,8 +64,8 @@ mod tests {
             "timeout=0s",
             "timeout=5m",
         ] {
-            check(query, 9500);
+            check(query, 9000);
         }
-        check("timeout=1e9s", 29_500);
+        check("timeout=1e9s", 29_000);
     }
 }

@@ -19,7 +19,7 @@ pub use certificates::{
     server_config,
 };
 pub use metrics::WebhookMetrics;
-pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook};
+pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
 pub use namespaces::ClusterNamespaces;
 pub use server::{Webhook, router};
 pub use validate::ObjectWebhook;

@@ -42,6 +42,8 @@ pub(crate) enum Outcome {
     Broken,
     /// No chain is loaded, or it did not end in time.
     NoChain,
+    /// Its namespace could not be read.
+    NoNamespace,
     /// It did not get its turn in time.
     Busy,
     /// There was no memory for it.
@@ -79,6 +81,7 @@ impl Outcome {
             Self::Denied => "denied",
             Self::Broken => "broken",
             Self::NoChain => "no_chain",
+            Self::NoNamespace => "no_namespace",
             Self::Busy => "busy",
             Self::Full => "full",
             Self::Malformed => "malformed",

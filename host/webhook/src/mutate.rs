@@ -7,19 +7,27 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use podloom_api::names;
 use podloom_controllers::{
-    MutatedPod, PluginOutcome, PodMutator, PodRejection, PodRequest, RejectedPod,
+    MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
 use crate::metrics::{Outcome, WebhookMetrics};
-use crate::review::{Answer, ObjectKind, Operation, ReviewRequest};
+use crate::review::{Answer, ObjectKind, Operation, ReviewRequest, shorten};
 use crate::unavailable::Unavailable;
 
 /// The annotation of pods that a kubelet created from a file. The pod in the API server is only their mirror image: if it differed,
 /// the kubelet would delete it.
+///
+/// Only kubelets create them. Anybody else could write the annotation too.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// How the API server calls kubelets.
+const KUBELETS: &str = "system:node:";
+/// The longest names of Kubernetes.
+const NAME_BYTES: usize = 253;
+/// How much of a plugin's reason is logged.
+const REASON_BYTES: usize = 512;
 /// The patch of a pod that stays as it is.
 const EMPTY_PATCH: &str = "[]";
 
@@ -34,9 +42,21 @@ pub struct NamespaceMetadata {
 
 /// Knows the namespaces of the cluster.
 pub trait Namespaces: Send + Sync {
-    /// Returns the labels and annotations of a namespace; empty where namespaces may not be read. It gives up at the deadline.
-    fn of<'a>(&'a self, name: &'a str, deadline: Instant) -> BoxFuture<'a, NamespaceMetadata>;
+    /// Returns the labels and annotations of a namespace; where namespaces may not be read, only the label with its name.
+    ///
+    /// # Errors
+    /// If the API server does not say what it is like before the deadline.
+    fn of<'a>(
+        &'a self,
+        name: &'a str,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>>;
 }
+
+/// The API server does not say what a namespace is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server does not say what the namespace is like")]
+pub struct Unread;
 
 /// Passes pods of the API server through the plugin chain.
 pub struct PodWebhook {
@@ -58,15 +78,20 @@ impl PodWebhook {
         deadline: Instant,
         metrics: &WebhookMetrics,
     ) -> Result<(Answer, Outcome), Unavailable> {
-        if !is_new_pod(&review) || is_mirror(&review.object) || self.is_done(&review) {
+        if !is_new_pod(&review) || is_mirror(&review) || self.is_done(&review) {
             return Ok((Answer::admitted(), Outcome::Skipped));
         }
+        // Before its turn, which would be idle while the API server is asked.
+        let namespace = self.namespaces.of(&review.namespace, deadline).await;
+        let Ok(namespace) = namespace else {
+            let name = shorten(&review.namespace, NAME_BYTES).into_owned();
+            return Err(Unavailable::Namespace(name));
+        };
         let arrived = Instant::now();
         let Ok(turn) = timeout_at(deadline.into(), self.turns.acquire()).await else {
             return Err(Unavailable::Busy);
         };
         metrics.waited(arrived.elapsed());
-        let namespace = self.namespaces.of(&review.namespace, deadline).await;
         let who = Who::of(&review);
         let (pod, request) = request(review, namespace, deadline);
         let result = self.mutator.mutate(pod, request).await;
@@ -95,8 +120,8 @@ fn is_new_pod(review: &ReviewRequest) -> bool {
         && kind == "Pod"
 }
 
-fn is_mirror(pod: &Value) -> bool {
-    annotation(pod, MIRROR).is_some()
+fn is_mirror(review: &ReviewRequest) -> bool {
+    review.user_info.username.starts_with(KUBELETS) && annotation(&review.object, MIRROR).is_some()
 }
 
 fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
@@ -110,7 +135,7 @@ fn request(
     deadline: Instant,
 ) -> (Value, PodRequest) {
     let mut pod = review.object;
-    // What the API server calls it is what counts. Some clients leave it out.
+    // What the API server calls it is what counts.
     fill(&mut pod, "apiVersion", "v1");
     fill(&mut pod, "kind", "Pod");
     let metadata = pod.get("metadata");
@@ -133,10 +158,7 @@ fn request(
 
 fn fill(pod: &mut Value, field: &str, value: &str) {
     if let Value::Object(fields) = pod {
-        let field = fields.entry(field).or_insert(Value::Null);
-        if field.is_null() {
-            *field = value.into();
-        }
+        fields.insert(field.to_owned(), value.into());
     }
 }
 
@@ -182,26 +204,15 @@ impl Who {
             name => name,
         };
         Self {
-            namespace: review.namespace.clone(),
-            name,
-            user: review.user_info.username.clone(),
+            namespace: shorten(&review.namespace, NAME_BYTES).into_owned(),
+            name: shorten(&name, NAME_BYTES).into_owned(),
+            user: shorten(&review.user_info.username, NAME_BYTES).into_owned(),
         }
     }
 }
 
 fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
-    let notes = mutated.notes().into_iter();
-    let mut warnings: Vec<String> = notes
-        .map(|note| format!("{}: {}", note.plugin, note.text))
-        .collect();
-    for run in &mutated.runs {
-        if let PluginOutcome::Ignored(failure) = &run.outcome {
-            warnings.push(format!(
-                "plugin {} failed and was ignored: {failure}",
-                run.plugin
-            ));
-        }
-    }
+    let warnings = warnings(&mutated.runs);
     let patch = mutated.patch.filter(|patch| patch != EMPTY_PATCH);
     tracing::debug!(
         namespace = who.namespace,
@@ -221,34 +232,55 @@ fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
     (answer, outcome)
 }
 
+/// Failures that were ignored, then the plugins' notes: of many, the first are shown.
+fn warnings(runs: &[PluginRun]) -> Vec<String> {
+    let ignored = runs.iter().filter_map(|run| match &run.outcome {
+        PluginOutcome::Ignored(failure) => Some(format!(
+            "plugin {} failed and was ignored: {failure}",
+            run.plugin
+        )),
+        _ => None,
+    });
+    let notes = runs.iter().flat_map(|run| {
+        let notes = run.notes.iter();
+        notes.map(|note| format!("{}: {note}", run.plugin))
+    });
+    ignored.chain(notes).collect()
+}
+
 /// If a plugin denied the pod or failed, that is the answer: the plugin's own failurePolicy said so. If no plugin ran, nothing is
 /// known about the pod, and the failurePolicy of the webhook configuration decides.
 fn rejection(rejected: RejectedPod, who: &Who) -> Result<(Answer, Outcome), Unavailable> {
     let RejectedPod { rejection, runs } = rejected;
-    let reason = rejection.message().to_owned();
-    match rejection {
+    let reason = shorten(rejection.message(), REASON_BYTES).into_owned();
+    let Who {
+        namespace,
+        name,
+        user,
+    } = who;
+    let (answer, outcome) = match rejection {
         PodRejection::Denied(message) => {
-            tracing::info!(
-                namespace = who.namespace,
-                name = who.name,
-                user = who.user,
-                reason,
-                "pod denied"
-            );
-            Ok((Answer::forbidden(message), Outcome::Denied))
+            tracing::info!(namespace, name, user, reason, "pod denied");
+            (Answer::forbidden(message), Outcome::Denied)
         }
-        _ if runs.is_empty() => Err(Unavailable::NoChain(reason)),
-        _ => {
+        _ if runs.is_empty() => return Err(Unavailable::NoChain(reason)),
+        rejection => {
             tracing::warn!(
-                namespace = who.namespace,
-                name = who.name,
-                user = who.user,
+                namespace,
+                name,
+                user,
                 reason,
                 "pod rejected: a plugin failed"
             );
-            Ok((Answer::broken(format!("plugin {reason}")), Outcome::Broken))
+            let message = format!("plugin {}", rejection.message());
+            (Answer::broken(message), Outcome::Broken)
         }
-    }
+    };
+    let answer = Answer {
+        warnings: warnings(&runs),
+        ..answer
+    };
+    Ok((answer, outcome))
 }
 
 #[cfg(test)]

@@ -10,21 +10,27 @@ use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use podloom_controllers::AdmissionCaches;
+use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
-use crate::mutate::{NamespaceMetadata, Namespaces};
+use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 
-/// How long a question to the API server may take. Without an answer the plugins see no labels and annotations.
+/// How long a question to the API server may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long nothing is asked after the API server refused an answer or gave none.
+/// How long nothing is asked after the API server refused an answer.
 const PAUSE: Duration = Duration::from_secs(30);
+/// How many questions are asked at once.
+const QUESTIONS: usize = 4;
+/// The label that the API server sets on every namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// The namespaces of a cluster.
 pub struct ClusterNamespaces {
     caches: AdmissionCaches,
     api: Api<Namespace>,
-    /// No question is asked before.
+    /// Namespaces may not be read: no question is asked before.
     quiet_until: Mutex<Option<Instant>>,
+    questions: Semaphore,
 }
 
 impl ClusterNamespaces {
@@ -34,32 +40,44 @@ impl ClusterNamespaces {
             caches,
             api: Api::all(client.clone()),
             quiet_until: Mutex::default(),
+            questions: Semaphore::new(QUESTIONS),
         }
     }
 
     /// Asks the API server. It is a list of one object, since the right to list is the one that the cache needs, too.
-    async fn ask(&self, name: &str, deadline: Instant) -> Option<NamespaceMetadata> {
+    ///
+    /// Without that right, nothing is known of any namespace but its name. Without an answer it is not known whether something is:
+    /// a plugin that looks for a label must not be skipped because the API server is slow.
+    async fn ask(&self, name: &str, deadline: Instant) -> Result<NamespaceMetadata, Unread> {
         if self.is_quiet() || !is_name(name) {
-            return None;
+            return Ok(nothing_but(name));
         }
         let one = ListParams::default()
             .fields(&format!("metadata.name={name}"))
             .limit(1);
         let end = deadline.min(Instant::now() + PATIENCE);
-        let asked = timeout_at(end.into(), self.api.list_metadata(&one));
-        let Ok(Ok(found)) = asked.await else {
-            let pause = Some(Instant::now() + PAUSE);
-            *self
-                .quiet_until
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = pause;
-            return None;
+        let asked = async {
+            let _question = self.questions.acquire().await;
+            self.api.list_metadata(&one).await
         };
-        let namespace: PartialObjectMeta<Namespace> = found.items.into_iter().next()?;
-        Some(NamespaceMetadata {
-            labels: namespace.metadata.labels.unwrap_or_default(),
-            annotations: namespace.metadata.annotations.unwrap_or_default(),
-        })
+        match timeout_at(end.into(), asked).await {
+            Ok(Ok(found)) => Ok(found.items.into_iter().next().map_or_else(
+                || nothing_but(name),
+                |namespace: PartialObjectMeta<Namespace>| NamespaceMetadata {
+                    labels: namespace.metadata.labels.unwrap_or_default(),
+                    annotations: namespace.metadata.annotations.unwrap_or_default(),
+                },
+            )),
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
+                let pause = Some(Instant::now() + PAUSE);
+                *self
+                    .quiet_until
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = pause;
+                Ok(nothing_but(name))
+            }
+            Ok(Err(_)) | Err(_) => Err(Unread),
+        }
     }
 
     fn is_quiet(&self) -> bool {
@@ -72,17 +90,29 @@ impl ClusterNamespaces {
 }
 
 impl Namespaces for ClusterNamespaces {
-    fn of<'a>(&'a self, name: &'a str, deadline: Instant) -> BoxFuture<'a, NamespaceMetadata> {
+    fn of<'a>(
+        &'a self,
+        name: &'a str,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
         async move {
-            if let Some((labels, annotations)) = self.caches.namespace(name) {
-                return NamespaceMetadata {
+            match self.caches.namespace(name) {
+                Some((labels, annotations)) => Ok(NamespaceMetadata {
                     labels,
                     annotations,
-                };
+                }),
+                None => self.ask(name, deadline).await,
             }
-            self.ask(name, deadline).await.unwrap_or_default()
         }
         .boxed()
+    }
+}
+
+/// What every namespace has.
+fn nothing_but(name: &str) -> NamespaceMetadata {
+    NamespaceMetadata {
+        labels: [(NAME_LABEL.to_owned(), name.to_owned())].into(),
+        ..NamespaceMetadata::default()
     }
 }
 

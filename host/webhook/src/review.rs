@@ -17,6 +17,8 @@ const KIND: &str = "AdmissionReview";
 const WARNINGS: usize = 16;
 /// How many bytes one warning has at most. The API server cuts longer ones at 256 characters if there are many.
 const WARNING_BYTES: usize = 256;
+/// How long the ID of a review may be. Those of the API server have 36 bytes.
+const UID_BYTES: usize = 128;
 /// How many bytes a denial's message has at most. It ends in Events, which take 1 kB with the API server's own words.
 const MESSAGE_BYTES: usize = 4096;
 
@@ -99,6 +101,9 @@ pub(crate) enum ReviewError {
     /// It has no request.
     #[error("the AdmissionReview has no request")]
     NoRequest,
+    /// Its ID is empty or too long.
+    #[error("the uid of the AdmissionReview must have 1 to {UID_BYTES} bytes")]
+    Uid,
 }
 
 /// Reads the body of a request.
@@ -114,7 +119,11 @@ pub(crate) fn parse(body: &[u8]) -> Result<ReviewRequest, ReviewError> {
             kind: shorten(&kind, 64).into_owned(),
         });
     }
-    request.ok_or(ReviewError::NoRequest)
+    let request = request.ok_or(ReviewError::NoRequest)?;
+    if request.uid.is_empty() || request.uid.len() > UID_BYTES {
+        return Err(ReviewError::Uid);
+    }
+    Ok(request)
 }
 
 /// The decision about an object, and what its author should know.
@@ -178,7 +187,7 @@ impl Answer {
         let message = self.denial.as_ref().map(|denial| Status {
             code: denial.code,
             reason: denial.reason,
-            message: shorten(&denial.message, MESSAGE_BYTES),
+            message: one_line(&shorten(&denial.message, MESSAGE_BYTES)),
         });
         serde_json::to_vec(&Outgoing {
             api_version: API_VERSION,
@@ -211,7 +220,7 @@ struct Response<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status<'a>>,
+    status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,10 +230,10 @@ struct Response<'a> {
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
+struct Status {
     code: u16,
     reason: &'static str,
-    message: Cow<'a, str>,
+    message: String,
 }
 
 /// Cuts a text at a character, so that it has at most so many bytes with the dots that show the cut.
@@ -237,9 +246,14 @@ pub(crate) fn shorten(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{DOTS}", text.get(..end).unwrap_or_default()))
 }
 
-/// A warning travels in an HTTP header, which has one line and no control characters.
+/// A warning travels in an HTTP header, which has one line, and both end on terminals: control characters, and those that change the
+/// direction of the text, become spaces.
 fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    let is_harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(is_harmful, " ")
 }
 
 #[cfg(test)]

@@ -1,18 +1,21 @@
 //! The endpoints: which path answers what, and what is refused before anybody looks at the object.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use http_body_util::BodyExt;
+use serde_json::json;
 use tokio::time::timeout_at;
 
-use crate::budget::{BODY_BYTES, Budget};
+use crate::budget::{BODY_BYTES, Budget, Share};
 use crate::deadline;
 use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
 use crate::mutate::PodWebhook;
@@ -28,8 +31,6 @@ POST /validate/browserconfigs   checks BrowserConfigs, and tries their pods on t
 
 /// How long a client may take to send its body. The API server sends it at once.
 const BODY_TIME: Duration = Duration::from_secs(5);
-/// When a client that was refused for lack of memory may ask again, in seconds.
-const AGAIN: &str = "1";
 
 /// Everything that answers reviews.
 pub struct Webhook {
@@ -58,6 +59,8 @@ enum BadRequest {
     Unreadable(axum::Error),
     #[error(transparent)]
     NoReview(#[from] review::ReviewError),
+    #[error(transparent)]
+    NoRoom(Unavailable),
 }
 
 /// All endpoints.
@@ -69,50 +72,55 @@ pub fn router(webhook: Webhook) -> Router {
     let mut routes = Router::new().route("/mutate/pods", post(mutate_pods));
     for row in &validate::ROWS {
         let validate = move |State(app): State<Arc<App>>, request: Request| async move {
-            validate_object(&app, row, request).await
+            validate_object(app, row, request).await
         };
         routes = routes.route(row.path, post(validate));
     }
+    // Without the path of the request: a client that never reads its answers would have us keep it.
     routes
-        .fallback(async |uri: Uri| {
-            let text = format!("{} not found; the endpoints are\n\n{ENDPOINTS}", uri.path());
+        .fallback(async || {
+            let text = format!("not found; the endpoints are\n\n{ENDPOINTS}");
             (StatusCode::NOT_FOUND, text)
         })
-        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
-            let text = format!(
-                "{} does not allow {method}; the endpoints are\n\n{ENDPOINTS}",
-                uri.path()
-            );
+        .method_not_allowed_fallback(async || {
+            let text = format!("this method is not allowed; the endpoints are\n\n{ENDPOINTS}");
             (StatusCode::METHOD_NOT_ALLOWED, text)
         })
         .with_state(Arc::new(app))
 }
 
 async fn mutate_pods(State(app): State<Arc<App>>, request: Request) -> Response {
-    let App { webhook, .. } = &*app;
-    respond(
-        &app,
-        Endpoint::MutatePods,
-        request,
-        async |review, deadline| {
-            webhook
-                .pods
-                .answer(review, deadline, &webhook.metrics)
-                .await
-        },
-    )
+    to_the_end(async move {
+        let App { webhook, .. } = &*app;
+        let answer = async |review, deadline| {
+            let pods = &webhook.pods;
+            pods.answer(review, deadline, &webhook.metrics).await
+        };
+        respond(&app, Endpoint::MutatePods, request, answer).await
+    })
     .await
 }
 
-async fn validate_object(app: &App, row: &'static Row, request: Request) -> Response {
-    let objects = &app.webhook.objects;
-    respond(
-        app,
-        Endpoint::Validate(row.endpoint),
-        request,
-        async |review, deadline| Ok(objects.answer(row, review, deadline).await),
-    )
+async fn validate_object(app: Arc<App>, row: &'static Row, request: Request) -> Response {
+    to_the_end(async move {
+        let objects = &app.webhook.objects;
+        let answer = async |review, deadline| Ok(objects.answer(row, review, deadline).await);
+        respond(&app, Endpoint::Validate(row.endpoint), request, answer).await
+    })
     .await
+}
+
+/// Answers in a task of its own: the handler of a client that goes away is dropped, but what a plugin still uses for it must stay
+/// counted.
+async fn to_the_end(answer: impl Future<Output = Response> + Send + 'static) -> Response {
+    match tokio::spawn(answer).await {
+        Ok(response) => response,
+        Err(panicked) => {
+            tracing::error!(error = %panicked, "the webhook panicked, which is a bug of podloom");
+            let text = "the webhook panicked, which is a bug of podloom";
+            status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", text)
+        }
+    }
 }
 
 /// Reads a review, has it answered, and counts it.
@@ -124,9 +132,9 @@ async fn respond(
 ) -> Response {
     let arrived = Instant::now();
     let deadline = deadline::of(request.uri().query(), arrived);
-    let (outcome, response) = match app.budget.take(content_length(request.headers())) {
+    let (outcome, response) = match app.budget.begin(peer(&request)) {
         None => unavailable(&Unavailable::Full),
-        Some(_held) => match read(request.into_body(), deadline).await {
+        Some(mut share) => match read(request.into_body(), deadline, &mut share).await {
             Err(error) => bad_request(&error),
             Ok(review) => {
                 let uid = review.uid.clone();
@@ -143,59 +151,98 @@ async fn respond(
     response
 }
 
-async fn read(body: Body, deadline: Instant) -> Result<ReviewRequest, BadRequest> {
-    let end = deadline.min(Instant::now() + BODY_TIME);
-    let body: Bytes = match timeout_at(end.into(), to_bytes(body, BODY_BYTES)).await {
-        Err(_) => return Err(BadRequest::TooSlow),
-        Ok(Ok(body)) => body,
-        Ok(Err(error)) => {
-            let is_limit = std::error::Error::source(&error)
-                .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
-            return Err(if is_limit {
-                BadRequest::TooLong
-            } else {
-                BadRequest::Unreadable(error)
-            });
-        }
-    };
-    Ok(review::parse(&body)?)
+/// The address of the client. The listener notes it.
+fn peer(request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| {
+        peer.0.ip().to_canonical()
+    })
 }
 
-/// The length that the client announces; none if it announces none.
-fn content_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+async fn read(
+    body: Body,
+    deadline: Instant,
+    share: &mut Share,
+) -> Result<ReviewRequest, BadRequest> {
+    let end = deadline.min(Instant::now() + BODY_TIME);
+    let Ok(text) = timeout_at(end.into(), collect(body, share)).await else {
+        return Err(BadRequest::TooSlow);
+    };
+    let text = text?;
+    if !share.parse(&text) {
+        return Err(BadRequest::NoRoom(Unavailable::Full));
+    }
+    Ok(review::parse(&text)?)
+}
+
+async fn collect(mut body: Body, share: &mut Share) -> Result<Vec<u8>, BadRequest> {
+    let mut text = Vec::new();
+    while let Some(frame) = body.frame().await {
+        // Trailers are of no use.
+        let Ok(part) = frame.map_err(BadRequest::Unreadable)?.into_data() else {
+            continue;
+        };
+        if text.len() + part.len() > BODY_BYTES {
+            return Err(BadRequest::TooLong);
+        }
+        if !share.arrived(part.len()) {
+            return Err(BadRequest::NoRoom(Unavailable::Full));
+        }
+        text.extend_from_slice(&part);
+    }
+    Ok(text)
 }
 
 fn write(answer: &Answer, uid: &str) -> Response {
     match answer.body(uid) {
         Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(error) => status(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            &error.to_string(),
+        ),
     }
 }
 
 fn bad_request(error: &BadRequest) -> (Outcome, Response) {
-    let status = match error {
-        BadRequest::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
-        BadRequest::TooSlow => StatusCode::REQUEST_TIMEOUT,
-        BadRequest::Unreadable(_) | BadRequest::NoReview(_) => StatusCode::BAD_REQUEST,
+    let (code, reason) = match error {
+        BadRequest::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+        BadRequest::TooSlow => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
+        BadRequest::Unreadable(_) | BadRequest::NoReview(_) => {
+            (StatusCode::BAD_REQUEST, "BadRequest")
+        }
+        BadRequest::NoRoom(error) => return unavailable(error),
     };
+    (Outcome::Malformed, status(code, reason, &error.to_string()))
+}
+
+/// Never with a Retry-After: the API server would ask again until its time is over, and then report only that.
+fn unavailable(error: &Unavailable) -> (Outcome, Response) {
+    let outcome = match error {
+        Unavailable::Full => Outcome::Full,
+        Unavailable::Busy => Outcome::Busy,
+        Unavailable::NoChain(_) => Outcome::NoChain,
+        Unavailable::Namespace(_) => Outcome::NoNamespace,
+    };
+    let code = StatusCode::SERVICE_UNAVAILABLE;
     (
-        Outcome::Malformed,
-        (status, format!("{error}\n")).into_response(),
+        outcome,
+        status(code, "ServiceUnavailable", &error.to_string()),
     )
 }
 
-fn unavailable(error: &Unavailable) -> (Outcome, Response) {
-    let body = (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"));
-    match error {
-        // The API server asks again as long as its own time lasts. Any other error it would only report later, and without its text.
-        Unavailable::Full => (
-            Outcome::Full,
-            ([(RETRY_AFTER, AGAIN)], body).into_response(),
-        ),
-        Unavailable::Busy => (Outcome::Busy, body.into_response()),
-        Unavailable::NoChain(_) => (Outcome::NoChain, body.into_response()),
-    }
+/// An error as the API server understands it: it passes the message of a Status on to the client, and no other text.
+fn status(code: StatusCode, reason: &str, message: &str) -> Response {
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "code": code.as_u16(),
+        "reason": reason,
+        "message": message,
+    });
+    let body = body.to_string();
+    (code, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 #[cfg(test)]

@@ -12,4 +12,7 @@ pub(crate) enum Unavailable {
     /// No chain is loaded, or it did not end in time.
     #[error("{0}")]
     NoChain(String),
+    /// The namespace of the object is not known, and the API server did not say what it is like.
+    #[error("namespace {0} could not be read; try again in a second")]
+    Namespace(String),
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::{NamespaceMetadata, Namespaces, PodWebhook};
+use super::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::review::{Answer, ReviewRequest, parse};
 use crate::unavailable::Unavailable;
@@ -53,14 +53,21 @@ impl PodMutator for Chain {
 struct Known;
 
 impl Namespaces for Known {
-    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, NamespaceMetadata> {
+    fn of<'a>(
+        &'a self,
+        name: &'a str,
+        _: Instant,
+    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
+        if name == "unread" {
+            return async { Err(Unread) }.boxed();
+        }
         let labels = BTreeMap::from([("team".to_owned(), name.to_owned())]);
         let annotations = BTreeMap::new();
         async move {
-            NamespaceMetadata {
+            Ok(NamespaceMetadata {
                 labels,
                 annotations,
-            }
+            })
         }
         .boxed()
     }
@@ -184,7 +191,7 @@ async fn only_new_pods_pass_the_chain() {
             json!({}),
         ),
         (
-            json!({}),
+            json!({ "userInfo": { "username": "system:node:node-1" } }),
             json!({ "annotations": { "kubernetes.io/config.mirror": "abc" } }),
         ),
     ];
@@ -238,8 +245,8 @@ async fn notes_and_ignored_failures_are_warnings() {
         (patch, Outcome::Mutated)
     );
     let expected = [
-        "sidecar: the user's container proxy stays",
         "plugin sidecar failed and was ignored: it ran for 1 s",
+        "sidecar: the user's container proxy stays",
     ];
     assert_eq!(answer.warnings, expected);
 }
@@ -315,4 +322,40 @@ async fn a_pod_that_waits_for_its_turn_until_the_deadline_gets_no_answer() {
         .answer(review(&json!({}), &json!({})), deadline, &metrics)
         .await;
     assert!(matches!(answer, Err(Unavailable::Busy)));
+}
+
+#[tokio::test]
+async fn a_mirror_pod_of_anybody_but_a_kubelet_passes_the_chain() {
+    let mirror = json!({ "annotations": { "kubernetes.io/config.mirror": "abc" } });
+    let asked = ask(review(&json!({}), &mirror), UNCHANGED).await.asked;
+    assert_eq!(asked.len(), 1);
+}
+
+#[tokio::test]
+async fn a_pod_whose_namespace_cannot_be_read_gets_no_answer() {
+    let review = review(&json!({ "namespace": "unread" }), &json!({}));
+    let Asked { answer, asked } = ask(review, UNCHANGED).await;
+    assert!(matches!(answer, Err(Unavailable::Namespace(name)) if name == "unread"));
+    assert!(asked.is_empty(), "a plugin would miss its labels");
+}
+
+#[tokio::test]
+async fn notes_of_a_denied_pod_are_shown_too() {
+    let denied = PodRejection::Denied("hardening: no".to_owned());
+    let runs = vec![
+        run(
+            PluginOutcome::Mutated,
+            &["the user's container proxy stays"],
+        ),
+        run(PluginOutcome::Denied("no".to_owned()), &[]),
+    ];
+    let review = review(&json!({}), &json!({}));
+    let (answer, _) = ask(review, Err(rejected(denied, runs)))
+        .await
+        .answer
+        .expect("an answer");
+    assert_eq!(
+        answer.warnings,
+        ["sidecar: the user's container proxy stays"]
+    );
 }

@@ -47,6 +47,14 @@ fn a_body_that_is_no_review_is_refused_with_the_reason() {
         parse(&review(&Value::Null)),
         Err(ReviewError::NoRequest)
     ));
+    for uid in [String::new(), "x".repeat(129)] {
+        assert!(matches!(
+            parse(&review(
+                &json!({ "uid": uid, "operation": "CREATE", "kind": { "version": "v1", "kind": "Pod" } })
+            )),
+            Err(ReviewError::Uid)
+        ));
+    }
     let deep = format!(r#"{{"request":{{"object":{}"#, "[".repeat(100_000));
     assert!(refused(deep.as_bytes()).contains("recursion limit"));
 }
@@ -81,7 +89,7 @@ fn a_denial_has_a_code_a_reason_and_a_message_of_bounded_length() {
 #[test]
 fn warnings_are_few_short_and_without_line_breaks() {
     let answer = Answer {
-        warnings: vec![format!("a\nb\u{7}{}", "ü".repeat(1000)); 100],
+        warnings: vec![format!("a\nb\u{202e}{}", "ü".repeat(1000)); 100],
         ..Answer::admitted()
     };
     let body = answered(&answer);

@@ -1,11 +1,14 @@
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use podloom_controllers::{
     AdmissionCaches, BlockingThreads, MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
@@ -17,7 +20,7 @@ use tower::ServiceExt;
 
 use super::{Webhook, router};
 use crate::metrics::WebhookMetrics;
-use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook};
+use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
 use crate::validate::ObjectWebhook;
 
 /// A chain and a cluster that do nothing.
@@ -34,8 +37,12 @@ impl PodMutator for Nothing {
 }
 
 impl Namespaces for Nothing {
-    fn of<'a>(&'a self, _: &'a str, _: Instant) -> BoxFuture<'a, NamespaceMetadata> {
-        async { NamespaceMetadata::default() }.boxed()
+    fn of<'a>(
+        &'a self,
+        _: &'a str,
+        _: Instant,
+    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
+        async { Ok(NamespaceMetadata::default()) }.boxed()
     }
 }
 
@@ -142,7 +149,12 @@ async fn without_a_chain_the_answer_is_at_once_and_final() {
         (status, asks_again),
         (StatusCode::SERVICE_UNAVAILABLE, false)
     );
-    assert_eq!(text, "no plugin chain is loaded\n");
+    let body: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        (&body["kind"], &body["code"]),
+        (&json!("Status"), &json!(503))
+    );
+    assert_eq!(body["message"], "no plugin chain is loaded");
 }
 
 #[tokio::test]
@@ -174,40 +186,86 @@ async fn a_body_that_does_not_arrive_is_given_up() {
     let (router, _) = endpoints();
     let never = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let (status, text) = send(&router, post(never)).await;
-    assert_eq!(
-        (status, text.as_str()),
-        (
-            StatusCode::REQUEST_TIMEOUT,
-            "the body did not arrive in time\n"
-        )
-    );
+    assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+    assert!(text.contains("the body did not arrive in time"), "{text}");
+}
+
+/// A body of this length that never ends.
+fn endless(length: usize) -> Body {
+    let begun = futures::stream::iter([Ok::<_, std::io::Error>(vec![b' '; length])]);
+    Body::from_stream(begun.chain(futures::stream::pending()))
+}
+
+fn from(peer: [u8; 4], body: Body) -> Request<Body> {
+    let mut request = post(body);
+    let peer = SocketAddr::from((peer, 1));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request
 }
 
 #[tokio::test]
-async fn too_many_long_bodies_are_refused_at_once_and_a_pod_still_fits() {
+async fn who_sends_much_is_refused_at_once_and_a_pod_of_others_still_fits() {
     let (router, _) = endpoints();
-    let never = || {
-        let body = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        let request = post(Body::from_stream(body));
-        tokio::spawn(router.clone().oneshot(request))
-    };
-    let _first = never();
-    tokio::task::yield_now().await;
-    let request = post(Body::from_stream(futures::stream::pending::<
-        Result<Vec<u8>, std::io::Error>,
-    >()));
-    let (status, asks_again, text) = send_all(&router, request).await;
+    let attacker = [127, 1, 0, 1];
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        let request = from(attacker, endless(7 << 20));
+        held.push(tokio::spawn(router.clone().oneshot(request)));
+    }
+    while held.iter().filter(|task| !task.is_finished()).count() > 4 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let (status, asks_again, text) = send_all(&router, from(attacker, endless(8 << 20))).await;
     assert_eq!(
         (status, asks_again),
-        (StatusCode::SERVICE_UNAVAILABLE, true)
+        (StatusCode::SERVICE_UNAVAILABLE, false)
     );
-    assert!(text.starts_with("too many requests at once"), "{text}");
-    let body = review();
-    let mut request = post(body.clone());
-    request
-        .headers_mut()
-        .insert("content-length", body.len().into());
-    assert_eq!(send(&router, request).await.0, StatusCode::OK);
+    assert!(text.contains("too many requests at once"), "{text}");
+    let (status, text) = send(&router, from([127, 0, 0, 1], review().into())).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+}
+
+#[tokio::test]
+async fn a_small_text_that_becomes_large_is_refused() {
+    let (router, _) = endpoints();
+    let object = format!("[{}0]", r#"{"":0},"#.repeat(200_000));
+    let body = review().replace(r#"{"metadata":{},"spec":{}}"#, &object);
+    assert!(body.len() > 1_400_000, "the object was replaced");
+    let (status, text) = send(&router, post(body)).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+}
+
+/// A chain that takes a while, and counts the pods that it has.
+#[derive(Default)]
+struct Slow(Arc<AtomicUsize>);
+
+impl PodMutator for Slow {
+    fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        let ended = Arc::clone(&self.0);
+        async move {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            ended.fetch_add(1, Ordering::Relaxed);
+            Ok(MutatedPod::untouched(pod))
+        }
+        .boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_goes_away_does_not_free_what_the_chain_still_uses() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let (router, _) = endpoints_with(Arc::new(Slow(Arc::clone(&ended))));
+    let sent = tokio::time::timeout(
+        std::time::Duration::from_millis(50),
+        send(&router, post(review())),
+    );
+    assert!(sent.await.is_err(), "the client goes away");
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

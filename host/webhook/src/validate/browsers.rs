@@ -79,7 +79,10 @@ impl ObjectWebhook {
         let tries = async {
             // It is never closed.
             let _turn = self.turns.acquire().await;
-            let about = self.namespaces.of(&namespace, deadline).await;
+            let about = match self.namespaces.of(&namespace, deadline).await {
+                Ok(about) => about,
+                Err(unread) => return Some(unread.to_string()),
+            };
             for pod in dry.pods {
                 let verdict = self.try_pod(&pod, &about, deadline).await;
                 left -= 1;

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::{ObjectWebhook, ROWS};
 use crate::metrics::Outcome;
-use crate::mutate::{NamespaceMetadata, Namespaces};
+use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 use crate::review::{Answer, parse};
 
 /// A chain that decides by the image of the first container: `denied-…`, `failing-…`, `unloaded-…`, `slow-…`, and all others pass.
@@ -68,12 +68,16 @@ impl PodMutator for Chain {
 struct Known;
 
 impl Namespaces for Known {
-    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, NamespaceMetadata> {
+    fn of<'a>(
+        &'a self,
+        name: &'a str,
+        _: Instant,
+    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
         let labels = [("team".to_owned(), name.to_owned())].into();
-        future::ready(NamespaceMetadata {
+        future::ready(Ok(NamespaceMetadata {
             labels,
             ..NamespaceMetadata::default()
-        })
+        }))
         .boxed()
     }
 }
