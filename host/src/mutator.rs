@@ -10,7 +10,7 @@ use podloom_controllers::{
     RejectedPod, Write,
 };
 use podloom_mutators::{
-    Chain, Mutation, PluginMetrics, Rejected, RejectionCause, Request, Serving, Slot,
+    CallFailure, Chain, Mutation, PluginMetrics, Rejected, RejectionCause, Request, Serving, Slot,
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -99,7 +99,7 @@ impl ChainMutator {
         });
         let overdue = "the chain did not finish before the deadline of this pod";
         let result = called.await?;
-        Ok(result.unwrap_or_else(|| Err(PodRejection::Broken(overdue.to_owned()).into())))
+        Ok(result.unwrap_or_else(|| Err(PodRejection::Overdue(overdue.to_owned()).into())))
     }
 }
 
@@ -206,6 +206,10 @@ fn rejection(cause: RejectionCause) -> PodRejection {
         RejectionCause::Denied { plugin, reason } => {
             PodRejection::Denied(format!("{plugin}: {reason}"))
         }
+        RejectionCause::Failed {
+            plugin,
+            failure: failure @ CallFailure::Overdue,
+        } => PodRejection::Overdue(format!("{plugin}: {failure}")),
         RejectionCause::Failed { plugin, failure } => {
             PodRejection::Broken(format!("{plugin}: {failure}"))
         }

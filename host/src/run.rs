@@ -45,6 +45,14 @@ pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandEr
                 .to_owned(),
         ));
     }
+    let last = arguments.webhook.drain.saturating_add(webhook::LAST);
+    if arguments.webhook.address.is_some() && last > arguments.shutdown_timeout {
+        return Err(CommandError::Usage(format!(
+            "--webhook-drain and {:?} for the last reviews do not fit into --shutdown-timeout {:?}: shorten the first or lengthen the second",
+            webhook::LAST,
+            arguments.shutdown_timeout
+        )));
+    }
     if duties.is_empty() {
         tracing::warn!(
             "no controller is enabled, so the operator only answers over HTTP; enable one with --controllers, or the webhooks with --webhook"

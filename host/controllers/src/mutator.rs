@@ -215,6 +215,8 @@ pub enum PodRejection {
     Denied(String),
     /// A plugin failed, or no chain is loaded; the next attempt may succeed.
     Broken(String),
+    /// The deadline of the request passed before the chain had finished; the next attempt may succeed.
+    Overdue(String),
     /// The API server calls the pod invalid.
     Invalid(String),
     /// The API server does not allow the pod: quota, admission, a namespace that is being deleted.
@@ -227,6 +229,7 @@ impl PodRejection {
         match self {
             Self::Denied(message)
             | Self::Broken(message)
+            | Self::Overdue(message)
             | Self::Invalid(message)
             | Self::Forbidden(message) => message,
         }

@@ -300,6 +300,8 @@ fn end(
             };
             (Err(cause), run)
         }
+        // Not the plugin's failure, so its policy does not decide; there is no time left for the next one either.
+        (CallResult::Failed(CallFailure::Overdue), _) => failed(plugin, CallFailure::Overdue),
         (CallResult::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
         (CallResult::Failed(failure), FailurePolicy::Ignore) => (
             Ok(Passing {

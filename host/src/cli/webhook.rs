@@ -54,8 +54,9 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "trusted-account", value_name = "NS/NAME", env = "PODLOOM_TRUSTED_ACCOUNT", value_delimiter = ',', value_parser = account)]
     pub(crate) trusted: Vec<Account>,
 
-    /// How long the webhooks are still served after SIGTERM. In this time the API server learns to call other replicas.
-    #[arg(long = "webhook-drain", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRAIN", default_value = "5s", value_parser = duration::parse)]
+    /// How long the webhooks are still served after SIGTERM. In this time the API server learns to call other replicas. With 10
+    /// seconds more for the last reviews, it must fit into --shutdown-timeout.
+    #[arg(long = "webhook-drain", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRAIN", default_value = "12s", value_parser = duration::parse)]
     pub(crate) drain: Duration,
 
     /// Serve without TLS, to measure what TLS costs. The API server never connects without TLS.

@@ -94,7 +94,9 @@ pub(super) enum WhenFull {
     /// For peers that send their request at once, as probes do. So silent peers cannot lock them out, not even from the same address,
     /// as behind a NAT.
     CloseOldestSilent,
-    /// The oldest one without a request that is being answered; if all have one, the new one.
+    /// One without a request that is being answered, of the peer that has the most connections: first the oldest that never sent a
+    /// request, then the oldest. If another peer has the most and all of its connections are busy, its oldest. So nobody can keep
+    /// others out, however many connections he opens.
     ///
     /// For peers that keep connections open for later, as the API server does: a client that closes a connection itself loses no
     /// request, but a request that arrives while we close is lost. So idle connections are closed only for others.
@@ -120,7 +122,10 @@ const BACKLOG: u32 = 1024;
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// HTTP/2: how many requests of one connection are answered at once, and how it is found out that the peer is gone.
-const STREAMS: u32 = 128;
+const STREAMS: u32 = 32;
+/// How long an HTTP/2 connection lives: nothing else ends the answer to a peer that never makes room for it. Clients follow to another
+/// connection without losing a request.
+const HTTP2_LIFE: Duration = Duration::from_secs(60);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to wait after a failed accept. Its causes pass, such as too many open files.
@@ -184,6 +189,8 @@ impl Server {
                 }
             }
         }
+        // Closed, so that clients are refused at once and do not wait for an answer.
+        drop(listener);
         // Each ends by itself, since `end` was cancelled.
         let ended = async { while connections.join_next().await.is_some() {} };
         let _ = timeout(self.limits.last, ended).await;
@@ -233,7 +240,8 @@ impl Server {
             .keep_alive(self.limits.reuse == Reuse::Reused)
             .serve_connection(TokioIo::new(stream), self.service(peer, guard));
         // Until then it closes after its next answer, see `service`.
-        self.drive(connection, &self.stop.end).await;
+        self.drive(connection, self.limits.life, &self.stop.end)
+            .await;
     }
 
     async fn http2(
@@ -249,17 +257,28 @@ impl Server {
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(TokioIo::new(stream), self.service(peer, guard));
-        self.drive(connection, &self.stop.drain).await;
+        let life = self.limits.life.min(HTTP2_LIFE);
+        // One that is new while the server drains may serve: its client may know no other.
+        let end = match self.stop.drain.is_cancelled() {
+            true => &self.stop.end,
+            false => &self.stop.drain,
+        };
+        self.drive(connection, life, end).await;
     }
 
     /// Answers requests until the connection ends by itself, or its time is up, or it is asked to end and its last requests are
     /// answered.
-    async fn drive<C: GracefulConnection>(&self, connection: C, end: &CancellationToken) {
+    async fn drive<C: GracefulConnection>(
+        &self,
+        connection: C,
+        life: Duration,
+        end: &CancellationToken,
+    ) {
         let mut connection = pin!(connection);
         tokio::select! {
             // Errors of the peer are ignored.
             _ = connection.as_mut() => return,
-            () = sleep(self.limits.life) => {}
+            () = sleep(life) => {}
             () = end.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();

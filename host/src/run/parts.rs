@@ -6,7 +6,6 @@ use kube::Client;
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::{BlockingThreads, Clock, ControllerMetrics};
 use podloom_mutators::PluginMetrics;
-use tokio_util::sync::CancellationToken;
 
 use crate::cli::RunArguments;
 
@@ -21,8 +20,6 @@ pub(super) struct Parts<'a> {
     pub(super) plugins: PluginMetrics,
     /// The metrics of all control loops.
     pub(super) loops: Arc<LoopMetrics>,
-    /// Cancelled when the operator stops.
-    pub(super) stop: CancellationToken,
     /// The name of the operator's own pod.
     pub(super) instance: Option<String>,
 }

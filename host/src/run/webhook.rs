@@ -27,18 +27,21 @@ use super::own_pod;
 use super::parts::Parts;
 use crate::cli::Account;
 
-/// For the API server. All calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
+/// For the API server, whose calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
 /// one that does: a review that it sends while we close is lost.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
-    of_one_peer: 512,
+    of_one_peer: 256,
     when_full: WhenFull::CloseOldestIdle,
     reuse: Reuse::Reused,
     header: Duration::from_secs(150),
     write: Duration::from_secs(5),
     life: Duration::MAX,
-    last: Duration::from_secs(10),
+    last: LAST,
 };
+
+/// How long the last reviews may take at the end.
+pub(super) const LAST: Duration = Duration::from_secs(10);
 
 /// How many pods pass the chain at once: more than the chain has permits, so that none is idle while a pod is handed over.
 const TURNS: usize = 8;
@@ -191,16 +194,10 @@ pub(super) fn task(
         },
         metrics: WebhookMetrics::register(registry),
     };
-    let stop = parts.stop.clone();
+    // Dropped when the listener has ended.
     let serving = match certificates {
-        Some(certificates) => certificates.serve(stop.clone()).boxed(),
-        None => stop.clone().cancelled_owned().boxed(),
-    };
-    let watching = async move {
-        tokio::select! {
-            () = watching => {}
-            () = stop.cancelled() => {}
-        }
+        Some(certificates) => certificates.serve(CancellationToken::new()).boxed(),
+        None => future::pending().boxed(),
     };
     Ok(Some(WebhookTask {
         listener,
@@ -229,6 +226,13 @@ impl WebhookTask {
             tokio::time::sleep(self.drain).await;
             end.cancel();
         };
-        tokio::join!(server.serve(self.listener), self.background, stopping);
+        // Reviews are answered until the end, so what they need is kept until then.
+        let background = async {
+            tokio::select! {
+                () = self.background => {}
+                () = end.cancelled() => {}
+            }
+        };
+        tokio::join!(server.serve(self.listener), background, stopping);
     }
 }

@@ -80,7 +80,6 @@ pub(super) async fn operator(
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
         loops: Arc::new(LoopMetrics::register(ours)),
-        stop: stop.clone(),
         instance: arguments
             .own_pod
             .pod_name

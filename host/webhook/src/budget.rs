@@ -116,7 +116,7 @@ mod tests {
         let pod = include_bytes!("../../mutators/benches/pod.json");
         let budget = Budget::default();
         let take = |number: u32| {
-            let mut share = budget.begin(peer(u8::from(number % 2 == 0)))?;
+            let mut share = budget.begin(peer(u8::from(number.is_multiple_of(2))))?;
             (share.arrived(pod.len()) && share.parse(pod)).then_some(share)
         };
         let shares: Vec<_> = (0..).map_while(take).collect();

@@ -263,6 +263,7 @@ fn rejection(rejected: RejectedPod, who: &Who) -> Result<(Answer, Outcome), Unav
             tracing::info!(namespace, name, user, reason, "pod denied");
             (Answer::forbidden(message), Outcome::Denied)
         }
+        PodRejection::Overdue(_) => return Err(Unavailable::Busy),
         _ if runs.is_empty() => return Err(Unavailable::NoChain(reason)),
         rejection => {
             tracing::warn!(

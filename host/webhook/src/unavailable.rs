@@ -6,8 +6,8 @@ pub(crate) enum Unavailable {
     /// The requests that are being answered take all the memory that they may.
     #[error("too many requests at once; try again in a second")]
     Full,
-    /// The deadline came while the pod waited for its turn.
-    #[error("the webhook is busy: the pod did not get its turn in time; try again in a second")]
+    /// The deadline came while the pod waited for its turn, or before the chain had finished.
+    #[error("the webhook is busy: the pod did not pass the chain in time; try again in a second")]
     Busy,
     /// No chain is loaded, or it did not end in time.
     #[error("{0}")]

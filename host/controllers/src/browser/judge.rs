@@ -121,7 +121,7 @@ fn refused(
                 missing: Some(sentence.clone()),
             })
         }
-        PodRejection::Broken(_) | PodRejection::Forbidden(_) => {
+        PodRejection::Broken(_) | PodRejection::Overdue(_) | PodRejection::Forbidden(_) => {
             wait_or_end(Cause::from(refusal), until, now)
         }
     }

@@ -73,10 +73,7 @@ impl Acceptor {
                 WhenFull::CloseOldestSilent => {
                     open.close_oldest(full_of_peer.then_some(peer), |use_| use_ == Use::Silent)
                 }
-                WhenFull::CloseOldestIdle => {
-                    let is_idle = |use_| matches!(use_, Use::Silent | Use::Answering(0));
-                    open.close_oldest(full_of_peer.then_some(peer), is_idle)
-                }
+                WhenFull::CloseOldestIdle => open.close_idle_for(peer, full_of_peer),
             };
         let guard = has_room.then(|| {
             let (number, closed) = open.add(peer);
@@ -119,6 +116,18 @@ impl OpenConnections {
         connection.closed.cancel();
         self.remove(number);
         true
+    }
+
+    /// Closes a connection of the peer that has the most. Returns false if that is this peer, and all of its connections are busy.
+    fn close_idle_for(&mut self, peer: IpAddr, full_of_peer: bool) -> bool {
+        let largest = self.by_peer.iter().max_by_key(|(_, count)| **count);
+        let of = match largest {
+            Some((&largest, _)) if !full_of_peer => largest,
+            _ => peer,
+        };
+        self.close_oldest(Some(of), |use_| use_ == Use::Silent)
+            || self.close_oldest(Some(of), |use_| use_ == Use::Answering(0))
+            || (of != peer && self.close_oldest(Some(of), |_| true))
     }
 
     /// Does nothing if it was removed before.

@@ -357,3 +357,21 @@ fn an_idle_connection_is_closed_for_a_newer_one_and_a_busy_one_is_not() {
     drop(another);
     assert!(enter().is_some() && busy.closed.is_cancelled());
 }
+
+#[test]
+fn a_peer_with_many_busy_connections_cannot_keep_others_out() {
+    let acceptor = Acceptor::new(ConnectionLimits {
+        connections: 3,
+        of_one_peer: 2,
+        when_full: WhenFull::CloseOldestIdle,
+        ..HTTP_LIMITS
+    });
+    let enter = |peer| acceptor.admit(peer).guard.map(Arc::new);
+    let idle = enter(HERE).expect("a guard");
+    drop(idle.begin_request());
+    let busy: Vec<_> = (0..2).map(|_| enter(other(1)).expect("a guard")).collect();
+    let _answering: Vec<_> = busy.iter().map(|guard| guard.begin_request()).collect();
+    assert!(enter(other(1)).is_none(), "it has its share");
+    assert!(enter(other(2)).is_some(), "that of the peer with the most");
+    assert!(busy[0].closed.is_cancelled() && !idle.closed.is_cancelled());
+}
