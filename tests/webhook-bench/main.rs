@@ -1,7 +1,7 @@
 //! Measures the admission webhook: reviews per second, latency, and the processor time of each, with three chains.
 //!
-//! The operator gets a kubeconfig of a cluster that does not answer: the webhook must work without one. With `--url` any other webhook
-//! server is measured in the same way.
+//! The operator gets a cluster in which it may do nothing, so that nothing but the webhook runs. With `--url` any other webhook server is
+//! measured in the same way.
 
 mod client;
 mod operator;

@@ -1,8 +1,8 @@
 //! An operator that serves nothing but the webhook.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,15 +14,39 @@ use tempfile::TempDir;
 /// How long the operator may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A cluster that does not answer.
-const KUBECONFIG: &str = "\
+/// A kubeconfig for a cluster at this address.
+fn kubeconfig(address: SocketAddr) -> String {
+    format!(
+        "\
 apiVersion: v1
 kind: Config
 current-context: none
-contexts: [{ name: none, context: { cluster: none, user: none } }]
-clusters: [{ name: none, cluster: { server: 'http://127.0.0.1:1' } }]
-users: [{ name: none, user: {} }]
-";
+contexts: [{{ name: none, context: {{ cluster: none, user: none }} }}]
+clusters: [{{ name: none, cluster: {{ server: 'http://{address}' }} }}]
+users: [{{ name: none, user: {{}} }}]
+"
+    )
+}
+
+/// A cluster in which the operator may do nothing: it then serves the webhook and asks for nothing more.
+fn forbidding() -> Result<SocketAddr> {
+    const STATUS: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"forbidden"}"#;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let length = STATUS.len();
+    let answer = format!(
+        "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{STATUS}"
+    );
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            // One read is enough: only the answer matters.
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    Ok(address)
+}
 
 /// The chain of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +116,7 @@ impl Served {
             fs::create_dir(at(directory))?;
         }
         chain.bundle(plugins, &at("plugins"))?;
-        fs::write(at("kubeconfig"), KUBECONFIG)?;
+        fs::write(at("kubeconfig"), kubeconfig(forbidding()?))?;
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         fs::write(at("tls/tls.crt"), made.cert.pem())?;
         fs::write(at("tls/tls.key"), made.signing_key.serialize_pem())?;

@@ -43,11 +43,8 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 /// How long the last reviews may take at the end.
 pub(super) const LAST: Duration = Duration::from_secs(10);
 
-/// How many pods pass the chain at once: more than the chain has permits, so that none is idle while a pod is handed over.
-const TURNS: usize = 8;
-
-/// How many BrowserConfigs have their pods tried on the chain at once. Half of the turns stay for pods.
-const OBJECT_TURNS: usize = 2;
+/// How many BrowserConfigs have their pods tried on the chain at once: at least one permit stays for pods.
+const OBJECT_TURNS: usize = 1;
 
 /// Where the certificate comes from.
 #[derive(Clone)]
@@ -148,11 +145,11 @@ pub(super) fn issue(certificates: Option<Certificates>) -> Work {
     })
 }
 
-/// Opens the listener; none if the webhooks are off.
+/// Opens the listener; none if the webhooks are off. The chain has so many permits.
 pub(super) fn task(
     parts: &Parts<'_>,
     certificates: Option<Certificates>,
-    mutator: Arc<dyn PodMutator>,
+    (mutator, permits): (Arc<dyn PodMutator>, usize),
     registry: &mut Registry,
 ) -> Result<Option<WebhookTask>> {
     let arguments = &parts.arguments.webhook;
@@ -183,7 +180,8 @@ pub(super) fn task(
             mutator: Arc::clone(&mutator),
             namespaces: Arc::clone(&namespaces),
             trusted: trusted.map(Account::username).collect(),
-            turns: Semaphore::new(TURNS),
+            // More would only wait for permits, each on a thread, and switching between them costs as much as the plugins.
+            turns: Semaphore::new(permits),
         },
         objects: ObjectWebhook {
             mutator,

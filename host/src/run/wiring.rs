@@ -112,7 +112,7 @@ pub(super) async fn operator(
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading(&parts, &state, ours)?;
     let mutator = Arc::new(mutator(&parts, &state));
-    let webhook = webhook::task(&parts, certificates, mutator, ours)?;
+    let webhook = webhook::task(&parts, certificates, (mutator, permits(processors())), ours)?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
