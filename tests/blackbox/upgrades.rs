@@ -174,7 +174,7 @@ fn an_older_installation_is_upgraded_in_use_and_leaves_nothing_behind() {
 
         // Watches would fail when their kind is deleted.
         drop((seen, pods));
-        run(&scene, &block("## Uninstalling"));
+        run(&scene, &block("### Uninstalling the operator"));
         nothing_is_left(&scene, &before).await;
     });
 }

@@ -32,7 +32,7 @@ pub(crate) fn install() -> Vec<String> {
 
 /// The commands of deploy/README.md that uninstall it.
 pub(crate) fn uninstall() -> Vec<String> {
-    block("deploy/README.md", "## Uninstalling")
+    block("deploy/README.md", "### Uninstalling the operator")
 }
 
 #[test]
