@@ -61,6 +61,8 @@ pub(crate) fn api_server(programs: &Programs) -> Line {
         "--enable-admission-plugins=NodeRestriction",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--allow-privileged=true",
+        // Webhooks are called at a pod's address: there is no kube-proxy that would lead from the address of a Service to it.
+        "--enable-aggregator-routing=true",
         // Not by its host name, which no DNS server knows.
         "--kubelet-preferred-address-types=InternalIP",
     ];

@@ -49,6 +49,8 @@ pub fn write(programs: &Programs, names: &[String], archive: &Path) -> Result<Wr
         names: names.to_vec(),
         architecture: architecture().to_owned(),
         config: Config {
+            // As in the pause image: a pod that must not run as root names no user by itself.
+            user: "65535:65535".to_owned(),
             entrypoint: vec![format!("/{}", PATHS[0])],
             ..Config::default()
         },

@@ -173,11 +173,11 @@ impl Cluster {
         }
     }
 
-    /// What a failed test shows: the pods, the latest Events, and the operator's log.
+    /// What a failed test shows: the pods, the latest Events, and the logs of the operator and the webhooks.
     fn state(&self) -> String {
         self.node.keep_logs();
         self.node.check_alive().unwrap();
-        let selector = "--selector=app.kubernetes.io/name=podloom";
+        let selector = "--selector=app.kubernetes.io/part-of=podloom";
         let show = |arguments: &[&str]| match self.try_kubectl(arguments) {
             Ok(text) | Err(text) => text,
         };

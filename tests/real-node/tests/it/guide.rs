@@ -35,6 +35,20 @@ pub(crate) fn uninstall() -> Vec<String> {
     block("deploy/README.md", "### Uninstalling the operator")
 }
 
+/// The commands of deploy/README.md that install the admission webhooks, and then those that try them.
+pub(crate) fn webhooks() -> (Vec<String>, Vec<String>) {
+    let mut install = block("deploy/README.md", "## Admission webhooks");
+    let is_try = |line: &String| line.contains(" run ");
+    let first = install.iter().position(is_try).unwrap();
+    let tries = install.split_off(first);
+    (install, tries)
+}
+
+/// The commands of deploy/README.md that uninstall them.
+pub(crate) fn uninstall_webhooks() -> Vec<String> {
+    block("deploy/README.md", "### Uninstalling the webhooks")
+}
+
 #[test]
 fn the_commands_are_found() {
     let install = install();
@@ -42,5 +56,15 @@ fn the_commands_are_found() {
     assert_eq!(install.len(), 3, "{install:?}");
     let uninstall = uninstall();
     assert!(uninstall[0].starts_with("kubectl delete browsers.selenosis.io "));
+    assert_eq!(uninstall.len(), 4, "{uninstall:?}");
+    let (install, tries) = webhooks();
+    assert_eq!(install[0], "kubectl apply -k deploy/webhook");
+    assert_eq!(
+        (install.len(), tries.len()),
+        (3, 2),
+        "{install:?} {tries:?}"
+    );
+    let uninstall = uninstall_webhooks();
+    assert!(uninstall[0].starts_with("kubectl delete mutatingwebhookconfiguration,"));
     assert_eq!(uninstall.len(), 4, "{uninstall:?}");
 }

@@ -22,3 +22,4 @@ mod possible;
 mod sessions;
 mod upgrade;
 mod ways;
+mod webhooks;
