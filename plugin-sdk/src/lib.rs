@@ -61,6 +61,7 @@
 //! [`testing`]: testing
 //! [`testing::Submitted`]: testing::Submitted
 //! [`testing::check_laws`]: testing::check_laws
+//! [`testing::configure`]: testing::configure
 //!
 #![doc = include_str!("../GUIDE.md")]
 
@@ -136,7 +137,9 @@ pub mod prelude {
 /// It should also be idempotent: a second run on its own result writes nothing. The host proves both before it uses a plugin.
 pub trait Mutator {
     /// The configuration, parsed from the `config` of the plugin's entry in `chain.yaml`. [`NoConfig`] if there is none.
-    type Config: serde::de::DeserializeOwned + 'static;
+    ///
+    /// It derives [`JsonSchema`](schemars::JsonSchema), since a configuration is checked against its schema before it is parsed.
+    type Config: serde::de::DeserializeOwned + schemars::JsonSchema + 'static;
 
     /// The plugin's name, a DNS label (lower case letters, digits and `-`, at most 63).
     const NAME: &str;
@@ -168,7 +171,7 @@ pub trait Mutator {
     ///
     /// ```
     /// # use podloom_plugin_sdk::prelude::*;
-    /// #[derive(Deserialize)]
+    /// #[derive(Deserialize, JsonSchema)]
     /// struct Config {
     ///     teams: Vec<String>,
     ///     /// The value of the label, made once.
@@ -210,7 +213,7 @@ pub trait Mutator {
 }
 
 /// The configuration of a plugin that takes none. Any field in it is an error.
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoConfig {}
 
