@@ -45,7 +45,7 @@ impl Complaint {
         if choices(error.kind()).is_some() {
             return vec![Self::of(error, schema)];
         }
-        match variant::unfit(&error.instance_path().to_string(), context) {
+        match variant::unfit(&error.instance_path().to_string(), context, schema) {
             Some(Unfit::Nearest(errors)) => errors
                 .iter()
                 .flat_map(|error| Self::all(error, schema))
@@ -63,9 +63,7 @@ impl Complaint {
         let value = error.instance();
         let message = match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
-                // Its own rule is the last segment; the known fields are beside it.
-                let rule = error.schema_path().to_string();
-                unknown_fields(unexpected, &fields_beside(&rule, schema))
+                unknown_fields(unexpected, &variant::fields_beside(error, schema))
             }
             ValidationErrorKind::Required { property } => {
                 format!("the field {} is missing", word(property))
@@ -96,14 +94,6 @@ impl Complaint {
         };
         Self { path, message }
     }
-}
-
-/// The fields that the schema knows where this rule is.
-fn fields_beside<'s>(rule: &str, schema: &'s Value) -> Vec<&'s str> {
-    let parent = rule.rsplit_once('/').map_or("", |(parent, _)| parent);
-    let properties = schema.pointer(parent).and_then(|at| at.get("properties"));
-    let properties = properties.and_then(Value::as_object).into_iter().flatten();
-    properties.map(|(name, _)| name.as_str()).collect()
 }
 
 fn unknown_fields(unknown: &[String], known: &[&str]) -> String {

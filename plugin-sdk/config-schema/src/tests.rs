@@ -131,6 +131,27 @@ fn a_value_that_fits_no_variant_is_compared_with_the_one_that_was_meant() {
         &schema,
         &["config/from/file: the field name is missing"],
     );
+    // All variants lack as much; the misspelt field is one of the second.
+    let schema = json!({ "properties": { "from": { "oneOf": [named("file"), named("env"), named("secret")] } } });
+    check_config(
+        &json!({ "from": { "evn": {} } }),
+        &schema,
+        &[
+            "config/from: unknown field evn; did you mean env?",
+            "config/from: the field env is missing",
+        ],
+    );
+    // Words, or an object.
+    let schema = json!({ "properties": { "from": { "oneOf": [
+        { "type": "string", "const": "first" },
+        { "type": "string", "const": "last" },
+        named("after"),
+    ] } } });
+    check_config(
+        &json!({ "from": "lats" }),
+        &schema,
+        &[r#"config/from: value must be "first" or "last", found "lats"; did you mean "last"?"#],
+    );
     let schema = json!({ "properties": { "port": { "anyOf": [{ "type": "integer" }, { "type": "string", "maxLength": 2 }] } } });
     check_config(
         &json!({ "port": "http" }),

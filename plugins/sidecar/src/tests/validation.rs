@@ -197,7 +197,7 @@ fn fields_of_the_wrong_type_are_named() {
         ),
         (
             json!({"containers": [{"container": container("a"), "position": "middle"}]}),
-            r#"config/containers/0/position: "first" was expected"#,
+            r#"config/containers/0/position: value must be "first" or "last", found "middle""#,
         ),
         (
             json!({"containers": [{"container": container("a"), "position": {"before": "a", "after": "b"}}]}),
