@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use podloom_mutators::{Bundle, BundleError, Chain, Engine, EngineOptions, InstanceAllocation};
-use serde_json::{Map, Value};
 
 use crate::error::{CommandError, Diagnostic};
-use crate::manifest::{self, Depth};
 use crate::output;
 
 /// An engine for a command that ends soon: it allocates memory for a plugin when it is called, not in advance.
@@ -122,19 +120,4 @@ pub(crate) fn file(path: &Path) -> Result<Vec<u8>, CommandError> {
             }
         })?;
     Ok(bytes)
-}
-
-/// Reads a plugin's configuration from a file: one YAML or JSON document, a map.
-pub(crate) fn config(path: &Path) -> Result<Map<String, Value>, CommandError> {
-    let name = path.display().to_string();
-    match manifest::read_values(&name, Depth::Flat)?.as_slice() {
-        [Value::Object(fields)] => Ok(fields.clone()),
-        [_] => Err(CommandError::Invalid(vec![Diagnostic::new(format!(
-            "{name}: a plugin's configuration must be a map"
-        ))])),
-        several => Err(CommandError::invalid(format!(
-            "{name}: a plugin's configuration must be one document, and the file has {}",
-            several.len()
-        ))),
-    }
 }

@@ -21,7 +21,7 @@ mod written;
 pub(crate) use check::check;
 pub(crate) use document::Document;
 pub(crate) use field::Step;
-pub(crate) use field::{get, get_mut, name as field_name};
+pub(crate) use field::{get, get_mut, name as field_name, steps};
 pub(crate) use kinds::{DocumentKind, Template, kind};
 pub(crate) use named::{NamedTemplate, apply as name_templates};
 pub(crate) use source::Depth;
@@ -96,16 +96,26 @@ pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, Comm
 ///
 /// Everything that is not valid YAML.
 pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, CommandError> {
-    let mut values = Vec::new();
+    let documents = read_any(file, depth)?.into_iter();
+    Ok(documents.map(|document| document.value).collect())
+}
+
+/// Reads the documents of one file, whether they are Kubernetes objects or not.
+///
+/// # Errors
+///
+/// Everything that is not valid YAML.
+pub(crate) fn read_any(file: &str, depth: Depth) -> Result<Vec<Document>, CommandError> {
+    let mut documents = Vec::new();
     let mut errors = Vec::new();
     for source in source::read_all(&[file.to_owned()], depth, &mut errors)? {
-        match parse::values(&source) {
-            Ok(found) => values.extend(found),
+        match parse::documents(&source) {
+            Ok(found) => documents.extend(found),
             Err(mut found) => errors.append(&mut found),
         }
     }
     if errors.is_empty() {
-        Ok(values)
+        Ok(documents)
     } else {
         Err(CommandError::Invalid(errors))
     }

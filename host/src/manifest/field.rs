@@ -33,6 +33,19 @@ pub(crate) fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut
     })
 }
 
+/// The path that a JSON Pointer means in a value.
+pub(crate) fn steps(value: &Value, pointer: &str) -> Vec<Step> {
+    let mut path = Vec::new();
+    for segment in pointer.split('/').skip(1) {
+        let index = match get(value, &path) {
+            Some(Value::Array(_)) => segment.parse().ok(),
+            _ => None,
+        };
+        path.push(index.map_or_else(|| Step::Key(unescape(segment)), Step::Index));
+    }
+    path
+}
+
 /// The paths of an object that a pointer names. A path whose end is missing or null is not among them.
 pub(super) fn expand(value: &Value, pointer: &str) -> Vec<Vec<Step>> {
     let mut paths = vec![Vec::new()];
@@ -48,8 +61,7 @@ pub(super) fn expand(value: &Value, pointer: &str) -> Vec<Vec<Step>> {
                     longer.extend(segment.parse().map(|index| step(Step::Index(index))));
                 }
                 _ => {
-                    let key = segment.replace("~1", "/").replace("~0", "~");
-                    longer.push(step(Step::Key(key)));
+                    longer.push(step(Step::Key(unescape(segment))));
                 }
             }
         }
@@ -62,6 +74,10 @@ pub(super) fn expand(value: &Value, pointer: &str) -> Vec<Vec<Step>> {
 /// A key as a segment of a JSON pointer.
 pub(super) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
 }
 
 /// The path as text; empty for the document itself.

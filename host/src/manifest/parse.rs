@@ -48,11 +48,12 @@ pub(super) fn parse(source: &Source) -> Parsed {
 }
 
 /// Reads the documents of a file, whether they are Kubernetes objects or not.
-pub(super) fn values(source: &Source) -> Result<Vec<Value>, Vec<Diagnostic>> {
+pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
-    let documents = read(source, &mut errors);
+    let documents = read(source, &mut errors).into_iter();
+    let documents = documents.map(|read| read.document(source)).collect();
     if errors.is_empty() {
-        Ok(documents.into_iter().map(|read| read.value).collect())
+        Ok(documents)
     } else {
         Err(errors)
     }
@@ -64,6 +65,21 @@ struct RawDocument {
     value: Value,
     spans: SpanTree,
     written: Option<Written>,
+}
+
+impl RawDocument {
+    fn document(self, source: &Source) -> Document {
+        Document {
+            api_version: text_field(&self.value, "apiVersion"),
+            kind: text_field(&self.value, "kind"),
+            value: self.value,
+            number: self.number,
+            source: source.clone(),
+            spans: self.spans,
+            written: self.written,
+            named: None,
+        }
+    }
 }
 
 /// The documents that can be read.
@@ -99,22 +115,8 @@ fn read(source: &Source, errors: &mut Vec<Diagnostic>) -> Vec<RawDocument> {
 
 /// Adds an object, or the items of a List.
 fn collect(source: &Source, read: RawDocument, parsed: &mut Parsed) {
-    let RawDocument {
-        number,
-        value,
-        spans,
-        written,
-    } = read;
-    let mut document = Document {
-        api_version: text_field(&value, "apiVersion"),
-        kind: text_field(&value, "kind"),
-        value,
-        number,
-        source: source.clone(),
-        spans,
-        written,
-        named: None,
-    };
+    let number = read.number;
+    let mut document = read.document(source);
     if !document.value.is_object() {
         parsed.errors.push(Diagnostic::at(
             document.position(&[]),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use podloom_mutators::{Form, Inspection, inspect};
 use serde_json::{Value, json};
 
+use super::config::{ConfigFile, unusable};
 use crate::chain::{paths, size};
 use crate::cli::{InspectArguments, InspectFormat};
 use crate::error::CommandError;
@@ -14,9 +15,15 @@ use crate::{load, output};
 /// Compiles a plugin, calls its description, and prints it.
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), CommandError> {
     let file = load::file(&arguments.file)?;
-    let config = arguments.config.as_deref().map(load::config).transpose()?;
-    let found = inspect(&load::engine()?, &file, config.as_ref()).map_err(|error| {
-        CommandError::invalid(format!("{}: the plugin {error}", arguments.file.display()))
+    let config = arguments.config.as_deref().map(ConfigFile::read);
+    let config = config.transpose()?;
+    let fields = config.as_ref().map(|config| &config.fields);
+    let found = inspect(&load::engine()?, &file, fields).map_err(|error| {
+        unusable(
+            &arguments.file.display().to_string(),
+            error,
+            config.as_ref(),
+        )
     })?;
     output::print(&match arguments.output {
         InspectFormat::Text => describe(&found),

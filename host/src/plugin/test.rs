@@ -16,6 +16,7 @@ use self::bench::{Bench, Rights};
 use self::cases::Case;
 use self::golden::Golden;
 use self::trial::Trial;
+use super::config::ConfigFile;
 use crate::cli::TestArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{self, Depth};
@@ -66,7 +67,11 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
         name: plugin.display().to_string(),
         file: load::file(plugin)?,
         rights: rights(arguments, plugin)?,
-        config: arguments.config.as_deref().map(load::config).transpose()?,
+        config: arguments
+            .config
+            .as_deref()
+            .map(ConfigFile::read)
+            .transpose()?,
         is_idempotent: !arguments.not_idempotent,
         last: None,
     };
@@ -133,7 +138,7 @@ fn try_case(
     case: &Case,
     arguments: &TestArguments,
 ) -> Result<Tried, CommandError> {
-    let config = case.config.as_deref().map(load::config).transpose()?;
+    let config = case.config.as_deref().map(ConfigFile::read).transpose()?;
     let chain = bench.chain(config.as_ref())?;
     let pod = case.pod.display().to_string();
     try_file(chain, &pod, Some(&case.golden), arguments)

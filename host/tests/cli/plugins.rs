@@ -271,6 +271,49 @@ fn a_plugin_is_tested_with_the_rights_of_its_chain() {
 }
 
 #[test]
+fn a_mistake_in_a_configuration_file_has_a_line() {
+    let Some(directory) = bundle_to_test() else {
+        return;
+    };
+    let wrong = "# Labels.\nlabels:\n- key: team\n  value: web\n- key: tier\n  value: back\n  mode: overwrit\n";
+    write(
+        &directory,
+        &[
+            ("wrong.yaml", wrong),
+            ("twice.yaml", "inheritLabels: [a]\nlabels: 5\n"),
+            // What the plugin itself refuses.
+            ("own.yaml", "labels: [{key: a, value: $(team)}]\n"),
+            ("cases/own.config.yaml", wrong),
+        ],
+    );
+    let mistake = "7:9: document 1: invalid configuration: config/labels/1/mode: value must be ";
+    let of_file = ["--pod", "pod.yaml", "--config", "wrong.yaml"];
+    check_test(&directory, &of_file, 1, &[&format!("wrong.yaml:{mistake}")]);
+    let of_case = ["--cases", "cases"];
+    let expected = format!("cases/own.config.yaml:{mistake}");
+    check_test(&directory, &of_case, 1, &[&expected]);
+    let inspect = |file, expected: &str| {
+        let arguments = [
+            "plugin",
+            "inspect",
+            "bundle/labels.wasm.gz",
+            "--config",
+            file,
+        ];
+        fails(&directory, &arguments, 1, expected);
+    };
+    inspect("wrong.yaml", &format!("wrong.yaml:{mistake}"));
+    inspect(
+        "twice.yaml",
+        "twice.yaml:2:9: document 1: invalid configuration: config/labels: expected a list, found 5",
+    );
+    inspect(
+        "own.yaml",
+        "own.yaml: document 1: invalid configuration: label a: value: $(team) is no source",
+    );
+}
+
+#[test]
 fn a_plugin_is_tested_with_other_rights() {
     let Some(directory) = bundle_to_test() else {
         return;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Bundle, Chain, Engine, PluginError, inspect};
+use podloom_mutators::{Bundle, Chain, Engine, inspect};
 use serde_json::{Map, Value, json};
 
 use crate::error::CommandError;
 use crate::load;
+use crate::plugin::config::{ConfigFile, unusable};
 
 /// The name of the plugin's file in that chain.
 const FILE: &str = "plugin.wasm";
@@ -29,32 +30,22 @@ pub(super) struct Bench {
     pub(super) file: Vec<u8>,
     pub(super) rights: Rights,
     /// The configuration for cases that have none of their own.
-    pub(super) config: Option<Map<String, Value>>,
+    pub(super) config: Option<ConfigFile>,
     pub(super) is_idempotent: bool,
     /// The last chain, so that the next one can reuse the compiled plugin.
     pub(super) last: Option<Chain>,
 }
 
-/// Without lines, since they are those of a manifest that was made here.
-fn problem(problem: PluginError) -> String {
-    match problem {
-        PluginError::Config(error) => error.located(|_| 0).to_string(),
-        problem => problem.to_string(),
-    }
-}
-
 impl Bench {
     /// A chain with only this plugin, and with the configuration of the case if it has one.
-    pub(super) fn chain(
-        &mut self,
-        config: Option<&Map<String, Value>>,
-    ) -> Result<&Chain, CommandError> {
-        let bundle = self.bundle(config.or(self.config.as_ref()))?;
+    pub(super) fn chain(&mut self, config: Option<&ConfigFile>) -> Result<&Chain, CommandError> {
+        let config = config.or(self.config.as_ref());
+        let bundle = self.bundle(config)?;
         let loaded = match &self.last {
             Some(earlier) => Chain::load_after(earlier, &bundle),
             None => Chain::load(&self.engine, &bundle),
         };
-        let chain = loaded.map_err(|error| self.invalid(&problem(*error.problem)))?;
+        let chain = loaded.map_err(|error| unusable(&self.name, *error.problem, config))?;
         if self.last.is_none() {
             for warning in chain.warnings() {
                 load::warn(&format!("{}: {}", self.name, warning.message));
@@ -63,7 +54,7 @@ impl Bench {
         Ok(self.last.insert(chain))
     }
 
-    fn bundle(&self, config: Option<&Map<String, Value>>) -> Result<Bundle, CommandError> {
+    fn bundle(&self, config: Option<&ConfigFile>) -> Result<Bundle, CommandError> {
         let mut entry = match &self.rights {
             Rights::Entry(entry) => entry.clone(),
             Rights::Asked => self.entry(config, None)?,
@@ -71,7 +62,7 @@ impl Bench {
         };
         entry.insert("file".to_owned(), FILE.into());
         if let Some(config) = config {
-            entry.insert("config".to_owned(), config.clone().into());
+            entry.insert("config".to_owned(), config.fields.clone().into());
         }
         if !self.is_idempotent {
             entry.insert("idempotent".to_owned(), false.into());
@@ -91,12 +82,12 @@ impl Bench {
     /// An entry that grants what the plugin asks for, or these paths instead of the writes that it asks for.
     fn entry(
         &self,
-        config: Option<&Map<String, Value>>,
+        config: Option<&ConfigFile>,
         allow: Option<&[String]>,
     ) -> Result<Map<String, Value>, CommandError> {
-        let config = config.cloned().unwrap_or_default();
-        let found = inspect(&self.engine, &self.file, Some(&config))
-            .map_err(|error| self.invalid(&error.to_string()))?;
+        let fields = config.map(|config| config.fields.clone());
+        let found = inspect(&self.engine, &self.file, Some(&fields.unwrap_or_default()))
+            .map_err(|error| unusable(&self.name, error, config))?;
         let about = found.description;
         let fields = [
             ("name", Value::from(about.name)),
@@ -110,9 +101,5 @@ impl Bench {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
             .collect())
-    }
-
-    fn invalid(&self, problem: &str) -> CommandError {
-        CommandError::invalid(format!("{}: the plugin {problem}", self.name))
     }
 }
