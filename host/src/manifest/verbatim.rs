@@ -29,7 +29,8 @@ impl Document {
             name: self.source.name.clone(),
             text: text.as_str().into(),
         };
-        let values = parse::values(&source).ok()?;
+        let values = parse::documents(&source).ok()?;
+        let values: Vec<_> = values.into_iter().map(|document| document.value).collect();
         (values == [self.value.clone()]).then_some(text)
     }
 }

@@ -116,7 +116,11 @@ fn a_value_that_fits_no_variant_is_compared_with_the_one_that_was_meant() {
             r#"config/rule/kind: value must be "limit", "floor" or "none", found "flor"; did you mean "floor"?"#,
         ],
     );
-    // Without tags, as serde writes variants.
+}
+
+/// As serde writes variants by default.
+#[test]
+fn a_value_that_fits_no_variant_without_a_tag_is_compared_with_the_nearest() {
     let named = |field: &str| {
         json!({
             "type": "object",
