@@ -4,11 +4,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{Method, Request};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
+use kube::client::Body;
 use kube::{Api, Client};
 use podloom_control_loop::NoRecorder;
 use podloom_webhook::{CertificateMetrics, CertificateSlot, Hosts, OwnSetup, issue, serve_own};
@@ -16,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tower::service_fn;
 
 use crate::client::{authorities, connect};
 use crate::cluster::{Cluster, SECRET};
@@ -24,6 +27,8 @@ use crate::cluster::{Cluster, SECRET};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a test may take before it counts as stuck.
 const DEADLINE: Duration = Duration::from_secs(240);
+/// How long a slow leader waits before it writes a configuration.
+const SLOW: Duration = Duration::from_millis(400);
 
 pub(crate) const HOSTS: [&str; 3] = [
     "podloom-webhook.podloom-system.svc",
@@ -111,9 +116,25 @@ impl Scene {
     }
 
     pub(crate) fn leader(&self) -> Leader {
-        let recorder = Arc::new(NoRecorder);
-        let issuing = issue(self.setup.clone(), recorder, CancellationToken::new());
-        Leader(tokio::spawn(issuing))
+        lead(self.setup.clone())
+    }
+
+    /// A leader that takes its time to write each configuration.
+    pub(crate) fn slow_leader(&self) -> Leader {
+        let client = self.setup.client.clone();
+        let slow = service_fn(move |request: Request<Body>| {
+            let client = client.clone();
+            async move {
+                if request.method() == Method::PATCH {
+                    sleep(SLOW).await;
+                }
+                client.send(request).await
+            }
+        });
+        lead(OwnSetup {
+            client: Client::new(slow, self.namespace.clone()),
+            ..self.setup.clone()
+        })
     }
 
     /// Creates both configurations without a caBundle, or takes it out of them. They have one and two webhooks.
@@ -210,6 +231,15 @@ impl Scene {
             }
         }
     }
+}
+
+fn lead(setup: OwnSetup) -> Leader {
+    let recorder = Arc::new(NoRecorder);
+    Leader(tokio::spawn(issue(
+        setup,
+        recorder,
+        CancellationToken::new(),
+    )))
 }
 
 /// A webhook that is never called: nothing has its kind.
