@@ -91,8 +91,8 @@ fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
     run::succeed(tests.env("PODLOOM_PLUGIN_EXAMPLES", examples))
 }
 
-/// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes. Without these variables the tests are
-/// skipped, so that `cargo test` starts no control plane.
+/// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes. Without these
+/// variables the tests are skipped, so that `cargo test` starts no control plane.
 fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
     let arguments = [
         "test",
