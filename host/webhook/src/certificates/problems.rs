@@ -43,7 +43,7 @@ impl Problems {
         if last.problem.as_deref() != Some(problem) {
             tracing::warn!(
                 "loop" = self.of,
-                problem,
+                error = problem,
                 "cannot take care of the webhooks' certificate"
             );
             last.problem = Some(problem.to_owned());
