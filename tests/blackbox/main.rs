@@ -14,6 +14,7 @@ mod alone;
 mod api_server;
 mod balanced;
 mod bounds;
+mod cert_manager;
 mod configuration;
 mod installs;
 mod interference;

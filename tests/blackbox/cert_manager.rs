@@ -1,0 +1,76 @@
+//! The webhooks with certificates of cert-manager, as the real kubectl builds the manifests.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use podloom_control_plane::Programs;
+use podloom_tests::binary;
+use tempfile::TempDir;
+
+/// The objects of an overlay as a user writes it.
+fn built(kubectl: &Path, base: &str) -> Vec<String> {
+    let directory = TempDir::new().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root.canonicalize().unwrap();
+    let overlay = directory.path().join("overlay");
+    fs::create_dir(&overlay).unwrap();
+    symlink(root.join("deploy"), directory.path().join("deploy")).unwrap();
+    let text = format!("resources: [../{base}]\ncomponents: [../deploy/options/cert-manager]\n");
+    fs::write(overlay.join("kustomization.yaml"), text).unwrap();
+    let mut kubectl = Command::new(kubectl);
+    let output = kubectl.arg("kustomize").arg(&overlay).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split("---\n").map(str::to_owned).collect()
+}
+
+/// The object with this kind and name.
+fn find<'o>(objects: &'o [String], kind: &str, name: &str) -> Option<&'o str> {
+    let (kind, name) = (format!("\nkind: {kind}\n"), format!("\n  name: {name}\n"));
+    let mut objects = objects.iter().map(String::as_str);
+    objects.find(|object| object.contains(&kind) && object.contains(&name))
+}
+
+#[test]
+fn the_operator_loses_its_own_rights_and_the_authority_lasts() {
+    if binary().is_none() {
+        eprintln!("skipped: PODLOOM_BLACKBOX_BINARY is not set");
+        return;
+    }
+    let kubectl = Programs::find().unwrap().kubectl;
+    for base in ["deploy/webhook", "deploy/webhook/split"] {
+        let objects = built(&kubectl, base);
+        let of = |kind, name| find(&objects, kind, name);
+        let role = of("ClusterRole", "podloom-webhook").unwrap();
+        assert!(role.contains("- browserconfigs\n") && role.contains("- namespaces\n"));
+        assert!(!role.contains("admissionregistration.k8s.io"), "{role}");
+        for kind in ["Role", "RoleBinding"] {
+            assert_eq!(of(kind, "podloom-webhook"), None, "{base}");
+            assert!(of(kind, "podloom-webhook-leader").is_some(), "{base}");
+        }
+        let secrets = objects
+            .iter()
+            .find(|object| object.contains("  - secrets\n"));
+        assert_eq!(secrets, None, "{base}");
+        let authority = of("Certificate", "podloom-webhook-ca").unwrap();
+        for line in ["isCA: true", "duration: 87600h", "rotationPolicy: Never"] {
+            assert!(authority.contains(line), "{authority}");
+        }
+        let issuer = of("Issuer", "podloom-webhook").unwrap();
+        assert!(
+            issuer.contains("  ca:\n    secretName: podloom-webhook-ca\n"),
+            "{issuer}"
+        );
+        for kind in [
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        ] {
+            let configuration = of(kind, "podloom-webhook").unwrap();
+            let injected = "cert-manager.io/inject-ca-from: podloom-system/podloom-webhook\n";
+            assert!(configuration.contains(injected), "{configuration}");
+        }
+    }
+}
