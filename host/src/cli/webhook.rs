@@ -8,6 +8,9 @@ use clap::Args;
 
 use super::{duration, namespace, object_name};
 
+/// The shortest lifetime of certificates: with a shorter one, a renewal would come too late.
+const LIFETIME_MIN: Duration = Duration::from_secs(2);
+
 /// The options of the admission webhooks.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Admission webhooks")]
@@ -45,8 +48,9 @@ pub(crate) struct WebhookArguments {
     )]
     pub(crate) hosts: Vec<String>,
 
-    /// How long a certificate that the operator makes is valid. It is renewed after two thirds of this time.
-    #[arg(long, value_name = "TIME", env = "PODLOOM_CERTIFICATE_LIFETIME", default_value = "2160h", value_parser = duration::parse_positive)]
+    /// How long a certificate that the operator makes is valid. It is renewed after two thirds of this time. Weeks are sensible; less
+    /// than 2s is refused, and less than a day is for tests.
+    #[arg(long, value_name = "TIME", env = "PODLOOM_CERTIFICATE_LIFETIME", default_value = "2160h", value_parser = lifetime)]
     pub(crate) certificate_lifetime: Duration,
 
     /// Trust this ServiceAccount to say which pods passed the chain before; repeat the option for several. A pod that it creates
@@ -78,6 +82,15 @@ impl Account {
     }
 }
 
+/// Parses the lifetime of certificates.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let lifetime = duration::parse(text)?;
+    if lifetime < LIFETIME_MIN {
+        return Err(format!("it must be at least {}s", LIFETIME_MIN.as_secs()));
+    }
+    Ok(lifetime)
+}
+
 /// Parses `NS/NAME`.
 fn account(text: &str) -> Result<Account, String> {
     let (ns, name) = text
@@ -88,3 +101,6 @@ fn account(text: &str) -> Result<Account, String> {
         name: object_name(name)?,
     })
 }
+
+#[cfg(test)]
+mod tests;
