@@ -119,6 +119,8 @@ fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
         client: parts.client.clone(),
         secret: Object::WebhookSecret.name(&arguments.name),
         configurations: Object::WebhookConfiguration.name(&arguments.name),
+        service: arguments.name.clone(),
+        clock: parts.clock.clone(),
         namespace,
         hosts: hosts.context("--webhook-host")?,
         lifetime: arguments.certificate_lifetime,

@@ -22,6 +22,7 @@ mod problems;
 mod serve;
 mod sign;
 mod slot;
+mod times;
 mod trusted;
 mod world;
 
@@ -30,10 +31,13 @@ use std::time::Duration;
 
 use kube::Client;
 use podloom_control_loop::Options;
+use podloom_controllers::Clock;
 use rustls::pki_types::ServerName;
 
 use cluster::Cluster;
-use plan::{Policy, Times};
+use plan::Policy;
+use times::Times;
+use world::Endpoint;
 
 pub use files::serve_files;
 pub use issue::issue;
@@ -56,10 +60,15 @@ pub struct OwnSetup {
     pub secret: String,
     /// The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration.
     pub configurations: String,
+    /// The name of the Service, in the same namespace as the Secret. Webhooks that call neither this Service nor one of the hosts are
+    /// left alone.
+    pub service: String,
     /// The hosts that the server certificate is for.
     pub hosts: Hosts,
     /// How long a server certificate lives; it is renewed when two thirds are over. Its authority lives four times as long.
     pub lifetime: Duration,
+    /// The API server's time, by which certificates are made and judged. The client should correct it.
+    pub clock: Clock,
     /// The metrics.
     pub metrics: CertificateMetrics,
 }
@@ -110,6 +119,10 @@ impl OwnSetup {
             namespace: self.namespace.clone(),
             secret: self.secret.clone(),
             configurations: self.configurations.clone(),
+            endpoint: Endpoint {
+                service: (self.namespace.clone(), self.service.clone()),
+                hosts: self.hosts.0.clone(),
+            },
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::plan::Publication;
-use super::world::{Configuration, SecretState, World};
+use super::world::{Configuration, Endpoint, SecretState, World};
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,6 +46,8 @@ pub(super) struct Cluster {
     pub(super) secret: String,
     /// The name of both configurations.
     pub(super) configurations: String,
+    /// Which of their webhooks are ours.
+    pub(super) endpoint: Endpoint,
 }
 
 /// Why a request failed. It never contains an object.
@@ -54,8 +56,8 @@ pub(super) enum RequestError {
     #[error("could not {what}: {why}")]
     Failed { what: String, why: String },
     /// The object is another one than the one that was looked at.
-    #[error("could not {what}: it was changed by somebody else")]
-    Changed { what: String },
+    #[error("could not {what}: {why}")]
+    Changed { what: String, why: String },
 }
 
 /// What is asked of the API server.
@@ -72,6 +74,12 @@ impl Cluster {
     /// The Secret, for people.
     pub(super) fn secret_name(&self) -> String {
         format!("Secret {}/{}", self.namespace, self.secret)
+    }
+
+    /// What webhooks of ours call, for people.
+    pub(super) fn service_name(&self) -> String {
+        let (namespace, name) = &self.endpoint.service;
+        format!("Service {namespace}/{name}, or a URL with a host of the certificate")
     }
 
     pub(super) async fn world(&self) -> Result<World, RequestError> {
@@ -105,7 +113,8 @@ impl Cluster {
                     Configuration::Absent
                 }
                 Some(text) => {
-                    Configuration::parse(&text).map_err(|error| unreadable(what, &error))?
+                    let parsed = Configuration::parse(&text, &self.endpoint);
+                    parsed.map_err(|error| unreadable(what, &error))?
                 }
             });
         }
@@ -171,7 +180,10 @@ impl Cluster {
         let what = call.what.clone();
         match self.answer(call).await? {
             Some(_) => Ok(()),
-            None => Err(RequestError::Changed { what }),
+            None => Err(RequestError::Changed {
+                what,
+                why: "it was deleted".to_owned(),
+            }),
         }
     }
 
@@ -197,10 +209,14 @@ impl Cluster {
             Err(Error::Api(status)) => match status.code {
                 // A namespace that is missing is no answer to a create.
                 404 if call.method != Method::POST => Ok(None),
-                409 => Err(RequestError::Changed { what }),
-                // So does a JSON Patch whose test failed.
-                422 if call.method == Method::PATCH => Err(RequestError::Changed { what }),
-                code => Err(failed(message(code, &status.reason, &status.message))),
+                code => {
+                    let why = message(code, &status.reason, &status.message);
+                    // The answer is 422 if a test of a JSON Patch failed; but also if the result is invalid.
+                    if code == 409 || (code == 422 && call.method == Method::PATCH) {
+                        return Err(RequestError::Changed { what, why });
+                    }
+                    Err(failed(why))
+                }
             },
             Err(Error::SerdeError(_)) => Err(failed("the answer is not JSON".to_owned())),
             Err(error) => Err(failed(causes(&error))),

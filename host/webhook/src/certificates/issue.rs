@@ -13,6 +13,7 @@ use kube::api::ObjectMeta;
 use podloom_control_loop::{
     BoxError, ControlLoop, Ctx, Handler, Next, Recorder, Storage, source_fn,
 };
+use podloom_controllers::Clock;
 use rustls::pki_types::PrivateKeyDer;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,7 @@ use super::keyring::{Fields, fields};
 use super::plan::{Change, Leaf, Policy, Publication, Signer, Step, plan};
 use super::problems::Problems;
 use super::sign::{self, Pair, SignError};
+use super::times::Time;
 use super::trusted::TrustedSince;
 use super::world::{MANAGED_BY, SecretState, World};
 use super::{OwnSetup, options};
@@ -30,6 +32,8 @@ use super::{OwnSetup, options};
 const NAME: &str = "webhook-issue";
 /// How many writes may follow each other at once. More can only mean that somebody else writes the same objects.
 const WRITES: u32 = 8;
+/// How many writes in a row may find that somebody else was faster. More of them have another reason.
+const RACES: u32 = 4;
 
 /// Issues and renews certificates, and publishes their authority. Only the leader may run it; it can be dropped at any time.
 pub async fn issue(setup: OwnSetup, recorder: Arc<dyn Recorder>, stop: CancellationToken) {
@@ -45,6 +49,8 @@ pub async fn issue(setup: OwnSetup, recorder: Arc<dyn Recorder>, stop: Cancellat
         problems: Problems::new(NAME, setup.metrics.clone(), (times.soon, times.look)),
         trusted: TrustedSince::default(),
         writes: AtomicU32::new(0),
+        races: AtomicU32::new(0),
+        clock: setup.clock,
         cluster: cluster.clone(),
         policy,
     };
@@ -76,6 +82,9 @@ struct Issuer {
     trusted: TrustedSince,
     /// How many writes followed each other.
     writes: AtomicU32,
+    /// How many writes in a row were refused because the object had changed.
+    races: AtomicU32,
+    clock: Clock,
 }
 
 /// Why a step failed.
@@ -87,6 +96,16 @@ enum StepError {
     Sign(#[from] SignError),
     #[error("{secret} is not podloom's: {reason}")]
     Stuck { secret: String, reason: String },
+    #[error(
+        "the authority that all webhooks trust seems to be expired, but the clocks of this machine and of the API server differ by \
+         {} s, so it is not replaced", .0.as_secs()
+    )]
+    Doubt(Duration),
+    #[error("{configuration} has no webhook that calls {service}")]
+    Foreign {
+        configuration: String,
+        service: String,
+    },
 }
 
 impl Handler<Arc<str>, Result<World, RequestError>> for Issuer {
@@ -106,11 +125,14 @@ impl Handler<Arc<str>, Result<World, RequestError>> for Issuer {
         };
         Ok(Next::After(match stepped {
             Ok(pause) => {
+                self.races.store(0, Ordering::Relaxed);
                 self.problems.resolve();
                 pause
             }
             // Expected when leaders overlap or somebody applies a manifest.
-            Err(StepError::Request(error @ RequestError::Changed { .. })) => {
+            Err(StepError::Request(error @ RequestError::Changed { .. }))
+                if self.races.fetch_add(1, Ordering::Relaxed) < RACES =>
+            {
                 tracing::debug!(%error, "looks again");
                 self.policy.times.soon
             }
@@ -122,7 +144,11 @@ impl Handler<Arc<str>, Result<World, RequestError>> for Issuer {
 impl Issuer {
     /// Does one step, and returns when to look again.
     async fn step(&self, world: &World) -> Result<Duration, StepError> {
-        let now = SystemTime::now();
+        let now = self.clock.now().into();
+        let time = Time {
+            now,
+            skew: difference(now, SystemTime::now()),
+        };
         let trusted_for = match &world.secret {
             SecretState::Ours(ours) => ours
                 .keyring
@@ -131,7 +157,7 @@ impl Issuer {
                 .and_then(|first| self.trusted.look(first, &world.configurations)),
             SecretState::Absent | SecretState::Foreign(_) => None,
         };
-        let plan = plan(world, trusted_for, &self.policy, now);
+        let plan = plan(world, trusted_for, &self.policy, time);
         match plan.next {
             Step::Rest => {
                 self.writes.store(0, Ordering::Relaxed);
@@ -145,6 +171,16 @@ impl Issuer {
             Step::Stuck(reason) => {
                 let secret = self.cluster.secret_name();
                 return Err(StepError::Stuck { secret, reason });
+            }
+            Step::Doubt => return Err(StepError::Doubt(time.skew)),
+            Step::Foreign(place) => {
+                self.writes.store(0, Ordering::Relaxed);
+                let (configuration, _) = self.cluster.configuration(place);
+                let service = self.cluster.service_name();
+                return Err(StepError::Foreign {
+                    configuration,
+                    service,
+                });
             }
             Step::Create(change) => self.write(None, *change, now).await?,
             Step::Replace(stored, change) => self.write(Some(*stored), *change, now).await?,
@@ -207,6 +243,11 @@ impl Issuer {
         tracing::info!(configuration, webhooks, "published the webhooks' authority");
         Ok(())
     }
+}
+
+fn difference(one: SystemTime, two: SystemTime) -> Duration {
+    let later = one.duration_since(two);
+    later.unwrap_or_else(|earlier| earlier.duration())
 }
 
 /// The next content of the Secret.

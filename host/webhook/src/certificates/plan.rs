@@ -7,9 +7,9 @@
 //! 2. The configurations publish both authorities. Once they have done so for a while, the new authority signs a server certificate.
 //! 3. After a longer while, all replicas serve that one, and the old authority leaves ca.crt and the configurations.
 //!
-//! So whoever reads the Secret at any time finds a server certificate that the API server trusts already. Only a Secret that was lost
-//! makes an exception: then a new authority signs at once, and the authorities that the configurations publish stay in ca.crt, since
-//! replicas still serve with them.
+//! So whoever reads the Secret at any time finds a server certificate that the API server trusts already. Only a Secret that was lost,
+//! or put back from a backup, makes an exception: then the authorities that the configurations publish stay in ca.crt for a while,
+//! since replicas still serve with them.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +19,14 @@ use rustls::pki_types::ServerName;
 use super::certificate::Certificate;
 use super::keyring::Serving;
 use super::sign::{BACKDATED, Pair, certificates_pem};
-use super::world::{Configuration, OurSecret, SecretState, World, published};
+use super::times::{Time, Times};
+use super::world::{Configuration, OurSecret, SecretState, World, published, trusted};
 
 /// How many older authorities are kept beside the one that signs.
 pub(super) const OLDER_MAX: usize = 4;
+
+/// How far two clocks may be apart before neither is trusted to end an authority.
+const SKEW_MAX: Duration = Duration::from_secs(3600);
 
 /// What certificates must be like.
 pub(super) struct Policy {
@@ -32,32 +36,6 @@ pub(super) struct Policy {
     pub(super) lifetime: Duration,
     /// How long things take.
     pub(super) times: Times,
-}
-
-/// How long things take. Short lifetimes, as in tests, make everything faster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Times {
-    /// The pause between two looks at the cluster.
-    pub(super) look: Duration,
-    /// The same while something is missing.
-    pub(super) soon: Duration,
-    /// From the publication of an authority until every API server's watch has it.
-    pub(super) settle: Duration,
-    /// From the publication of an authority until every replica serves with it.
-    pub(super) keep: Duration,
-}
-
-impl Times {
-    pub(super) fn of(lifetime: Duration) -> Self {
-        let short = (lifetime / 30).max(Duration::from_millis(50));
-        Self {
-            look: short.min(Duration::from_secs(10)),
-            soon: short.min(Duration::from_secs(1)),
-            settle: short.min(Duration::from_secs(10)),
-            // Longer than two looks, the time to settle, and some requests.
-            keep: (lifetime / 5).min(Duration::from_secs(3600)),
-        }
-    }
 }
 
 /// What to do now.
@@ -75,6 +53,10 @@ pub(super) enum Step {
     Create(Box<Change>),
     Replace(Box<Secret>, Box<Change>),
     Publish(Publication),
+    /// A new authority would replace one that seems to be expired, by clocks that cannot both be right.
+    Doubt,
+    /// No webhook of the configuration at this place calls us; nothing else is to do.
+    Foreign(usize),
 }
 
 /// The next content of the Secret.
@@ -115,13 +97,18 @@ pub(super) fn plan(
     world: &World,
     trusted_for: Option<Duration>,
     policy: &Policy,
-    now: SystemTime,
+    Time { now, skew }: Time,
 ) -> Plan {
+    let is_doubtful = |change: &Change| skew > SKEW_MAX && loses_trusted(world, change, now);
     let ours = match &world.secret {
         SecretState::Foreign(reason) => return plan_of(Step::Stuck(reason.clone())),
         SecretState::Absent => {
             let change = fresh("there was no Secret", world, &[], None, now);
-            return plan_of(Step::Create(change));
+            return plan_of(if is_doubtful(&change) {
+                Step::Doubt
+            } else {
+                Step::Create(change)
+            });
         }
         SecretState::Ours(ours) => ours,
     };
@@ -134,10 +121,21 @@ pub(super) fn plan(
     };
     let verdict = scene.judge();
     if let Verdict::Change(change) = verdict {
-        return plan_of(Step::Replace(Box::new(ours.stored.clone()), change));
+        return plan_of(if is_doubtful(&change) {
+            Step::Doubt
+        } else {
+            Step::Replace(Box::new(ours.stored.clone()), change)
+        });
     }
     if let Some(publication) = publication(world, &ours.keyring.authorities) {
         return plan_of(Step::Publish(publication));
+    }
+    if let Some(foreign) = world
+        .configurations
+        .iter()
+        .position(Configuration::is_foreign)
+    {
+        return plan_of(Step::Foreign(foreign));
     }
     Plan {
         next: Step::Rest,
@@ -186,7 +184,7 @@ impl Scene<'_> {
             return if self.is_trusted_for(self.policy.times.settle) {
                 Verdict::Change(self.leaf("the new authority is published", signer))
             } else {
-                Verdict::Wait
+                self.complete(signer, serving)
             };
         }
         if is_due(&serving.pair.certificate, self.now) {
@@ -235,10 +233,20 @@ impl Scene<'_> {
         self.trusted_for.is_some_and(|trusted| trusted >= long)
     }
 
-    /// The authorities behind the first one that have not expired.
-    fn older(&self) -> impl Iterator<Item = &Certificate> {
-        let older = self.ours.keyring.authorities.iter().skip(1);
-        older.filter(|older| older.is_valid_at(self.now))
+    /// The authorities behind the first one: the Secret's own, and those that the configurations publish, since replicas may still
+    /// serve with them. The one that signed the server certificate is among them, whatever else there is.
+    fn older(&self) -> Vec<Certificate> {
+        let known = &self.ours.keyring.authorities;
+        let mut older = behind(self.world, known, self.serving(), self.now);
+        older.retain(|older| Some(older) != known.first());
+        older.truncate(OLDER_MAX);
+        older
+    }
+
+    /// Whether these are the authorities behind the first one already.
+    fn has_older(&self, older: &[Certificate]) -> bool {
+        let mut known = self.ours.keyring.authorities.iter().skip(1);
+        known.len() == older.len() && known.all(|known| older.contains(known))
     }
 
     /// A new server certificate, by the same authority unless that would expire first.
@@ -249,7 +257,7 @@ impl Scene<'_> {
         Box::new(Change {
             reason,
             signer: Signer::Kept(signer),
-            older: self.older().take(OLDER_MAX).cloned().collect(),
+            older: self.older(),
             leaf: Leaf::New,
         })
     }
@@ -257,6 +265,20 @@ impl Scene<'_> {
     fn fresh(&self, reason: &'static str, kept: Option<Serving>) -> Box<Change> {
         let authorities = &self.ours.keyring.authorities;
         fresh(reason, self.world, authorities, kept, self.now)
+    }
+
+    /// Keeps what is published, while the new authority is not trusted yet.
+    fn complete(&self, signer: Pair, serving: &Serving) -> Verdict {
+        let older = self.older();
+        if self.has_older(&older) {
+            return Verdict::Wait;
+        }
+        Verdict::Change(Box::new(Change {
+            reason: "authorities that are published were missing",
+            signer: Signer::Kept(signer),
+            older,
+            leaf: Leaf::Kept(serving.pair.clone()),
+        }))
     }
 
     /// Drops what is needed no more, and writes ca.crt as it should be written.
@@ -267,10 +289,9 @@ impl Scene<'_> {
         let older: Vec<Certificate> = if is_served_everywhere {
             Vec::new()
         } else {
-            self.older().take(OLDER_MAX).cloned().collect()
+            self.older()
         };
-        let before = self.ours.keyring.authorities.len();
-        if self.ours.is_tidy() && before == older.len() + 1 {
+        if self.ours.is_tidy() && self.has_older(&older) {
             return Verdict::Fine;
         }
         Verdict::Change(Box::new(Change {
@@ -290,20 +311,40 @@ fn fresh(
     kept: Option<Serving>,
     now: SystemTime,
 ) -> Box<Change> {
-    let mut older: Vec<Certificate> = Vec::new();
-    let signer = kept.as_ref().map(|serving| serving.authority.clone());
-    let published = published(&world.configurations, now);
-    for authority in signer.iter().chain(known).chain(&published) {
-        if authority.is_valid_at(now) && !older.contains(authority) && older.len() < OLDER_MAX {
-            older.push(authority.clone());
-        }
-    }
+    let mut older = behind(world, known, kept.as_ref(), now);
+    older.truncate(OLDER_MAX);
     Box::new(Change {
         reason,
         signer: Signer::New,
         older,
         leaf: kept.map_or(Leaf::New, |serving| Leaf::Kept(serving.pair)),
     })
+}
+
+/// The authorities to keep, the most important ones first: the one that signed the server certificate, those that replicas may serve
+/// with since they are published, and the others that are known.
+fn behind(
+    world: &World,
+    known: &[Certificate],
+    serving: Option<&Serving>,
+    now: SystemTime,
+) -> Vec<Certificate> {
+    let signer = serving.map(|serving| &serving.authority);
+    let published = published(&world.configurations, now);
+    let mut found: Vec<Certificate> = Vec::new();
+    for authority in signer.into_iter().chain(&published).chain(known) {
+        if authority.is_valid_at(now) && !found.contains(authority) {
+            found.push(authority.clone());
+        }
+    }
+    found
+}
+
+/// Whether a new authority takes the place of one that all webhooks trust, because of the time alone.
+fn loses_trusted(world: &World, change: &Change, now: SystemTime) -> bool {
+    let trusted = trusted(&world.configurations);
+    let is_lost = trusted.iter().any(|trusted| !trusted.is_valid_at(now));
+    is_lost && matches!(change.signer, Signer::New)
 }
 
 /// When a certificate of ours was made.
@@ -332,9 +373,8 @@ fn publication(world: &World, authorities: &[Certificate]) -> Option<Publication
         };
         let outdated: Vec<(usize, String)> = webhooks
             .iter()
-            .enumerate()
-            .filter(|(_, webhook)| webhook.bundle != bundle.as_bytes())
-            .map(|(place, webhook)| (place, webhook.name.clone()))
+            .filter(|webhook| webhook.bundle != bundle.as_bytes())
+            .map(|webhook| (webhook.place, webhook.name.clone()))
             .collect();
         (!outdated.is_empty()).then(|| Publication {
             configuration: place,

@@ -1,27 +1,29 @@
 //! Each replica's loop: serves what the Secret has.
 //!
 //! The last good certificate serves on, whatever becomes of the Secret. A certificate of another authority waits until the API server
-//! trusts that one.
+//! trusts that one. So does the first certificate, for a while: a replica that is ready gets reviews.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use podloom_control_loop::{
     BoxError, ControlLoop, Ctx, Handler, Next, Recorder, Storage, source_fn,
 };
+use podloom_controllers::Clock;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, RequestError};
 use super::decide::{Decision, Trust, decide, depends_on_trust};
 use super::keyring::Serving;
-use super::plan::Times;
 use super::problems::Problems;
 use super::slot::{CertificateSlot, Served, written};
+use super::times::Times;
 use super::trusted::TrustedSince;
-use super::world::{SecretState, is_trusted};
+use super::world::{SecretState, is_trusted, is_unknown};
 use super::{OwnSetup, options};
 
 /// The loop's name in metrics and logs.
@@ -45,6 +47,8 @@ pub async fn serve_own(
     let replica = Replica {
         problems: Problems::new(NAME, setup.metrics.clone(), (times.soon, times.look)),
         trusted: TrustedSince::default(),
+        first_found: OnceLock::new(),
+        clock: setup.clock,
         cluster: cluster.clone(),
         hosts: policy.hosts,
         times,
@@ -78,6 +82,9 @@ struct Replica {
     slot: Arc<CertificateSlot>,
     problems: Problems,
     trusted: TrustedSince,
+    /// When the first usable certificate was found.
+    first_found: OnceLock<Instant>,
+    clock: Clock,
 }
 
 impl Handler<Arc<str>, Result<SecretState, RequestError>> for Replica {
@@ -112,6 +119,10 @@ impl Handler<Arc<str>, Result<SecretState, RequestError>> for Replica {
 }
 
 impl Replica {
+    fn now(&self) -> SystemTime {
+        self.clock.now().into()
+    }
+
     /// The server certificate in the Secret, or why there is none that could serve.
     fn usable(&self, secret: Result<SecretState, RequestError>) -> Result<Serving, String> {
         let name = self.cluster.secret_name();
@@ -122,7 +133,7 @@ impl Replica {
         };
         let serving = ours.keyring.serving;
         let serving = serving.map_err(|why| format!("{name} cannot be used: {why}"))?;
-        let (certificate, now) = (&serving.pair.certificate, SystemTime::now());
+        let (certificate, now) = (&serving.pair.certificate, self.now());
         if !certificate.is_valid_at(now) {
             return Err(format!(
                 "the certificate in {name} is valid from {} to {} only",
@@ -145,7 +156,15 @@ impl Replica {
         let known = served
             .as_ref()
             .and_then(|served| Some((&served.certificate, served.authority.as_ref()?)));
-        let now = SystemTime::now();
+        if served.is_none() && self.is_early(found).await {
+            let name = self.cluster.secret_name();
+            let waits = "waits until a webhook trusts its authority";
+            self.slot
+                .refuse(&format!("the certificate in {name} {waits}"));
+            self.problems.resolve();
+            return Ok(self.times.soon);
+        }
+        let now = self.now();
         let trust = if depends_on_trust(found, known, now) {
             let configurations = self.cluster.configurations().await;
             let configurations = configurations.map_err(|error| error.to_string())?;
@@ -178,6 +197,17 @@ impl Replica {
         self.slot.confirm();
         self.problems.resolve();
         Ok(self.times.look)
+    }
+
+    /// Whether webhooks exist that do not trust the first certificate yet. It serves all the same if nobody publishes its authority for
+    /// a while, or if the configurations cannot be read.
+    async fn is_early(&self, found: &Serving) -> bool {
+        let first_found = self.first_found.get_or_init(Instant::now);
+        if first_found.elapsed() >= self.times.patience {
+            return false;
+        }
+        let configurations = self.cluster.configurations().await;
+        configurations.is_ok_and(|configurations| is_unknown(&found.authority, &configurations))
     }
 
     fn swap(&self, found: &Serving) -> Result<(), String> {

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
+use rustls::pki_types::ServerName;
 use serde::Deserialize;
 
 use super::certificate::{Certificate, parse_all};
@@ -103,32 +104,68 @@ pub(super) enum Configuration {
     Absent,
     Present {
         resource_version: String,
+        /// Those that call us. The configuration may have others, which are left alone.
         webhooks: Vec<Webhook>,
     },
+}
+
+/// What the API server calls to reach us; webhooks that call something else are somebody else's.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    /// The namespace and the name of the Service.
+    pub(super) service: (String, String),
+    /// For webhooks with a URL.
+    pub(super) hosts: Vec<ServerName<'static>>,
+}
+
+impl Endpoint {
+    fn is_called_by(&self, config: &ClientConfig) -> bool {
+        if let Some(service) = &config.service {
+            let (namespace, name) = &self.service;
+            return service.namespace == *namespace && service.name == *name;
+        }
+        let url = config.url.as_deref().and_then(|url| url.parse().ok());
+        let host = url.as_ref().and_then(http::Uri::host).map(|host| {
+            // An IPv6 address is in brackets.
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            ServerName::try_from(host)
+        });
+        host.is_some_and(|host| host.is_ok_and(|host| self.hosts.contains(&host.to_owned())))
+    }
 }
 
 /// A webhook of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Webhook {
+    /// Its place in the configuration.
+    pub(super) place: usize,
     pub(super) name: String,
     /// The caBundle, decoded; empty if there is none.
     pub(super) bundle: Vec<u8>,
 }
 
 impl Configuration {
-    fn webhooks(&self) -> &[Webhook] {
+    pub(super) fn webhooks(&self) -> &[Webhook] {
         match self {
             Self::Absent => &[],
             Self::Present { webhooks, .. } => webhooks,
         }
     }
 
+    /// Whether it exists, but no webhook in it calls us.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self, Self::Present { webhooks, .. } if webhooks.is_empty())
+    }
+
     /// Reads one from JSON.
-    pub(super) fn parse(json: &str) -> serde_json::Result<Self> {
+    pub(super) fn parse(json: &str, endpoint: &Endpoint) -> serde_json::Result<Self> {
         let read: ConfigurationObject = serde_json::from_str(json)?;
-        let webhooks = read.webhooks.into_iter().map(|webhook| {
+        let webhooks = read.webhooks.into_iter().enumerate();
+        let ours = webhooks.filter(|(_, webhook)| endpoint.is_called_by(&webhook.client_config));
+        let webhooks = ours.map(|(place, webhook)| {
             let text = webhook.client_config.ca_bundle.unwrap_or_default();
             Webhook {
+                place,
                 name: webhook.name,
                 bundle: STANDARD.decode(text).unwrap_or_default(),
             }
@@ -140,13 +177,29 @@ impl Configuration {
     }
 }
 
-/// Whether every webhook trusts an authority. A configuration that does not exist has no webhooks.
+/// Whether every webhook of ours trusts an authority. A configuration that does not exist has no webhooks.
 pub(super) fn is_trusted(authority: &Certificate, configurations: &[Configuration]) -> bool {
     let mut webhooks = configurations.iter().flat_map(Configuration::webhooks);
     webhooks.all(|webhook| certificates(&webhook.bundle).contains(authority))
 }
 
-/// Our authorities that the webhooks trust, each once, those that expire last first.
+/// Whether webhooks of ours exist, and none of them trusts an authority.
+pub(super) fn is_unknown(authority: &Certificate, configurations: &[Configuration]) -> bool {
+    let webhooks = || configurations.iter().flat_map(Configuration::webhooks);
+    let is_known = |webhook: &Webhook| certificates(&webhook.bundle).contains(authority);
+    webhooks().next().is_some() && !webhooks().any(is_known)
+}
+
+/// Our authorities that every webhook of ours trusts, whatever the time is.
+pub(super) fn trusted(configurations: &[Configuration]) -> Vec<Certificate> {
+    let mut webhooks = configurations.iter().flat_map(Configuration::webhooks);
+    let first = webhooks.next().map(|webhook| certificates(&webhook.bundle));
+    let mut found = first.unwrap_or_default();
+    found.retain(|found| found.is_our_authority() && is_trusted(found, configurations));
+    found
+}
+
+/// Our authorities that our webhooks trust, each once, those that expire last first.
 pub(super) fn published(configurations: &[Configuration], now: SystemTime) -> Vec<Certificate> {
     let mut found: Vec<Certificate> = Vec::new();
     for webhook in configurations.iter().flat_map(Configuration::webhooks) {
@@ -190,4 +243,15 @@ struct WebhookObject {
 #[serde(rename_all = "camelCase")]
 struct ClientConfig {
     ca_bundle: Option<String>,
+    service: Option<ServiceReference>,
+    url: Option<String>,
 }
+
+#[derive(Deserialize)]
+struct ServiceReference {
+    namespace: String,
+    name: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,43 @@ fn replicas_serve_on_without_a_secret_and_then_follow_the_new_one() {
     });
 }
 
+/// An older Secret is put back, whose authority nobody trusts any more.
+#[test]
+fn a_secret_of_a_backup_replaces_the_newer_one_without_a_failed_connection() {
+    certificates("restored", LONG, async |scene: &Scene| {
+        scene.configure();
+        let leader = scene.leader();
+        let replicas = [scene.replica(), scene.replica()];
+        let [one, two] = &replicas;
+        scene.until_settled(&[one, two]).await;
+        let (backup, before) = (scene.secret().await.data, scene.bundles().await.remove(0));
+        drop(leader);
+        // Nobody serves or publishes the first authority any more.
+        let deleted = scene.secrets().delete(SECRET, &Default::default()).await;
+        deleted.unwrap();
+        scene.remove_configurations().await;
+        scene.configure();
+        let _leader = scene.slow_leader();
+        scene.until_settled(&[one, two]).await;
+        let mut visitor = Visitor::new(scene, &[one, two]);
+        let restored = async {
+            scene.merge(json!({ "data": backup })).await;
+            eventually("only the backup's authority is trusted", async || {
+                let bundles = scene.bundles().await;
+                if bundles.iter().all(|bundle| *bundle == before) {
+                    Ok(())
+                } else {
+                    Err(bundles)
+                }
+            })
+            .await;
+            scene.until_settled(&[one, two]).await;
+        };
+        visitor.during(restored).await;
+        assert_eq!(visitor.authorities.len(), 2);
+    });
+}
+
 /// Damages the Secret in several ways, one after the other, while a client connects all the time.
 #[test]
 fn a_damaged_secret_is_repaired_without_a_failed_connection() {

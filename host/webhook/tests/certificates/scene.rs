@@ -13,6 +13,7 @@ use kube::api::{Patch, PatchParams};
 use kube::client::Body;
 use kube::{Api, Client};
 use podloom_control_loop::NoRecorder;
+use podloom_controllers::Clock;
 use podloom_webhook::{CertificateMetrics, CertificateSlot, Hosts, OwnSetup, issue, serve_own};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -96,6 +97,8 @@ impl Scene {
                 namespace: name.to_owned(),
                 secret: SECRET.to_owned(),
                 configurations: name.to_owned(),
+                service: "podloom-webhook".to_owned(),
+                clock: Clock::new(),
                 hosts: Hosts::parse(&HOSTS).unwrap(),
                 lifetime,
                 metrics: CertificateMetrics::default(),
@@ -150,6 +153,14 @@ impl Scene {
                 "metadata": { "name": name }, "webhooks": webhooks,
             }));
         }
+    }
+
+    pub(crate) async fn remove_configurations(&self) {
+        let (name, params) = (&self.namespace, Default::default());
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.admin.clone());
+        mutating.delete(name, &params).await.unwrap();
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.admin.clone());
+        validating.delete(name, &params).await.unwrap();
     }
 
     /// The caBundles of all webhooks.

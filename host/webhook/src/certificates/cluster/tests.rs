@@ -35,6 +35,10 @@ fn cluster(status: u16, answer: &str) -> (Cluster, Arc<Mutex<Vec<String>>>) {
         namespace: "podloom-system".to_owned(),
         secret: "podloom-webhook-tls".to_owned(),
         configurations: "podloom".to_owned(),
+        endpoint: Endpoint {
+            service: ("podloom-system".to_owned(), "podloom-webhook".to_owned()),
+            hosts: Vec::new(),
+        },
     };
     (cluster, seen)
 }
@@ -166,6 +170,11 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
     let (unprocessable, _) = cluster(422, &status(422, "Invalid", "no"));
     let lost = unprocessable.publish(&publication).await;
     assert!(matches!(lost, Err(RequestError::Changed { .. })));
+    // It may have another reason.
+    assert_eq!(
+        lost.unwrap_err().to_string(),
+        "could not update ValidatingWebhookConfiguration podloom: no (status 422)"
+    );
     let refused = unprocessable.create(&secret()).await;
     assert!(matches!(refused, Err(RequestError::Failed { .. })));
     // It was deleted meanwhile; but a namespace that is missing is no race.

@@ -67,6 +67,7 @@ fn bundle(authorities: &[&Pair]) -> Vec<u8> {
 /// A configuration whose webhooks have these bundles.
 fn configuration(bundles: &[Vec<u8>]) -> Configuration {
     let webhooks = bundles.iter().enumerate().map(|(place, bundle)| Webhook {
+        place,
         name: format!("{place}.podloom.dev"),
         bundle: bundle.clone(),
     });
@@ -84,12 +85,21 @@ fn publishing(authorities: &[&Pair]) -> Vec<Configuration> {
     ]
 }
 
+fn exactly(now: SystemTime) -> Time {
+    Time {
+        now,
+        skew: Duration::ZERO,
+    }
+}
+
 struct Scenario {
     secret: Option<Secret>,
     configurations: Vec<Configuration>,
     trusted_for: Option<Duration>,
     /// After the start.
     hours: u32,
+    /// Between the clocks.
+    skew: Duration,
 }
 
 impl Scenario {
@@ -99,6 +109,7 @@ impl Scenario {
             configurations,
             trusted_for: Some(HOUR * 1000),
             hours,
+            skew: Duration::ZERO,
         }
     }
 
@@ -108,7 +119,8 @@ impl Scenario {
             configurations: self.configurations,
         };
         let now = start() + HOUR * self.hours;
-        plan(&world, self.trusted_for, &policy(), now)
+        let skew = self.skew;
+        plan(&world, self.trusted_for, &policy(), Time { now, skew })
     }
 
     /// In a few words: `create new+1 new leaf`, with the number of older authorities.
@@ -129,6 +141,8 @@ impl Scenario {
             Step::Rest if plan.is_waiting => "wait".to_owned(),
             Step::Rest => "rest".to_owned(),
             Step::Stuck(why) => format!("stuck: {why}"),
+            Step::Doubt => "doubt".to_owned(),
+            Step::Foreign(place) => format!("foreign {place}"),
             Step::Create(new) => format!("create {}", change(new)),
             Step::Replace(_, new) => format!("replace {}", change(new)),
             Step::Publish(publication) => {
@@ -179,9 +193,8 @@ fn a_new_cluster_gets_a_secret_and_then_its_configurations() {
 #[test]
 fn only_webhooks_with_another_bundle_are_written() {
     let (authority, leaf) = made(0);
-    let (other, _) = made(0);
     let right = bundle(&[&authority]);
-    let found = configuration(&[right.clone(), bundle(&[&other]), right, vec![]]);
+    let found = configuration(&[right.clone(), b"garbage".to_vec(), right, vec![]]);
     let scenario = Scenario::of(Some(secret(&[&authority], &leaf)), vec![found], 0);
     let Step::Publish(publication) = scenario.plan().next else {
         panic!("nothing is published");
@@ -317,6 +330,99 @@ fn a_lost_secret_keeps_what_replicas_serve_with() {
         20,
         "create new+0 new leaf",
     );
+}
+
+#[test]
+fn a_secret_of_a_backup_keeps_what_replicas_serve_with() {
+    let [(old, leaf), (middle, _), (new, _)] = [made(0), made(5), made(10)];
+    // Nobody trusts the authority of the Secret yet.
+    let untrusted = |secret: Secret, published: &[&Pair]| {
+        let mut scenario = Scenario::of(Some(secret), publishing(published), 12);
+        scenario.trusted_for = None;
+        scenario.words()
+    };
+    let restored = |authorities: &[&Pair]| secret(authorities, &leaf);
+    let (one, both) = ([&old], [&old, &new]);
+    let published = [&new];
+    assert_eq!(
+        untrusted(restored(&one), &published),
+        "replace same+1 same leaf"
+    );
+    assert_eq!(untrusted(restored(&both), &published), "publish 0: 0");
+    assert_eq!(untrusted(restored(&both), &both), "rest");
+    // All replicas had time to switch.
+    let everywhere = || publishing(&both);
+    check(
+        Some(restored(&both)),
+        everywhere(),
+        12,
+        "replace same+0 same leaf",
+    );
+    check(Some(restored(&one)), everywhere(), 12, "publish 0: 0");
+    // The backup was made during a rotation.
+    let rotating = [&middle, &old];
+    let found = untrusted(restored(&rotating), &published);
+    assert_eq!(found, "replace same+2 same leaf");
+    let found = untrusted(restored(&[&middle, &old, &new]), &published);
+    assert_eq!(found, "publish 0: 0");
+    // The server certificate of the backup is damaged.
+    let mut damaged = restored(&one);
+    let data = damaged.data.get_or_insert_default();
+    data.remove("tls.key");
+    assert_eq!(untrusted(damaged, &published), "replace same+1 new leaf");
+    // The Secret is full of authorities that nobody publishes.
+    let many: Vec<Pair> = (1..6).map(|hours| made(hours).0).collect();
+    let full: Vec<&Pair> = std::iter::once(&old).chain(&many).collect();
+    let mut scenario = Scenario::of(Some(restored(&full)), publishing(&published), 12);
+    scenario.trusted_for = None;
+    let Step::Replace(_, change) = scenario.plan().next else {
+        panic!("nothing is replaced");
+    };
+    assert_eq!(change.older.len(), OLDER_MAX);
+    assert!(change.older.contains(&new.certificate));
+}
+
+#[test]
+fn a_configuration_without_webhooks_of_ours_is_reported_when_all_else_is_done() {
+    let (authority, leaf) = made(0);
+    let foreign = || configuration(&[]);
+    let secret = || Some(secret(&[&authority], &leaf));
+    let right = || configuration(&[bundle(&[&authority])]);
+    check(None, vec![foreign(), foreign()], 0, "create new+0 new leaf");
+    check(secret(), vec![foreign(), right()], 0, "foreign 0");
+    check(
+        secret(),
+        vec![foreign(), configuration(&[vec![]])],
+        0,
+        "publish 1: 0",
+    );
+    check(
+        secret(),
+        vec![Configuration::Absent, foreign()],
+        0,
+        "foreign 1",
+    );
+}
+
+#[test]
+fn no_authority_ends_by_clocks_that_differ() {
+    let (authority, leaf) = made(0);
+    let late = |skew, published: &[&Pair], secret: Option<Secret>| {
+        let mut scenario = Scenario::of(secret, publishing(published), 400);
+        scenario.skew = skew;
+        scenario.words()
+    };
+    let secret = || Some(secret(&[&authority], &leaf));
+    let one = [&authority];
+    for found in [secret(), None] {
+        assert_eq!(late(HOUR * 2, &one, found), "doubt");
+    }
+    assert_eq!(late(HOUR, &one, secret()), "replace new+0 new leaf");
+    assert_eq!(late(HOUR, &one, None), "create new+0 new leaf");
+    // Nobody trusts it, so nothing is lost.
+    assert_eq!(late(HOUR * 2, &[], secret()), "replace new+0 new leaf");
+    let (next, _) = made(390);
+    assert_eq!(late(HOUR * 2, &[&next], None), "create new+1 new leaf");
 }
 
 /// A Secret with one field changed.
@@ -461,7 +567,7 @@ fn what_is_made_of_a_change_needs_no_further_change() {
         secret: SecretState::Absent,
         configurations: publishing(&[&authority]),
     };
-    let Step::Create(change) = plan(&world, None, &policy(), start()).next else {
+    let Step::Create(change) = plan(&world, None, &policy(), exactly(start())).next else {
         panic!("nothing is created");
     };
     let signer = sign::authority(start(), LIFETIME).unwrap();
@@ -487,6 +593,7 @@ fn times_get_shorter_with_the_lifetime_only() {
         soon: Duration::from_secs(1),
         settle: Duration::from_secs(10),
         keep: HOUR,
+        patience: Duration::from_secs(30),
     };
     assert_eq!(Times::of(day * 90), usual);
     assert_eq!(Times::of(day), usual);

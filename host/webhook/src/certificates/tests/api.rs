@@ -23,6 +23,8 @@ pub(crate) enum Fate {
     Answered,
     /// The API server refuses it.
     Refused,
+    /// The API server finds the object invalid.
+    Invalid,
     /// It never arrives.
     Lost,
     /// It is done, but the answer never arrives.
@@ -63,6 +65,9 @@ impl Api {
                     pending::<()>().await;
                 }
                 api.0.lock().unwrap().requests.push(line);
+                if fate == Fate::Invalid {
+                    return Ok(answer(422, &status(422, "Invalid", "it is too long")));
+                }
                 if fate == Fate::Refused {
                     return Ok(answer(403, &status(403, "Forbidden", "you may not")));
                 }
@@ -104,7 +109,9 @@ impl Api {
     /// Creates both configurations, with some webhooks without a caBundle.
     pub(crate) fn configure(&self) {
         for path in CONFIGURATIONS {
-            let webhook = |name: &str| json!({ "name": name, "clientConfig": {} });
+            let service = json!({ "namespace": "system", "name": "webhook" });
+            let webhook =
+                |name: &str| json!({ "name": name, "clientConfig": { "service": service } });
             let webhooks = [webhook("a.podloom.dev"), webhook("b.podloom.dev")];
             self.put(
                 path,

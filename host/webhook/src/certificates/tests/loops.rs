@@ -1,7 +1,7 @@
 //! The loops of leaders and replicas against a counterfeit API server, with a clock that jumps.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant as RealInstant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +25,8 @@ fn setup(client: Client, hosts: &[&str]) -> OwnSetup {
         namespace: "system".to_owned(),
         secret: "tls".to_owned(),
         configurations: "podloom".to_owned(),
+        service: "webhook".to_owned(),
+        clock: Clock::new(),
         hosts: Hosts::parse(hosts).unwrap(),
         lifetime: LIFETIME,
         metrics: CertificateMetrics::default(),
@@ -101,6 +103,35 @@ fn authority() -> Pair {
 fn leaf(authority: &Pair, hosts: &[&str]) -> Pair {
     let hosts = Hosts::parse(hosts).unwrap();
     sign::server(&authority.key, &hosts.0, SystemTime::now(), LIFETIME).unwrap()
+}
+
+/// Writes the caBundle of all webhooks.
+fn publish(api: &Api, authorities: &[&Pair]) {
+    let text = sign::certificates_pem(authorities.iter().map(|pair| &pair.certificate));
+    for path in CONFIGURATIONS {
+        let mut object = api.get(path).unwrap();
+        for webhook in object["webhooks"].as_array_mut().unwrap() {
+            webhook["clientConfig"]["caBundle"] = json!(STANDARD.encode(&text));
+        }
+        api.put(path, object);
+    }
+}
+
+/// How often a leader failed.
+fn failures(registry: &Registry) -> u64 {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    let name = "podloom_webhook_certificate_failed_looks_total{loop=\"webhook-issue\"} ";
+    let count = text.lines().find_map(|line| line.strip_prefix(name));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// A setup whose failures are counted.
+fn counted(client: Client) -> (OwnSetup, Registry) {
+    let mut registry = Registry::with_prefix("podloom");
+    let mut setup = setup(client, &HOSTS);
+    setup.metrics = CertificateMetrics::register(&mut registry);
+    (setup, registry)
 }
 
 /// Drops a leader at each of its requests, before it arrives and before its answer does; another leader then finishes.
@@ -259,16 +290,7 @@ async fn another_authority_waits_for_its_publication_and_ten_seconds_more() {
     let api = Api::default();
     api.configure();
     let (old, new) = (authority(), authority());
-    let publish = |authorities: &[&Pair]| {
-        let text = sign::certificates_pem(authorities.iter().map(|pair| &pair.certificate));
-        for path in CONFIGURATIONS {
-            let mut object = api.get(path).unwrap();
-            for webhook in object["webhooks"].as_array_mut().unwrap() {
-                webhook["clientConfig"]["caBundle"] = json!(STANDARD.encode(&text));
-            }
-            api.put(path, object);
-        }
-    };
+    let publish = |authorities: &[&Pair]| publish(&api, authorities);
     let (first, second) = (leaf(&old, &HOSTS), leaf(&new, &HOSTS));
     api.put(SECRET, secret(&old, &first));
     publish(&[&old]);
@@ -294,4 +316,119 @@ async fn another_authority_waits_for_its_publication_and_ten_seconds_more() {
     api.delete(SECRET);
     replica.until("Secret system/tls does not exist").await;
     assert!(serves(&second) && replica.slot.status().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_certificate_waits_until_a_webhook_trusts_it_but_not_for_ever() {
+    let authority = authority();
+    let configured = || {
+        let api = Api::default();
+        api.configure();
+        api.put(SECRET, secret(&authority, &leaf(&authority, &HOSTS)));
+        api
+    };
+    let api = configured();
+    let replica_of = |client| replica(setup(client, &HOSTS));
+    let waiting = replica_of(api.plain_client());
+    waiting
+        .until("waits until a webhook trusts its authority")
+        .await;
+    sleep(Duration::from_secs(20)).await;
+    assert!(waiting.slot.status().is_err());
+    publish(&api, &[&authority]);
+    sleep(Duration::from_secs(3)).await;
+    assert!(waiting.slot.status().is_ok());
+    // Nobody publishes it.
+    let alone = replica_of(configured().plain_client());
+    let begun = Instant::now();
+    alone.slot.first().await;
+    let waited = begun.elapsed().as_secs();
+    assert!((30..=33).contains(&waited), "{waited} s");
+    // The configurations cannot be read.
+    let begun = Instant::now();
+    let unreadable = configured().client(|_, line| {
+        if line.contains("configurations") {
+            Fate::Refused
+        } else {
+            Fate::Answered
+        }
+    });
+    replica_of(unreadable).slot.first().await;
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhooks_of_somebody_else_are_left_alone() {
+    let api = Api::default();
+    api.configure();
+    let mut object = api.get(CONFIGURATIONS[0]).unwrap();
+    let foreign = json!({
+        "name": "foreign", "clientConfig": { "url": "https://example.com/a", "caBundle": "Zm9yZWlnbg==" },
+    });
+    let webhooks = object["webhooks"].as_array_mut().unwrap();
+    webhooks.insert(1, foreign.clone());
+    api.put(CONFIGURATIONS[0], object.clone());
+    let (setup, registry) = counted(api.plain_client());
+    let _leader = lead(setup);
+    sleep(Duration::from_secs(60)).await;
+    let bundle = api.get(SECRET).unwrap()["data"]["ca.crt"].clone();
+    let written = api.bundles();
+    assert_eq!(written[1], "Zm9yZWlnbg==");
+    for place in [0, 2, 3, 4] {
+        assert_eq!(json!(written[place]), bundle, "webhook {place}");
+    }
+    assert_eq!(failures(&registry), 0);
+    // No webhook is left that is ours.
+    object["webhooks"] = json!([foreign]);
+    api.put(CONFIGURATIONS[0], object);
+    sleep(Duration::from_secs(60)).await;
+    assert!(failures(&registry) > 0);
+    assert_eq!(api.bundles()[0], "Zm9yZWlnbg==");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_lost_races_are_no_problem_but_many_are() {
+    for (lost, is_problem) in [(4, false), (5, true), (usize::MAX, true)] {
+        let api = Api::default();
+        api.configure();
+        let patches = std::sync::atomic::AtomicUsize::new(0);
+        let (setup, registry) = counted(api.client(move |_, line| {
+            let is_patch = line.starts_with("PATCH");
+            let number = || patches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if is_patch && number() < lost {
+                Fate::Invalid
+            } else {
+                Fate::Answered
+            }
+        }));
+        let _leader = lead(setup);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(failures(&registry) > 0, is_problem, "{lost} in a row");
+    }
+}
+
+/// The machine's clock is right, and the API server's is far ahead; or the other way round.
+#[tokio::test(start_paused = true)]
+async fn certificates_follow_the_clock_of_the_api_server() {
+    let api = Api::default();
+    let later = SystemTime::now() + LIFETIME * 10;
+    let ahead = setup(api.plain_client(), &HOSTS);
+    ahead.clock.heard(later, RealInstant::now());
+    let _leader = lead(ahead.clone());
+    let replica = replica(ahead);
+    replica.slot.first().await;
+    let end = replica.slot.served().unwrap().certificate.not_after;
+    assert!(end > later + LIFETIME / 2, "{end:?}");
+    // What the webhooks trust is not replaced while one of the clocks is wrong.
+    let api = Api::default();
+    api.configure();
+    let authority = authority();
+    api.put(SECRET, secret(&authority, &leaf(&authority, &HOSTS)));
+    publish(&api, &[&authority]);
+    let (ahead, registry) = counted(api.plain_client());
+    ahead.clock.heard(later, RealInstant::now());
+    let (before, _leader) = (api.get(SECRET), lead(ahead));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(api.get(SECRET), before);
+    assert!(failures(&registry) > 0);
 }
