@@ -21,6 +21,6 @@ pub use engine::readiness::Readiness;
 pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, Write,
+    RejectedPod, Write, kept_labels,
 };
 pub use run::{ControllerError, DutySetup, Setup, run};

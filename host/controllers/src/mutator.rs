@@ -51,6 +51,23 @@ pub struct PodRequest {
     pub wants_patch: bool,
 }
 
+/// Returns the keys of the labels of a single pod that no plugin may change, given its metadata and these labels: all labels if it
+/// belongs to a controller, else none.
+///
+/// A pod does not show which labels the controller's selector matches, and a controller that does not find its pod again makes
+/// another one, without end.
+pub fn kept_labels(metadata: Option<&Value>, labels: &BTreeMap<String, String>) -> Arc<[String]> {
+    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    let is_controlled = owners.is_some_and(|owners| {
+        let mut controls = owners.iter().map(|owner| owner.get("controller"));
+        controls.any(|controls| controls.and_then(Value::as_bool) == Some(true))
+    });
+    match is_controlled {
+        true => labels.keys().cloned().collect(),
+        false => Arc::default(),
+    }
+}
+
 /// A pod that the chain accepted.
 #[derive(Clone)]
 pub struct MutatedPod {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest};
+use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest, kept_labels};
 use serde_json::{Value, json};
 
 use super::Setting;
@@ -34,6 +34,12 @@ pub(crate) fn subject(
     drop_nulls(&mut pod);
     let namespace = document.namespace(default_namespace);
     let about = namespaces.get(namespace);
+    let labels = texts(pod.pointer("/metadata/labels"));
+    let selector = match template {
+        Some(template) => Arc::clone(&template.selector),
+        // As in the webhook, which gets single pods only.
+        None => kept_labels(pod.get("metadata"), &labels),
+    };
     let request = PodRequest {
         kind: "Pod",
         // The API server generates the names of pods that come from a template.
@@ -43,13 +49,11 @@ pub(crate) fn subject(
             document.name().to_owned()
         },
         namespace: namespace.to_owned(),
-        labels: texts(pod.pointer("/metadata/labels")),
+        labels,
         annotations: texts(pod.pointer("/metadata/annotations")),
         namespace_labels: about.labels,
         namespace_annotations: about.annotations,
-        selector: template
-            .map(|template| Arc::clone(&template.selector))
-            .unwrap_or_default(),
+        selector,
         dry_run: false,
         deadline: None,
         wants_patch: false,

@@ -1,4 +1,5 @@
-use super::{ObjectError, Problems, settle};
+use super::pod::{Subject, subject};
+use super::{Namespaces, ObjectError, Problems, settle};
 use crate::manifest::{self, Depth};
 use crate::mutator::ChainPanicked;
 
@@ -24,4 +25,23 @@ async fn a_panic_of_the_chain_exits_with_code_3() {
     let outcomes = vec![(document, Err(ObjectError::from(rejected)))];
     assert!(settle(outcomes, &mut problems).is_ok());
     assert_eq!(problems.errors.len(), 1);
+}
+
+/// Otherwise the webhook would give another pod.
+#[test]
+fn labels_of_a_pod_that_a_controller_owns_are_protected() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.yaml");
+    let pod = |controller| {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {{app: web}}\n  ownerReferences: [{{kind: ReplicaSet, name: b, controller: {controller}}}]\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let documents = manifest::read(&[file.display().to_string()], Depth::Flat).unwrap();
+        let document = documents.first().unwrap();
+        let Subject { request, .. } = subject(document, None, &Namespaces::of(&[]), "default");
+        request.selector.to_vec()
+    };
+    assert_eq!(pod(true), ["app"]);
+    assert!(pod(false).is_empty());
 }

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use podloom_api::names;
 use podloom_controllers::{
     MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
+    kept_labels,
 };
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -159,20 +160,6 @@ fn request(
 fn fill(pod: &mut Value, field: &str, value: &str) {
     if let Value::Object(fields) = pod {
         fields.insert(field.to_owned(), value.into());
-    }
-}
-
-/// The labels that no plugin may change: all of a pod that belongs to a controller. The review does not show which of them its
-/// selector matches, and a controller that does not find its pod again makes another one, without end.
-fn kept_labels(metadata: Option<&Value>, labels: &BTreeMap<String, String>) -> Arc<[String]> {
-    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")?.as_array());
-    let is_controlled = owners.is_some_and(|owners| {
-        let mut controls = owners.iter().map(|owner| owner.get("controller"));
-        controls.any(|controls| controls.and_then(Value::as_bool) == Some(true))
-    });
-    match is_controlled {
-        true => labels.keys().cloned().collect(),
-        false => Arc::default(),
     }
 }
 
