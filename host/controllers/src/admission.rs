@@ -8,15 +8,15 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource};
 use podloom_api::{BrowserConfigObject, SelenosisApi, SelenosisKind};
 
 use crate::browser::render::ConfigRef;
 use crate::engine::metrics::EngineMetrics;
-use crate::engine::optional::{Optional, is_filled, watch_optional};
+use crate::engine::optional::{Optional, OptionalCache, watch_optional};
 use crate::engine::readable::Readable;
 use crate::metrics::ControllerMetrics;
 
@@ -26,12 +26,12 @@ type NamespaceMeta = PartialObjectMeta<Namespace>;
 
 /// Caches for the admission webhooks. Cheap to clone; all clones share the caches.
 ///
-/// Nothing waits for them: until they are filled, and where a right or a CRD is missing, they know nothing.
+/// Nothing waits for them: until they are filled, and while a right or a CRD is missing, they know nothing.
 #[derive(Clone)]
 pub struct AdmissionCaches {
     /// One for each watched namespace, or one for all.
-    configs: Arc<[(Option<String>, Store<Config>)]>,
-    namespaces: Store<NamespaceMeta>,
+    configs: Arc<[(Option<String>, OptionalCache<Config>)]>,
+    namespaces: OptionalCache<NamespaceMeta>,
 }
 
 /// The BrowserConfigs of one namespace that are not being deleted.
@@ -101,13 +101,15 @@ impl AdmissionCaches {
     /// Returns the BrowserConfigs of a namespace; none if they are not known.
     pub fn configs(&self, namespace: &str) -> Option<NamespaceConfigs> {
         let includes = |scope: &Option<String>| scope.as_deref().is_none_or(|it| it == namespace);
-        let (_, store) = self.configs.iter().find(|(scope, _)| includes(scope))?;
+        let (_, cache) = self.configs.iter().find(|(scope, _)| includes(scope))?;
         let is_there = |config: &Config| {
             let metadata = config.meta();
             metadata.namespace.as_deref() == Some(namespace)
                 && metadata.deletion_timestamp.is_none()
         };
-        is_filled(store).then(|| NamespaceConfigs(store.state_filter(is_there)))
+        cache
+            .known()
+            .map(|store| NamespaceConfigs(store.state_filter(is_there)))
     }
 
     /// Returns the labels and the annotations of a namespace; none if it is not known.
@@ -115,7 +117,7 @@ impl AdmissionCaches {
         &self,
         name: &str,
     ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
-        let namespace = self.namespaces.get(&ObjectRef::new(name))?;
+        let namespace = self.namespaces.known()?.get(&ObjectRef::new(name))?;
         let ObjectMeta {
             labels,
             annotations,
@@ -131,7 +133,7 @@ fn watch_configs(
     api: SelenosisApi,
     namespace: Option<&str>,
     metrics: &EngineMetrics,
-) -> (Store<Config>, BoxFuture<'static, ()>) {
+) -> (OptionalCache<Config>, BoxFuture<'static, ()>) {
     let resource = Arc::new(api.resource(SelenosisKind::BrowserConfig));
     let config = Optional {
         kind: "BrowserConfig",
@@ -155,7 +157,7 @@ fn prune(config: &mut Config) {
     (metadata.labels, metadata.annotations) = (None, None);
 }
 
-fn filled<K>(dyntype: K::DynamicType, objects: impl Iterator<Item = K>) -> Store<K>
+fn filled<K>(dyntype: K::DynamicType, objects: impl Iterator<Item = K>) -> OptionalCache<K>
 where
     K: Resource + Clone + 'static,
     K::DynamicType: Eq + Hash + Clone,
@@ -167,7 +169,7 @@ where
         writer.apply_watcher_event(&Event::InitApply(object));
     }
     writer.apply_watcher_event(&Event::InitDone);
-    store
+    OptionalCache::of(store)
 }
 
 #[cfg(test)]

@@ -3,18 +3,20 @@
 use std::error::Error;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future};
 use kube::api::ListParams;
+use kube::core::Status;
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::utils::WatchStreamExt;
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::metrics::EngineMetrics;
@@ -37,53 +39,127 @@ pub struct Optional<K: Resource> {
     pub prune: fn(&mut K),
 }
 
-/// Returns a cache, and the work that fills it and keeps it right. The cache stays empty while the objects may not be read, or their
+/// A cache of objects that may become unreadable, and readable again. Cheap to clone; all clones share the objects.
+#[derive(Clone)]
+pub struct OptionalCache<K>
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    store: Store<K>,
+    is_known: Arc<AtomicBool>,
+}
+
+impl<K> OptionalCache<K>
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    /// Returns a cache of what never changes, for tests.
+    pub fn of(store: Store<K>) -> Self {
+        let is_known = Arc::new(true.into());
+        Self { store, is_known }
+    }
+
+    /// Returns the objects; none before the first list, and from the loss of the right or the kind to the next one.
+    pub fn known(&self) -> Option<&Store<K>> {
+        self.is_known.load(Ordering::Acquire).then_some(&self.store)
+    }
+}
+
+/// Returns a cache, and the work that fills it and keeps it right. The cache knows nothing while the objects may not be read, or their
 /// kind does not exist; the work asks again from time to time.
 ///
-/// The work has no end. Nothing waits for the cache: [`is_filled`] says whether it can be trusted.
+/// The work has no end, and nothing waits for the cache.
 pub fn watch_optional<K>(
     client: &Client,
     api: impl Fn(Client) -> Api<K> + Send + 'static,
     optional: Optional<K>,
     metrics: &EngineMetrics,
-) -> (Store<K>, BoxFuture<'static, ()>)
+) -> (OptionalCache<K>, BoxFuture<'static, ()>)
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash + Clone + Debug + Send + Sync + Unpin,
 {
-    let Optional {
-        kind,
-        dyntype,
-        prune,
-    } = optional;
     let (client, metrics) = (client.clone(), metrics.clone());
-    let writer = Writer::new(dyntype);
-    let store = writer.as_reader();
-    let work = async move {
-        until_readable(&api(client.clone()), kind).await;
-        // From here on its age is measured: before, there is no watch.
-        let watched = api(metrics.watch_client(&client, kind));
-        let said = Mutex::new(None);
-        let broke = move |error: &watcher::Error| {
-            metrics.watch_broke(kind);
-            if is_due(&said, Instant::now()) {
-                let error = error as &dyn Error;
-                tracing::warn!(kind, error, "watch broke, restarting");
-            }
-        };
-        let events = watch_events(watched, watch_config(), prune, broke).reflect(writer);
-        events.for_each(|_| future::ready(())).await;
+    let mut writer = Writer::new(optional.dyntype);
+    let (kind, prune) = (optional.kind, optional.prune);
+    let cache = OptionalCache {
+        store: writer.as_reader(),
+        is_known: Arc::default(),
     };
-    (store, work.boxed())
+    let is_known = Arc::clone(&cache.is_known);
+    let said = Arc::new(Mutex::new(None));
+    let work = async move {
+        let mut was_refused = false;
+        loop {
+            let forgot = until_readable(&api(client.clone()), kind, || {
+                is_known.store(false, Ordering::Release);
+                // What was there must not take memory for ever.
+                writer.apply_watcher_event(&Event::Init);
+                writer.apply_watcher_event(&Event::InitDone);
+            })
+            .await;
+            if was_refused && !forgot {
+                // Lists are allowed and watches are not: then this is how often there is a list.
+                sleep(LATER).await;
+            }
+            // From here on its age is measured: before, there is no watch.
+            let watched = api(metrics.watch_client(&client, kind));
+            let refused = Arc::new(Notify::new());
+            let broke = on_break(kind, &metrics, &said, &refused);
+            let events = watch_events(watched, watch_config(), prune, broke);
+            let filling = events.for_each(|event| {
+                if let Ok(event) = event {
+                    writer.apply_watcher_event(&event);
+                    if matches!(event, Event::InitDone) {
+                        is_known.store(true, Ordering::Release);
+                    }
+                }
+                future::ready(())
+            });
+            tokio::select! {
+                () = filling => {}
+                () = refused.notified() => was_refused = true,
+            }
+        }
+    };
+    (cache, work.boxed())
 }
 
-/// Whether a cache has been filled at least once.
-pub fn is_filled<K>(store: &Store<K>) -> bool
-where
-    K: Resource + Clone + 'static,
-    K::DynamicType: Eq + Hash + Clone,
-{
-    matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
+/// What happens when a watch breaks.
+fn on_break(
+    kind: &'static str,
+    metrics: &EngineMetrics,
+    said: &Arc<Mutex<Option<Instant>>>,
+    refused: &Arc<Notify>,
+) -> impl Fn(&watcher::Error) + Send + 'static + use<> {
+    let (metrics, said, refused) = (metrics.clone(), Arc::clone(said), Arc::clone(refused));
+    move |error| {
+        metrics.watch_broke(kind);
+        if is_due(&said, Instant::now()) {
+            let error = error as &dyn Error;
+            tracing::warn!(kind, error, "watch broke, restarting");
+        }
+        if is_refusal(error) {
+            refused.notify_one();
+        }
+    }
+}
+
+/// Whether a watch broke because the objects may not be read, or their kind does not exist. Then only a new question shows whether
+/// the cache is still right; kube would repeat the watch for ever.
+fn is_refusal(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) =
+        error
+    else {
+        return false;
+    };
+    matches!(error, kube::Error::Api(status) if is_missing(status))
+}
+
+fn is_missing(status: &Status) -> bool {
+    status.is_forbidden() || status.is_not_found()
 }
 
 /// Whether it is time to say it again, and notes that it is said.
@@ -96,15 +172,19 @@ fn is_due(said: &Mutex<Option<Instant>>, now: Instant) -> bool {
     is_due
 }
 
-/// Waits until objects of a kind may be read.
-async fn until_readable<K>(api: &Api<K>, kind: &'static str)
+/// Waits until objects of a kind may be read. If they may not, it calls `forget` once; returns whether it did.
+async fn until_readable<K>(api: &Api<K>, kind: &'static str, forget: impl FnOnce()) -> bool
 where
     K: Clone + DeserializeOwned + Debug,
 {
+    let mut forget = Some(forget);
     loop {
         let wait = match api.list_metadata(&ListParams::default().limit(1)).await {
-            Ok(_) => return,
-            Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => {
+            Ok(_) => return forget.is_none(),
+            Err(kube::Error::Api(status)) if is_missing(&status) => {
+                if let Some(forget) = forget.take() {
+                    forget();
+                }
                 // Whoever looks for missing rights and kinds before we start has said it.
                 let reason = status.message;
                 tracing::debug!(kind, reason, "cannot be read for now");

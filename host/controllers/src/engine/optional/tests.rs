@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::runtime::reflector::Store;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
 
-use super::{Optional, SAID, is_due, is_filled, watch_optional};
+use super::{Optional, SAID, is_due, watch_optional};
 use crate::engine::fixtures::{Requests, SILENCE, scripted, status};
 use crate::engine::metrics::EngineMetrics;
 
 /// An API server that begins to answer with a list once it is allowed to, and its client.
 fn server(allowed: &'static AtomicBool) -> (Client, Requests) {
     scripted(move |request, _| {
-        assert_eq!(request, "GET /api/v1/namespaces");
+        assert!(request.starts_with("GET /api/v1/namespaces"), "{request}");
         match allowed.load(Ordering::Relaxed) {
             false => (403, status(403, "Forbidden", "no right")),
             true => (200, list()),
@@ -42,16 +43,38 @@ async fn what_may_not_be_read_is_asked_for_once_a_minute_and_cached_once_it_may(
     static ALLOWED: AtomicBool = AtomicBool::new(false);
     let (client, requests) = server(&ALLOWED);
     let metrics = EngineMetrics::register(&mut Registry::default());
-    let (store, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
+    let (cache, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
     let work = tokio::spawn(work);
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert!(!is_filled(&store));
+    assert!(cache.known().is_none());
     let asked = requests.made().len();
     assert!((10..=11).contains(&asked), "{asked} requests");
     ALLOWED.store(true, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(70)).await;
-    assert!(is_filled(&store));
-    assert_eq!(store.len(), 1);
+    assert_eq!(cache.known().map(Store::len), Some(1));
+    work.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_read_any_more_is_forgotten_and_asked_for_once_a_minute() {
+    static ALLOWED: AtomicBool = AtomicBool::new(true);
+    let (client, requests) = server(&ALLOWED);
+    let metrics = EngineMetrics::register(&mut Registry::default());
+    let (cache, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
+    let work = tokio::spawn(work);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(cache.known().map(Store::len), Some(1));
+    ALLOWED.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(cache.known().is_none());
+    assert_eq!(cache.store.len(), 0);
+    let before = requests.made().len();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let asked = requests.made().len() - before;
+    assert!((9..=11).contains(&asked), "{asked} requests");
+    ALLOWED.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    assert_eq!(cache.known().map(Store::len), Some(1));
     work.abort();
 }
 
@@ -59,11 +82,11 @@ async fn what_may_not_be_read_is_asked_for_once_a_minute_and_cached_once_it_may(
 async fn a_cache_that_nothing_fills_is_empty_and_holds_nobody_up() {
     let (client, _) = scripted(|_, _| (SILENCE, Value::Null));
     let metrics = EngineMetrics::register(&mut Registry::default());
-    let (store, mut work) = watch_optional(&client, Api::all, namespaces(), &metrics);
+    let (cache, mut work) = watch_optional(&client, Api::all, namespaces(), &metrics);
     assert!(work.as_mut().now_or_never().is_none());
-    assert!(!is_filled(&store));
+    assert!(cache.known().is_none());
     drop(work);
-    assert!(!is_filled(&store));
+    assert!(cache.known().is_none());
 }
 
 #[tokio::test(start_paused = true)]
