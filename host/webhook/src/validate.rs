@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
+use kube::core::ObjectMeta;
 use podloom_controllers::validate::{Finding, Findings, Subject};
 use podloom_controllers::{AdmissionCaches, BlockingThreads, PodMutator};
 use serde::de::DeserializeOwned;
@@ -87,12 +88,20 @@ struct Versions<K> {
 impl<K: DeserializeOwned> Versions<K> {
     /// Reads both. An object that our types cannot hold is one for the API server's schema.
     fn read(review: ReviewRequest) -> Result<Self, Answer> {
-        let new = read(review.object).map_err(|error| Answer {
-            warnings: vec![format!("not checked, since it cannot be read: {error}")],
+        let mut object = review.object;
+        prune(&mut object);
+        let metadata = object.get("metadata").cloned();
+        let new = serde_json::from_value(object).map_err(|_| Answer {
+            warnings: vec![unreadable(metadata)],
             ..Answer::admitted()
         })?;
         let has_old = review.operation == Operation::Update && !review.old_object.is_null();
-        let old = has_old.then(|| read(review.old_object).ok()).flatten();
+        let old = has_old.then(|| {
+            let mut object = review.old_object;
+            prune(&mut object);
+            serde_json::from_value(object).ok()
+        });
+        let old = old.flatten();
         Ok(Self {
             new,
             old_is_unreadable: has_old && old.is_none(),
@@ -109,15 +118,24 @@ impl<K: DeserializeOwned> Versions<K> {
     }
 }
 
-/// Reads an object without what no check looks at, and what may be large or of another version.
-fn read<K: DeserializeOwned>(mut object: Value) -> Result<K, serde_json::Error> {
+/// Which part of an object cannot be read. What the parser says would quote values of the object, which may be secret.
+fn unreadable(metadata: Option<Value>) -> String {
+    let metadata = metadata.map(serde_json::from_value::<ObjectMeta>);
+    let part = match metadata {
+        Some(Err(_)) => "metadata",
+        None | Some(Ok(_)) => "spec",
+    };
+    format!("not checked, since {part} cannot be read: a field is missing or has the wrong type")
+}
+
+/// Removes what no check looks at, and what may be large or of another version.
+fn prune(object: &mut Value) {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");
     }
     if let Some(Value::Object(status)) = object.get_mut("status") {
         status.retain(|field, value| field == "podUID" && value.is_string());
     }
-    serde_json::from_value(object)
 }
 
 /// Refuses the object if there is a reason to.

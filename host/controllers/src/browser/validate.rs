@@ -15,7 +15,7 @@ use super::render::{
     Acceptance, ConfigRef, FOUND_MAX, Pair, Problem, accept_one, check_options, resolve,
 };
 
-pub use dry::{Before, DRY_PODS, DryPod, DryPods, dry_pods};
+pub use dry::{Before, DRY_PODS, DryPod, DryPods, Version};
 pub use finding::{Finding, Findings, Subject};
 
 /// How many refusals name a field, and how many warnings; the rest is counted.

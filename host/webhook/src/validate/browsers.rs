@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi};
 use podloom_controllers::render::Pair;
-use podloom_controllers::validate::{self, Before, DryPod, DryPods, Finding, Findings, Subject};
+use podloom_controllers::validate::{
+    self, Before, DryPod, DryPods, Finding, Findings, Subject, Version,
+};
 use podloom_controllers::{PluginOutcome, PodRejection, PodRequest, RejectedPod};
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -43,17 +45,15 @@ impl ObjectWebhook {
         let checked = self.blocking.run(move || {
             let mut versions: Versions<BrowserConfigObject> = Versions::read(review)?;
             // What the API server calls it is what counts.
-            let metadata = &mut versions.new.metadata;
-            metadata.namespace.get_or_insert(namespace);
+            versions.new.metadata.namespace = Some(namespace);
             let old = versions.old.as_ref();
             let found = validate::browser_config(&versions.new, old, &configs.refs());
             let found = versions.judge(found);
-            let mut pods = validate::dry_pods(api, &versions.new, old);
-            if versions.old_is_unreadable {
-                for pod in &mut pods.pods {
-                    pod.before = Before::Same;
-                }
-            }
+            let pods = DryPods::of(api, versions.new, versions.old);
+            let pods = match versions.old_is_unreadable {
+                true => pods.with_unknown_old(),
+                false => pods,
+            };
             Ok((found, pods))
         });
         let (mut found, pods) = match timeout_at(deadline.into(), checked).await {
@@ -68,46 +68,27 @@ impl ObjectWebhook {
         answer(found)
     }
 
-    /// Passes pods through the chain. They become nothing.
-    async fn try_pods(&self, dry: DryPods, deadline: Instant) -> Findings {
+    /// Passes pods through the chain, one after the other. They become nothing.
+    async fn try_pods(&self, pods: DryPods, deadline: Instant) -> Findings {
         let mut verdicts = Verdicts::default();
-        let (mut left, mut untried) = (dry.pods.len(), dry.untried);
-        let Some(first) = dry.pods.first() else {
+        let mut untried = Untried {
+            late: pods.left(),
+            excess: 0,
+        };
+        if untried.late == 0 {
             return verdicts.findings();
-        };
-        let namespace = first.request.namespace.clone();
-        let tries = async {
-            // It is never closed.
-            let _turn = self.turns.acquire().await;
-            let about = match self.namespaces.of(&namespace, deadline).await {
-                Ok(about) => about,
-                Err(unread) => return Some(unread.to_string()),
-            };
-            for pod in dry.pods {
-                let verdict = self.try_pod(&pod, &about, deadline).await;
-                left -= 1;
-                if let Verdict::NoChain(reason) = verdict {
-                    return Some(reason);
-                }
-                verdicts.note(pod, verdict);
-            }
-            None
-        };
+        }
+        let tries = self.try_each(pods, deadline, &mut verdicts, &mut untried);
         let no_chain = timeout_at(deadline.into(), tries).await;
-        let mut findings = match no_chain {
-            Ok(Some(reason)) => {
-                let text = format!("its pods were not tried on the chain: {reason}");
-                untried = 0;
-                left = 0;
-                let mut findings = verdicts.findings();
-                findings.warnings.push(about_chain(&[], &text));
-                findings
-            }
-            Ok(None) | Err(_) => verdicts.findings(),
-        };
+        let mut findings = verdicts.findings();
+        if let Ok(Some(reason)) = no_chain {
+            let text = format!("its pods were not tried on the chain: {reason}");
+            findings.warnings.push(about_chain(&[], &text));
+            return findings;
+        }
         for (count, why) in [
-            (left, "there was not enough time"),
-            (untried, "the BrowserConfig has too many"),
+            (untried.late, "there was not enough time"),
+            (untried.excess, "they are too many or too large"),
         ] {
             if count > 0 {
                 let text = format!("{count} versions were not tried on the chain: {why}");
@@ -117,24 +98,76 @@ impl ObjectWebhook {
         findings
     }
 
-    async fn try_pod(&self, pod: &DryPod, about: &NamespaceMetadata, deadline: Instant) -> Verdict {
-        let request = PodRequest {
-            namespace_labels: about.labels.clone(),
-            namespace_annotations: about.annotations.clone(),
-            deadline: Some(deadline),
-            ..pod.request.clone()
-        };
-        let verdict = self.mutate(pod.pod.clone(), request.clone()).await;
-        match (verdict, &pod.before) {
-            (Verdict::Denied(reason), Before::Same) => Verdict::DeniedBefore(reason),
-            (Verdict::Denied(reason), Before::Other(old)) => {
-                match self.mutate(old.clone(), request).await {
-                    // Of many reasons a plugin may say only the first.
-                    Verdict::Denied(_) => Verdict::DeniedBefore(reason),
-                    _ => Verdict::Denied(reason),
-                }
+    /// Returns why there is no chain, if that is so.
+    async fn try_each(
+        &self,
+        mut pods: DryPods,
+        deadline: Instant,
+        verdicts: &mut Verdicts,
+        untried: &mut Untried,
+    ) -> Option<String> {
+        // The pods of few objects are in memory at once. It is never closed.
+        let _turn = self.turns.acquire().await;
+        let mut known = None;
+        loop {
+            let (pod, rest) = self.with(pods, Iterator::next).await;
+            pods = rest;
+            let Some(DryPod { of, pod, request }) = pod else {
+                *untried = Untried {
+                    late: 0,
+                    excess: pods.untried(),
+                };
+                return None;
+            };
+            untried.late = pods.left() + 1;
+            let about: &NamespaceMetadata = match known {
+                Some(ref known) => known,
+                None => match self.namespaces.of(&request.namespace, deadline).await {
+                    Ok(about) => known.insert(about),
+                    Err(unread) => return Some(unread.to_string()),
+                },
+            };
+            let request = PodRequest {
+                namespace_labels: about.labels.clone(),
+                namespace_annotations: about.annotations.clone(),
+                deadline: Some(deadline),
+                ..request
+            };
+            let mut verdict = self.mutate(pod, request.clone()).await;
+            if let Verdict::Denied(reason) = verdict {
+                let version = of.clone();
+                let before = self.with(pods, move |pods| pods.before(&version)).await;
+                pods = before.1;
+                verdict = self.judge(reason, before.0, request).await;
             }
-            (verdict, _) => verdict,
+            if let Verdict::NoChain(reason) = verdict {
+                return Some(reason);
+            }
+            verdicts.note(of, verdict);
+            untried.late -= 1;
+        }
+    }
+
+    /// Makes a pod on a thread for large objects.
+    async fn with<T: Send + 'static>(
+        &self,
+        mut pods: DryPods,
+        make: impl FnOnce(&mut DryPods) -> T + Send + 'static,
+    ) -> (T, DryPods) {
+        let made = self.blocking.run(move || (make(&mut pods), pods));
+        made.await
+    }
+
+    /// Tells a denial of what the update changes from one of what is stored.
+    async fn judge(&self, reason: String, before: Before, request: PodRequest) -> Verdict {
+        match before {
+            Before::Absent => Verdict::Denied(reason),
+            Before::Same => Verdict::DeniedBefore(reason),
+            Before::Other(old) => match self.mutate(old, request).await {
+                // Of many reasons a plugin may say only the first.
+                Verdict::Denied(_) => Verdict::DeniedBefore(reason),
+                _ => Verdict::Denied(reason),
+            },
         }
     }
 
@@ -144,6 +177,14 @@ impl ObjectWebhook {
             Err(rejected) => Verdict::of(&rejected),
         }
     }
+}
+
+/// How many versions were not tried.
+struct Untried {
+    /// For lack of time.
+    late: usize,
+    /// Since they are too many or too large.
+    excess: usize,
 }
 
 /// What the chain says of a pod.
@@ -178,12 +219,12 @@ impl Verdict {
 /// The versions of each reason, since a plugin often says the same of many.
 #[derive(Default)]
 struct Verdicts {
-    denied: BTreeMap<String, Vec<DryPod>>,
-    tolerated: BTreeMap<String, Vec<DryPod>>,
+    denied: BTreeMap<String, Vec<Version>>,
+    tolerated: BTreeMap<String, Vec<Version>>,
 }
 
 impl Verdicts {
-    fn note(&mut self, pod: DryPod, verdict: Verdict) {
+    fn note(&mut self, version: Version, verdict: Verdict) {
         let (noted, reason) = match verdict {
             Verdict::Accepted | Verdict::NoChain(_) => return,
             Verdict::Denied(reason) => (&mut self.denied, reason),
@@ -191,13 +232,13 @@ impl Verdicts {
                 (&mut self.tolerated, reason)
             }
         };
-        noted.entry(reason).or_default().push(pod);
+        noted.entry(reason).or_default().push(version);
     }
 
     fn findings(&self) -> Findings {
-        let all = |noted: &BTreeMap<String, Vec<DryPod>>| {
-            let reasons = noted.iter().map(|(reason, pods)| {
-                let pairs: Vec<Pair<'_>> = pods.iter().map(DryPod::pair).collect();
+        let all = |noted: &BTreeMap<String, Vec<Version>>| {
+            let reasons = noted.iter().map(|(reason, versions)| {
+                let pairs: Vec<Pair<'_>> = versions.iter().map(Version::pair).collect();
                 about_chain(&pairs, reason)
             });
             reasons.collect()

@@ -250,6 +250,32 @@ async fn what_was_denied_before_is_only_warned_of() {
 }
 
 #[tokio::test]
+async fn a_repair_that_a_plugin_denies_is_refused() {
+    let mut old = chrome(&[("1", "a")]);
+    old["spec"]["browsers"]["chrome"]["1"]["sidecars"] =
+        json!([{ "name": "browser", "image": "b" }]);
+    let message = "spec.browsers.chrome.1: plugin hardening denies its pod: not denied-a";
+    let asked = update(old, chrome(&[("1", "denied-a")])).await;
+    check(&asked, Some((403, message)), &[]);
+}
+
+#[tokio::test]
+async fn old_pods_are_tried_only_after_a_denial() {
+    let old = chrome(&[("1", "a"), ("2", "b")]);
+    let asked = update(old, chrome(&[("1", "c"), ("2", "failing-a")])).await;
+    assert_eq!(asked.requests.len(), 2);
+}
+
+#[tokio::test]
+async fn the_namespace_is_that_of_the_review() {
+    let mut new = chrome(&[("1", "a")]);
+    new["metadata"]["namespace"] = json!("team-b");
+    let asked = create(new).await;
+    assert_eq!(asked.requests[0].namespace, "team-a");
+    assert_eq!(asked.requests[0].namespace_labels["team"], "team-a");
+}
+
+#[tokio::test]
 async fn an_update_of_what_our_types_cannot_hold_is_never_refused() {
     let old = config(&json!({ "chrome": { "1": { "image": 1 } } }));
     check(
@@ -297,7 +323,7 @@ async fn of_many_versions_some_are_tried() {
     check(
         &asked,
         None,
-        &["spec: 8 versions were not tried on the chain: the BrowserConfig has too many"],
+        &["spec: 8 versions were not tried on the chain: they are too many or too large"],
     );
     assert_eq!(asked.requests.len(), 32);
 }
@@ -309,7 +335,8 @@ async fn an_object_that_cannot_be_read_is_left_to_the_api_server() {
             Value::Null,
             json!([]),
             json!({ "spec": 1 }),
-            json!({ "metadata": { "labels": 1 } }),
+            json!({ "metadata": { "labels": "hunter2" } }),
+            json!({ "spec": "hunter2" }),
         ] {
             let asked = ask(plural, &json!({ "object": object })).await;
             assert_eq!(
@@ -317,9 +344,15 @@ async fn an_object_that_cannot_be_read_is_left_to_the_api_server() {
                 (None, Outcome::Admitted)
             );
             let warning = &asked.answer.warnings[0];
-            assert!(
-                warning.starts_with("not checked, since it cannot be read: "),
-                "{warning}"
+            let part = match object.get("metadata") {
+                Some(_) => "metadata",
+                None => "spec",
+            };
+            assert_eq!(
+                *warning,
+                format!(
+                    "not checked, since {part} cannot be read: a field is missing or has the wrong type"
+                )
             );
         }
     }

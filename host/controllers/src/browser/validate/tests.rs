@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Before, DRY_PODS, DryPods, Findings, browser, browser_config, dry_pods};
+use super::dry::DRY_BYTES;
+use super::{Before, DRY_PODS, DryPods, Findings, browser, browser_config};
 use crate::browser::render::ConfigRef;
 
 /// One review: the object, what is stored of it, and the BrowserConfigs of its namespace, if they are known.
@@ -21,7 +22,7 @@ fn typed<T: DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
 }
 
-fn findings(case: Case) -> (Findings, DryPods) {
+fn findings(case: Case) -> (Findings, Option<DryPods>) {
     let refs: Option<Vec<ConfigRef<'_>>> = case
         .configs
         .as_ref()
@@ -30,15 +31,15 @@ fn findings(case: Case) -> (Findings, DryPods) {
         let (new, old): (BrowserObject, Option<BrowserObject>) =
             (typed(case.new), case.old.map(typed));
         let found = browser(&new, old.as_ref(), refs.as_deref());
-        return (found, DryPods::default());
+        return (found, None);
     }
     let (new, old): (BrowserConfigObject, Option<BrowserConfigObject>) =
         (typed(case.new), case.old.map(typed));
     let found = browser_config(&new, old.as_ref(), &refs.unwrap_or_default());
-    (found, dry_pods(SelenosisApi::Seed, &new, old.as_ref()))
+    (found, Some(DryPods::of(SelenosisApi::Seed, new, old)))
 }
 
-fn report((Findings { refusals, warnings }, dry): (Findings, DryPods)) -> String {
+fn report((Findings { refusals, warnings }, dry): (Findings, Option<DryPods>)) -> String {
     let mut text = String::new();
     for refusal in refusals {
         writeln!(text, "refused: {refusal}").unwrap();
@@ -46,17 +47,18 @@ fn report((Findings { refusals, warnings }, dry): (Findings, DryPods)) -> String
     for warning in warnings {
         writeln!(text, "warning: {warning}").unwrap();
     }
-    for pod in dry.pods {
-        let before = match pod.before {
+    let Some(mut dry) = dry else { return text };
+    while let Some(pod) = dry.next() {
+        let before = match dry.before(&pod.of) {
             Before::Absent => "new",
             Before::Same => "as before",
             Before::Other(_) => "changed",
         };
         let image = pod.pod["spec"]["containers"][0]["image"].as_str().unwrap();
-        writeln!(text, "tried: {}, {before}, image {image}", pod.pair()).unwrap();
+        writeln!(text, "tried: {}, {before}, image {image}", pod.of.pair()).unwrap();
     }
-    if dry.untried > 0 {
-        writeln!(text, "not tried: {}", dry.untried).unwrap();
+    if dry.untried() > 0 {
+        writeln!(text, "not tried: {}", dry.untried()).unwrap();
     }
     text
 }
@@ -78,9 +80,10 @@ fn a_pod_that_is_tried_is_that_of_a_browser_and_says_that_it_is_dry() {
         "metadata": { "name": "a", "namespace": "team-a" },
         "spec": { "browsers": { "chrome": { "139.0": { "image": "a" } } } },
     });
-    let dry = dry_pods(SelenosisApi::Seed, &typed(new), None);
-    insta::assert_yaml_snapshot!("dry_pod", dry.pods[0].pod);
-    let request = &dry.pods[0].request;
+    let mut dry = DryPods::of(SelenosisApi::Seed, typed(new), None);
+    let tried = dry.next().unwrap();
+    insta::assert_yaml_snapshot!("dry_pod", tried.pod);
+    let request = tried.request;
     assert_eq!((request.kind, request.dry_run), ("Browser", true));
     assert_eq!(request.namespace, "team-a");
     assert_eq!(request.labels["selenosis.io/browser.version"], "139.0");
@@ -105,14 +108,15 @@ fn check_bounds(
 ) {
     let began = Instant::now();
     let found = browser_config(new, old, &[]);
-    let dry = dry_pods(SelenosisApi::Seed, new, old);
+    let mut dry = DryPods::of(SelenosisApi::Seed, new.clone(), old.cloned());
+    let pods = dry.by_ref().count();
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "took {took:?}");
     let counts = (
         found.refusals.len(),
         found.warnings.len(),
-        dry.pods.len(),
-        dry.untried,
+        pods,
+        dry.untried(),
     );
     assert_eq!(counts, expected, "{found:?}");
 }
@@ -149,12 +153,63 @@ fn of_many_problems_a_few_are_named_and_the_rest_is_counted() {
 
 #[test]
 fn pods_are_tried_up_to_some_bytes() {
-    let value = "x".repeat(1 << 20);
-    let new = config(
-        20,
-        |number| json!({ "image": format!("image-{number}"), "workingDir": value }),
+    let value = "x".repeat(DRY_BYTES / 2 - 1000);
+    let image = |number| json!({ "image": format!("image-{number}"), "workingDir": value });
+    check_bounds(&config(20, image), None, (0, 0, 2, 18));
+    // One that is too large does not hold up the others.
+    let mut new = config(20, |number| json!({ "image": format!("image-{number}") }));
+    let versions = new.spec.browsers.get_mut("chrome").unwrap();
+    let large = json!({ "image": "a", "workingDir": "x".repeat(DRY_BYTES) });
+    versions.insert("v00000".to_owned(), typed(large));
+    check_bounds(&new, None, (0, 0, 19, 1));
+}
+
+#[test]
+fn pods_of_the_stored_object_count_too() {
+    let variable = |number| json!({ "name": format!("V{number}"), "value": "" });
+    let env: Vec<Value> = (0..30_000).map(variable).collect();
+    let image = |number| json!({ "image": format!("image-{number}") });
+    let mut old = config(20, image);
+    old.spec.template = Some(typed::<PodSettings>(json!({ "env": env })));
+    let mut dry = DryPods::of(SelenosisApi::Seed, config(20, image), Some(old));
+    let (mut pods, mut bytes) = (0, 0);
+    while let Some(pod) = dry.next() {
+        pods += 1;
+        bytes += pod.pod.to_string().len();
+        match dry.before(&pod.of) {
+            Before::Other(old) => bytes += old.to_string().len(),
+            before => assert_eq!(before, Before::Same),
+        }
+    }
+    assert_eq!(pods, 20);
+    assert!(
+        (1 << 20..DRY_BYTES + (64 << 10)).contains(&bytes),
+        "{bytes}"
     );
-    check_bounds(&new, None, (0, 0, 4, 16));
+}
+
+#[test]
+fn what_was_too_large_or_unreadable_is_taken_for_the_same_and_what_was_broken_is_not() {
+    let before = |dry: DryPods| {
+        let mut dry = dry;
+        let pod = dry.next().unwrap();
+        dry.before(&pod.of)
+    };
+    let of = |old| {
+        DryPods::of(
+            SelenosisApi::Seed,
+            config(1, |_| json!({ "image": "a" })),
+            old,
+        )
+    };
+    let mut large = config(1000, |_| json!({ "image": "b" }));
+    let value = "x".repeat(40 << 10);
+    large.spec.template = Some(typed::<PodSettings>(json!({ "workingDir": value })));
+    assert_eq!(before(of(Some(large))), Before::Same);
+    assert_eq!(before(of(None).with_unknown_old()), Before::Same);
+    let broken = json!({ "image": "a", "sidecars": [{ "name": "browser", "image": "b" }] });
+    let broken = config(1, |_| broken.clone());
+    assert_eq!(before(of(Some(broken))), Before::Absent);
 }
 
 #[test]
