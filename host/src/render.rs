@@ -97,6 +97,9 @@ fn render_found<'a>(
     let mut refused = checked.refused;
     let configs = Configs::of(documents, namespace, &mut refused, &mut problems.errors);
     problems.warnings.extend(configs.warnings(documents));
+    problems
+        .warnings
+        .extend(browser::warnings(documents, &refused));
     let is_refused = |kind: &DocumentKind| {
         let mut indices = refused.iter();
         indices.any(|index| {

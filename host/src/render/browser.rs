@@ -104,6 +104,24 @@ fn refs(configs: &[(usize, BrowserConfigObject)]) -> Vec<ConfigRef<'_>> {
         .collect()
 }
 
+/// Warnings for what is ignored in the options of Browsers, which may be slips.
+pub(super) fn warnings(documents: &[Document], refused: &BTreeSet<usize>) -> Vec<Diagnostic> {
+    let mut warnings = Vec::new();
+    for (number, document) in documents.iter().enumerate() {
+        if refused.contains(&number) || manifest::kind(document) != DocumentKind::Browser {
+            continue;
+        }
+        // A Browser that cannot be read is an error when it is rendered.
+        let Ok(browser) = typed::<BrowserObject>(document) else {
+            continue;
+        };
+        let found = validate::ignored_options(&browser);
+        let warning = |finding: &Finding| diagnostic(document, finding, finding.text.clone());
+        warnings.extend(found.iter().map(warning));
+    }
+    warnings
+}
+
 /// Resolves the configuration of a Browser, renders its pod and passes that through the chain.
 pub(super) fn render(
     document: &Document,

@@ -27,7 +27,7 @@ pub use size::merged_size;
 pub(super) use accept::MERGED_MAX;
 pub(super) use check::FOUND_MAX;
 pub(super) use digest::EffectiveDigest;
-pub(super) use options::check_options;
+pub(super) use options::{UnknownOption, check_options, unknown_options};
 pub(super) use resolve::resolve_pair;
 pub(super) use similar::{list, shown};
 

@@ -13,6 +13,7 @@ use podloom_api::{BrowserConfigObject, BrowserObject, BrowserSpec};
 
 use super::render::{
     Acceptance, ConfigRef, FOUND_MAX, Pair, Problem, accept_one, check_options, resolve,
+    unknown_options,
 };
 
 pub use dry::{Before, DRY_PODS, DryPod, DryPods, Version};
@@ -57,6 +58,7 @@ fn of_browser(browser: &BrowserObject, configs: Option<&[ConfigRef<'_>]>) -> Fin
     findings
         .refusals
         .extend(as_written.err().map(|it| Finding::from(&it)));
+    findings.warnings.extend(ignored_options(browser));
     let Some(configs) = configs else {
         return findings;
     };
@@ -72,6 +74,12 @@ fn of_browser(browser: &BrowserObject, configs: Option<&[ConfigRef<'_>]>) -> Fin
         Ok(_) => {}
     }
     findings
+}
+
+/// What is ignored in the options of a Browser, which may be slips.
+pub fn ignored_options(browser: &BrowserObject) -> Vec<Finding> {
+    let unknown = unknown_options(&browser.metadata).into_iter();
+    at_most(WARNINGS, unknown.map(|it| Finding::ignored(&it)))
 }
 
 /// Checks a BrowserConfig, given those of its namespace in any order.

@@ -4,6 +4,8 @@
 //!
 //! Clients were written for a reader that takes null as empty, so this one does too.
 
+mod unknown;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar};
@@ -14,6 +16,8 @@ use serde_json::{Map, Value};
 use super::check::{is_env_name, is_qualified_name};
 use super::resolve::Resolved;
 use super::similar;
+
+pub(in crate::browser) use unknown::{UnknownOption, unknown_options};
 
 /// What is wrong with the annotation, and where; values are left out, since they may be secrets.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +111,15 @@ pub(in crate::browser) fn check_options(
     check_copied(metadata, resolved)
 }
 
+/// The text of the options, if there are any.
+fn text(metadata: &ObjectMeta) -> Option<&str> {
+    let text = metadata
+        .annotations
+        .as_ref()?
+        .get(names::annotation::OPTIONS)?;
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
 /// Annotations that are about the Browser alone, or that only the host may write once the chain has run.
 pub(super) const NEVER_COPIED: [&str; 4] = [
     names::annotation::OPTIONS,
@@ -134,12 +147,7 @@ pub(super) struct Options {
 impl Options {
     /// Reads the options of a Browser; none, or an empty annotation, are no options.
     pub(super) fn read(metadata: &ObjectMeta) -> Result<Self, OptionsError> {
-        let annotations = metadata.annotations.as_ref();
-        let text = annotations.and_then(|annotations| annotations.get(names::annotation::OPTIONS));
-        match text.map(|text| text.trim()) {
-            None | Some("") => Ok(Self::default()),
-            Some(text) => Self::parse(text),
-        }
+        text(metadata).map_or_else(|| Ok(Self::default()), Self::parse)
     }
 
     fn parse(text: &str) -> Result<Self, OptionsError> {

@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Write};
 
 use podloom_api::names;
 
-use crate::browser::render::{Missing, OptionsError, Pair, RenderError, ResolveError, list, shown};
+use crate::browser::render::{
+    Missing, OptionsError, Pair, RenderError, ResolveError, UnknownOption, list, shown,
+};
 
 /// What was found in one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,14 +76,23 @@ impl Finding {
     pub(super) fn more(count: usize, subject: Subject) -> Self {
         let text = match subject {
             Subject::Duplicate => format!("and {count} more are served by older BrowserConfigs"),
+            Subject::Options => format!("and {count} more are ignored"),
             _ => format!("and {count} more problems"),
         };
-        let path = vec!["spec".to_owned(), "browsers".to_owned()];
+        let path: &[&str] = match subject {
+            Subject::Options => &OPTIONS,
+            _ => &["spec", "browsers"],
+        };
         Self {
-            path,
+            path: path.iter().map(|&key| key.to_owned()).collect(),
             text,
             subject,
         }
+    }
+
+    /// What is ignored in the options.
+    pub(super) fn ignored(option: &UnknownOption) -> Self {
+        Self::at(&OPTIONS, option, Subject::Options)
     }
 
     /// Why a Browser has no configuration, in one line.
@@ -96,6 +107,9 @@ impl Finding {
         }
     }
 }
+
+/// The field that has the options.
+const OPTIONS: [&str; 3] = ["metadata", "annotations", names::annotation::OPTIONS];
 
 /// The part of the path that all of these versions have in common.
 fn path(pairs: &[Pair<'_>]) -> Vec<String> {
@@ -130,9 +144,7 @@ impl From<&OptionsError> for Finding {
             OptionsError::Parse { .. }
             | OptionsError::Type { .. }
             | OptionsError::Key { .. }
-            | OptionsError::NotAllowed { .. } => {
-                &["metadata", "annotations", names::annotation::OPTIONS]
-            }
+            | OptionsError::NotAllowed { .. } => &OPTIONS,
         };
         Self::at(path, error, Subject::Options)
     }
