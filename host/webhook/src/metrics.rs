@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::Version;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -61,6 +62,8 @@ struct ByEndpoint {
 struct ByOutcome {
     endpoint: &'static str,
     outcome: &'static str,
+    /// Of HTTP. The API server speaks 2 to a URL, and 1.1 to a Service.
+    version: &'static str,
 }
 
 impl Endpoint {
@@ -103,7 +106,7 @@ impl WebhookMetrics {
         };
         registry.register(
             "webhook_requests",
-            "Requests to the admission webhooks, by how they were answered",
+            "Requests to the admission webhooks, by how they were answered, and by the version of HTTP",
             metrics.requests.clone(),
         );
         registry.register_with_unit(
@@ -121,9 +124,23 @@ impl WebhookMetrics {
         metrics
     }
 
-    pub(crate) fn answered(&self, endpoint: Endpoint, outcome: Outcome, took: Duration) {
+    pub(crate) fn answered(
+        &self,
+        endpoint: Endpoint,
+        outcome: Outcome,
+        version: Version,
+        took: Duration,
+    ) {
         let (endpoint, outcome) = (endpoint.as_str(), outcome.as_str());
-        let labels = ByOutcome { endpoint, outcome };
+        let labels = ByOutcome {
+            endpoint,
+            outcome,
+            version: if version == Version::HTTP_2 {
+                "2"
+            } else {
+                "1.1"
+            },
+        };
         self.requests.get_or_create(&labels).inc();
         let labels = ByEndpoint { endpoint };
         self.duration

@@ -130,7 +130,7 @@ async fn respond(
     request: Request,
     answer: impl AsyncFnOnce(ReviewRequest, Instant) -> Result<(Answer, Outcome), Unavailable>,
 ) -> Response {
-    let arrived = Instant::now();
+    let (arrived, version) = (Instant::now(), request.version());
     let deadline = deadline::of(request.uri().query(), arrived);
     let (outcome, response) = match app.budget.begin(peer(&request)) {
         None => unavailable(&Unavailable::Full),
@@ -147,7 +147,7 @@ async fn respond(
     };
     app.webhook
         .metrics
-        .answered(endpoint, outcome, arrived.elapsed());
+        .answered(endpoint, outcome, version, arrived.elapsed());
     response
 }
 

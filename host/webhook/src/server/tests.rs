@@ -136,7 +136,8 @@ async fn a_review_is_answered_and_counted() {
     );
     let mut metrics = String::new();
     text::encode(&mut metrics, &registry).expect("metrics");
-    let counted = r#"webhook_requests_total{endpoint="mutate/pods",outcome="admitted"} 1"#;
+    let counted =
+        r#"webhook_requests_total{endpoint="mutate/pods",outcome="admitted",version="1.1"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
 }
 
