@@ -39,6 +39,14 @@ mod unserved;
 mod upgrades;
 mod users;
 mod values;
+mod webhook;
+mod webhook_failures;
+mod webhook_load;
+mod webhook_owners;
+mod webhook_refusals;
+mod webhook_render;
+mod webhook_rights;
+mod webhook_validation;
 
 use std::collections::BTreeSet;
 use std::fs;

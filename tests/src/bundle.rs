@@ -9,7 +9,7 @@ use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
 /// The plugins that misbehave: names of `.wat` files in `blackbox/fixtures`.
-const MISBEHAVING: [&str; 5] = ["breaks", "loops", "eats", "hangs", "forges"];
+const MISBEHAVING: [&str; 6] = ["breaks", "loops", "eats", "hangs", "forges", "relabels"];
 
 /// A directory for `--plugins`.
 pub struct Bundle(TempDir);
@@ -60,7 +60,7 @@ impl Bundle {
 
     /// A bundle whose chain has these entries, as `plugins:` lists them. The directory has the standard plugins and those that
     /// misbehave: `breaks.wasm`, `loops.wasm`, `eats.wasm` and `forges.wasm` on pods with the label `break`, `loop`, `eat` and
-    /// `forge`, `hangs.wasm` on every pod.
+    /// `forge`, `hangs.wasm` on every pod, and `relabels.wasm` on pods with the label `app`.
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();
@@ -92,7 +92,8 @@ fn fill(directory: &Path, entries: &str) {
 }
 
 /// The bundle of the standard plugins, which `cargo xtask plugins` makes.
-pub(crate) fn standard() -> PathBuf {
+#[must_use]
+pub fn standard() -> PathBuf {
     let bundle = std::env::var_os("PODLOOM_BUNDLE");
     let bundle = bundle.expect("set PODLOOM_BUNDLE to the bundle that `cargo xtask plugins` makes");
     PathBuf::from(bundle)

@@ -46,6 +46,17 @@ impl AuditedRequest {
     }
 }
 
+/// What kubectl printed.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Whether it succeeded.
+    pub is_done: bool,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error: warnings, and what went wrong.
+    pub error: String,
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -97,6 +108,7 @@ impl Cluster {
         self.apply(&root().join("deploy/base/namespace.yaml"));
         self.apply(&browser.join("rbac.yaml"));
         self.apply(&browser.join("flow-schema/flow-schema.yaml"));
+        self.apply(&root().join("deploy/controllers/webhook/rbac.yaml"));
         // The roles of both sets have the same name, since an installation has only one set.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
         self.apply_text(&split.replace("podloom-browsers", "podloom-browsers-split"));
@@ -142,12 +154,22 @@ impl Cluster {
     }
 
     fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        let said = self.ask_kubectl(arguments);
+        match said.is_done {
+            true => Ok(said.out),
+            false => Err(said.error),
+        }
+    }
+
+    /// Runs kubectl as administrator, and returns everything that it printed, whether it succeeds or not.
+    pub fn ask_kubectl(&self, arguments: &[&str]) -> Said {
         let mut kubectl: Command = self.plane.kubectl();
         let output = kubectl.args(arguments).output().unwrap();
-        if output.status.success() {
-            return Ok(String::from_utf8(output.stdout).unwrap());
+        Said {
+            is_done: output.status.success(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            error: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     /// The kubeconfig of the operator's own ServiceAccount.

@@ -33,9 +33,10 @@ mod script;
 mod seed;
 mod wait;
 mod watched;
+pub mod webhook;
 
-pub use bundle::{Bundle, MountedBundle};
-pub use cluster::{AuditedRequest, Cluster};
+pub use bundle::{Bundle, MountedBundle, standard};
+pub use cluster::{AuditedRequest, Cluster, Said};
 pub use http::{Answer, get};
 pub use operator::{Operator, binary};
 pub use process::Signal;

@@ -1,0 +1,180 @@
+//! Plugins that fail on a pod of the admission webhook, and webhooks that do not answer.
+
+use kube::ResourceExt;
+use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, dry_run, free_address, plain_pod};
+use podloom_tests::{Bundle, Cluster, Said, Scene, blackbox_on, eventually};
+
+/// The plugins that misbehave, and a label that shows that the next plugin has run.
+fn chain(policy: &str) -> Bundle {
+    let broken = ["breaks", "loops", "eats"].map(|name| {
+        format!("\n- {{ name: {name}, file: {name}.wasm, allow: [/metadata/labels], failurePolicy: {policy} }}")
+    });
+    let forges = "\n- { name: forges, file: forges.wasm, allow: [/metadata/labels] }";
+    let last = "\n- { name: labels, file: labels.wasm.gz, allow: [/metadata/labels/seen], config: { labels: [{ key: seen, value: 'yes' }] } }";
+    Bundle::of(&format!("{}{forges}{last}", broken.concat()))
+}
+
+/// Creates a pod with a label.
+fn run(scene: &Scene, name: &str, label: &str) -> Said {
+    let labels = format!("--labels={label}=please");
+    let image = "--image=registry.k8s.io/pause:3.10";
+    let namespace = scene.namespace.as_str();
+    let arguments = ["run", name, "--namespace", namespace, image, &labels];
+    scene.cluster.ask_kubectl(&arguments)
+}
+
+/// Each label, the plugin that it breaks, and why it fails.
+const BROKEN: [(&str, &str); 3] = [("break", "breaks"), ("loop", "loops"), ("eat", "eats")];
+
+/// What the plugin `forges` writes for everybody, on one line.
+const FORGED: &str = r#"fine {"level":"FORGED","fields":{"message":"all is lost"}}"#;
+
+#[test]
+fn a_plugin_that_fails_rejects_the_pod_by_name() {
+    blackbox_on(
+        Cluster::without_operator,
+        "webhook-plugin-fails",
+        async |scene| {
+            let webhook = Webhook::new(&scene, Route::Url);
+            let bundle = chain("Fail");
+            let operator = webhook.operator(bundle.path(), &[]).await;
+            for (label, plugin) in BROKEN {
+                let said = run(&scene, plugin, label);
+                let start = format!(
+                    "Error from server (InternalError): admission webhook \"pods.podloom.dev\" denied the request: plugin {plugin}: "
+                );
+                assert!(
+                    !said.is_done && said.error.starts_with(&start),
+                    "{}",
+                    said.error
+                );
+                assert_eq!(said.error.lines().count(), 1, "{}", said.error);
+                let pod = scene.pods().get_opt(plugin).await.unwrap();
+                assert!(pod.is_none(), "no pod is created without the plugin");
+            }
+            let said = run(&scene, "forged", "forge");
+            let line = format!("denied the request: forges: {FORGED}");
+            assert!(
+                !said.is_done && said.error.contains(&line),
+                "{}",
+                said.error
+            );
+            assert_eq!(said.error.lines().count(), 1, "{}", said.error);
+            let said = run(&scene, "whole", "fine");
+            assert_eq!(said.out, "pod/whole created\n");
+            assert!(
+                said.error
+                    .starts_with(&format!("Warning: forges: {FORGED}")),
+                "{}",
+                said.error
+            );
+            assert!(operator.log().iter().all(|line| line["level"] != "FORGED"));
+        },
+    );
+}
+
+#[test]
+fn a_plugin_whose_failure_is_ignored_leaves_a_warning() {
+    blackbox_on(
+        Cluster::without_operator,
+        "webhook-plugin-ignored",
+        async |scene| {
+            let webhook = Webhook::new(&scene, Route::Url);
+            let bundle = chain("Ignore");
+            let _operator = webhook.operator(bundle.path(), &[]).await;
+            for (label, plugin) in BROKEN {
+                let said = run(&scene, plugin, label);
+                assert_eq!(
+                    said.out,
+                    format!("pod/{plugin} created\n"),
+                    "{}",
+                    said.error
+                );
+                let warning = format!("Warning: plugin {plugin} failed and was ignored: ");
+                let is_warned = said.error.lines().any(|line| line.starts_with(&warning));
+                assert!(is_warned, "{}", said.error);
+                let pod = scene.pods().get(plugin).await.unwrap();
+                assert_eq!(
+                    pod.labels().get("seen").map(String::as_str),
+                    Some("yes"),
+                    "{plugin}"
+                );
+                let ran = pod
+                    .annotations()
+                    .get("podloom.dev/mutations")
+                    .cloned()
+                    .unwrap_or_default();
+                assert!(!ran.contains(&format!("\"name\":\"{plugin}\"")), "{ran}");
+            }
+        },
+    );
+}
+
+/// Waits until new pods are refused with these words.
+async fn are_refused(scene: &Scene, words: &[&str]) {
+    eventually(
+        &format!("pods are refused: {words:?}"),
+        async || match scene.pods().create(&dry_run(), &plain_pod("probe")).await {
+            Ok(_) => Err("the pod was admitted".to_owned()),
+            Err(error) => {
+                let error = error.to_string();
+                let is_so = words.iter().all(|word| error.contains(word));
+                is_so.then_some(()).ok_or(error)
+            }
+        },
+    )
+    .await;
+}
+
+/// Waits until new pods are admitted without the chain.
+async fn are_admitted(scene: &Scene) {
+    eventually("pods are admitted without the chain", async || {
+        let created = scene.pods().create(&dry_run(), &plain_pod("probe")).await;
+        let created = created.map_err(|error| error.to_string())?;
+        let is_untouched = !created.annotations().contains_key(STAMP);
+        is_untouched
+            .then_some(())
+            .ok_or_else(|| format!("{created:?}"))
+    })
+    .await;
+}
+
+#[test]
+fn without_an_answer_the_policy_of_the_configuration_decides() {
+    blackbox_on(Cluster::without_operator, "webhook-down", async |scene| {
+        let webhook = Webhook::new(&scene, Route::Url);
+        let address = free_address();
+        let listen = address.to_string();
+        let failed = "failed calling webhook \"pods.podloom.dev\"";
+        // Nobody answers.
+        webhook.configure(address, Policy::Fail);
+        are_refused(&scene, &[failed, "connection refused"]).await;
+        webhook.configure(address, Policy::Ignore);
+        are_admitted(&scene).await;
+        // An operator without a chain answers.
+        let bundle = Bundle::of("[{ name: missing, file: missing.wasm, allow: [] }]");
+        let mut broken = webhook.spawn(bundle.path(), &["--webhook", &listen]);
+        eventually("the certificate serves", async || {
+            let lines = broken.logged(&["serves another certificate"]);
+            (!lines.is_empty())
+                .then_some(())
+                .ok_or_else(|| broken.tail(""))
+        })
+        .await;
+        are_admitted(&scene).await;
+        webhook.configure(address, Policy::Fail);
+        are_refused(&scene, &[failed, "chain"]).await;
+        assert!(
+            broken.metric(
+                "podloom_webhook_requests_total{endpoint=\"mutate/pods\",outcome=\"no_chain\""
+            ) >= 1.0
+        );
+        broken.kill();
+        are_refused(&scene, &[failed, "connection refused"]).await;
+        // With a chain, pods are created again at once.
+        let bundle = chain("Fail");
+        let operator = webhook.spawn(bundle.path(), &["--webhook", &listen]);
+        operator.ready().await;
+        webhook.serves().await;
+    });
+}
