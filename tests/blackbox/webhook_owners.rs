@@ -116,15 +116,12 @@ fn a_label_that_a_selector_matches_is_never_taken_away() {
     );
 }
 
-/// Creates a pod with this account's rights, and returns it as it is stored.
-fn create(scene: &Scene, kubeconfig: Option<&str>, pod: &Value) -> Value {
+/// Creates a pod as whoever these options of kubectl name, and returns it as it is stored.
+fn create(scene: &Scene, who: &[&str], pod: &Value) -> Value {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), pod.to_string()).unwrap();
     let path = file.path().to_str().unwrap();
-    let mut arguments = vec!["create", "--filename", path, "--output=json"];
-    if let Some(kubeconfig) = kubeconfig {
-        arguments.extend(["--kubeconfig", kubeconfig]);
-    }
+    let arguments = [&["create", "--filename", path, "--output=json"], who].concat();
     serde_json::from_str(&scene.cluster.kubectl(&arguments)).unwrap()
 }
 
@@ -186,16 +183,19 @@ fn mirror_pods_and_stamped_pods_of_a_trusted_account_pass_unchanged() {
                     Some(&node),
                 )
             };
-            let plain = visible(&create(&scene, None, &mirror("before")));
+            let plain = visible(&create(&scene, &[], &mirror("before")));
+            // The webhook knows kubelets by their name. Anybody else could write the annotation too.
+            let kubelet = format!("--as=system:node:{node}");
+            let kubelet = [kubelet.as_str(), "--as-group=system:masters"];
             let webhook = Webhook::new(&scene, Route::Url);
             let trusted = format!("{}/trusted", scene.namespace);
             let operator = webhook
                 .operator(&standard(), &["--trusted-account", &trusted])
                 .await;
-            assert_eq!(visible(&create(&scene, None, &mirror("after"))), plain);
+            assert_eq!(visible(&create(&scene, &kubelet, &mirror("after"))), plain);
 
             let account = account(&scene);
-            let account = Some(account.as_str());
+            let account = ["--kubeconfig", account.as_str()];
             let plugins: Value =
                 serde_json::from_str(&operator.get("/plugins").unwrap().1).unwrap();
             let stamp = plugins["chain"].clone();
@@ -205,11 +205,13 @@ fn mirror_pods_and_stamped_pods_of_a_trusted_account_pass_unchanged() {
             // The same pod, but for the annotation of the mirror.
             let mut unchanged = plain;
             unchanged["annotations"] = json!({ STAMP: stamp });
-            let created = create(&scene, account, &stamped("trusted", &stamp));
+            let created = create(&scene, &account, &stamped("trusted", &stamp));
             assert_eq!(visible(&created), unchanged);
             // A stamp of another chain says nothing, and nobody else's stamp counts.
             let forged = json!("0".repeat(64));
-            for (name, who, claimed) in [("old", account, &forged), ("forged", None, &stamp)] {
+            for (name, who, claimed) in
+                [("old", &account[..], &forged), ("forged", &[][..], &stamp)]
+            {
                 let created = create(&scene, who, &stamped(name, claimed));
                 assert_eq!(created["metadata"]["annotations"][STAMP], stamp, "{name}");
                 assert_eq!(

@@ -19,7 +19,7 @@ const PODS: [&str; 3] = [
               "livenessProbe": { "httpGet": { "path": "/healthz", "port": 8080 } } }
         ],
         "volumes": [{ "name": "scratch", "emptyDir": {} }] } }"#,
-    r#"{ "metadata": { "name": "owned", "labels": { "app": "x" }, "annotations": { "a.example.com/b~c": "d/e" } }, "spec": {
+    r#"{ "metadata": { "name": "owned", "labels": { "app": "x" }, "annotations": { "a.example.com/b.c": "d/e" } }, "spec": {
         "automountServiceAccountToken": true, "enableServiceLinks": true,
         "securityContext": { "runAsUser": 1000, "fsGroup": 2000 },
         "tolerations": [{ "operator": "Exists" }],

@@ -96,7 +96,8 @@ fn objects_that_can_never_serve_are_refused_and_sessions_go_on() {
                 "create",
                 &config("invalid", &json!({ "1": invalid() })),
             );
-            let expected = r#"denied the request: spec.browsers.chrome.1: InvalidTemplate: "a b" is not a valid label key"#;
+            let expected =
+                r#"denied the request: spec.browsers.chrome.1: "a b" is not a valid label key"#;
             assert!(
                 !said.is_done && said.error.contains(expected),
                 "{}",
