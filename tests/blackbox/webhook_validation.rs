@@ -79,82 +79,9 @@ fn objects_that_can_never_serve_are_refused_and_sessions_go_on() {
             webhook.serves().await;
             are_checked(&scene).await;
 
-            // Refused with the field, and the plugin.
-            let said = kubectl(
-                &scene,
-                "create",
-                &config("denied", &json!({ "1": privileged(), "2": fine() })),
-            );
-            let expected = r#"admission webhook "browserconfigs.podloom.dev" denied the request: spec.browsers.chrome.1: plugin hardening denies its pod: "#;
-            assert!(
-                !said.is_done && said.error.contains(expected),
-                "{}",
-                said.error
-            );
-            let said = kubectl(
-                &scene,
-                "create",
-                &config("invalid", &json!({ "1": invalid() })),
-            );
-            let expected =
-                r#"denied the request: spec.browsers.chrome.1: "a b" is not a valid label key"#;
-            assert!(
-                !said.is_done && said.error.contains(expected),
-                "{}",
-                said.error
-            );
-
-            // What is stored with mistakes can still be changed, but gets no new ones.
-            let repaired = config(
-                "stored",
-                &json!({ "bad": invalid(), "denied": privileged(), "good": fine(), "new": fine() }),
-            );
-            let said = kubectl(&scene, "replace", &repaired);
-            assert!(said.is_done, "{}", said.error);
-            for warning in [
-                "Warning: spec.browsers.chrome.bad: ",
-                "Warning: spec.browsers.chrome.denied: plugin hardening",
-            ] {
-                assert!(said.error.contains(warning), "{}", said.error);
-            }
-            let worse = config(
-                "stored",
-                &json!({ "bad": invalid(), "denied": privileged(), "good": privileged() }),
-            );
-            let said = kubectl(&scene, "replace", &worse);
-            let expected =
-                "denied the request: spec.browsers.chrome.good: plugin hardening denies its pod: ";
-            assert!(
-                !said.is_done && said.error.contains(expected),
-                "{}",
-                said.error
-            );
-
-            // A Browser that nothing serves yet is admitted with a warning.
-            let mut unknown = browser("unknown", "9");
-            unknown["metadata"]["annotations"] = json!({ "selenosis.io/options": "[]" });
-            let said = kubectl(&scene, "create", &unknown);
-            let expected = r#"denied the request: metadata.annotations["selenosis.io/options"]: "#;
-            assert!(
-                !said.is_done && said.error.contains(expected),
-                "{}",
-                said.error
-            );
-            let mut attempt = 0;
-            eventually("the warning lists what there is", async || {
-                attempt += 1;
-                let name = format!("unknown-{attempt}");
-                let said = kubectl(&scene, "create", &browser(&name, "9"));
-                let expected = r#"chrome has no version "9", available: "#;
-                let line = said.error.lines().find(|line| line.contains(expected));
-                let is_listed = said.is_done
-                    && line.is_some_and(|line| {
-                        line.starts_with("Warning: spec.browserVersion: ")
-                            && line.ends_with("good, new")
-                    });
-                is_listed.then_some(()).ok_or(said.error)
-            })
-            .await;
+            mistakes_are_refused(&scene);
+            what_is_stored_can_be_changed(&scene);
+            an_unknown_version_is_warned_of(&scene).await;
 
             // Nothing of that is in the way of a session: its pods are checked twice, and its status is written.
             let seen = scene.watch_browsers().await;
@@ -169,4 +96,85 @@ fn objects_that_can_never_serve_are_refused_and_sessions_go_on() {
             drop(sessions);
         },
     );
+}
+
+/// Refused with the field, and the plugin.
+fn mistakes_are_refused(scene: &Scene) {
+    let said = kubectl(
+        scene,
+        "create",
+        &config("denied", &json!({ "1": privileged(), "2": fine() })),
+    );
+    let expected = r#"admission webhook "browserconfigs.podloom.dev" denied the request: spec.browsers.chrome.1: plugin hardening denies its pod: "#;
+    assert!(
+        !said.is_done && said.error.contains(expected),
+        "{}",
+        said.error
+    );
+    let said = kubectl(
+        scene,
+        "create",
+        &config("invalid", &json!({ "1": invalid() })),
+    );
+    let expected = r#"denied the request: spec.browsers.chrome.1: "a b" is not a valid label key"#;
+    assert!(
+        !said.is_done && said.error.contains(expected),
+        "{}",
+        said.error
+    );
+}
+
+/// What is stored with mistakes can still be changed, but gets no new ones.
+fn what_is_stored_can_be_changed(scene: &Scene) {
+    let repaired = config(
+        "stored",
+        &json!({ "bad": invalid(), "denied": privileged(), "good": fine(), "new": fine() }),
+    );
+    let said = kubectl(scene, "replace", &repaired);
+    assert!(said.is_done, "{}", said.error);
+    for warning in [
+        "Warning: spec.browsers.chrome.bad: ",
+        "Warning: spec.browsers.chrome.denied: plugin hardening",
+    ] {
+        assert!(said.error.contains(warning), "{}", said.error);
+    }
+    let worse = config(
+        "stored",
+        &json!({ "bad": invalid(), "denied": privileged(), "good": privileged() }),
+    );
+    let said = kubectl(scene, "replace", &worse);
+    let expected =
+        "denied the request: spec.browsers.chrome.good: plugin hardening denies its pod: ";
+    assert!(
+        !said.is_done && said.error.contains(expected),
+        "{}",
+        said.error
+    );
+}
+
+/// A Browser that nothing serves yet is admitted with a warning.
+async fn an_unknown_version_is_warned_of(scene: &Scene) {
+    let mut unknown = browser("unknown", "9");
+    unknown["metadata"]["annotations"] = json!({ "selenosis.io/options": "[]" });
+    let said = kubectl(scene, "create", &unknown);
+    let expected = r#"denied the request: metadata.annotations["selenosis.io/options"]: "#;
+    assert!(
+        !said.is_done && said.error.contains(expected),
+        "{}",
+        said.error
+    );
+    let mut attempt = 0;
+    eventually("the warning lists what there is", async || {
+        attempt += 1;
+        let name = format!("unknown-{attempt}");
+        let said = kubectl(scene, "create", &browser(&name, "9"));
+        let expected = r#"chrome has no version "9", available: "#;
+        let line = said.error.lines().find(|line| line.contains(expected));
+        let is_listed = said.is_done
+            && line.is_some_and(|line| {
+                line.starts_with("Warning: spec.browserVersion: ") && line.ends_with("good, new")
+            });
+        is_listed.then_some(()).ok_or(said.error)
+    })
+    .await;
 }
