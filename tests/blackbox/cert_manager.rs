@@ -27,11 +27,18 @@ fn built(kubectl: &Path, base: &str) -> Vec<String> {
     text.split("---\n").map(str::to_owned).collect()
 }
 
+/// The lines of an object's metadata.
+fn metadata(object: &str) -> String {
+    let lines = object.lines().skip_while(|line| *line != "metadata:");
+    let lines = lines.skip(1).take_while(|line| line.starts_with(' '));
+    lines.fold("\n".to_owned(), |text, line| text + line + "\n")
+}
+
 /// The object with this kind and name.
 fn find<'o>(objects: &'o [String], kind: &str, name: &str) -> Option<&'o str> {
     let (kind, name) = (format!("\nkind: {kind}\n"), format!("\n  name: {name}\n"));
     let mut objects = objects.iter().map(String::as_str);
-    objects.find(|object| object.contains(&kind) && object.contains(&name))
+    objects.find(|object| object.contains(&kind) && metadata(object).contains(&name))
 }
 
 #[test]
