@@ -61,7 +61,6 @@
 //! [`testing`]: testing
 //! [`testing::Submitted`]: testing::Submitted
 //! [`testing::check_laws`]: testing::check_laws
-//! [`testing::configure`]: testing::configure
 //!
 #![doc = include_str!("../GUIDE.md")]
 
@@ -137,9 +136,7 @@ pub mod prelude {
 /// It should also be idempotent: a second run on its own result writes nothing. The host proves both before it uses a plugin.
 pub trait Mutator {
     /// The configuration, parsed from the `config` of the plugin's entry in `chain.yaml`. [`NoConfig`] if there is none.
-    ///
-    /// It derives [`JsonSchema`](schemars::JsonSchema), since a configuration is checked against its schema before it is parsed.
-    type Config: serde::de::DeserializeOwned + schemars::JsonSchema + 'static;
+    type Config: serde::de::DeserializeOwned + 'static;
 
     /// The plugin's name, a DNS label (lower case letters, digits and `-`, at most 63).
     const NAME: &str;
@@ -171,7 +168,7 @@ pub trait Mutator {
     ///
     /// ```
     /// # use podloom_plugin_sdk::prelude::*;
-    /// #[derive(Deserialize, JsonSchema)]
+    /// #[derive(Deserialize)]
     /// struct Config {
     ///     teams: Vec<String>,
     ///     /// The value of the label, made once.
@@ -213,7 +210,7 @@ pub trait Mutator {
 }
 
 /// The configuration of a plugin that takes none. Any field in it is an error.
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoConfig {}
 

@@ -1,8 +1,7 @@
 //! Runs a plugin natively, in `cargo test`, on a pod in memory.
 //!
 //! The pod is behind the code that the host uses, so paths, types and grants are checked as they will be: the plugin gets what
-//! its [`needs`](crate::Mutator::needs) ask for and nothing more, an access outside fails. The configuration is checked against
-//! the schema of its type, as the host does it.
+//! its [`needs`](crate::Mutator::needs) ask for and nothing more, an access outside fails.
 //!
 //! ```
 //! use podloom_plugin_sdk::prelude::*;
@@ -38,18 +37,17 @@
 //! testing::check_laws::<Team>(&json!({}), &submitted, &pod);
 //! ```
 
-mod schema;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use podloom_pod_path::Write;
 use podloom_pod_path::{Access, Grants, Transaction};
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::ReplaceUnevaluatedProperties;
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-use self::schema::config_schema;
 use crate::native::{self, Handle};
 use crate::{Level, Mutator, Needs, Pod, Rejection, Request, json};
 
@@ -107,16 +105,13 @@ pub struct Run {
     pub logs: Vec<(Level, String)>,
 }
 
-/// Reads a configuration as the host and the built plugin do: the host checks it against the schema of its type, then the plugin
-/// parses it and validates it.
+/// Reads a configuration as the built plugin does: its type, then its own validation. The host checks the schema before that.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, a sentence each: what the schema refuses, or else what the plugin refuses.
+/// Everything that is wrong with it, a sentence each.
 pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
-    let text = config.to_string();
-    schema::check::<M::Config>(config, &text)?;
-    let config = json::from_str(&text).map_err(|error| vec![error.to_string()])?;
+    let config = json::from_str(&config.to_string()).map_err(|error| vec![error.to_string()])?;
     let errors = M::validate(&config);
     if errors.is_empty() {
         Ok(config)
@@ -262,6 +257,13 @@ fn compare_config_schema<C: JsonSchema>(file: &str, write: bool) -> SchemaFile {
         Ok(()) => SchemaFile::Written,
         Err(error) => fail(&format!("{file} is old and cannot be written: {error}")),
     }
+}
+
+/// The host refuses `unevaluatedProperties`, which derives write for `deny_unknown_fields` with a flattened enum.
+fn config_schema<C: JsonSchema>() -> Schema {
+    let settings =
+        SchemaSettings::default().with_transform(ReplaceUnevaluatedProperties::default());
+    settings.into_generator().into_root_schema_for::<C>()
 }
 
 /// Grants what the plugin needs, and nothing more.

@@ -132,12 +132,13 @@ impl<'de> Deserialize<'de> for Version {
         if text == "latest" {
             return Ok(Self::default());
         }
-        // Its pattern is checked before.
-        let minor = text.strip_prefix("v1.").map(str::parse);
+        let minor = text
+            .strip_prefix("v1.")
+            .filter(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()));
         minor
-            .and_then(Result::ok)
+            .and_then(|minor| minor.parse().ok())
             .map(Self)
-            .ok_or_else(|| de::Error::custom("no version of the standard"))
+            .ok_or_else(|| de::Error::custom("version must be latest or v1.<minor>, such as v1.24"))
     }
 }
 

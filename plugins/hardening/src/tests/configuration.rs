@@ -91,7 +91,7 @@ fn versions_are_latest_or_a_minor() {
     ] {
         check_invalid(
             json!({"version": version}),
-            "config/version: value does not match",
+            "version must be latest or v1.<minor>",
         );
     }
 }
@@ -100,27 +100,24 @@ fn versions_are_latest_or_a_minor() {
 fn what_is_invalid_is_reported_in_a_sentence() {
     check_invalid(
         json!({"mode": "audit"}),
-        r#"config/mode: value must be "off", "warn", "mutate" or "enforce", found "audit""#,
+        "mode: unknown value audit, known: off, warn, mutate, enforce",
     );
     check_invalid(
         json!({"profile": "privileged"}),
-        r#"config/profile: value must be "baseline" or "restricted", found "privileged""#,
+        "profile: unknown value privileged, known: baseline, restricted",
     );
-    check_invalid(
-        json!({"modes": "warn"}),
-        "config: unknown field modes; did you mean mode?",
-    );
+    check_invalid(json!({"modes": "warn"}), "unknown field modes");
     check_invalid(
         json!({"runAsUser": 0}),
-        "config/runAsUser: value is less than the minimum of 1, found 0",
+        "runAsUser: must be between 1 and 2147483647",
     );
     check_invalid(
         json!({"runAsGroup": -1}),
-        "config/runAsGroup: value is less than the minimum of 0, found -1",
+        "runAsGroup: must be between 0 and 2147483647",
     );
     check_invalid(
         json!({"fsGroup": 2_147_483_648_i64}),
-        "config/fsGroup: value is greater than the maximum of 2147483647, found 2147483648",
+        "fsGroup: must be between 0 and 2147483647",
     );
     check_invalid(
         json!({"automountServiceAccountToken": true}),
@@ -136,7 +133,7 @@ fn what_is_invalid_is_reported_in_a_sentence() {
     );
     check_invalid(
         json!({"seccompProfile": {"type": "Unconfined"}}),
-        r#"config/seccompProfile/type: value must be "RuntimeDefault" or "Localhost", found "Unconfined""#,
+        "unknown value Unconfined",
     );
     let seccomp =
         |file: Value| json!({"seccompProfile": {"type": "Localhost", "localhostProfile": file}});
@@ -182,7 +179,7 @@ fn directories_have_absolute_paths_and_sizes() {
 fn exemptions_have_a_reason_and_an_end() {
     check_invalid(
         json!({"exemptions": [{"namespaces": ["x"]}]}),
-        "config/exemptions/0: the field reason is missing",
+        "field reason is missing",
     );
     check_invalid(
         json!({"exemptions": [{"namespaces": ["x"], "reason": " "}]}),
