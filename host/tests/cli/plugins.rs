@@ -31,7 +31,8 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
                 open.push(path);
             } else {
                 let name = path.strip_prefix(directory).unwrap();
-                let text = fs::read_to_string(&path).unwrap();
+                let content = fs::read(&path).unwrap();
+                let text = String::from_utf8_lossy(&content).into_owned();
                 files.insert(name.to_str().unwrap().to_owned(), text);
             }
         }
