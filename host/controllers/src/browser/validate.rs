@@ -2,7 +2,7 @@
 //! webhook and the command line.
 //!
 //! What the schemas of the CRDs say is not repeated here. An update is never refused for what it does not change: a problem that the
-//! stored object has too becomes a warning, so that whoever removes one problem of many, a finalizer or the object can do so.
+//! stored object has too becomes a warning, so that users can still fix one problem of many, remove a finalizer or delete the object.
 
 mod dry;
 mod finding;

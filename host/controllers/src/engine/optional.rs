@@ -29,7 +29,7 @@ const LATER: Duration = Duration::from_mins(1);
 /// How often the log says that a watch breaks.
 const SAID: Duration = Duration::from_hours(1);
 
-/// A kind that may not be there, or may not be read.
+/// A kind that is perhaps not installed, or that we have no right to read.
 pub struct Optional<K: Resource> {
     /// The kind, for metrics and logs.
     pub kind: &'static str,

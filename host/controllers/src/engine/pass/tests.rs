@@ -240,13 +240,13 @@ async fn a_pass_that_decides_nothing_forgets_no_failure() {
 
 /// How many Events were handed in.
 async fn told(kind: Scripted) -> usize {
-    told_while(kind, async |passes| {
+    notices_while(kind, async |passes| {
         passes.reconcile(&at_version("7")).await.unwrap();
     })
     .await
 }
 
-async fn told_while(kind: Scripted, work: impl AsyncFnOnce(&Passes<Scripted>)) -> usize {
+async fn notices_while(kind: Scripted, work: impl AsyncFnOnce(&Passes<Scripted>)) -> usize {
     let (client, requests) = client(201, json!({}));
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = EventMetrics::register(&mut registry);
@@ -271,7 +271,7 @@ async fn each_version_of_an_unreadable_object_has_one_event() {
         let object = json!({ "metadata": metadata, "spec": "no spec" });
         serde_json::from_value(object).unwrap()
     };
-    let told = told_while(Scripted::default(), async |passes| {
+    let told = notices_while(Scripted::default(), async |passes| {
         for (uid, version) in [("a", "7"), ("b", "7"), ("a", "7"), ("b", "7"), ("a", "8")] {
             passes.pass(&unreadable(uid, version)).await;
         }
