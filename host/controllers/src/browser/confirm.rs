@@ -1,13 +1,15 @@
 //! What is read from the API server before a plan acts on it.
 //!
-//! A cache may be out of date. So before a pod is created, and before a session ends for a reason that may no longer hold, the
-//! next step is a read from the API server. The plan that is made from the answer is the same, or a better one.
+//! A cache may be out of date. So before a pod is created, before a session ends for a reason that may no longer hold, and before
+//! a pod is deleted immediately because it never started, the next step is a read from the API server. The plan that is made from
+//! the answer is the same, or a better one.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use podloom_api::Phase;
 
-use super::action::{Action, Confirmation};
+use super::action::{Action, Confirmation, PodDeletion};
 use super::judge::due;
 use super::pod::SeenPod;
 use super::timeouts::Timeouts;
@@ -25,6 +27,13 @@ pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
         // A cache may still show a session as new that is over.
         Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
             Plan::act(Action::ReadBrowser)
+        }
+        // By now, a container of the pod may have started. The pod of a failed session was read before the failure was published.
+        Some(Action::DeletePod {
+            how: PodDeletion::Force,
+            ..
+        }) if world.phase() != Some(Phase::Failed) && !world.learned.end_confirmed => {
+            Plan::act(Action::Confirm(Confirmation::Pod))
         }
         Some(Action::WriteStatus(write)) if write.end.is_some() => match doubtful(world) {
             Some(what) => Plan::act(Action::Confirm(what)),

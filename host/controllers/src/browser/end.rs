@@ -60,7 +60,7 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
         };
     }
     let failed = world.phase() == Some(Phase::Failed);
-    let how = if failed && !runs(pod) {
+    let how = if pod.never_started() || failed && !runs(pod) {
         PodDeletion::Force
     } else {
         PodDeletion::Graceful

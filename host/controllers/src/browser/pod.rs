@@ -92,11 +92,34 @@ impl SeenPod {
         matches!(self.status.phase, None | Some(Phase::Pending))
     }
 
+    /// Whether none of its containers has ever started, init containers included. A pod can be pending while some of its
+    /// containers run and others wait.
+    pub(crate) fn never_started(&self) -> bool {
+        let containers = self.status.container_statuses.iter().flatten();
+        self.is_pending()
+            && self
+                .status
+                .init_container_statuses
+                .iter()
+                .chain(containers)
+                .all(SeenContainerStatus::never_started)
+    }
+
     /// Returns the UID of the object that the pod was created for.
     pub(crate) fn controller(&self) -> Option<&str> {
         let owners = self.metadata.owner_references.as_deref()?;
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
         Some(&owner.uid)
+    }
+}
+
+impl SeenContainerStatus {
+    fn never_started(&self) -> bool {
+        let state = self.state.as_ref();
+        self.restart_count == 0
+            && state.is_none_or(|state| {
+                matches!(state, ContainerState::Waiting(_) | ContainerState::Unsaid)
+            })
     }
 }
 

@@ -205,6 +205,38 @@ async fn a_pod_that_runs_by_now_ends_no_session_though_the_cache_has_it_pending(
     assert_eq!(server.status()["phase"], "Running");
 }
 
+/// What is asked of the API server when a Browser is deleted whose pod the cache shows as pending, and the grace period of the
+/// deletion.
+async fn pod_of_deleted(live: &'static str) -> (Vec<String>, Value) {
+    let mut deleted = browser(60);
+    deleted["metadata"]["deletionTimestamp"] = json!(ago(1));
+    let grace = Arc::new(Mutex::new(Value::Null));
+    let seen = Arc::clone(&grace);
+    let (client, requests) = scripted(move |request, body| {
+        if request == format!("GET {POD}") {
+            return (200, pod("new", live));
+        }
+        assert_eq!(body["preconditions"]["uid"], "pod-new");
+        *seen.lock().unwrap() = body["gracePeriodSeconds"].clone();
+        (200, pod("new", live))
+    });
+    let controller = shared(Some(pod("new", "Pending")));
+    pass(&controller, &client, &deleted).await.unwrap();
+    let grace = grace.lock().unwrap().clone();
+    (requests.made(), grace)
+}
+
+#[tokio::test]
+async fn a_pod_that_runs_by_now_keeps_its_grace_period_though_the_cache_has_it_pending() {
+    let expected = [format!("GET {POD}"), format!("DELETE {POD}")];
+    let (requests, grace) = pod_of_deleted("Running").await;
+    assert_eq!(requests, expected);
+    assert_eq!(grace, Value::Null);
+    let (requests, grace) = pod_of_deleted("Pending").await;
+    assert_eq!(requests, expected);
+    assert_eq!(grace, 0);
+}
+
 /// Whatever the answer says that the pod of that UID is gone.
 async fn check_gone(answer: (u16, Value)) {
     let mut gone = browser(60);
