@@ -55,12 +55,14 @@
 //! [`json::Value`]: json::Value
 //! [`log`]: log
 //! [`mutate`]: Mutator::mutate
+//! [`mutator!`]: mutator!
 //! [`names`]: names
 //! [`note`]: note
 //! [`path`]: path
 //! [`testing`]: testing
 //! [`testing::Submitted`]: testing::Submitted
 //! [`testing::check_laws`]: testing::check_laws
+//! [`testing::configure`]: testing::configure
 //!
 #![doc = include_str!("../GUIDE.md")]
 
@@ -193,6 +195,7 @@ pub trait Mutator {
     ///     Ok(pod.labels().set("teams", &config.label)?)
     /// }
     /// # }
+    /// # podloom_plugin_sdk::mutator!(Teams);
     /// # use podloom_plugin_sdk::{serde_json::json, testing};
     /// # let run = testing::run::<Teams>(&json!({"teams": ["a", "b"]}), &Default::default(), &json!({}));
     /// # assert_eq!(run.pod["metadata"]["labels"]["teams"], "a.b");
@@ -250,12 +253,15 @@ pub fn note(message: &str) {
 ///
 /// The schema's path is relative to the crate's root. The file is part of the plugin, so that the host can check a
 /// configuration before the plugin runs. It is made from the configuration's type, which derives
-/// [`JsonSchema`](schemars::JsonSchema), by the test that this macro adds:
+/// [`JsonSchema`](schemars::JsonSchema) at least outside Wasm, by the test that this macro adds:
 /// `cargo test` writes the file when it is missing or old, and fails once.
+///
+/// Native tests check configurations against the schema too. Without a schema, the host and native tests check only that the
+/// configuration can be read, and call [`Mutator::validate`].
 #[macro_export]
 macro_rules! mutator {
     ($plugin:ty) => {
-        $crate::__mutator!($plugin, "");
+        $crate::__mutator!($plugin);
     };
     ($plugin:ty, schema = $schema:literal) => {
         $crate::__mutator!(
@@ -279,6 +285,9 @@ macro_rules! mutator {
 #[macro_export]
 #[cfg(target_family = "wasm")]
 macro_rules! __mutator {
+    ($plugin:ty) => {
+        $crate::__mutator!($plugin, "");
+    };
     ($plugin:ty, $schema:expr) => {
         const _: () = {
             const SCHEMA: &str = $schema;
@@ -313,16 +322,33 @@ macro_rules! __mutator {
     };
 }
 
-// Outside Wasm there is nothing to export; that the schema's file exists is still checked by its test.
+// Outside Wasm there is nothing to export, but native tests learn whether there is a schema. They take it from the type: the file
+// may be missing or old, which its own test reports.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(not(target_family = "wasm"))]
 macro_rules! __mutator {
-    ($plugin:ty, $schema:expr) => {
+    (@export $plugin:ty, $schema:expr) => {
+        impl $crate::testing::Exported for $plugin {
+            fn config_schema() -> Option<$crate::schemars::Schema> {
+                $schema
+            }
+        }
+
+        // Without this, the plugin would count as unused.
         const _: fn() = || {
-            fn is_mutator<M: $crate::Mutator>() {}
-            is_mutator::<$plugin>();
+            fn is_exported<M: $crate::testing::Exported>() {}
+            is_exported::<$plugin>();
         };
+    };
+    ($plugin:ty) => {
+        $crate::__mutator!(@export $plugin, None);
+    };
+    ($plugin:ty, $schema:expr) => {
+        $crate::__mutator!(
+            @export $plugin,
+            Some($crate::testing::schema_of::<<$plugin as $crate::Mutator>::Config>())
+        );
     };
 }
 

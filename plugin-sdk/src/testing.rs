@@ -1,7 +1,8 @@
 //! Runs a plugin natively, in `cargo test`, on a pod in memory.
 //!
 //! The pod is behind the code that the host uses, so paths, types and grants are checked as they will be: the plugin gets what
-//! its [`needs`](crate::Mutator::needs) ask for and nothing more, an access outside fails.
+//! its [`needs`](crate::Mutator::needs) ask for and nothing more, an access outside fails. If the plugin has a schema,
+//! its configuration is checked against it, as the host does.
 //!
 //! ```
 //! use podloom_plugin_sdk::prelude::*;
@@ -24,6 +25,7 @@
 //! #         Ok(pod.labels().set("team", &team)?)
 //! #     }
 //! # }
+//! # podloom_plugin_sdk::mutator!(Team);
 //! let submitted = Submitted {
 //!     namespace_labels: [("team".to_owned(), "web".to_owned())].into(),
 //!     ..Submitted::default()
@@ -37,19 +39,20 @@
 //! testing::check_laws::<Team>(&json!({}), &submitted, &pod);
 //! ```
 
+mod schema;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use podloom_pod_path::Write;
 use podloom_pod_path::{Access, Grants, Transaction};
-use schemars::generate::SchemaSettings;
-use schemars::transform::ReplaceUnevaluatedProperties;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde_json::Value;
 
+pub use self::schema::{Exported, schema_of};
 use crate::native::{self, Handle};
-use crate::{Level, Mutator, Needs, Pod, Rejection, Request, json};
+use crate::{Level, Needs, Pod, Rejection, Request, json};
 
 /// For whom the pod is mutated; by default a `Pod` in the namespace `default`.
 #[derive(Clone, Debug)]
@@ -105,13 +108,16 @@ pub struct Run {
     pub logs: Vec<(Level, String)>,
 }
 
-/// Reads a configuration as the built plugin does: its type, then its own validation. The host checks the schema before that.
+/// Reads a configuration as the host and the built plugin do: the host checks it against the plugin's schema, if there is one,
+/// then the plugin parses it and validates it.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, a sentence each.
-pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
-    let config = json::from_str(&config.to_string()).map_err(|error| vec![error.to_string()])?;
+/// Everything that is wrong with it, a sentence each: what the schema refuses, or else what the plugin refuses.
+pub fn configure<M: Exported>(config: &Value) -> Result<M::Config, Vec<String>> {
+    let text = config.to_string();
+    schema::check::<M>(config, &text)?;
+    let config = json::from_str(&text).map_err(|error| vec![error.to_string()])?;
     let errors = M::validate(&config);
     if errors.is_empty() {
         Ok(config)
@@ -127,7 +133,7 @@ pub fn configure<M: Mutator>(config: &Value) -> Result<M::Config, Vec<String>> {
 /// If the configuration is invalid, the needs are no valid grants, or the plugin exceeds a limit of the host.
 #[must_use]
 #[track_caller]
-pub fn run<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) -> Run {
+pub fn run<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) -> Run {
     let mut config = match configure::<M>(config) {
         Ok(config) => config,
         Err(errors) => fail(&format!(
@@ -183,7 +189,7 @@ pub fn run<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) -> Ru
 ///
 /// If one of them does not hold, naming it and the paths; or as [`run`] does.
 #[track_caller]
-pub fn check_laws<M: Mutator>(config: &Value, submitted: &Submitted, pod: &Value) {
+pub fn check_laws<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) {
     let first = run::<M>(config, submitted, pod);
     let again = run::<M>(config, submitted, pod);
     if first.pod != again.pod || first.result != again.result {
@@ -243,7 +249,7 @@ enum SchemaFile {
 
 #[track_caller]
 fn compare_config_schema<C: JsonSchema>(file: &str, write: bool) -> SchemaFile {
-    let expected = match serde_json::to_string_pretty(&config_schema::<C>()) {
+    let expected = match serde_json::to_string_pretty(&schema_of::<C>()) {
         Ok(text) => text + "\n",
         Err(error) => fail(&format!("the schema is no JSON: {error}")),
     };
@@ -257,13 +263,6 @@ fn compare_config_schema<C: JsonSchema>(file: &str, write: bool) -> SchemaFile {
         Ok(()) => SchemaFile::Written,
         Err(error) => fail(&format!("{file} is old and cannot be written: {error}")),
     }
-}
-
-/// The host refuses `unevaluatedProperties`, which derives write for `deny_unknown_fields` with a flattened enum.
-fn config_schema<C: JsonSchema>() -> Schema {
-    let settings =
-        SchemaSettings::default().with_transform(ReplaceUnevaluatedProperties::default());
-    settings.into_generator().into_root_schema_for::<C>()
 }
 
 /// Grants what the plugin needs, and nothing more.

@@ -99,13 +99,13 @@ const ROOMS: [Room; 17] = [
     },
     Room {
         name: SDK,
-        may_use: &[POD_PATH, SYNTAX],
+        may_use: &[CONFIG_SCHEMA, POD_PATH, SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
         // The standard plugins, and what `podloom plugin new` writes.
         name: PLUGINS,
-        may_use: &[SDK, POD_PATH, SYNTAX],
+        may_use: &[SDK, CONFIG_SCHEMA, POD_PATH, SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {

@@ -132,13 +132,12 @@ impl<'de> Deserialize<'de> for Version {
         if text == "latest" {
             return Ok(Self::default());
         }
-        let minor = text
-            .strip_prefix("v1.")
-            .filter(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()));
+        // Its pattern is checked before.
+        let minor = text.strip_prefix("v1.").map(str::parse);
         minor
-            .and_then(|minor| minor.parse().ok())
+            .and_then(Result::ok)
             .map(Self)
-            .ok_or_else(|| de::Error::custom("version must be latest or v1.<minor>, such as v1.24"))
+            .ok_or_else(|| de::Error::custom("no version of the standard"))
     }
 }
 

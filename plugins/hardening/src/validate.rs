@@ -17,20 +17,6 @@ pub(crate) fn errors(config: &Config) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if config
-        .run_as_user
-        .is_some_and(|user| !(1..=i64::from(i32::MAX)).contains(&user))
-    {
-        errors.push("runAsUser: must be between 1 and 2147483647".to_owned());
-    }
-    for (name, group) in [
-        ("runAsGroup", config.run_as_group),
-        ("fsGroup", config.fs_group),
-    ] {
-        if group.is_some_and(|group| !(0..=i64::from(i32::MAX)).contains(&group)) {
-            errors.push(format!("{name}: must be between 0 and 2147483647"));
-        }
-    }
     if let Some(seccomp) = &config.seccomp_profile {
         validate_seccomp(seccomp, &mut errors);
     }

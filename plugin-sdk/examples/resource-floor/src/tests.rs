@@ -1,4 +1,4 @@
-//! Native tests: paths, types and grants are checked by the code that the operator has.
+//! Native tests: paths, types, grants and the configuration's schema are checked by the code that the operator has.
 
 use podloom_plugin_sdk::serde_json::{Value, json};
 use podloom_plugin_sdk::testing::{self, Run, Submitted};

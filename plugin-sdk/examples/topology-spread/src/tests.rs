@@ -1,4 +1,4 @@
-//! Native tests: paths, types and grants are checked by the code that the operator has.
+//! Native tests: paths, types, grants and the configuration's schema are checked by the code that the operator has.
 
 use podloom_plugin_sdk::serde_json::{Value, json};
 use podloom_plugin_sdk::testing::{self, Submitted};
@@ -78,5 +78,15 @@ fn a_wrong_configuration_is_explained() {
             format!("topologyKeys[1]: zone/ {name}"),
             format!("topologyKeys[2]: {ZONE} is listed twice"),
         ]
+    );
+}
+
+#[test]
+fn the_limits_of_the_schema_hold() {
+    let config = json!({ "topologyKeys": [ZONE], "maxSkew": 0 });
+    let errors = testing::configure::<TopologySpread>(&config).expect_err("it is wrong");
+    assert_eq!(
+        errors,
+        ["config/maxSkew: value is less than the minimum of 1, found 0"]
     );
 }

@@ -91,7 +91,7 @@ fn versions_are_latest_or_a_minor() {
     ] {
         check_invalid(
             json!({"version": version}),
-            "version must be latest or v1.<minor>",
+            "config/version: value does not match",
         );
     }
 }
@@ -100,24 +100,27 @@ fn versions_are_latest_or_a_minor() {
 fn what_is_invalid_is_reported_in_a_sentence() {
     check_invalid(
         json!({"mode": "audit"}),
-        "mode: unknown value audit, known: off, warn, mutate, enforce",
+        r#"config/mode: value must be "off", "warn", "mutate" or "enforce", found "audit""#,
     );
     check_invalid(
         json!({"profile": "privileged"}),
-        "profile: unknown value privileged, known: baseline, restricted",
+        r#"config/profile: value must be "baseline" or "restricted", found "privileged""#,
     );
-    check_invalid(json!({"modes": "warn"}), "unknown field modes");
+    check_invalid(
+        json!({"modes": "warn"}),
+        "config: unknown field modes; did you mean mode?",
+    );
     check_invalid(
         json!({"runAsUser": 0}),
-        "runAsUser: must be between 1 and 2147483647",
+        "config/runAsUser: value is less than the minimum of 1, found 0",
     );
     check_invalid(
         json!({"runAsGroup": -1}),
-        "runAsGroup: must be between 0 and 2147483647",
+        "config/runAsGroup: value is less than the minimum of 0, found -1",
     );
     check_invalid(
         json!({"fsGroup": 2_147_483_648_i64}),
-        "fsGroup: must be between 0 and 2147483647",
+        "config/fsGroup: value is greater than the maximum of 2147483647, found 2147483648",
     );
     check_invalid(
         json!({"automountServiceAccountToken": true}),
@@ -133,7 +136,7 @@ fn what_is_invalid_is_reported_in_a_sentence() {
     );
     check_invalid(
         json!({"seccompProfile": {"type": "Unconfined"}}),
-        "unknown value Unconfined",
+        r#"config/seccompProfile/type: value must be "RuntimeDefault" or "Localhost", found "Unconfined""#,
     );
     let seccomp =
         |file: Value| json!({"seccompProfile": {"type": "Localhost", "localhostProfile": file}});
@@ -179,7 +182,7 @@ fn directories_have_absolute_paths_and_sizes() {
 fn exemptions_have_a_reason_and_an_end() {
     check_invalid(
         json!({"exemptions": [{"namespaces": ["x"]}]}),
-        "field reason is missing",
+        "config/exemptions/0: the field reason is missing",
     );
     check_invalid(
         json!({"exemptions": [{"namespaces": ["x"], "reason": " "}]}),
