@@ -1,10 +1,12 @@
 //! What the admission webhook makes of a pod is what `podloom render` prints for it.
 
+use std::path::Path;
 use std::process::Command;
 
+use k8s_openapi::ByteString;
 use podloom_tests::doubles::{Double, Sink};
-use podloom_tests::webhook::{Route, Webhook};
-use podloom_tests::{Cluster, Scene, binary, blackbox_on, eventually, standard};
+use podloom_tests::webhook::{Route, Webhook, address};
+use podloom_tests::{Bundle, Cluster, Operator, Scene, binary, blackbox_on, eventually, standard};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -62,7 +64,7 @@ async fn reviewed(sink: &Sink, name: &str) -> Value {
 }
 
 /// The output of `podloom render` for an object, with the manifest of its namespace.
-fn rendered(scene: &Scene, object: &Value) -> Value {
+fn rendered(scene: &Scene, plugins: &Path, object: &Value) -> Value {
     let namespace = scene
         .cluster
         .kubectl(&["get", "namespace", &scene.namespace, "--output=json"]);
@@ -70,7 +72,7 @@ fn rendered(scene: &Scene, object: &Value) -> Value {
     let object = file(object);
     let output = Command::new(binary().unwrap())
         .args(["render", "--output=json", "--plugins"])
-        .arg(standard())
+        .arg(plugins)
         .arg("--filename")
         .args([namespace.path(), object.path()])
         .output()
@@ -117,7 +119,7 @@ fn the_webhook_and_render_make_the_same_pod() {
             let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
             let admitted = create(&scene, &pod);
             let object = reviewed(&sink, &name).await;
-            let mut rendered = rendered(&scene, &object);
+            let mut rendered = rendered(&scene, &standard(), &object);
             let metadata = rendered["metadata"].as_object_mut().unwrap();
             metadata.insert("namespace".to_owned(), beside.namespace.clone().into());
             // Nobody may write them.
@@ -130,4 +132,69 @@ fn the_webhook_and_render_make_the_same_pod() {
             );
         }
     });
+}
+
+/// Sends a review of a new pod as the API server does, and returns the operations of the patch.
+async fn review(operator: &Operator, pod: &Value) -> Vec<Value> {
+    let namespace = &pod["metadata"]["namespace"];
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "u", "kind": { "group": "", "version": "v1", "kind": "Pod" }, "operation": "CREATE",
+            "namespace": namespace, "name": pod["metadata"]["name"], "userInfo": { "username": "test" }, "object": pod,
+        },
+    });
+    let review = file(&review);
+    let output = Command::new("curl")
+        .args(["--silent", "--show-error", "--insecure", "--data-binary"])
+        .arg(format!("@{}", review.path().display()))
+        .args(["--header", "content-type: application/json"])
+        .arg(format!("https://{}/mutate/pods", address(operator).await))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let patch = &answer["response"]["patch"];
+    assert!(patch.is_string(), "{answer}");
+    let patch: ByteString = serde_json::from_value(patch.clone()).unwrap();
+    serde_json::from_slice(&patch.0).unwrap()
+}
+
+/// API servers before Kubernetes 1.34 send fields that are null, such as `creationTimestamp`. Render removes them first.
+#[test]
+fn null_fields_make_no_difference() {
+    blackbox_on(
+        Cluster::without_operator,
+        "webhook-render-null",
+        async |scene| {
+            let bundle = Bundle::of(
+                "[{ name: copies, file: copies.wasm, allow: [/spec/copied], read: [/spec/containers] }]",
+            );
+            let webhook = Webhook::new(&scene, Route::Url);
+            let operator = webhook.operator(bundle.path(), &[]).await;
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": "a", "namespace": scene.namespace, "creationTimestamp": null },
+                "spec": { "containers": [{
+                    "name": "a", "image": "example.com/a:1", "resources": null,
+                    "securityContext": { "capabilities": null, "runAsUser": 1 },
+                }] },
+            });
+            let patch = review(&operator, &pod).await;
+            let written = |path: &str| {
+                let operation = patch.iter().find(|operation| operation["path"] == path);
+                operation.map(|operation| operation["value"].clone())
+            };
+            let rendered = rendered(&scene, bundle.path(), &pod);
+            let expected = json!({ "name": "a", "image": "example.com/a:1", "securityContext": { "runAsUser": 1 } });
+            assert_eq!(rendered["spec"]["copied"], expected);
+            assert_eq!(written("/spec/copied"), Some(expected), "{patch:?}");
+            for stamp in ["podloom.dev/chain", "podloom.dev/mutations"] {
+                let path = format!("/metadata/annotations/{}", stamp.replace('/', "~1"));
+                let rendered = &rendered["metadata"]["annotations"][stamp];
+                assert_eq!(written(&path).as_ref(), Some(rendered), "{patch:?}");
+            }
+        },
+    );
 }

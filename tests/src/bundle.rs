@@ -8,8 +8,10 @@ use tempfile::TempDir;
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
-/// The plugins that misbehave: names of `.wat` files in `blackbox/fixtures`.
-const MISBEHAVING: [&str; 6] = ["breaks", "loops", "eats", "hangs", "forges", "relabels"];
+/// The plugins of the tests' own, most of which misbehave: names of `.wat` files in `blackbox/fixtures`.
+const FIXTURES: [&str; 7] = [
+    "breaks", "loops", "eats", "hangs", "forges", "relabels", "copies",
+];
 
 /// A directory for `--plugins`.
 pub struct Bundle(TempDir);
@@ -60,7 +62,8 @@ impl Bundle {
 
     /// A bundle whose chain has these entries, as `plugins:` lists them. The directory has the standard plugins and those that
     /// misbehave: `breaks.wasm`, `loops.wasm`, `eats.wasm` and `forges.wasm` on pods with the label `break`, `loop`, `eat` and
-    /// `forge`, `hangs.wasm` on every pod, and `relabels.wasm` on pods with the label `app`.
+    /// `forge`, `hangs.wasm` on every pod, and `relabels.wasm` on pods with the label `app`; also `copies.wasm`, which copies the
+    /// first container to `/spec/copied`.
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();
@@ -83,7 +86,7 @@ fn fill(directory: &Path, entries: &str) {
             fs::copy(&file, directory.join(name)).unwrap();
         }
     }
-    for name in MISBEHAVING {
+    for name in FIXTURES {
         fs::write(directory.join(format!("{name}.wasm")), assemble(name)).unwrap();
     }
     let manifest =
@@ -99,7 +102,7 @@ pub fn standard() -> PathBuf {
     PathBuf::from(bundle)
 }
 
-/// Assembles a plugin that misbehaves. It shares its common parts with the fixtures of the sandbox's own tests.
+/// Assembles one of the fixtures. It shares its common parts with the fixtures of the sandbox's own tests.
 fn assemble(name: &str) -> Vec<u8> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let parts = here.join("../host/mutators/tests/fixtures");

@@ -1,6 +1,6 @@
 //! Writes values as JSON text.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::check::size;
 
@@ -11,9 +11,25 @@ pub(crate) fn json(value: &Value) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
+/// As [`json`], but without null fields, at any depth: they count as absent.
+pub(crate) fn json_as_read(value: &Value) -> String {
+    let mut text = Vec::with_capacity(size(value));
+    write_json_as_read(&mut text, value);
+    String::from_utf8(text).unwrap_or_default()
+}
+
 /// Writes a value as `serde_json` does, in half the time: nearly all strings need no escapes and are copied as they are.
 /// The result is UTF-8.
 pub(crate) fn write_json(text: &mut Vec<u8>, value: &Value) {
+    write::<true>(text, value);
+}
+
+/// As [`write_json`], but without null fields, at any depth. Null elements of lists stay, since they have a position.
+pub(crate) fn write_json_as_read(text: &mut Vec<u8>, value: &Value) {
+    write::<false>(text, value);
+}
+
+fn write<const NULL_FIELDS: bool>(text: &mut Vec<u8>, value: &Value) {
     match value {
         Value::String(string) => write_string(text, string),
         Value::Array(list) => {
@@ -22,19 +38,24 @@ pub(crate) fn write_json(text: &mut Vec<u8>, value: &Value) {
                 if index > 0 {
                     text.push(b',');
                 }
-                write_json(text, element);
+                write::<NULL_FIELDS>(text, element);
             }
             text.push(b']');
         }
         Value::Object(fields) => {
             text.push(b'{');
-            for (index, (key, value)) in fields.iter().enumerate() {
-                if index > 0 {
+            let mut is_first = true;
+            for (key, value) in fields {
+                if !NULL_FIELDS && value.is_null() {
+                    continue;
+                }
+                if !is_first {
                     text.push(b',');
                 }
+                is_first = false;
                 write_string(text, key);
                 text.push(b':');
-                write_json(text, value);
+                write::<NULL_FIELDS>(text, value);
             }
             text.push(b'}');
         }
@@ -56,6 +77,29 @@ pub(crate) fn write_string(text: &mut Vec<u8>, string: &str) {
     text.push(b'"');
     text.extend_from_slice(string.as_bytes());
     text.push(b'"');
+}
+
+/// Whether two values are equal as they are read: without null fields.
+pub(crate) fn is_read_alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let present = |fields: &Map<String, Value>| {
+                fields.values().filter(|value| !value.is_null()).count()
+            };
+            let mut fields = one.iter().filter(|(_, value)| !value.is_null());
+            present(one) == present(other)
+                && fields.all(|(key, value)| {
+                    other
+                        .get(key)
+                        .is_some_and(|other| is_read_alike(value, other))
+                })
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && std::iter::zip(one, other).all(|(one, other)| is_read_alike(one, other))
+        }
+        (one, other) => one == other,
+    }
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@
 //!
 //! A path has at most 64 segments, which is also the maximum depth of a pod.
 //!
-//! A field that is null counts as absent, as for the API server: it cannot be read or removed, and missing parents are created in
-//! its place.
+//! A field that is null counts as absent, as for the API server: it cannot be read or removed, values are read without it, and
+//! missing parents are created in its place. So it makes no difference whether somebody removed the null fields of a pod before.
 //!
 //! The Pod's schema decides whether a missing parent becomes an object or a list. A field that the schema does not know (of a newer
 //! Kubernetes) becomes a list if the next segment is `-` or `[key=value]`, and an object otherwise.

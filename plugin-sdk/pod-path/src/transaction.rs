@@ -142,7 +142,7 @@ impl Transaction {
         self.held
     }
 
-    /// Writes the JSON text to a path, unless the same value is there already.
+    /// Writes the JSON text to a path, unless the same value is there already; null fields make no difference.
     ///
     /// Creates missing parents that are objects or lists, but never elements of lists.
     /// A `[key=value]` in the last segment sets that field of the value, and appends the value if no element matches.

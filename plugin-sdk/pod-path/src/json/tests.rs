@@ -17,6 +17,39 @@ fn values_are_written_as_serde_json_writes_them() {
 }
 
 #[test]
+fn what_is_read_has_no_null_fields() {
+    let value = json!({
+        "a": null,
+        "b": { "c": null },
+        "d": [null, { "e": null, "f": [], "g": 1 }],
+        "h": "x",
+        "i": null,
+    });
+    let read = super::json_as_read(&value);
+    assert_eq!(read, r#"{"b":{},"d":[null,{"f":[],"g":1}],"h":"x"}"#);
+    let read: Value = serde_json::from_str(&read).unwrap();
+    assert_eq!(super::json_as_read(&read), read.to_string());
+    assert!(super::is_read_alike(&value, &read) && super::is_read_alike(&read, &value));
+}
+
+#[test]
+fn values_that_differ_are_not_read_alike() {
+    let value = json!({ "a": [1, null], "b": null });
+    for other in [
+        json!({ "a": [1] }),
+        json!({ "a": [1, 2] }),
+        json!({ "a": [1, null], "b": 0 }),
+        json!({ "a": [1, null], "c": 0 }),
+        json!({ "a": null }),
+        json!([]),
+        json!(null),
+    ] {
+        assert!(!super::is_read_alike(&value, &other), "{other}");
+        assert!(!super::is_read_alike(&other, &value), "{other}");
+    }
+}
+
+#[test]
 fn strings_and_keys_are_escaped() {
     for text in [
         "", "a\"b", "\\", "\n", "a\u{1f}", "\u{7f}", "\u{2028}", "ümläut", "🦀", "/",

@@ -12,7 +12,7 @@ use crate::check::{Fit, check, check_member, depth};
 use crate::cost::{self, Forecast};
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
-use crate::json::json;
+use crate::json::{is_read_alike, json};
 use crate::path::{ListSegment, has_text, unescape};
 use crate::protected::PendingWrite;
 use crate::schema::Schema;
@@ -114,7 +114,7 @@ impl Transaction {
             target.pass_new(&new, list, list.len(), key);
         }
         self.permit_set(text, &target, &new)?;
-        if target.here.unwrap_or(&Value::Null) == &new {
+        if is_read_alike(target.here.unwrap_or(&Value::Null), &new) {
             return Ok(None);
         }
         keep_rules(text, &target, &new, fit)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Transaction, past_the_end};
 use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::grant::tree::{Coverage, Reached};
-use crate::json::json;
+use crate::json::json_as_read;
 use crate::path::ListSegment;
 use crate::walk::{Hidden, Walk, WalkStep};
 
@@ -23,7 +23,7 @@ pub(super) struct Reads {
 }
 
 impl Transaction {
-    /// Returns the JSON text at a path; none if there is no value.
+    /// Returns the JSON text at a path, without null fields; none if there is no value.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Transaction {
     /// ```
     pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
         self.read(
-            || Ok(self.find(path)?.map(json)),
+            || Ok(self.find(path)?.map(json_as_read)),
             |text| text.as_ref().map_or(0, String::len),
         )
     }
@@ -65,7 +65,10 @@ impl Transaction {
     pub fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
         let keys = || match self.find_keys(path)? {
             None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Object(fields)) => Ok(fields.keys().cloned().collect()),
+            Some(Value::Object(fields)) => {
+                let present = fields.iter().filter(|(_, value)| !value.is_null());
+                Ok(present.map(|(key, _)| key.clone()).collect())
+            }
             Some(Value::Array(list)) => {
                 Ok((0..list.len()).map(|index| index.to_string()).collect())
             }

@@ -8,7 +8,7 @@ use super::Transaction;
 use crate::access::Access;
 use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::{Coverage, Reached};
-use crate::json::write_json;
+use crate::json::write_json_as_read;
 use crate::path::{Path, Segments, push_escaped, unescape};
 
 /// How many fields one view may name.
@@ -240,7 +240,7 @@ fn refused(selection: &Selection, coverage: &Coverage<'_>) -> Option<String> {
 impl ViewWriter<'_> {
     fn show(&mut self, value: &Value, selection: &Selection) -> Result<(), AccessError> {
         match value {
-            _ if selection.whole => write_json(&mut self.text, value),
+            _ if selection.whole => write_json_as_read(&mut self.text, value),
             Value::Object(fields) => self.show_fields(fields, selection)?,
             Value::Array(list) => self.show_elements(list, selection)?,
             scalar => {

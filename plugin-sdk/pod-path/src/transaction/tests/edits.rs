@@ -238,6 +238,29 @@ fn an_equal_value_is_not_written() {
 }
 
 #[test]
+fn what_was_read_can_be_written_back_without_a_write() {
+    for path in ["", "/metadata", "/spec/tomorrow"] {
+        let read = unrestricted().get(path).unwrap().unwrap();
+        check_idle(Set(path, &read), true);
+    }
+    check_idle(
+        Set(
+            "/spec/containers/1/env/0",
+            r#"{"name":"TZ","value":"UTC","valueFrom":null}"#,
+        ),
+        true,
+    );
+    check(
+        Set(
+            "/spec/tomorrow",
+            r#"{"flag":null,"list":[1,null,{"on":true,"kind":"x"}]}"#,
+        ),
+        "/spec/tomorrow/flag",
+        &json!(null),
+    );
+}
+
+#[test]
 fn removing_a_missing_value_is_not_a_write() {
     for path in [
         "/spec/volumes",

@@ -69,6 +69,22 @@ fn nothing_is_there() {
     check_get("/spec/dayAfterTomorrow/0/a/[b=c]", None);
 }
 
+#[test]
+fn null_fields_are_not_shown() {
+    let labels = r#"{"app":"web","example.com/a~b":"x","selenosis.io/browser":"chrome"}"#;
+    let metadata = format!(r#"{{"labels":{labels},"name":"web"}}"#);
+    check_get("/metadata", Some(&metadata));
+    check_keys("/metadata", &["labels", "name"]);
+    // Elements of lists keep their positions.
+    check_get(
+        "/spec/tomorrow",
+        Some(r#"{"flag":true,"list":[1,null,{"kind":"x","on":true}]}"#),
+    );
+    check_keys("/spec/tomorrow/list", &["0", "1", "2"]);
+    let view = unrestricted().view("", &["/metadata"]).unwrap();
+    assert_eq!(view, Some(format!(r#"{{"metadata":{metadata}}}"#)));
+}
+
 #[track_caller]
 fn check_invalid(path: &str, reason: &str) {
     for outcome in [
