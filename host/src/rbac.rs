@@ -5,6 +5,8 @@ mod operator;
 mod text;
 mod users;
 
+use podloom_controllers::duties::GivenNames;
+
 use crate::cli::{RbacArguments, Whose};
 use crate::error::CommandError;
 use crate::output;
@@ -21,8 +23,10 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
                     watched: &namespaces,
                     own: &arguments.operator_namespace,
                     lease_namespace: arguments.lease_namespace(),
-                    lease_name: &arguments.lease_name,
-                    webhook_name: &arguments.webhook_name,
+                    names: GivenNames {
+                        lease: arguments.lease_name.as_deref(),
+                        webhook: &arguments.webhook_name,
+                    },
                 };
                 operator::manifests(row, &installation)
             })

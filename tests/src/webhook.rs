@@ -64,7 +64,7 @@ impl Webhook {
     /// Creates the account, and no configuration yet.
     pub fn new(scene: &Scene, route: Route) -> Self {
         let namespace = scene.namespace.as_str();
-        scene.cluster.apply_text(&rights(namespace));
+        scene.cluster.apply_text(&rights(namespace, namespace));
         Self::of(scene, route, namespace, namespace)
     }
 
@@ -76,9 +76,7 @@ impl Webhook {
     fn of(scene: &Scene, route: Route, name: &str, home: &str) -> Self {
         let cluster = &scene.cluster;
         let plane = &cluster.plane;
-        let kubeconfig = plane
-            .kubeconfig_for_service_account(home, "podloom-webhook")
-            .unwrap();
+        let kubeconfig = plane.kubeconfig_for_service_account(home, name).unwrap();
         Self {
             cluster: Arc::clone(cluster),
             client: scene.client.clone(),
@@ -87,7 +85,7 @@ impl Webhook {
             home: home.to_owned(),
             route,
             kubeconfig,
-            user: format!("system:serviceaccount:{home}:podloom-webhook"),
+            user: format!("system:serviceaccount:{home}:{name}"),
         }
     }
 
@@ -262,27 +260,8 @@ fn rules(group: &str, operations: &[&str], plural: &str) -> Value {
     }])
 }
 
-/// What `podloom rbac` prints for an operator in this namespace. Its ClusterRole gets a name of its own, since tests share the cluster.
-fn rights(namespace: &str) -> String {
-    let printed = rbac(&[
-        "--controllers",
-        "webhook",
-        "--webhook-name",
-        namespace,
-        "--operator-namespace",
-        namespace,
-    ]);
-    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
-    for object in &mut objects {
-        if matches!(
-            object["kind"].as_str(),
-            Some("ClusterRole" | "ClusterRoleBinding")
-        ) {
-            object["metadata"]["name"] = namespace.into();
-        }
-        if object["kind"] == "ClusterRoleBinding" {
-            object["roleRef"]["name"] = namespace.into();
-        }
-    }
-    json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string()
+/// What `podloom rbac` prints for webhooks of this name, and an operator in this namespace.
+fn rights(name: &str, home: &str) -> String {
+    let webhook = ["--controllers", "webhook", "--webhook-name", name];
+    rbac(&[&webhook[..], &["--operator-namespace", home]].concat())
 }

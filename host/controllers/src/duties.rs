@@ -57,6 +57,32 @@ pub enum Names {
     Plain,
     /// `podloom-<duty>`, and the Lease `<lease-name>-<duty>`.
     WithDuty,
+    /// All of them, also the Lease, as `--webhook-name` says, so that installations beside each other share none. If `--lease-name`
+    /// is given, the Lease is `<lease-name>-<duty>`.
+    Webhook,
+}
+
+/// The names that an installation gives.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenNames<'a> {
+    /// The value of `--lease-name`, if it is given.
+    pub lease: Option<&'a str>,
+    /// The value of `--webhook-name`.
+    pub webhook: &'a str,
+}
+
+/// The name of the webhooks unless `--webhook-name` gives another.
+pub const WEBHOOK_NAME: &str = "podloom-webhook";
+/// What the names of all other duties begin with, unless `--lease-name` gives another name for the Leases.
+const NAME: &str = "podloom";
+
+impl Default for GivenNames<'_> {
+    fn default() -> Self {
+        Self {
+            lease: None,
+            webhook: WEBHOOK_NAME,
+        }
+    }
 }
 
 /// Which replicas of a duty work.
@@ -216,29 +242,31 @@ impl Row {
     /// Returns the name of its Deployment, its ServiceAccount and the role for Kubernetes' own kinds. The names of its other objects
     /// begin with it.
     #[must_use]
-    pub fn object_name(&self) -> String {
-        self.name_after("podloom")
+    pub fn object_name(&self, given: &GivenNames<'_>) -> String {
+        match self.names {
+            Names::Plain => NAME.to_owned(),
+            Names::WithDuty => format!("{NAME}-{}", self.name),
+            Names::Webhook => given.webhook.to_owned(),
+        }
     }
 
-    /// Returns the name of its Lease if `--lease-name` is `name`; none if it has no Lease.
+    /// Returns the name of its Lease; none if it has no Lease.
     #[must_use]
-    pub fn lease_name(&self, name: &str) -> Option<String> {
-        (self.replicas == Replicas::Leader).then(|| self.name_after(name))
+    pub fn lease_name(&self, given: &GivenNames<'_>) -> Option<String> {
+        let name = || match (self.names, given.lease) {
+            (Names::Plain, Some(lease)) => lease.to_owned(),
+            (Names::WithDuty | Names::Webhook, Some(lease)) => format!("{lease}-{}", self.name),
+            (_, None) => self.object_name(given),
+        };
+        (self.replicas == Replicas::Leader).then(name)
     }
 
     /// Returns the name of the role for its own kinds.
     #[must_use]
-    pub fn kinds_role_name(&self) -> String {
+    pub fn kinds_role_name(&self, given: &GivenNames<'_>) -> String {
         match self.names {
             Names::Plain => "podloom-browsers".to_owned(),
-            Names::WithDuty => format!("{}-kinds", self.object_name()),
-        }
-    }
-
-    fn name_after(&self, name: &str) -> String {
-        match self.names {
-            Names::Plain => name.to_owned(),
-            Names::WithDuty => format!("{name}-{}", self.name),
+            Names::WithDuty | Names::Webhook => format!("{}-kinds", self.object_name(given)),
         }
     }
 }

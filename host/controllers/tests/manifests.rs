@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{
-    Chain, Duty, Need, Replicas, Right as Needed, RightScope, Row, Switch,
+    Chain, Duty, GivenNames, Need, Replicas, Right as Needed, RightScope, Row, Switch, WEBHOOK_NAME,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The name of the Lease that `podloom run` asks for by default.
-const LEASE: &str = "podloom";
-
-/// The value of `--webhook-name` by default.
-const WEBHOOK: &str = "podloom-webhook";
+/// The names that `podloom run` uses by default.
+const GIVEN: GivenNames<'_> = GivenNames {
+    lease: None,
+    webhook: WEBHOOK_NAME,
+};
 
 /// Any document of the manifests, as far as rights go.
 #[derive(Debug, Deserialize)]
@@ -126,8 +126,8 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
             resource.clone(),
             (*verb).to_owned(),
             match right.object {
-                Some(object) => Some(object.name(WEBHOOK)),
-                None => row.lease_name(LEASE).filter(|_| is_named),
+                Some(object) => Some(object.name(WEBHOOK_NAME)),
+                None => row.lease_name(&GIVEN).filter(|_| is_named),
             },
         )
     });
@@ -163,7 +163,7 @@ fn every_duty_has_a_folder_and_every_folder_is_a_duty() {
 fn every_role_is_bound_to_the_account_of_its_duty_alone() {
     for (row, api) in all() {
         let documents = documents(row, api);
-        let account = row.object_name();
+        let account = row.object_name(&GIVEN);
         let account = ("ServiceAccount", account.as_str(), Some("podloom-system"));
         let roles = named(&documents, &["ClusterRole", "Role"]);
         let bound: BTreeSet<_> = documents
@@ -238,7 +238,7 @@ fn patched(kustomization: &Path, row: &Row, name: &str) -> Option<String> {
     });
     patches.find_map(|patch| {
         let is_ours =
-            patch["kind"] == "Deployment" && patch["metadata"]["name"] == row.object_name();
+            patch["kind"] == "Deployment" && patch["metadata"]["name"] == row.object_name(&GIVEN);
         is_ours.then(|| variable(&patch, name))?
     })
 }
@@ -248,7 +248,7 @@ fn every_duty_has_a_deployment_as_its_row_says() {
     for row in Duty::ALL.map(Duty::row) {
         let folder = deploy().join("controllers").join(row.name);
         let deployment = read(&folder.join("workload/deployment.yaml"));
-        let name = row.object_name();
+        let name = row.object_name(&GIVEN);
         let metadata = &deployment["metadata"];
         assert_eq!(metadata["name"], name);
         assert_eq!(metadata["labels"]["app.kubernetes.io/name"], name);

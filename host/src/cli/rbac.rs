@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
+use podloom_controllers::duties::WEBHOOK_NAME;
 
-use super::{Controllers, controllers, namespace};
+use super::{Controllers, controllers, namespace, object_name};
 
 /// Print the ServiceAccounts, roles and bindings of the operator, of users or of clients, for kubectl apply.
 ///
@@ -44,22 +45,12 @@ pub(crate) struct RbacArguments {
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     lease_namespace: Option<String>,
 
-    /// The name of the browser controller's Lease, the same as for podloom run.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "PODLOOM_LEASE_NAME",
-        default_value = "podloom"
-    )]
-    pub(crate) lease_name: String,
+    /// The name of the browser controller's Lease, the same as for podloom run; by default podloom.
+    #[arg(long, value_name = "NAME", env = "PODLOOM_LEASE_NAME", value_parser = object_name)]
+    pub(crate) lease_name: Option<String>,
 
-    /// The name of the webhook configurations, the same as for podloom run.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "PODLOOM_WEBHOOK_NAME",
-        default_value = "podloom-webhook"
-    )]
+    /// The name of the webhooks, the same as for podloom run. Their ServiceAccount, roles and bindings have this name too.
+    #[arg(long, value_name = "NAME", env = "PODLOOM_WEBHOOK_NAME", default_value = WEBHOOK_NAME, value_parser = object_name)]
     pub(crate) webhook_name: String,
 
     /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in

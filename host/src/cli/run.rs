@@ -12,7 +12,7 @@ use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Duty;
 
 use super::webhook::WebhookArguments;
-use super::{Controllers, controllers, duration, namespace};
+use super::{Controllers, controllers, duration, namespace, object_name};
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
 ///
@@ -127,14 +127,10 @@ pub(crate) struct ElectionArguments {
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     pub(crate) lease_namespace: Option<String>,
 
-    /// The name of the browser controller's Lease. The Leases of other controllers are named NAME-CONTROLLER.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "PODLOOM_LEASE_NAME",
-        default_value = "podloom"
-    )]
-    pub(crate) lease_name: String,
+    /// The name of the browser controller's Lease; by default podloom. The Leases of other controllers are named
+    /// NAME-CONTROLLER; that of the webhooks has the name --webhook-name if this option is not given.
+    #[arg(long, value_name = "NAME", env = "PODLOOM_LEASE_NAME", value_parser = object_name)]
+    pub(crate) lease_name: Option<String>,
 
     /// How long the other replicas wait before they replace a leader that does not renew its Lease; at least 3s. The leader
     /// renews it after a third of this time.

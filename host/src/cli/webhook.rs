@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use podloom_controllers::duties::WEBHOOK_NAME;
 
 use super::{duration, namespace, object_name};
 
@@ -21,15 +22,10 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "webhook", value_name = "ADDR", env = "PODLOOM_WEBHOOK")]
     pub(crate) address: Option<SocketAddr>,
 
-    /// The name of the MutatingWebhookConfiguration, of the ValidatingWebhookConfiguration and of the Service. The Secret
-    /// with the certificates has this name with -tls.
-    #[arg(
-        long = "webhook-name",
-        value_name = "NAME",
-        env = "PODLOOM_WEBHOOK_NAME",
-        default_value = "podloom-webhook",
-        value_parser = object_name
-    )]
+    /// The name of the MutatingWebhookConfiguration, of the ValidatingWebhookConfiguration, of the Service, and, without
+    /// --lease-name, of the Lease. The Secret with the certificates has this name with -tls. A second installation needs another
+    /// name.
+    #[arg(long = "webhook-name", value_name = "NAME", env = "PODLOOM_WEBHOOK_NAME", default_value = WEBHOOK_NAME, value_parser = object_name)]
     pub(crate) name: String,
 
     /// The directory with tls.crt and tls.key, for example from a Secret of cert-manager. Changes are noticed within seconds. The

@@ -1,7 +1,7 @@
 //! The rights of programs that create objects of a duty in a namespace.
 
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::Row;
+use podloom_controllers::duties::{GivenNames, Row};
 
 use super::text::{self, Metadata, Role, RoleKind, Rule};
 
@@ -25,7 +25,7 @@ pub(super) fn manifests(row: &Row, api: SelenosisApi, namespaces: &[&str]) -> St
             metadata: Metadata {
                 name: format!("podloom-{}-client", row.name),
                 namespace,
-                app: row.object_name(),
+                app: row.object_name(&GivenNames::default()),
                 aggregate_to: None,
             },
             rules: rules.collect(),

@@ -1,7 +1,7 @@
 //! The rights of the operator itself.
 
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Need, Right, RightScope, Row};
+use podloom_controllers::duties::{GivenNames, Need, Right, RightScope, Row};
 
 use super::text::{self, Account, Metadata, Role, RoleKind, Rule};
 
@@ -14,15 +14,13 @@ pub(super) struct Installation<'a> {
     pub(super) own: &'a str,
     /// The namespace of its Leases.
     pub(super) lease_namespace: &'a str,
-    /// The name of the first duty's Lease, and the prefix of the others'.
-    pub(super) lease_name: &'a str,
-    /// The name of the webhook configurations.
-    pub(super) webhook_name: &'a str,
+    /// The names that the installation gives.
+    pub(super) names: GivenNames<'a>,
 }
 
 /// The ServiceAccount of a duty, its roles and their bindings.
 pub(super) fn manifests(row: &'static Row, installation: &Installation<'_>) -> String {
-    let name = row.object_name();
+    let name = row.object_name(&installation.names);
     let account = Account {
         name: &name,
         namespace: installation.own,
@@ -75,16 +73,13 @@ fn roles<'a>(row: &'static Row, installation: &Installation<'a>) -> Vec<Role<'a>
     let lease = |right: &&Right| right.scope == RightScope::LeaseNamespace;
     let lease: Vec<&Right> = row.all_rights().filter(lease).collect();
     if !lease.is_empty() {
-        let name = format!("{}-leader", row.object_name());
+        let name = format!("{}-leader", row.object_name(&installation.names));
         let rules = lease
             .iter()
             .map(|right| lease_rule(row, installation, right));
-        roles.push(role(
-            row,
-            name,
-            Some(installation.lease_namespace),
-            rules.collect(),
-        ));
+        let rules = rules.collect();
+        let namespace = Some(installation.lease_namespace);
+        roles.push(role(row, installation, name, namespace, rules));
     }
     roles
 }
@@ -145,17 +140,24 @@ fn by_owner<'a>(
             .map(|right| rule(installation, right))
             .collect::<Vec<_>>()
     };
+    let names = &installation.names;
     [
-        (row.object_name(), of(false)),
-        (row.kinds_role_name(), of(true)),
+        (row.object_name(names), of(false)),
+        (row.kinds_role_name(names), of(true)),
     ]
     .into_iter()
     .filter(|(_, rules)| !rules.is_empty())
-    .map(|(name, rules)| role(row, name, namespace, rules))
+    .map(|(name, rules)| role(row, installation, name, namespace, rules))
     .collect()
 }
 
-fn role<'a>(row: &Row, name: String, namespace: Option<&'a str>, rules: Vec<Rule>) -> Role<'a> {
+fn role<'a>(
+    row: &Row,
+    installation: &Installation<'_>,
+    name: String,
+    namespace: Option<&'a str>,
+    rules: Vec<Rule>,
+) -> Role<'a> {
     Role {
         kind: match namespace {
             Some(_) => RoleKind::Namespaced,
@@ -164,7 +166,7 @@ fn role<'a>(row: &Row, name: String, namespace: Option<&'a str>, rules: Vec<Rule
         metadata: Metadata {
             name,
             namespace,
-            app: row.object_name(),
+            app: row.object_name(&installation.names),
             aggregate_to: None,
         },
         rules,
@@ -184,7 +186,7 @@ fn rule(installation: &Installation<'_>, right: &Right) -> Rule {
         resources: vec![resource],
         name: right
             .object
-            .map(|object| object.name(installation.webhook_name)),
+            .map(|object| object.name(installation.names.webhook)),
         verbs: right.verbs.to_vec(),
     }
 }
@@ -193,9 +195,7 @@ fn rule(installation: &Installation<'_>, right: &Right) -> Rule {
 fn lease_rule(row: &Row, installation: &Installation<'_>, right: &Right) -> Rule {
     let is_nameless = right.verbs.contains(&"create");
     Rule {
-        name: row
-            .lease_name(installation.lease_name)
-            .filter(|_| !is_nameless),
+        name: row.lease_name(&installation.names).filter(|_| !is_nameless),
         ..rule(installation, right)
     }
 }

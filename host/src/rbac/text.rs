@@ -108,8 +108,8 @@ pub(super) fn binding(role: &Role<'_>, account: &Account<'_>) -> String {
         text,
         "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\n\
          subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
-        role.metadata.name,
-        account.name,
+        scalar(&role.metadata.name),
+        scalar(account.name),
         scalar(account.namespace)
     );
     text
@@ -120,7 +120,7 @@ const RBAC: &str = "rbac.authorization.k8s.io/v1";
 fn begun(api_version: &str, kind: &str, metadata: &Metadata<'_>) -> String {
     let mut text = format!(
         "apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: {}\n",
-        metadata.name
+        scalar(&metadata.name)
     );
     if let Some(namespace) = metadata.namespace {
         let _infallible = writeln!(text, "  namespace: {}", scalar(namespace));
@@ -128,7 +128,7 @@ fn begun(api_version: &str, kind: &str, metadata: &Metadata<'_>) -> String {
     let _infallible = writeln!(
         text,
         "  labels:\n    app.kubernetes.io/name: {}",
-        metadata.app
+        scalar(&metadata.app)
     );
     if let Some(role) = metadata.aggregate_to {
         let _infallible = writeln!(

@@ -1,7 +1,7 @@
 //! The rights of a cluster's users on the kinds of a duty, aggregated to Kubernetes' built-in roles.
 
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{OwnKind, Row, Writers};
+use podloom_controllers::duties::{GivenNames, OwnKind, Row, Writers};
 
 use super::text::{self, Metadata, Role, RoleKind, Rule};
 
@@ -29,7 +29,7 @@ pub(super) fn manifests(row: &Row, api: SelenosisApi) -> String {
             metadata: Metadata {
                 name: format!("podloom-{}-{role}", row.name),
                 namespace: None,
-                app: row.object_name(),
+                app: row.object_name(&GivenNames::default()),
                 aggregate_to: Some(role),
             },
             rules,

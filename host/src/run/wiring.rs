@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
-use podloom_controllers::duties::{Chain, Duty, Row};
+use podloom_controllers::duties::{Chain, Duty, GivenNames, Row};
 use podloom_controllers::{
     BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Events, Setup, Timeouts,
 };
@@ -300,6 +300,7 @@ struct Election<'a> {
     election: &'a ElectionArguments,
     namespace: String,
     identity: String,
+    names: GivenNames<'a>,
 }
 
 impl<'a> Election<'a> {
@@ -316,6 +317,10 @@ impl<'a> Election<'a> {
                 .pod_name
                 .clone()
                 .unwrap_or_else(own_pod::identity),
+            names: GivenNames {
+                lease: election.lease_name.as_deref(),
+                webhook: &arguments.webhook.name,
+            },
         }
     }
 
@@ -325,7 +330,7 @@ impl<'a> Election<'a> {
         row: &Row,
         client: impl FnOnce() -> Result<Client>,
     ) -> Result<Option<Candidate>> {
-        let name = row.lease_name(&self.election.lease_name);
+        let name = row.lease_name(&self.names);
         let Some(name) = name.filter(|_| !self.election.no_leader_election) else {
             return Ok(None);
         };

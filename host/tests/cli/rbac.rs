@@ -154,3 +154,57 @@ fn the_rights_are_for_the_named_lease() {
     ];
     assert_eq!(podloom(&defaults).stdout, default);
 }
+
+/// The first installation keeps its account, roles, bindings and Lease when the second one is applied.
+#[test]
+fn webhooks_of_another_name_share_nothing_with_the_first_ones() {
+    let webhook = ["rbac", "--controllers", "webhook"];
+    let first = podloom(&webhook).stdout;
+    let second = podloom(&[&webhook[..], &["--webhook-name", "second"]].concat()).stdout;
+    assert_eq!(second, first.replace("podloom-webhook", "second"));
+    let fields = ["  name: ", "  resourceNames: "];
+    for line in first.lines() {
+        let is_named = fields.iter().any(|field| line.starts_with(field));
+        assert!(!is_named || line.contains("podloom-webhook"), "{line}");
+    }
+    // Other controllers do not depend on it.
+    let both = podloom(&[
+        "rbac",
+        "--controllers",
+        "browser,webhook",
+        "--webhook-name",
+        "second",
+    ]);
+    let browser = podloom(&["rbac", "--controllers", "browser"]).stdout;
+    assert_eq!(both.stdout, format!("{browser}---\n{second}"));
+}
+
+/// As `podloom run` names it.
+#[test]
+fn a_named_lease_is_also_that_of_named_webhooks() {
+    let webhook = [
+        "rbac",
+        "--controllers",
+        "webhook",
+        "--webhook-name",
+        "second",
+    ];
+    let printed = podloom(&[&webhook[..], &["--lease-name", "mine"]].concat()).stdout;
+    assert!(
+        printed.contains("resourceNames: [mine-webhook]\n"),
+        "{printed}"
+    );
+    let printed = podloom(&webhook).stdout;
+    assert!(printed.contains("resourceNames: [second]\n"), "{printed}");
+}
+
+#[test]
+fn names_of_webhooks_are_strings() {
+    let webhook = ["rbac", "--controllers", "webhook", "--webhook-name"];
+    let printed = podloom(&[&webhook[..], &["123"]].concat()).stdout;
+    let quoted = printed.lines().filter(|line| line.ends_with(" \"123\""));
+    assert!(quoted.count() > 12, "{printed}");
+    assert!(!printed.contains(" 123"), "{printed}");
+    let wrong = podloom(&[&webhook[..], &["A_B"]].concat());
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
+}

@@ -77,7 +77,7 @@ const CERTIFICATES: Need = Need::Optional(
 pub(super) const WEBHOOK: Row = Row {
     name: "webhook",
     switch: Switch::Flag("--webhook"),
-    names: Names::WithDuty,
+    names: Names::Webhook,
     // All replicas answer reviews. The leader renews the certificates.
     replicas: Replicas::Leader,
     kinds: &[],

@@ -3,7 +3,8 @@ use std::collections::BTreeSet;
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 
 use super::{
-    Chain, Duty, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Switch, Writers,
+    Chain, Duty, GivenNames, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Switch,
+    WEBHOOK_NAME, Writers,
 };
 use crate::engine::kind::ResourceScope;
 
@@ -29,14 +30,16 @@ fn each_kind_is_what_its_definition_says() {
 #[test]
 fn duties_have_different_names() {
     let rows = Duty::ALL.map(Duty::row);
-    let of = |name: fn(&Row) -> String| rows.iter().map(|row| name(row)).collect::<BTreeSet<_>>();
+    let given = GivenNames::default();
+    let of =
+        |name: &dyn Fn(&Row) -> String| rows.iter().map(|row| name(row)).collect::<BTreeSet<_>>();
     for names in [
-        of(|row| row.name.to_owned()),
-        of(Row::object_name),
-        of(Row::kinds_role_name),
-        of(|row| {
-            row.lease_name("podloom")
-                .unwrap_or_else(|| row.object_name())
+        of(&|row| row.name.to_owned()),
+        of(&|row| row.object_name(&given)),
+        of(&|row| row.kinds_role_name(&given)),
+        of(&|row| {
+            row.lease_name(&given)
+                .unwrap_or_else(|| row.object_name(&given))
         }),
     ] {
         assert_eq!(names.len(), rows.len(), "{names:?}");
@@ -58,9 +61,38 @@ fn only_browsers_keep_the_plain_names() {
         .collect();
     assert_eq!(plain, [Duty::Browser]);
     let row = Duty::Browser.row();
-    assert_eq!(row.object_name(), "podloom");
-    assert_eq!(row.kinds_role_name(), "podloom-browsers");
-    assert_eq!(row.lease_name("mine").as_deref(), Some("mine"));
+    for given in [GivenNames::default(), OTHER_WEBHOOK] {
+        assert_eq!(row.object_name(&given), "podloom");
+        assert_eq!(row.kinds_role_name(&given), "podloom-browsers");
+        assert_eq!(row.lease_name(&given).as_deref(), Some("podloom"));
+    }
+    assert_eq!(row.lease_name(&MINE).as_deref(), Some("mine"));
+}
+
+const MINE: GivenNames<'_> = GivenNames {
+    lease: Some("mine"),
+    webhook: WEBHOOK_NAME,
+};
+
+const OTHER_WEBHOOK: GivenNames<'_> = GivenNames {
+    lease: None,
+    webhook: "other",
+};
+
+#[test]
+fn the_name_of_the_webhooks_names_all_their_objects() {
+    let row = Duty::Webhook.row();
+    let names = |given: &GivenNames<'_>| (row.object_name(given), row.lease_name(given));
+    let expected = |name: &str, lease: &str| (name.to_owned(), Some(lease.to_owned()));
+    let default = expected("podloom-webhook", "podloom-webhook");
+    assert_eq!(names(&GivenNames::default()), default);
+    assert_eq!(names(&OTHER_WEBHOOK), expected("other", "other"));
+    assert_eq!(names(&MINE), expected("podloom-webhook", "mine-webhook"));
+    let both = GivenNames {
+        lease: MINE.lease,
+        ..OTHER_WEBHOOK
+    };
+    assert_eq!(names(&both), expected("other", "mine-webhook"));
 }
 
 #[test]
@@ -143,10 +175,7 @@ fn a_duty_has_the_rights_that_its_kinds_chain_and_lease_need() {
     assert_eq!(scopes_of_events(&CLUSTERS), [of_cluster]);
     let watched = RightScope::WatchedNamespaces;
     assert_eq!(scopes_of_events(Duty::Browser.row()), [watched]);
-    assert_eq!(CLUSTERS.object_name(), "podloom-clusters");
-    assert_eq!(
-        CLUSTERS.lease_name("mine").as_deref(),
-        Some("mine-clusters")
-    );
-    assert_eq!(with_chain.lease_name("mine"), None);
+    assert_eq!(CLUSTERS.object_name(&MINE), "podloom-clusters");
+    assert_eq!(CLUSTERS.lease_name(&MINE).as_deref(), Some("mine-clusters"));
+    assert_eq!(with_chain.lease_name(&MINE), None);
 }

@@ -1,7 +1,7 @@
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Switch,
-    Writers,
+    Chain, GivenNames, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope,
+    Row, Switch, Writers,
 };
 
 use super::{Installation, manifests};
@@ -58,8 +58,7 @@ fn a_cluster_scoped_kind_always_needs_a_cluster_role() {
             watched,
             own: "home",
             lease_namespace: "home",
-            lease_name: "podloom",
-            webhook_name: "podloom-webhook",
+            names: GivenNames::default(),
         };
         insta::assert_snapshot!(name, manifests(&CLUSTERS, &installation));
     }
@@ -72,8 +71,10 @@ fn the_role_for_the_lease_is_in_the_namespace_of_the_lease() {
         watched: &[],
         own: "home",
         lease_namespace: "leases",
-        lease_name: "second",
-        webhook_name: "podloom-webhook",
+        names: GivenNames {
+            lease: Some("second"),
+            ..GivenNames::default()
+        },
     };
     let printed = manifests(&CLUSTERS, &installation);
     let (_, role) = printed.split_once("kind: Role\n").expect("a Role");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, future};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Duty, Row};
+use podloom_controllers::duties::{Duty, GivenNames, Row};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -53,7 +53,9 @@ impl Running {
     ) -> Self {
         let state = Arc::new(DutyState::new(row, Gauge::default(), stop.clone()));
         let leases = Leases::default();
-        let name = row.lease_name("podloom").expect("it has a Lease");
+        let name = row
+            .lease_name(&GivenNames::default())
+            .expect("it has a Lease");
         let client = Cluster::client(cluster);
         let duty_task = DutyTask {
             state: Arc::clone(&state),

@@ -57,6 +57,12 @@ async fn each_duty_has_a_lease_of_its_own() {
     let named = [&home[..], &["--lease-name", "mine"]].concat();
     assert_eq!(leases(&named, browser), in_namespace("mine"));
     assert_eq!(leases(&named, &CLUSTERS), in_namespace("mine-clusters"));
+    let webhook = Duty::Webhook.row();
+    assert_eq!(leases(&home, webhook), in_namespace("podloom-webhook"));
+    assert_eq!(leases(&named, webhook), in_namespace("mine-webhook"));
+    let second = [&home[..], &["--webhook-name", "second"]].concat();
+    assert_eq!(leases(&second, webhook), in_namespace("second"));
+    assert_eq!(leases(&second, browser), in_namespace("podloom"));
     let everywhere = Row {
         replicas: Replicas::All,
         ..CLUSTERS
