@@ -49,10 +49,10 @@ pub struct Webhook {
     cluster: Arc<Cluster>,
     client: Client,
     namespace: String,
-    /// What `--webhook-name` says.
-    name: String,
+    /// What `--webhook-name` says, and the name of its roles.
+    pub name: String,
     /// The namespace of the operator.
-    home: String,
+    pub home: String,
     route: Route,
     /// The kubeconfig of the account with the rights that `podloom rbac` prints for the webhooks, and no other.
     pub kubeconfig: PathBuf,
@@ -119,6 +119,14 @@ impl Webhook {
     pub fn configure(&self, address: SocketAddr, policy: Policy) {
         let mut webhook = self.webhook("pods", address, "/mutate/pods", policy);
         webhook["rules"] = rules("", &["CREATE"], "pods");
+        self.apply("MutatingWebhookConfiguration", &[webhook]);
+    }
+
+    /// As [`configure`](Self::configure), for an operator that does not write the authority to trust.
+    pub fn configure_trusting(&self, address: SocketAddr, authority: &str) {
+        let mut webhook = self.webhook("pods", address, "/mutate/pods", Policy::Fail);
+        webhook["rules"] = rules("", &["CREATE"], "pods");
+        webhook["clientConfig"]["caBundle"] = json!(ByteString(authority.into()));
         self.apply("MutatingWebhookConfiguration", &[webhook]);
     }
 

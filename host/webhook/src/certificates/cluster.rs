@@ -8,6 +8,7 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Error};
+use podloom_controllers::duties::WEBHOOK_NAME;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -162,6 +163,17 @@ impl Cluster {
         self.changed(call).await
     }
 
+    /// What to do if the API server refuses a request.
+    fn remedy(&self) -> String {
+        let name = match self.configurations.as_str() {
+            WEBHOOK_NAME => String::new(),
+            name => format!(" --webhook-name {name}"),
+        };
+        format!(
+            "; `podloom rbac --controllers webhook{name}` prints the rights that the operator needs; without them, use --tls-dir"
+        )
+    }
+
     fn secret_path(&self) -> String {
         let (namespace, name) = (&self.namespace, &self.secret);
         format!("/api/v1/namespaces/{namespace}/secrets/{name}")
@@ -210,7 +222,10 @@ impl Cluster {
                 // A namespace that is missing is no answer to a create.
                 404 if call.method != Method::POST => Ok(None),
                 code => {
-                    let why = message(code, &status.reason, &status.message);
+                    let mut why = message(code, &status.reason, &status.message);
+                    if code == 403 {
+                        why.push_str(&self.remedy());
+                    }
                     // The answer is 422 if a test of a JSON Patch failed; but also if the result is invalid.
                     if code == 409 || (code == 422 && call.method == Method::PATCH) {
                         return Err(RequestError::Changed { what, why });

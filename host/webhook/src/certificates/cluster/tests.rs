@@ -123,19 +123,21 @@ async fn an_answer_that_is_not_the_api_servers_is_not_repeated() {
 #[tokio::test]
 async fn errors_name_the_object_and_the_reason() {
     let (cluster, seen) = cluster(403, &status(403, "Forbidden", "you may not"));
+    let refused = "you may not (status 403); `podloom rbac --controllers webhook --webhook-name podloom` prints the rights that the \
+                   operator needs; without them, use --tls-dir";
     let Err(error) = cluster.secret().await else {
         panic!("it was read");
     };
     assert_eq!(
         error.to_string(),
-        "could not read Secret podloom-system/podloom-webhook-tls: you may not (status 403)"
+        format!("could not read Secret podloom-system/podloom-webhook-tls: {refused}")
     );
     let Err(error) = cluster.configurations().await else {
         panic!("they were read");
     };
     assert_eq!(
         error.to_string(),
-        "could not read MutatingWebhookConfiguration podloom: you may not (status 403)"
+        format!("could not read MutatingWebhookConfiguration podloom: {refused}")
     );
     let seen = seen.lock().unwrap().clone();
     let expected = [
