@@ -1,8 +1,12 @@
 //! Plugins that fail on a pod of the admission webhook, and webhooks that do not answer.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use kube::ResourceExt;
 use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, dry_run, free_address, plain_pod};
 use podloom_tests::{Bundle, Cluster, Said, Scene, blackbox_on, eventually};
+use tokio::task::spawn_blocking;
 
 /// The plugins that misbehave, and a label that shows that the next plugin has run.
 fn chain(policy: &str) -> Bundle {
@@ -16,11 +20,13 @@ fn chain(policy: &str) -> Bundle {
 
 /// Creates a pod with a label.
 fn run(scene: &Scene, name: &str, label: &str) -> Said {
+    run_in(&scene.cluster, &scene.namespace, name, label)
+}
+
+fn run_in(cluster: &Cluster, namespace: &str, name: &str, label: &str) -> Said {
     let labels = format!("--labels={label}=please");
     let image = "--image=registry.k8s.io/pause:3.10";
-    let namespace = scene.namespace.as_str();
-    let arguments = ["run", name, "--namespace", namespace, image, &labels];
-    scene.cluster.ask_kubectl(&arguments)
+    cluster.ask_kubectl(&["run", name, "--namespace", namespace, image, &labels])
 }
 
 /// Each label, the plugin that it breaks, and why it fails.
@@ -104,6 +110,71 @@ fn a_plugin_whose_failure_is_ignored_leaves_a_warning() {
                     .unwrap_or_default();
                 assert!(!ran.contains(&format!("\"name\":\"{plugin}\"")), "{ran}");
             }
+        },
+    );
+}
+
+/// How long a plugin may run in the next test: long enough to create other pods meanwhile.
+const LIMIT: Duration = Duration::from_secs(4);
+
+/// Creates a pod on which a plugin hangs, and other pods for as long as that takes. Returns what kubectl said about the first.
+async fn hang(scene: &Scene, policy: &str) -> Said {
+    let last = "{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels/seen], config: { labels: [{ key: seen, value: 'yes' }] } }";
+    let bundle = Bundle::of(&format!(
+        "\n- {{ name: loops, file: loops.wasm, allow: [/metadata/labels], failurePolicy: {policy}, limits: {{ timeout: 4s }} }}\n- {last}"
+    ));
+    let webhook = Webhook::new(scene, Route::Url);
+    let operator = webhook.operator(bundle.path(), &[]).await;
+    let (cluster, namespace) = (Arc::clone(&scene.cluster), scene.namespace.clone());
+    let began = Instant::now();
+    let hangs = spawn_blocking(move || run_in(&cluster, &namespace, "hangs", "loop"));
+    let mut others = 0;
+    while !hangs.is_finished() {
+        let asked = Instant::now();
+        let other = scene.pods().create(&dry_run(), &plain_pod("other")).await;
+        let is_seen = other.unwrap().labels().contains_key("seen");
+        assert!(is_seen, "another pod did not pass the whole chain");
+        assert!(asked.elapsed() < LIMIT, "another pod had to wait");
+        others += 1;
+    }
+    assert!(began.elapsed() >= LIMIT, "the plugin did not hang");
+    assert!(others > 1, "no other pod was created meanwhile");
+    assert!(operator.metric("podloom_plugin_traps_total{plugin=\"loops\"") >= 1.0);
+    hangs.await.unwrap()
+}
+
+#[test]
+fn a_plugin_that_hangs_rejects_its_pod_and_delays_no_other() {
+    blackbox_on(
+        Cluster::without_operator,
+        "webhook-plugin-hangs",
+        async |scene| {
+            let said = hang(&scene, "Fail").await;
+            let error = "denied the request: plugin loops: it ran longer than its limit of 4 s";
+            assert!(
+                !said.is_done && said.error.contains(error),
+                "{}",
+                said.error
+            );
+            let pod = scene.pods().get_opt("hangs").await.unwrap();
+            assert!(pod.is_none(), "no pod is created without the plugin");
+        },
+    );
+}
+
+#[test]
+fn a_plugin_that_hangs_and_is_ignored_delays_only_its_pod() {
+    blackbox_on(
+        Cluster::without_operator,
+        "webhook-hangs-ignored",
+        async |scene| {
+            let said = hang(&scene, "Ignore").await;
+            let warning =
+                "Warning: plugin loops failed and was ignored: it ran longer than its limit of 4 s";
+            assert!(said.error.contains(warning), "{}", said.error);
+            let pod = scene.pods().get("hangs").await.unwrap();
+            let seen = pod.labels().get("seen").map(String::as_str);
+            assert_eq!(seen, Some("yes"), "the next plugin has run");
         },
     );
 }
