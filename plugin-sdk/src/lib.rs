@@ -34,6 +34,7 @@
 //! [topology-spread]: Mutator::prepare
 //! [registry-mirror]: ImageRef
 //! [resource-floor]: Quantity
+//! [deploy/README.md]: #in-the-admission-webhook
 //! [`Error`]: Error
 //! [`Error::Forbidden`]: Error::Forbidden
 //! [`Error::InvalidPath`]: Error::InvalidPath
@@ -50,6 +51,9 @@
 //! [`Rejection::Denied`]: Rejection::Denied
 //! [`Rejection::Failed`]: Rejection::Failed
 //! [`Request`]: Request
+//! [`Request::dry_run`]: Request::dry_run
+//! [`Request::kind`]: Request::kind
+//! [`Request::name`]: Request::name
 //! [`decimal`]: decimal
 //! [`json::Object`]: json::Object
 //! [`json::Value`]: json::Value
