@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::{Browser, BrowserConfig, SelenosisApi, SelenosisKind, names};
+use crate::{
+    Browser, BrowserConfig, PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names,
+};
 
 /// Returns the CustomResourceDefinitions of one set of API groups, as `crds/` holds them.
 ///
-/// Both sets come from the same types and differ in group and name alone.
+/// Both sets come from the same types. Only the kinds of Selenosis differ between them, in group and name alone.
 ///
 /// ```
 /// use podloom_api::{SelenosisApi, crds};
@@ -20,17 +22,21 @@ use crate::{Browser, BrowserConfig, SelenosisApi, SelenosisKind, names};
 ///     .collect();
 /// assert_eq!(
 ///     names,
-///     ["browsers.browser.selenosis.io", "browserconfigs.browserconfig.selenosis.io"],
+///     [
+///         "browsers.browser.selenosis.io",
+///         "browserconfigs.browserconfig.selenosis.io",
+///         "portalexposes.portal.gosuda.org",
+///         "tunnelclasses.portal.gosuda.org",
+///     ],
 /// );
 /// ```
 pub fn crds(api: SelenosisApi) -> Vec<CustomResourceDefinition> {
-    SelenosisKind::ALL
-        .into_iter()
-        .map(|kind| crd(api, kind))
-        .collect()
+    let selenosis = SelenosisKind::ALL.map(|kind| crd(api, kind));
+    let portal = [portal_expose_crd(), tunnel_class_crd()];
+    selenosis.into_iter().chain(portal).collect()
 }
 
-/// Returns the CustomResourceDefinition of one kind in a set of API groups.
+/// Returns the CustomResourceDefinition of one of Selenosis' kinds in a set of API groups.
 ///
 /// It asks Argo CD and Flux not to delete it when it leaves what they apply: all objects of its kind would go with it.
 ///
@@ -47,6 +53,30 @@ pub fn crd(api: SelenosisApi, kind: SelenosisKind) -> CustomResourceDefinition {
     };
     let group = api.group(kind);
     crd.metadata.name = Some(format!("{}.{group}", kind.plural()));
+    crd.spec.group = group.to_owned();
+    kept(crd)
+}
+
+/// Returns the CustomResourceDefinition of PortalExposes.
+///
+/// ```
+/// assert_eq!(podloom_api::portal_expose_crd().spec.scope, "Namespaced");
+/// ```
+pub fn portal_expose_crd() -> CustomResourceDefinition {
+    kept(PortalExpose::crd())
+}
+
+/// Returns the CustomResourceDefinition of TunnelClasses.
+///
+/// ```
+/// assert_eq!(podloom_api::tunnel_class_crd().spec.scope, "Cluster");
+/// ```
+pub fn tunnel_class_crd() -> CustomResourceDefinition {
+    kept(TunnelClass::crd())
+}
+
+/// Asks Argo CD and Flux not to delete the definition when it leaves what they apply.
+fn kept(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.metadata.annotations = Some(BTreeMap::from(
         [
             (
@@ -57,7 +87,6 @@ pub fn crd(api: SelenosisApi, kind: SelenosisKind) -> CustomResourceDefinition {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     ));
-    crd.spec.group = group.to_owned();
     crd
 }
 

@@ -24,6 +24,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
+//! Two more kinds expose Services through relays: a [`PortalExpose`] and the [`TunnelClass`] of its pods.
+//!
 //! A BrowserConfig names each version's image, and whatever else its pod needs:
 //!
 //! ```
@@ -46,7 +48,9 @@ mod crds;
 mod group;
 pub mod names;
 mod pod_settings;
+mod portal_expose;
 mod schema;
+mod tunnel_class;
 
 pub use browser::{
     Browser, BrowserObject, BrowserSpec, BrowserStatus, ContainerState, ContainerStatus,
@@ -56,9 +60,18 @@ pub use browser_config::{
     BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, SessionOptions,
     Versions,
 };
-pub use crds::{crd, crds};
+pub use crds::{crd, crds, portal_expose_crd, tunnel_class_crd};
 pub use group::{SelenosisApi, SelenosisKind, UnknownSelenosisApi};
 pub use pod_settings::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,
 };
+pub use portal_expose::{
+    AppliedTunnel, IdentityPolicy, PortalApp, PortalExpose, PortalExposeObject, PortalExposeSpec,
+    PortalExposeStatus, PortalPhase, PortalRelays, PortalService, RelayConnection, RelayState,
+    RelayStates, RelayTarget, TunnelPods,
+};
 pub use schema::{ENTRIES_MAX, NAME_MAX};
+pub use tunnel_class::{
+    TunnelClass, TunnelClassObject, TunnelClassSpec, TunnelClassStatus, TunnelClient,
+    TunnelRollout, TunnelSize, asks_to_be_default,
+};

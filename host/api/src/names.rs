@@ -1,5 +1,7 @@
 //! Every name that Podloom writes on objects or looks for on them, once.
 
+pub mod portal;
+
 /// Labels.
 pub mod label {
     /// On a Browser and its pod: the Browser's name.

@@ -13,6 +13,18 @@ pub const NAME_MAX: usize = 253;
 /// How many entries each list and each map of a spec may have.
 pub const ENTRIES_MAX: usize = 1024;
 
+/// A DNS label, as the names of Services are.
+pub(crate) const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+/// The URL of a relay: wss or https, a hostname that is no IP address, a port from 1 to 65535, and a path of plain characters. No user,
+/// query, fragment or comma. Parsing URLs in CEL costs more than the API server allows.
+pub(crate) const RELAY_URL: &str = concat!(
+    "^(wss|https)://",
+    r"([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?\.)*[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?",
+    "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
+    "(/[A-Za-z0-9._~/-]*)?$",
+);
+
 /// Embeds a type of Kubernetes' core: keeps the description of our field, drops those inside.
 ///
 /// With them a CRD is over the 262,144 bytes that `kubectl apply` can remember in its annotation.
@@ -128,6 +140,14 @@ pub(crate) fn conditions(schema: &mut Schema) {
     core(schema);
     schema.insert("x-kubernetes-list-type".to_owned(), "map".into());
     schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(["type"]));
+}
+
+/// Asks for at most 64 labels of nodes, with values as long as labels may be.
+pub(crate) fn node_selector(schema: &mut Schema) {
+    schema.insert("maxProperties".to_owned(), 64.into());
+    if let Some(values) = schema.get_mut("additionalProperties") {
+        values["maxLength"] = 63.into();
+    }
 }
 
 /// Asks for one of the 65,535 ports.
