@@ -10,6 +10,7 @@ pub mod engine;
 mod metrics;
 mod mutator;
 pub mod outbound;
+mod portal;
 mod run;
 
 pub use admission::{AdmissionCaches, NamespaceConfigs};
