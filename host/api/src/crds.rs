@@ -9,9 +9,9 @@ use crate::{
     Browser, BrowserConfig, PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names,
 };
 
-/// Returns the CustomResourceDefinitions of one set of API groups, as `crds/` holds them.
+/// Returns the CustomResourceDefinitions of Selenosis' kinds in one set of API groups, as `crds/` holds them.
 ///
-/// Both sets come from the same types. Only the kinds of Selenosis differ between them, in group and name alone.
+/// Both sets come from the same types and differ in group and name alone.
 ///
 /// ```
 /// use podloom_api::{SelenosisApi, crds};
@@ -22,18 +22,14 @@ use crate::{
 ///     .collect();
 /// assert_eq!(
 ///     names,
-///     [
-///         "browsers.browser.selenosis.io",
-///         "browserconfigs.browserconfig.selenosis.io",
-///         "portalexposes.portal.gosuda.org",
-///         "tunnelclasses.portal.gosuda.org",
-///     ],
+///     ["browsers.browser.selenosis.io", "browserconfigs.browserconfig.selenosis.io"],
 /// );
 /// ```
 pub fn crds(api: SelenosisApi) -> Vec<CustomResourceDefinition> {
-    let selenosis = SelenosisKind::ALL.map(|kind| crd(api, kind));
-    let portal = [portal_expose_crd(), tunnel_class_crd()];
-    selenosis.into_iter().chain(portal).collect()
+    SelenosisKind::ALL
+        .into_iter()
+        .map(|kind| crd(api, kind))
+        .collect()
 }
 
 /// Returns the CustomResourceDefinition of one of Selenosis' kinds in a set of API groups.
