@@ -43,11 +43,7 @@ pub type PortalExposeObject = kube::core::Object<PortalExposeSpec, PortalExposeS
         type_ = "integer",
         json_path = ".status.tunnelPods.total"
     ),
-    printcolumn(
-        name = "Relays",
-        type_ = "string",
-        json_path = ".status.relay.summary"
-    ),
+    printcolumn(name = "Relays", type_ = "string", json_path = ".status.relay.summary"),
     printcolumn(
         name = "Class",
         type_ = "string",
@@ -160,11 +156,7 @@ pub struct PortalExposeStatus {
     pub phase: Option<PortalPhase>,
 
     /// The public URL of the application, at the first relay.
-    #[serde(
-        rename = "publicURL",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "publicURL", default, skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
 
     /// The TunnelClass that is used.
@@ -250,11 +242,7 @@ pub struct RelayState {
     pub last_error: Option<String>,
 
     /// The public URL of the application at this relay.
-    #[serde(
-        rename = "publicURL",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "publicURL", default, skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
 }
 

@@ -107,7 +107,10 @@ pub struct TunnelClient {
     pub image: String,
 
     /// Give the version of the client in this image, such as 2.4.3. It decides which flags the client understands.
-    #[schemars(length(max = 32), regex(pattern = r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$"))]
+    #[schemars(
+        length(max = 32),
+        regex(pattern = r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$")
+    )]
     pub version: String,
 }
 
@@ -142,7 +145,7 @@ impl TunnelClass {
 /// ```
 pub fn asks_to_be_default(class: &ObjectMeta) -> bool {
     let annotations = class.annotations.iter().flatten();
-    annotations.into_iter().any(|(key, value)| {
-        key == names::portal::annotation::IS_DEFAULT_CLASS && value == "true"
-    })
+    annotations
+        .into_iter()
+        .any(|(key, value)| key == names::portal::annotation::IS_DEFAULT_CLASS && value == "true")
 }

@@ -4,3 +4,14 @@
 //! it passes the plugin chain. `relays` observes which relays serve the hostname.
 #![allow(dead_code, reason = "not wired yet")]
 
+pub(crate) mod authority;
+pub(crate) mod check;
+pub(crate) mod class;
+mod digest;
+pub(crate) mod identity;
+pub(crate) mod naming;
+pub(crate) mod settings;
+pub(crate) mod version;
+
+pub use settings::TunnelSettings;
+pub use version::{ClientVersion, VersionError};

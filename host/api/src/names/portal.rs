@@ -69,3 +69,106 @@ pub mod condition {
     /// On a TunnelClass: its tunnels have several pods, which share one hostname.
     pub const REPLICAS_SHARE_HOSTNAME: &str = "ReplicasShareHostname";
 }
+
+/// Reasons of conditions; those that say what is wrong are reasons of Events too.
+pub mod reason {
+    /// The spec of a PortalExpose or TunnelClass is valid.
+    pub const VALID: &str = "Valid";
+    /// The spec has a value that today's schema does not allow.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// The URL of a relay is none.
+    pub const INVALID_RELAY_URL: &str = "InvalidRelayURL";
+    /// Two targets are the same relay, or have the same name.
+    pub const DUPLICATE_RELAY: &str = "DuplicateRelay";
+    /// Application and relay make a hostname that is too long for DNS.
+    pub const HOSTNAME_TOO_LONG: &str = "HostnameTooLong";
+
+    /// The TunnelClass exists and is usable.
+    pub const TUNNEL_CLASS_FOUND: &str = "TunnelClassFound";
+    /// Several TunnelClasses ask to be the default; the oldest is used.
+    pub const MULTIPLE_DEFAULT_CLASSES: &str = "MultipleDefaultClasses";
+    /// There is no TunnelClass of that name, or no default.
+    pub const TUNNEL_CLASS_NOT_FOUND: &str = "TunnelClassNotFound";
+    /// No tunnel can be made from the TunnelClass.
+    pub const TUNNEL_CLASS_INVALID: &str = "TunnelClassInvalid";
+
+    /// The Service exists and has the port.
+    pub const SERVICE_FOUND: &str = "ServiceFound";
+    /// There is no Service of that name.
+    pub const SERVICE_NOT_FOUND: &str = "ServiceNotFound";
+    /// The Service has no TCP port of that number.
+    pub const SERVICE_PORT_NOT_FOUND: &str = "ServicePortNotFound";
+
+    /// No older PortalExpose has the hostname.
+    pub const UNIQUE: &str = "Unique";
+    /// An older PortalExpose has the hostname.
+    pub const HOSTNAME_CONFLICT: &str = "HostnameConflict";
+
+    /// The Secret of the identity's name belongs to somebody else.
+    pub const IDENTITY_NOT_OWNED: &str = "IdentityNotOwned";
+    /// The identity in the Secret cannot be used.
+    pub const IDENTITY_INVALID: &str = "IdentityInvalid";
+    /// The Deployment of the tunnel's name belongs to somebody else.
+    pub const DEPLOYMENT_NOT_OWNED: &str = "DeploymentNotOwned";
+    /// The API server rejected the Deployment.
+    pub const DEPLOYMENT_REJECTED: &str = "DeploymentRejected";
+    /// All pods are ready, and are of the newest template.
+    pub const ALL_PODS_READY: &str = "AllPodsReady";
+    /// Some pods are not ready, or are of an older template.
+    pub const PODS_NOT_READY: &str = "PodsNotReady";
+
+    /// The pods went through the plugin chain.
+    pub const CHAIN_APPLIED: &str = "ChainApplied";
+    /// The pods went through an earlier plugin chain.
+    pub const CHAIN_OUTDATED: &str = "ChainOutdated";
+    /// A plugin denied the pods.
+    pub const MUTATOR_DENIED: &str = "MutatorDenied";
+    /// A plugin failed on the pods, or there is no chain.
+    pub const MUTATOR_FAILED: &str = "MutatorFailed";
+    /// The pods that the chain made are no tunnel any more.
+    pub const MUTATOR_RESULT_INVALID: &str = "MutatorResultInvalid";
+
+    /// The Deployment was created.
+    pub const DEPLOYMENT_CREATED: &str = "DeploymentCreated";
+    /// The Deployment was written, and its controller has not seen that yet.
+    pub const DEPLOYMENT_UPDATING: &str = "DeploymentUpdating";
+    /// The Deployment replaces its pods.
+    pub const ROLLING_UPDATE: &str = "RollingUpdate";
+    /// The Deployment waits until fewer others replace their pods.
+    pub const ROLLOUT_QUEUED: &str = "RolloutQueued";
+    /// The Deployment does not change.
+    pub const DEPLOYMENT_STABLE: &str = "DeploymentStable";
+    /// The Deployment has made no progress for too long.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// Another condition forbids to write the Deployment.
+    pub const BLOCKED: &str = "Blocked";
+
+    /// All relays serve the hostname.
+    pub const ALL_RELAYS_CONNECTED: &str = "AllRelaysConnected";
+    /// Relays are not observed; they are assumed to serve the hostname of a ready pod.
+    pub const RELAYS_ASSUMED: &str = "RelaysAssumed";
+    /// Some relays serve the hostname.
+    pub const PARTIAL_RELAY_CONNECTION: &str = "PartialRelayConnection";
+    /// No relay serves the hostname.
+    pub const NO_RELAY_CONNECTED: &str = "NoRelayConnected";
+    /// Nobody knows yet whether relays serve the hostname.
+    pub const NOT_OBSERVED: &str = "NotObserved";
+
+    /// At least one relay serves the application.
+    pub const PORTAL_EXPOSE_AVAILABLE: &str = "PortalExposeAvailable";
+    /// Nothing serves the application.
+    pub const PORTAL_EXPOSE_NOT_AVAILABLE: &str = "PortalExposeNotAvailable";
+
+    /// The TunnelClass names a client whose flags are not known.
+    pub const CLIENT_TOO_OLD: &str = "ClientTooOld";
+    /// The TunnelClass is the default.
+    pub const EFFECTIVE_DEFAULT: &str = "EffectiveDefault";
+    /// The TunnelClass asks to be the default, but an older one does too.
+    pub const SHADOWED_DEFAULT: &str = "ShadowedDefault";
+    /// The TunnelClass does not ask to be the default.
+    pub const NOT_DEFAULT: &str = "NotDefault";
+    /// The tunnels of the class have several pods.
+    pub const SEVERAL_REPLICAS: &str = "SeveralReplicas";
+    /// The tunnels of the class have one pod.
+    pub const ONE_REPLICA: &str = "OneReplica";
+}
