@@ -10,8 +10,10 @@ pub(crate) mod class;
 mod digest;
 pub(crate) mod identity;
 pub(crate) mod naming;
+pub(crate) mod relays;
 pub(crate) mod settings;
 pub(crate) mod version;
 
+pub use relays::{Observation, RelaySettings};
 pub use settings::TunnelSettings;
 pub use version::{ClientVersion, VersionError};

@@ -1,0 +1,272 @@
+//! Asks a relay which hostnames it serves.
+//!
+//! Relays of gosuda/portal differ, so this tries, in this order:
+//!
+//! 1. `/api/state` lists all leases.
+//! 2. `/tunnel/status` tells of one hostname.
+//! 3. If `/sdk/domain` shows that this is a relay, a request to the hostname itself, sent to the relay's address, shows whether
+//!    somebody answers. TLS ends in the tunnel, so the relay cannot answer instead.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method};
+use hyper::body::Bytes;
+use tokio::time::Instant;
+
+use super::RelaySettings;
+use super::answer::{Answer, Trouble};
+use super::board::{Finding, Question};
+use super::metrics::RelayMetrics;
+use super::reply::{self, Reply};
+use crate::outbound::{
+    Client, Policy, Request, RequestErrorKind, RequestLimits, Resolve, Response, Rules, Settings,
+    Tls, Url,
+};
+use crate::portal::authority::Authority;
+
+/// How many requests run at once.
+pub(super) const REQUESTS: u16 = 8;
+/// How many of them go to one relay. A relay that hangs leaves the others for the rest.
+const REQUESTS_PER_RELAY: u16 = 2;
+/// After this time a look asks about no further hostname; the next look starts with the rest.
+const LOOK: Duration = Duration::from_secs(20);
+
+const LIMITS: RequestLimits = RequestLimits {
+    permit_timeout: Duration::from_secs(30),
+    connect_timeout: Duration::from_secs(5),
+    total_timeout: Duration::from_secs(5),
+    request_bytes: 0,
+    head_bytes: 16 * 1024,
+    response_bytes: 4 * 1024 * 1024,
+    concurrency: REQUESTS,
+    concurrency_per_host: REQUESTS_PER_RELAY,
+};
+
+/// Sends the requests.
+pub(super) struct Asker {
+    client: Client,
+    tls: Tls,
+}
+
+/// What a request was for: the label `operation` of the metrics.
+#[derive(Clone, Copy)]
+enum Operation {
+    State,
+    Status,
+    Domain,
+    Probe,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Status => "status",
+            Self::Domain => "domain",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+impl Asker {
+    pub(super) fn new(
+        settings: &RelaySettings,
+        resolver: Arc<dyn Resolve>,
+        metrics: &RelayMetrics,
+    ) -> Self {
+        let rules = Rules {
+            policy: Policy::PublicOnly,
+            allow: settings.allow.clone(),
+            deny: Vec::new(),
+            flag: "--portal-relay-allow-cidr",
+        };
+        let requests = Settings {
+            system: "portal-relay",
+            rules,
+            limits: LIMITS,
+        };
+        Self {
+            client: Client::new(requests, resolver, metrics.outbound.clone()),
+            tls: settings.tls.clone(),
+        }
+    }
+
+    /// Asks a relay.
+    pub(super) async fn ask(&self, authority: &Authority, question: &Question) -> Finding {
+        let look = Look {
+            asker: self,
+            relay: authority.url(),
+            question,
+            until: Instant::now() + LOOK,
+        };
+        look.find().await.unwrap_or_else(|end| match end {
+            End::Busy => Finding::Busy,
+            End::Trouble(trouble) => Finding::Trouble(trouble),
+        })
+    }
+}
+
+/// One look at a relay.
+struct Look<'a> {
+    asker: &'a Asker,
+    /// The relay's URL, without a path.
+    relay: String,
+    question: &'a Question,
+    until: Instant,
+}
+
+/// Why a request has no usable answer.
+enum End {
+    Busy,
+    Trouble(Trouble),
+}
+
+impl End {
+    fn of(error: &RequestErrorKind) -> Self {
+        Trouble::of(error).map_or(Self::Busy, Self::Trouble)
+    }
+}
+
+impl Look<'_> {
+    async fn find(&self) -> Result<Finding, End> {
+        if let Some(answers) = self.state().await? {
+            return Ok(Finding::Answers(answers));
+        }
+        if let Some(answers) = self.statuses().await? {
+            return Ok(Finding::Answers(answers));
+        }
+        self.domain().await?;
+        let probes = self
+            .each(&self.question.due, |hostname| async move {
+                self.probe(&hostname).await
+            })
+            .await;
+        Ok(Finding::Answers(probes))
+    }
+
+    /// Asks for all leases; none if the relay does not know this path.
+    async fn state(&self) -> Result<Option<BTreeMap<String, Answer>>, End> {
+        let response = self.get(Operation::State, "/api/state").await?;
+        known(reply::state(&response, &self.question.hostnames))
+    }
+
+    /// Asks about each hostname; none if the relay does not know this path, or there is no hostname to ask about.
+    async fn statuses(&self) -> Result<Option<BTreeMap<String, Answer>>, End> {
+        let Some((first, others)) = self.question.due.split_first() else {
+            return Ok(None);
+        };
+        let Some(answer) = self.status(first).await? else {
+            return Ok(None);
+        };
+        let mut answers = self
+            .each(others, |hostname| async move {
+                let unknown = || Trouble::bad_response("it knew /tunnel/status a moment ago");
+                self.status(&hostname)
+                    .await?
+                    .ok_or_else(|| End::Trouble(unknown()))
+            })
+            .await;
+        answers.insert(first.clone(), answer);
+        Ok(Some(answers))
+    }
+
+    async fn status(&self, hostname: &str) -> Result<Option<Answer>, End> {
+        // A hostname has no character that a query must escape.
+        let path = format!("/tunnel/status?hostname={hostname}");
+        let response = self.get(Operation::Status, &path).await?;
+        known(reply::tunnel(&response, hostname))
+    }
+
+    /// Checks that this is a relay.
+    async fn domain(&self) -> Result<(), End> {
+        let response = self.get(Operation::Domain, "/sdk/domain").await?;
+        let unknown = || Trouble::bad_response("it knows no path that relays have");
+        known(reply::domain(&response))?.ok_or_else(|| End::Trouble(unknown()))
+    }
+
+    /// Sends a request to a hostname, at the relay's address. Whatever answers is the tunnel.
+    async fn probe(&self, hostname: &str) -> Result<Answer, End> {
+        let relay = url(&self.relay)?;
+        let port = relay.origin().port();
+        let public = url(&format!("https://{hostname}:{port}/"))?;
+        let request = Request {
+            via: Some(&relay),
+            ..self.request(Operation::Probe, Method::HEAD, &public)
+        };
+        match self.asker.client.send(request).await {
+            Ok(_) => Ok(Answer::Ready),
+            Err(error) if error.kind.has_response() => Ok(Answer::Ready),
+            Err(error) => Err(End::of(&error.kind)),
+        }
+    }
+
+    async fn get(&self, operation: Operation, path: &str) -> Result<Response, End> {
+        let url = url(&format!("{}{path}", self.relay))?;
+        let request = self.request(operation, Method::GET, &url);
+        let sent = self.asker.client.send(request).await;
+        sent.map_err(|error| End::of(&error.kind))
+    }
+
+    fn request<'a>(&'a self, operation: Operation, method: Method, url: &'a Url) -> Request<'a> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        Request {
+            operation: operation.as_str(),
+            method,
+            url,
+            via: None,
+            headers,
+            body: Bytes::new(),
+            tenant: &self.question.tenant,
+            tls: &self.asker.tls,
+            total_timeout: None,
+        }
+    }
+
+    /// Asks about hostnames until the time of the look is over. Those that were not asked about are not in the result.
+    async fn each<Asked>(
+        &self,
+        hostnames: &[String],
+        ask: impl Fn(String) -> Asked,
+    ) -> BTreeMap<String, Answer>
+    where
+        Asked: Future<Output = Result<Answer, End>>,
+    {
+        stream::iter(hostnames.to_vec())
+            .map(|hostname| {
+                let asked = ask(hostname.clone());
+                async move {
+                    if Instant::now() >= self.until {
+                        return None;
+                    }
+                    match asked.await {
+                        Ok(answer) => Some((hostname, answer)),
+                        Err(End::Trouble(trouble)) => Some((hostname, Answer::Unusable(trouble))),
+                        Err(End::Busy) => None,
+                    }
+                }
+            })
+            .buffer_unordered(REQUESTS_PER_RELAY.into())
+            .filter_map(std::future::ready)
+            .collect()
+            .await
+    }
+}
+
+/// Returns what the relay answered; none if it does not know the path.
+fn known<T>(reply: Reply<T>) -> Result<Option<T>, End> {
+    match reply {
+        Reply::Known(answer) => Ok(Some(answer)),
+        Reply::UnknownPath => Ok(None),
+        Reply::Unusable(trouble) => Err(End::Trouble(trouble)),
+    }
+}
+
+/// Parses a URL. What Kubernetes accepts as a relay's host may be no DNS name, since its labels may be too long.
+fn url(text: &str) -> Result<Url, End> {
+    text.parse().map_err(|_| End::Trouble(Trouble::no_host()))
+}
