@@ -4,6 +4,7 @@
 //! it passes the plugin chain. `relays` observes which relays serve the hostname.
 #![allow(dead_code, reason = "not wired yet")]
 
+pub(crate) mod adopt;
 pub(crate) mod authority;
 pub(crate) mod check;
 pub(crate) mod class;
@@ -11,6 +12,7 @@ mod digest;
 pub(crate) mod identity;
 pub(crate) mod naming;
 pub(crate) mod relays;
+pub(crate) mod render;
 pub(crate) mod settings;
 pub(crate) mod version;
 

@@ -1,0 +1,275 @@
+//! The Deployment of a tunnel: pure, and the same bytes for the same input.
+//!
+//! 1. [`tunnel`] makes the Deployment. Its pod template goes through the plugin chain as a Pod without name.
+//! 2. [`finish`] puts the result back and adds the hashes by which a later pass sees whether anything has changed.
+
+mod pod;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::ObjectMeta;
+use podloom_api::names::portal::{CONTAINER, annotation};
+use podloom_api::{PortalExpose, PortalExposeObject, TunnelRollout, names};
+use serde_json::{Map, Value, json};
+
+use super::check::Target;
+use super::class::Class;
+use super::settings::TunnelSettings;
+use super::{digest, naming};
+use crate::mutator::{MutatedPod, PodRequest};
+
+/// How many ReplicaSets of earlier templates stay, to go back to.
+const REVISIONS: i32 = 3;
+/// The path of the pod template in a Deployment.
+const TEMPLATE: &str = "/spec/template";
+/// The parts of a pod that a template has.
+const PARTS: [&str; 2] = ["metadata", "spec"];
+/// What the chain writes on a pod, and this module moves to the Deployment: else each change of the chain would roll each tunnel.
+const STAMPS: [&str; 2] = [names::annotation::CHAIN, names::annotation::MUTATIONS];
+
+/// What a tunnel is rendered from.
+#[derive(Clone, Copy)]
+pub(crate) struct Inputs<'a> {
+    /// The PortalExpose.
+    pub expose: &'a PortalExposeObject,
+    /// Its relays.
+    pub targets: &'a [Target],
+    /// Its class.
+    pub class: &'a Class,
+    /// The hash of the identity in its Secret; none if that is not known.
+    pub identity_checksum: Option<&'a str>,
+    /// What all tunnels have in common.
+    pub settings: &'a TunnelSettings,
+}
+
+/// A Deployment before the chain.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tunnel {
+    /// The Deployment, without our hashes.
+    pub deployment: Value,
+    /// The hash of the Deployment. It is equal as long as nothing that is rendered changes.
+    pub input_hash: String,
+}
+
+/// A Deployment after the chain, ready to be applied.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finished {
+    /// The Deployment.
+    pub object: Value,
+    /// The hash of its pod template.
+    pub template_hash: String,
+    /// The digest of the chain; none without a chain.
+    pub chain: Option<String>,
+}
+
+/// What the chain did that makes the pod no tunnel. The display is a sentence about the pod.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ResultProblem {
+    /// The selector would not match the pods any more.
+    #[error(
+        "the plugins changed the label {0}, by which the Deployment finds its pods; they must leave it as it is"
+    )]
+    Label(String),
+    /// The client is gone.
+    #[error("the plugins removed the container {CONTAINER}; they must keep it")]
+    NoContainer,
+    /// A Deployment can have no such pods.
+    #[error(
+        "the plugins set restartPolicy to {0}, but pods of a Deployment are always restarted; they must leave it out"
+    )]
+    RestartPolicy(String),
+    /// What the chain returned is no pod.
+    #[error("the pod has no metadata or no spec after the plugins; they must keep both")]
+    NoPod,
+}
+
+/// Makes the Deployment of a tunnel.
+///
+/// A PortalExpose without UID, as files have it, owns nothing.
+pub(crate) fn tunnel(inputs: &Inputs<'_>) -> Tunnel {
+    let metadata = &inputs.expose.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let labels = naming::labels(name);
+    let spec = &inputs.class.spec;
+    let deployment = Deployment {
+        metadata: ObjectMeta {
+            name: Some(naming::deployment_name(name)),
+            namespace: metadata.namespace.clone(),
+            labels: Some(labels.clone()),
+            owner_references: controller(metadata).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(DeploymentSpec {
+            replicas: Some(spec.replicas),
+            progress_deadline_seconds: Some(seconds(inputs.settings)),
+            revision_history_limit: Some(REVISIONS),
+            selector: LabelSelector {
+                match_labels: Some(labels.clone()),
+                ..LabelSelector::default()
+            },
+            strategy: Some(strategy(spec.rollout)),
+            template: pod::template(inputs, labels),
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    };
+    let deployment = json!(deployment);
+    Tunnel {
+        input_hash: digest::of_json(&deployment),
+        deployment,
+    }
+}
+
+impl Tunnel {
+    /// Returns the pod that goes through the chain.
+    pub(crate) fn pod(&self) -> Value {
+        let template = self.deployment.pointer(TEMPLATE);
+        let mut pod = json!({ "apiVersion": "v1", "kind": "Pod" });
+        for part in PARTS {
+            pod[part] = template
+                .and_then(|it| it.get(part))
+                .cloned()
+                .unwrap_or_default();
+        }
+        pod
+    }
+
+    /// Returns what plugins may ask about that pod. As for every template of a workload, that is what the pod itself says, so that the
+    /// admission webhook gives the same answers.
+    ///
+    /// The caller adds what is known of the namespace.
+    pub(crate) fn request(&self) -> PodRequest {
+        let namespace = self.deployment.pointer("/metadata/namespace");
+        let labels = texts(self.deployment.pointer("/spec/template/metadata/labels"));
+        PodRequest {
+            kind: "Pod",
+            namespace: namespace
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            annotations: texts(
+                self.deployment
+                    .pointer("/spec/template/metadata/annotations"),
+            ),
+            // All of them are in the selector.
+            selector: labels.keys().cloned().collect::<Arc<[String]>>(),
+            labels,
+            ..PodRequest::default()
+        }
+    }
+}
+
+/// Puts the pod that the chain made back into the Deployment, if it is a tunnel still.
+pub(crate) fn finish(tunnel: &Tunnel, mutated: &MutatedPod) -> Result<Finished, ResultProblem> {
+    let mut pod = mutated.pod.clone();
+    check(tunnel, &pod)?;
+    let stamps = take_stamps(&mut pod);
+    let mut template = Map::new();
+    for part in PARTS {
+        let value = pod.get_mut(part).map(Value::take);
+        template.insert(part.to_owned(), value.ok_or(ResultProblem::NoPod)?);
+    }
+    let template = Value::Object(template);
+    let template_hash = digest::of_json(&template);
+    let hashes = [
+        (annotation::INPUT_HASH, tunnel.input_hash.as_str()),
+        (annotation::TEMPLATE_HASH, &template_hash),
+    ];
+    let hashes = hashes.map(|(key, hash)| (key.to_owned(), hash.into()));
+    let mut object = tunnel.deployment.clone();
+    object["metadata"]["annotations"] = stamps.into_iter().chain(hashes).collect();
+    object["spec"]["template"] = template;
+    Ok(Finished {
+        object,
+        template_hash,
+        chain: mutated.chain.clone(),
+    })
+}
+
+/// Whether the Deployment can have such pods.
+fn check(tunnel: &Tunnel, pod: &Value) -> Result<(), ResultProblem> {
+    let labels = pod.pointer("/metadata/labels");
+    let wanted = texts(tunnel.deployment.pointer("/spec/selector/matchLabels"));
+    for (key, value) in wanted {
+        let found = labels.and_then(|labels| labels.get(&key)?.as_str());
+        if found != Some(&value) {
+            return Err(ResultProblem::Label(key));
+        }
+    }
+    let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
+    let is_client = |container: &Value| container.get("name").is_some_and(|it| it == CONTAINER);
+    if !containers.into_iter().flatten().any(is_client) {
+        return Err(ResultProblem::NoContainer);
+    }
+    match pod.pointer("/spec/restartPolicy").and_then(Value::as_str) {
+        None | Some("Always") => Ok(()),
+        Some(other) => Err(ResultProblem::RestartPolicy(other.to_owned())),
+    }
+}
+
+/// Removes the chain's annotations from a pod, and returns them.
+fn take_stamps(pod: &mut Value) -> Vec<(String, Value)> {
+    let Some(Value::Object(metadata)) = pod.get_mut("metadata") else {
+        return Vec::new();
+    };
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+        return Vec::new();
+    };
+    let taken = STAMPS
+        .iter()
+        .filter_map(|key| annotations.remove_entry(*key));
+    let taken = taken.collect();
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    taken
+}
+
+fn controller(expose: &ObjectMeta) -> Option<OwnerReference> {
+    let resource = PortalExpose::resource();
+    Some(OwnerReference {
+        api_version: resource.api_version,
+        kind: resource.kind,
+        name: expose.name.clone()?,
+        uid: expose.uid.clone()?,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    })
+}
+
+fn strategy(rollout: TunnelRollout) -> DeploymentStrategy {
+    let (surge, unavailable) = match rollout {
+        // A new pod beside the old one would fight it for the hostname.
+        TunnelRollout::Replace => (IntOrString::Int(0), IntOrString::Int(1)),
+        TunnelRollout::Surge => {
+            let quarter = IntOrString::String("25%".to_owned());
+            (quarter.clone(), quarter)
+        }
+    };
+    DeploymentStrategy {
+        type_: Some("RollingUpdate".to_owned()),
+        rolling_update: Some(RollingUpdateDeployment {
+            max_surge: Some(surge),
+            max_unavailable: Some(unavailable),
+        }),
+    }
+}
+
+fn seconds(settings: &TunnelSettings) -> i32 {
+    i32::try_from(settings.progress_deadline.as_secs()).unwrap_or(i32::MAX)
+}
+
+fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
+    let entries = map.and_then(Value::as_object).into_iter().flatten();
+    let texts = entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    texts.collect()
+}
+
+#[cfg(test)]
+mod tests;
