@@ -70,6 +70,8 @@ impl AdmissionCaches {
         let namespace = Optional {
             kind: "Namespace",
             dyntype: (),
+            label: "",
+            seen: Box::new(|_| {}),
             prune: |namespace: &mut NamespaceMeta| namespace.metadata.managed_fields = None,
         };
         let (namespaces, watch) = watch_optional(client, Api::all, namespace, metrics);
@@ -138,7 +140,9 @@ fn watch_configs(
     let config = Optional {
         kind: "BrowserConfig",
         dyntype: Arc::clone(&resource),
+        label: "",
         prune,
+        seen: Box::new(|_| {}),
     };
     let namespace = namespace.map(str::to_owned);
     let configs = move |client| match &namespace {

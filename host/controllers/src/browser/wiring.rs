@@ -57,26 +57,7 @@ pub(crate) async fn begin(
     setup: BrowserSetup,
     metrics: &BrowserMetrics,
 ) -> BoxFuture<'static, ()> {
-    let Some(scope) = scopes.first() else {
-        return future::ready(()).boxed();
-    };
-    let (namespaces, watch_namespaces) = namespaces::watch(&scope.ctx, &scope.readiness).await;
-    let watched: Vec<&str> = scopes
-        .iter()
-        .filter_map(|scope| scope.namespace.as_deref())
-        .collect();
-    if namespaces.is_none() && !watched.is_empty() {
-        tracing::info!(
-            namespaces = watched.join(","),
-            "namespaces may not be read, so nobody checks whether the watched ones exist"
-        );
-    }
-    for namespace in namespaces::missing(&namespaces, watched) {
-        tracing::warn!(
-            namespace,
-            "the watched namespace does not exist: correct --namespace, or create it"
-        );
-    }
+    let (namespaces, watch_namespaces) = namespaces::watch_for(scopes).await;
     let duty = Duty {
         setup,
         namespaces,

@@ -184,7 +184,7 @@ fn uid(object: &ObjectMeta) -> &str {
 }
 
 /// Adds up to a tenth to a wait, so that a thousand objects do not come back at once.
-pub(super) fn jittered(wait: Duration) -> Duration {
+pub(crate) fn jittered(wait: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8);
     let share = random % 1000;
     wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)

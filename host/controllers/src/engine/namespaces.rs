@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::kind::Context;
 use super::readiness::Readiness;
+use super::scope::WatchScope;
 use super::watch::{watch_config, watch_into_cache};
 
 /// When to ask again after no answer.
@@ -22,9 +23,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
 
 /// Returns the cache once it is filled, and the work that keeps it so.
-///
-/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs.
-pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFuture<'static, ()>) {
+async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFuture<'static, ()>) {
     let api: Api<Namespace> = Api::all(ctx.client.clone());
     if !may_read(&api).await {
         return (None, future::pending().boxed());
@@ -56,8 +55,34 @@ pub async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFutu
     (Some(store), work)
 }
 
+/// Returns the cache of namespaces for the controllers in these scopes once it is filled, and the work that keeps it so. Logs which of
+/// the watched namespaces do not exist.
+///
+/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs.
+pub async fn watch_for(scopes: &[WatchScope]) -> (Namespaces, BoxFuture<'static, ()>) {
+    let Some(scope) = scopes.first() else {
+        return (None, future::pending().boxed());
+    };
+    let (namespaces, work) = watch(&scope.ctx, &scope.readiness).await;
+    let watched = scopes.iter().filter_map(|scope| scope.namespace.as_deref());
+    let watched: Vec<&str> = watched.collect();
+    if namespaces.is_none() && !watched.is_empty() {
+        tracing::info!(
+            namespaces = watched.join(","),
+            "namespaces may not be read, so nobody checks whether the watched ones exist"
+        );
+    }
+    for namespace in missing(&namespaces, watched) {
+        tracing::warn!(
+            namespace,
+            "the watched namespace does not exist: correct --namespace, or create it"
+        );
+    }
+    (namespaces, work)
+}
+
 /// Returns which of these namespaces do not exist. Returns none without the right to read namespaces: then it cannot be known.
-pub fn missing<'n>(
+fn missing<'n>(
     known: &Namespaces,
     names: impl IntoIterator<Item = &'n str>,
 ) -> impl Iterator<Item = &'n str> {

@@ -35,8 +35,12 @@ pub struct Optional<K: Resource> {
     pub kind: &'static str,
     /// Its dynamic type.
     pub dyntype: K::DynamicType,
+    /// The label selector of the watch; empty for all objects.
+    pub label: &'static str,
     /// Removes from an object what nothing reads, before it is cached.
     pub prune: fn(&mut K),
+    /// Is called with each event after it is in the cache.
+    pub seen: Box<dyn Fn(&Event<K>) + Send + Sync>,
 }
 
 /// A cache of objects that may become unreadable, and readable again. Cheap to clone; all clones share the objects.
@@ -83,7 +87,11 @@ where
 {
     let (client, metrics) = (client.clone(), metrics.clone());
     let mut writer = Writer::new(optional.dyntype);
-    let (kind, prune) = (optional.kind, optional.prune);
+    let (kind, prune, seen) = (optional.kind, optional.prune, optional.seen);
+    let config = match optional.label {
+        "" => watch_config(),
+        label => watch_config().labels(label),
+    };
     let cache = OptionalCache {
         store: writer.as_reader(),
         is_known: Arc::default(),
@@ -108,13 +116,14 @@ where
             let watched = api(metrics.watch_client(&client, kind));
             let refused = Arc::new(Notify::new());
             let broke = on_break(kind, &metrics, &said, &refused);
-            let events = watch_events(watched, watch_config(), prune, broke);
+            let events = watch_events(watched, config.clone(), prune, broke);
             let filling = events.for_each(|event| {
                 if let Ok(event) = event {
                     writer.apply_watcher_event(&event);
                     if matches!(event, Event::InitDone) {
                         is_known.store(true, Ordering::Release);
                     }
+                    seen(&event);
                 }
                 future::ready(())
             });

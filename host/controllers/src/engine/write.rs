@@ -114,22 +114,25 @@ impl<'a> Target<'a> {
         if !patch.labels.is_empty() {
             metadata["labels"] = json!(patch.labels);
         }
-        let is_kept = seen.deletion_timestamp.is_none();
-        let done = match self.merge(json!({ "metadata": metadata }), None).await {
-            Err(unanswered) if is_kept => return Ok(Patched::Rejected(unanswered.to_string())),
-            answered => answered?,
-        };
-        match done {
-            Err(kube::Error::Api(status))
-                if is_kept && !is_gone(&status) && !status.is_conflict() =>
-            {
-                Ok(Patched::Rejected(sentence(*status)))
-            }
-            Err(error) if is_kept && !matches!(error, kube::Error::Api(_)) => {
-                Ok(Patched::Rejected(no_answer(&error)))
-            }
-            done => self.patched(done, Attempt::SET_METADATA),
+        let done = self.merge(json!({ "metadata": metadata }), None).await;
+        match seen.deletion_timestamp {
+            None => self.accepted(done, Attempt::SET_METADATA),
+            Some(_) => self.patched(done?, Attempt::SET_METADATA),
         }
+    }
+
+    /// Merges a patch (RFC 7396) into the object. With a UID and a resourceVersion in its metadata, it changes exactly that version.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error on a conflict with another writer. Any other rejection is not an error but [`Patched::Rejected`].
+    pub async fn patch<K: DeserializeOwned>(
+        &self,
+        patch: Value,
+        attempt: Attempt,
+    ) -> Result<Patched<K>, Error> {
+        let done = self.merge(patch, None).await;
+        self.accepted(done, attempt)
     }
 
     /// Writes what differs in the status, and returns the updated object; none if it does not exist any more.
@@ -300,6 +303,24 @@ impl<'a> Target<'a> {
             .map_err(|_| Error::Unanswered {
                 after: REQUEST_TIMEOUT,
             })
+    }
+
+    /// A rejection is no error, unless another writer was faster.
+    fn accepted<K>(
+        &self,
+        done: Result<Result<K, kube::Error>, Error>,
+        attempt: Attempt,
+    ) -> Result<Patched<K>, Error> {
+        match done {
+            Err(unanswered) => Ok(Patched::Rejected(unanswered.to_string())),
+            Ok(Err(kube::Error::Api(status))) if !is_gone(&status) && !status.is_conflict() => {
+                Ok(Patched::Rejected(sentence(*status)))
+            }
+            Ok(Err(error)) if !matches!(error, kube::Error::Api(_)) => {
+                Ok(Patched::Rejected(no_answer(&error)))
+            }
+            Ok(done) => self.patched(done, attempt),
+        }
     }
 
     /// Not found is no error: there is nothing left to write.

@@ -1,10 +1,11 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::reflector::Store;
+use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -34,7 +35,9 @@ fn namespaces() -> Optional<Namespace> {
     Optional {
         kind: "Namespace",
         dyntype: (),
+        label: "",
         prune: |_| {},
+        seen: Box::new(|_| {}),
     }
 }
 
@@ -76,6 +79,36 @@ async fn what_may_not_be_read_any_more_is_forgotten_and_asked_for_once_a_minute(
     tokio::time::sleep(Duration::from_secs(70)).await;
     assert_eq!(cache.known().map(Store::len), Some(1));
     work.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_seen_after_the_cache_has_them() {
+    static ALLOWED: AtomicBool = AtomicBool::new(true);
+    let (client, requests) = server(&ALLOWED);
+    let metrics = EngineMetrics::register(&mut Registry::default());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let labelled = Optional {
+        label: "example.com/team",
+        seen: Box::new(move |event| noted.lock().unwrap().push(name(event))),
+        ..namespaces()
+    };
+    let (cache, work) = watch_optional(&client, Api::all, labelled, &metrics);
+    let work = tokio::spawn(work);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(cache.known().map(Store::len), Some(1));
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen, ["init", "one", "done"]);
+    assert!(requests.made().len() > 1);
+    work.abort();
+}
+
+fn name(event: &Event<Namespace>) -> &'static str {
+    match event {
+        Event::Init => "init",
+        Event::InitDone => "done",
+        _ => "one",
+    }
 }
 
 #[tokio::test]

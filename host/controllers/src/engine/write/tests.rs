@@ -166,3 +166,28 @@ async fn silence_refuses_metadata_of_an_object_that_stays_and_fails_one_that_goe
         .unwrap_err();
     assert_eq!(error.reason(), "Unanswered");
 }
+
+/// What a patch comes to where the API server answers so.
+async fn patched(code: u16, answer: Value) -> Result<Patched<Value>, super::Error> {
+    let (client, _) = scripted(move |_, _| (code, answer.clone()));
+    let resource = lamps();
+    let target = target(&client, &resource, Some("team"));
+    target.patch::<Value>(json!({}), ATTEMPT).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_is_refused_by_everybody_but_a_faster_writer() {
+    let answer = |code, reason| status(code, reason, "no");
+    let done = patched(200, json!({ "a": 1 })).await.unwrap();
+    assert!(matches!(done, Patched::Object(it) if *it == json!({ "a": 1 })));
+    let done = patched(404, answer(404, "NotFound")).await.unwrap();
+    assert!(matches!(done, Patched::Gone));
+    for code in [403, 422, 500] {
+        let done = patched(code, answer(code, "Refused")).await.unwrap();
+        assert!(matches!(done, Patched::Rejected(said) if said == "no"));
+    }
+    let done = patched(SILENCE, Value::Null).await.unwrap();
+    assert!(matches!(done, Patched::Rejected(said) if said.contains("no answer")));
+    let error = patched(409, answer(409, "Conflict")).await.unwrap_err();
+    assert!(error.is_conflict());
+}
