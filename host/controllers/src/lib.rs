@@ -24,5 +24,8 @@ pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
     RejectedPod, Write, kept_labels,
 };
-pub use portal::{ClientVersion, Observation, RelaySettings, TunnelSettings, VersionError};
+pub use portal::{
+    ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings, TunnelSettings,
+    VersionError,
+};
 pub use run::{ControllerError, DutySetup, Setup, run};

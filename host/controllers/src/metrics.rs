@@ -5,6 +5,8 @@ use prometheus_client::registry::Registry;
 use crate::browser::BrowserMetrics;
 use crate::engine::events::EventMetrics;
 use crate::engine::metrics::EngineMetrics;
+use crate::outbound::OutboundMetrics;
+use crate::portal::PortalMetrics;
 
 /// Metrics of the controllers; cheap to clone, registered once.
 #[derive(Clone)]
@@ -13,6 +15,7 @@ pub struct ControllerMetrics {
     pub events: EventMetrics,
     pub(crate) engine: EngineMetrics,
     pub(crate) browsers: BrowserMetrics,
+    pub(crate) portal: PortalMetrics,
 }
 
 impl ControllerMetrics {
@@ -21,10 +24,13 @@ impl ControllerMetrics {
         let events = EventMetrics::register(registry);
         let engine = EngineMetrics::register(registry);
         let browsers = BrowserMetrics::register(registry, &engine.objects);
+        let outbound = OutboundMetrics::register(registry);
+        let portal = PortalMetrics::register(registry, &engine.objects, outbound);
         Self {
             events,
             engine,
             browsers,
+            portal,
         }
     }
 }

@@ -2,20 +2,44 @@
 //!
 //! A tunnel is a Deployment whose pods connect to relays and bring requests for a hostname to a Service. `render` makes it, and
 //! it passes the plugin chain. `relays` observes which relays serve the hostname.
-#![allow(dead_code, reason = "not wired yet")]
 
-pub(crate) mod adopt;
-pub(crate) mod authority;
-pub(crate) mod check;
-pub(crate) mod class;
+mod act;
+mod action;
+mod adopt;
+mod authority;
+mod check;
+mod class;
+mod class_kind;
+mod conditions;
+mod deployment;
 mod digest;
-pub(crate) mod identity;
-pub(crate) mod naming;
-pub(crate) mod relays;
-pub(crate) mod render;
-pub(crate) mod settings;
-pub(crate) mod version;
+mod identity;
+mod kind;
+mod memory;
+mod metrics;
+mod naming;
+mod notices;
+mod observe;
+mod phase;
+mod plan;
+mod relays;
+mod release;
+mod render;
+mod rivals;
+mod rolls;
+mod settings;
+mod status;
+mod step;
+mod verdict;
+mod version;
+mod view;
+mod wiring;
+mod world;
 
+pub(crate) use metrics::PortalMetrics;
 pub use relays::{Observation, RelaySettings};
 pub use settings::TunnelSettings;
 pub use version::{ClientVersion, VersionError};
+pub use wiring::PortalSetup;
+pub(crate) use wiring::begin;
+pub use world::ChainPolicy;

@@ -16,6 +16,7 @@ use crate::engine::kind::Context;
 use crate::engine::readiness::Readiness;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::metrics::ControllerMetrics;
+use crate::portal::{self, PortalSetup};
 
 /// How long sending the last Events may take after the controllers have ended.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
@@ -46,6 +47,8 @@ pub struct Setup {
 pub enum DutySetup {
     /// Browsers and BrowserConfigs.
     Browser(BrowserSetup),
+    /// PortalExposes and TunnelClasses.
+    Portal(PortalSetup),
 }
 
 /// Why the controllers ended without being stopped.
@@ -111,6 +114,7 @@ async fn begin(
 ) -> BoxFuture<'static, ()> {
     match duty {
         DutySetup::Browser(own) => browser::begin(scopes, own, &metrics.browsers).await,
+        DutySetup::Portal(own) => portal::begin(scopes, own, &metrics.portal).await,
     }
 }
 

@@ -108,6 +108,10 @@ pub mod reason {
     pub const IDENTITY_NOT_OWNED: &str = "IdentityNotOwned";
     /// The identity in the Secret cannot be used.
     pub const IDENTITY_INVALID: &str = "IdentityInvalid";
+    /// The API server rejected the Secret.
+    pub const IDENTITY_REJECTED: &str = "IdentityRejected";
+    /// The namespace is being deleted.
+    pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     /// The Deployment of the tunnel's name belongs to somebody else.
     pub const DEPLOYMENT_NOT_OWNED: &str = "DeploymentNotOwned";
     /// The API server rejected the Deployment.
@@ -171,4 +175,20 @@ pub mod reason {
     pub const SEVERAL_REPLICAS: &str = "SeveralReplicas";
     /// The tunnels of the class have one pod.
     pub const ONE_REPLICA: &str = "OneReplica";
+}
+
+/// Reasons of Events; those that are also reasons of conditions are in [`reason`].
+pub mod event {
+    /// The Deployment was created.
+    pub const CREATED: &str = "Created";
+    /// The Deployment was changed.
+    pub const UPDATED: &str = "Updated";
+    /// All pods are ready, and all relays connected.
+    pub const READY: &str = "Ready";
+    /// Some pods are not ready, or some relays not connected.
+    pub const DEGRADED: &str = "Degraded";
+    /// Nothing is reachable, or the Service is missing.
+    pub const FAILED: &str = "Failed";
+    /// The Deployment is gone.
+    pub const DELETED: &str = "Deleted";
 }

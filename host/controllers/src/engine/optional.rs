@@ -29,6 +29,9 @@ const LATER: Duration = Duration::from_mins(1);
 /// How often the log says that a watch breaks.
 const SAID: Duration = Duration::from_hours(1);
 
+/// Is called with the events of a watch.
+pub type Listener<K> = Box<dyn Fn(&Event<K>) + Send + Sync>;
+
 /// A kind that is perhaps not installed, or that we have no right to read.
 pub struct Optional<K: Resource> {
     /// The kind, for metrics and logs.
@@ -40,7 +43,7 @@ pub struct Optional<K: Resource> {
     /// Removes from an object what nothing reads, before it is cached.
     pub prune: fn(&mut K),
     /// Is called with each event after it is in the cache.
-    pub seen: Box<dyn Fn(&Event<K>) + Send + Sync>,
+    pub seen: Listener<K>,
 }
 
 /// A cache of objects that may become unreadable, and readable again. Cheap to clone; all clones share the objects.

@@ -32,11 +32,6 @@ impl Authority {
         })
     }
 
-    /// Returns the relay's host, in lower case.
-    pub(crate) fn host(&self) -> &str {
-        &self.host
-    }
-
     /// Returns the hostname that the relay serves an application under.
     pub(crate) fn hostname(&self, app: &str) -> String {
         format!("{app}.{}", self.host)

@@ -155,17 +155,13 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
     digest::sha256(bytes)
 }
 
-/// Returns the Secret with the identity of a PortalExpose, for server-side apply.
+/// Returns a new Secret with the identity of a PortalExpose.
 ///
 /// Only with the policy Delete it has an owner, so that garbage collection deletes it. That owner is no controller: the Secret is not
 /// rendered from the spec, and users may have made it.
 pub(crate) fn secret(expose: &PortalExposeObject, identity: &Identity) -> Secret {
     let metadata = &expose.metadata;
     let name = metadata.name.as_deref().unwrap_or_default();
-    let owner = match expose.spec.identity_policy {
-        IdentityPolicy::Retain => None,
-        IdentityPolicy::Delete => owner(metadata),
-    };
     let identity_for = (annotation::IDENTITY_FOR.to_owned(), name.to_owned());
     Secret {
         metadata: ObjectMeta {
@@ -173,25 +169,29 @@ pub(crate) fn secret(expose: &PortalExposeObject, identity: &Identity) -> Secret
             namespace: metadata.namespace.clone(),
             labels: Some(naming::labels(name)),
             annotations: Some(BTreeMap::from([identity_for])),
-            owner_references: owner.map(|owner| vec![owner]),
+            owner_references: owner(expose).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         data: Some(BTreeMap::from([(
             IDENTITY_KEY.to_owned(),
             ByteString(identity.to_json()),
         )])),
-        // The type of an existing Secret cannot be changed.
         ..Secret::default()
     }
 }
 
-fn owner(expose: &ObjectMeta) -> Option<OwnerReference> {
+/// Returns the owner that the Secret should have; none if it stays when the PortalExpose is deleted.
+pub(crate) fn owner(expose: &PortalExposeObject) -> Option<OwnerReference> {
+    if expose.spec.identity_policy == IdentityPolicy::Retain {
+        return None;
+    }
+    let metadata = &expose.metadata;
     let resource = PortalExpose::resource();
     Some(OwnerReference {
         api_version: resource.api_version,
         kind: resource.kind,
-        name: expose.name.clone()?,
-        uid: expose.uid.clone()?,
+        name: metadata.name.clone()?,
+        uid: metadata.uid.clone()?,
         ..OwnerReference::default()
     })
 }

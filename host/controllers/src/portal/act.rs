@@ -1,0 +1,114 @@
+//! The only writer: carries out one action of a plan, and returns its outcome.
+
+mod identity;
+mod tunnel;
+
+use std::time::Duration;
+
+use podloom_api::names::{self, portal};
+use podloom_api::{PortalExposeObject, PortalExposeStatus};
+
+use super::action::{Action, ActionOutcome};
+use super::kind::ExposeKind;
+use super::world::{Problem, Try, World};
+use crate::engine::answer::Patched;
+use crate::engine::error::Error;
+use crate::engine::kind::{Context, Kind};
+use crate::engine::readable::Answered;
+use crate::engine::write::{MetadataPatch, Target};
+
+impl ExposeKind {
+    /// Carries out one action.
+    pub(super) async fn carry_out(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<ActionOutcome, Error> {
+        match action {
+            Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
+            Action::ReadIdentity => self.read_identity(ctx, world).await,
+            Action::CreateIdentity => self.create_identity(ctx, world).await,
+            Action::UpdateIdentity => self.update_identity(ctx, world).await,
+            Action::ReadDeployment => self.read_deployment(ctx, world).await,
+            Action::Adopt => self.adopt(ctx, world).await,
+            Action::Mutate(tried) => Ok(self.mutate(ctx, world, tried).await),
+            Action::TakeTurn(tried) => Ok(self.take_turn(world, tried)),
+            Action::Apply(apply) => self.apply(ctx, world, apply).await,
+            Action::DeleteDeployment { uid } => self.delete_deployment(ctx, world, uid).await,
+            Action::WriteStatus(status) => self.write_status(ctx, world, status).await,
+        }
+    }
+
+    async fn set_metadata(
+        &self,
+        ctx: &Context,
+        world: &World,
+        patch: &MetadataPatch,
+    ) -> Result<ActionOutcome, Error> {
+        let seen = &world.expose.metadata;
+        let target = self.expose(ctx, world);
+        let patched = target.set_metadata::<Answered<PortalExposeObject>>(seen, patch);
+        Ok(match patched.await? {
+            Patched::Object(answered) => {
+                let expose = Box::new(answered.0);
+                let is_deleted = expose.metadata.deletion_timestamp.is_some();
+                let has_ours =
+                    MetadataPatch::without(&expose.metadata, portal::FINALIZER).is_some();
+                match (is_deleted, has_ours) {
+                    (false, false) => ActionOutcome::MetadataRejected(
+                        "an admission policy removes what the operator sets".to_owned(),
+                    ),
+                    (true, true) => return Err(held_again()),
+                    _ => ActionOutcome::Marked(expose),
+                }
+            }
+            Patched::Rejected(sentence) => ActionOutcome::MetadataRejected(sentence),
+            Patched::Gone => ActionOutcome::Gone,
+        })
+    }
+
+    async fn write_status(
+        &self,
+        ctx: &Context,
+        world: &World,
+        status: &PortalExposeStatus,
+    ) -> Result<ActionOutcome, Error> {
+        let seen = &world.expose.metadata;
+        let target = self.expose(ctx, world);
+        let written = target.write_status(seen, world.status(), status).await?;
+        Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
+    }
+
+    /// Remembers that something failed.
+    fn refused(
+        &self,
+        ctx: &Context,
+        world: &World,
+        tried: &Try,
+        problem: Problem,
+    ) -> ActionOutcome {
+        let uid = world.uid().unwrap_or_default();
+        let now = ctx.clock.now();
+        ActionOutcome::Refused(self.tunnels.memory.refused(uid, tried, problem, now))
+    }
+
+    /// The PortalExpose.
+    fn expose<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
+        Target::of(
+            &ctx.client,
+            &self.resources.expose,
+            &world.expose.metadata,
+            Self::TRAITS.field_manager,
+        )
+    }
+}
+
+/// Our finalizer was removed and is back. Only a webhook can add one to an object that is being deleted.
+fn held_again() -> Error {
+    Error::Retry {
+        reason: names::reason::METADATA_REFUSED,
+        message: "an admission policy restores the finalizer that the operator removes".to_owned(),
+        within: Duration::MAX,
+    }
+}

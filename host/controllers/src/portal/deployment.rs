@@ -1,0 +1,131 @@
+//! What the Deployment of a tunnel says about itself.
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
+use kube::core::ObjectMeta;
+use podloom_api::names::portal::annotation;
+
+use super::naming;
+
+/// The type of the condition that says how a rollout goes.
+const PROGRESSING: &str = "Progressing";
+/// The reason of that condition once a rollout is complete.
+const COMPLETE: &str = "NewReplicaSetAvailable";
+/// The reason of that condition if a rollout made no progress for too long.
+const OVERDUE: &str = "ProgressDeadlineExceeded";
+
+/// Whose a Deployment of a tunnel's name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// That of the PortalExpose.
+    Ours,
+    /// Somebody else's: it is never written or deleted.
+    Another,
+}
+
+/// Returns whose a Deployment is: that of the PortalExpose which is its controller.
+///
+/// If somebody removed the controller, it is ours by our labels and our hash.
+pub(crate) fn owner(deployment: &ObjectMeta, expose: &ObjectMeta) -> Owner {
+    let owners = deployment.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    let is_ours = match controllers.next() {
+        Some(controller) => expose.uid.as_ref() == Some(&controller.uid),
+        None => {
+            let name = expose.name.as_deref().unwrap_or_default();
+            has_labels(deployment, name)
+                && annotation_of(deployment, annotation::INPUT_HASH).is_some()
+        }
+    };
+    match is_ours {
+        true => Owner::Ours,
+        false => Owner::Another,
+    }
+}
+
+/// Returns whether a Deployment has this PortalExpose as its controller.
+pub(crate) fn has_controller(deployment: &ObjectMeta, uid: Option<&str>) -> bool {
+    let mut owners = deployment.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+}
+
+/// Returns whether an object has the four labels of what belongs to the PortalExpose of this name.
+pub(crate) fn has_labels(metadata: &ObjectMeta, name: &str) -> bool {
+    let labels = metadata.labels.as_ref();
+    let has = |(key, value): (&String, &String)| labels.and_then(|it| it.get(key)) == Some(value);
+    naming::labels(name).iter().all(has)
+}
+
+/// Returns an annotation of an object.
+pub(crate) fn annotation_of<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    let annotations = metadata.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
+
+/// Returns how many pods the Deployment wants.
+pub(crate) fn replicas(deployment: &Deployment) -> i32 {
+    let spec = deployment.spec.as_ref();
+    // The API server sets 1 if there is nothing.
+    spec.and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+/// Returns how many pods are ready.
+pub(crate) fn ready(deployment: &Deployment) -> i32 {
+    let status = deployment.status.as_ref();
+    status.and_then(|status| status.ready_replicas).unwrap_or(0)
+}
+
+/// Returns whether the Deployment's controller has not seen its newest generation yet.
+pub(crate) fn lags(deployment: &Deployment) -> bool {
+    let observed = deployment
+        .status
+        .as_ref()
+        .and_then(|it| it.observed_generation);
+    observed < deployment.metadata.generation
+}
+
+/// Returns whether all of these pods are of the newest template.
+pub(crate) fn is_settled(deployment: &Deployment, desired: i32) -> bool {
+    let updated = |status: &DeploymentStatus| status.updated_replicas.unwrap_or(0);
+    !lags(deployment) && deployment.status.as_ref().map_or(0, updated) == desired
+}
+
+/// Returns whether the rollout made no progress for too long.
+pub(crate) fn is_overdue(deployment: &Deployment) -> bool {
+    let reason = progress(deployment).and_then(|it| it.reason.as_deref());
+    !lags(deployment) && reason == Some(OVERDUE)
+}
+
+/// Returns whether the Deployment is replacing its pods, or is about to.
+pub(crate) fn is_rolling(deployment: &Deployment) -> bool {
+    if lags(deployment) {
+        return true;
+    }
+    match progress(deployment) {
+        Some(it) => it.status == "True" && it.reason.as_deref() != Some(COMPLETE),
+        None => !is_settled(deployment, replicas(deployment)),
+    }
+}
+
+/// Returns why the Deployment's controller cannot make pods, such as an exceeded quota.
+pub(crate) fn failure(deployment: &Deployment) -> Option<&str> {
+    let failure = condition(deployment, "ReplicaFailure").filter(|it| it.status == "True")?;
+    failure.message.as_deref()
+}
+
+/// Removes what nothing reads, before a Deployment is cached.
+pub(crate) fn prune(deployment: &mut Deployment) {
+    deployment.metadata.managed_fields = None;
+    if let Some(spec) = &mut deployment.spec {
+        spec.template = k8s_openapi::api::core::v1::PodTemplateSpec::default();
+        spec.selector = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector::default();
+    }
+}
+
+fn progress(deployment: &Deployment) -> Option<&DeploymentCondition> {
+    condition(deployment, PROGRESSING)
+}
+
+fn condition<'a>(deployment: &'a Deployment, type_: &str) -> Option<&'a DeploymentCondition> {
+    let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == type_)
+}

@@ -1,0 +1,169 @@
+//! What no cache shows yet, or ever: our own writes until the caches have them, what is in Secrets without their keys, and what was
+//! tried and failed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::core::ObjectMeta;
+
+use super::world::{OurIdentity, Problem, Refusal, Try};
+use crate::engine::backoff::jittered;
+use crate::engine::plan::later;
+
+/// How long to wait after a first failure.
+const FIRST: Duration = Duration::from_millis(5);
+/// How long to wait at most.
+const LONGEST: Duration = Duration::from_mins(5);
+/// How long to wait while a namespace is being deleted: nothing helps, and soon the PortalExpose is deleted too.
+const IN_VAIN: Duration = Duration::from_secs(30);
+
+/// What is remembered of each PortalExpose. Cheap to clone; all clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Memory(Arc<Mutex<HashMap<String, Known>>>);
+
+#[derive(Default)]
+struct Known {
+    deployment: Option<Arc<Deployment>>,
+    identity: Option<OurIdentity>,
+    refused: Option<Refused>,
+    queued: Option<Try>,
+}
+
+struct Refused {
+    refusal: Refusal,
+    /// How often in a row.
+    count: u32,
+}
+
+impl Memory {
+    /// Remembers a Deployment as the API server answered.
+    pub(super) fn wrote_deployment(&self, uid: &str, deployment: Arc<Deployment>) {
+        self.with(uid, |known| known.deployment = Some(deployment));
+    }
+
+    /// Returns the newer one of a cached Deployment and the one that we wrote.
+    pub(super) fn newest(&self, uid: &str, cached: Arc<Deployment>) -> Arc<Deployment> {
+        self.with(uid, |known| match &known.deployment {
+            Some(written) if is_newer(&written.metadata, &cached.metadata) => Arc::clone(written),
+            _ => {
+                known.deployment = None;
+                cached
+            }
+        })
+    }
+
+    /// Remembers a Secret as the API server has it.
+    pub(super) fn read_identity(&self, uid: &str, identity: OurIdentity) {
+        self.with(uid, |known| known.identity = Some(identity));
+    }
+
+    /// Returns a cached Secret with what is known of its content, or a newer one that we read or wrote.
+    pub(super) fn identity(&self, uid: &str, cached: Arc<ObjectMeta>) -> OurIdentity {
+        self.with(uid, |known| match &known.identity {
+            Some(read) if is_newer(&read.metadata, &cached) || is_same(&read.metadata, &cached) => {
+                read.clone()
+            }
+            _ => OurIdentity {
+                metadata: cached,
+                content: None,
+            },
+        })
+    }
+
+    /// Remembers that something failed, and returns when to try it again: each time later.
+    ///
+    /// These waits are not the engine's: while one lasts, the status still follows pods and relays, and a change of what was tried
+    /// ends it at once.
+    pub(super) fn refused(
+        &self,
+        uid: &str,
+        tried: &Try,
+        problem: Problem,
+        now: Timestamp,
+    ) -> Refusal {
+        self.with(uid, |known| {
+            let before = known.refused.take().filter(|it| it.refusal.tried == *tried);
+            let count = before.map_or(0, |before| before.count.saturating_add(1));
+            let refusal = Refusal {
+                tried: tried.clone(),
+                next: later(now, jittered(wait(&problem, count))),
+                problem,
+            };
+            known.refused = Some(Refused {
+                refusal: refusal.clone(),
+                count,
+            });
+            refusal
+        })
+    }
+
+    /// Returns what failed last.
+    pub(super) fn refusal(&self, uid: &str) -> Option<Refusal> {
+        self.with(uid, |known| {
+            let refused = known.refused.as_ref()?;
+            Some(refused.refusal.clone())
+        })
+    }
+
+    /// Remembers that something worked: the next failure of it is a first one.
+    pub(super) fn succeeded(&self, uid: &str, tried: &Try) {
+        self.with(uid, |known| {
+            known.refused.take_if(|it| it.refusal.tried == *tried);
+            known.queued.take_if(|it| it == tried);
+        });
+    }
+
+    /// Remembers that a Deployment waits until fewer others roll.
+    pub(super) fn queued(&self, uid: &str, tried: Try) {
+        self.with(uid, |known| known.queued = Some(tried));
+    }
+
+    /// Returns what waits until fewer others roll.
+    pub(super) fn waits(&self, uid: &str) -> Option<Try> {
+        self.with(uid, |known| known.queued.clone())
+    }
+
+    /// Forgets a PortalExpose that is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(uid);
+    }
+
+    fn with<T>(&self, uid: &str, work: impl FnOnce(&mut Known) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work(all.entry(uid.to_owned()).or_default())
+    }
+}
+
+/// How long to wait after this many failures before this one.
+fn wait(problem: &Problem, before: u32) -> Duration {
+    let doubled = FIRST.saturating_mul(2_u32.saturating_pow(before));
+    match problem {
+        // The same pod will be denied again, unless something changes that only the plugin sees.
+        Problem::Denied(_) | Problem::ResultInvalid(_) => LONGEST,
+        Problem::Deployment(message) | Problem::Identity(message) if is_in_vain(message) => IN_VAIN,
+        _ => doubled.min(LONGEST),
+    }
+}
+
+/// Whether the API server creates nothing since the namespace is being deleted. Without the right to read namespaces, only its message
+/// says so.
+fn is_in_vain(message: &str) -> bool {
+    message.contains("because it is being terminated")
+}
+
+fn is_newer(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+    version(one) > version(other)
+}
+
+fn is_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+    one.uid == other.uid && one.resource_version == other.resource_version
+}
+
+/// Resource versions of one kind are numbers that grow (KEP-5504).
+fn version(metadata: &ObjectMeta) -> Option<u64> {
+    metadata.resource_version.as_deref()?.parse().ok()
+}

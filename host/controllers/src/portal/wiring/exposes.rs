@@ -1,0 +1,200 @@
+//! PortalExposes, watched for themselves and for those that want the same hostname, in all watch scopes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt, stream};
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Resource, ResourceExt};
+use podloom_api::{PortalExposeObject, PortalExposeSpec};
+
+use super::super::memory::Memory;
+use super::super::naming;
+use super::super::relays::{Relays, UserId};
+use super::super::rivals::{edition, shared};
+use super::wakes::{Noted, Wakes};
+use crate::engine::readable::Readable;
+
+/// A PortalExpose in a cache. One that cannot be read hides no other.
+pub(super) type Expose = Readable<PortalExposeObject>;
+
+/// The PortalExposes of one watch scope.
+#[derive(Clone)]
+pub(super) struct Scope {
+    /// The namespace; none means all.
+    pub(super) namespace: Option<String>,
+    pub(super) resource: Arc<ApiResource>,
+    pub(super) store: Store<Expose>,
+    pub(super) wakes: Wakes,
+}
+
+/// The PortalExposes of all watch scopes. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Exposes(pub(super) Arc<[Scope]>);
+
+impl Exposes {
+    /// Returns the cache of each scope.
+    pub(super) fn stores(&self) -> Arc<[Store<Expose>]> {
+        self.0.iter().map(|scope| scope.store.clone()).collect()
+    }
+
+    /// Wakes one.
+    pub(super) fn wake(&self, namespace: &str, name: &str) {
+        for scope in &*self.0 {
+            if scope.namespace.as_deref().is_none_or(|it| it == namespace) {
+                scope.wakes.wake(namespace, name);
+            }
+        }
+    }
+
+    /// Wakes all.
+    pub(super) fn wake_all(&self) {
+        for scope in &*self.0 {
+            scope.wakes.wake_all();
+        }
+    }
+
+    /// Wakes those that a test picks.
+    pub(super) fn wake_if(&self, picks: impl Fn(&PortalExposeObject) -> bool) {
+        let picks = |expose: &Expose| expose.0.as_ref().is_ok_and(&picks);
+        for scope in &*self.0 {
+            for expose in scope.store.state_filter(picks) {
+                let namespace = expose.namespace().unwrap_or_default();
+                scope.wakes.wake(&namespace, &expose.name_any());
+            }
+        }
+    }
+
+    /// Wakes those that want a hostname of this one.
+    fn wake_rivals(&self, expose: &Expose) {
+        let Ok(expose) = &expose.0 else { return };
+        let spec: &PortalExposeSpec = &expose.spec;
+        self.wake_if(|other| {
+            other.metadata.uid != expose.metadata.uid && shared(spec, &other.spec).is_some()
+        });
+    }
+}
+
+impl Scope {
+    /// Returns those of the scope that something woke. Take it once.
+    pub(super) fn woken(&self) -> impl Stream<Item = ObjectRef<Expose>> + Send + use<> {
+        let (store, resource) = (self.store.clone(), Arc::clone(&self.resource));
+        let taken = self.wakes.taken();
+        taken.flat_map(move |noted| stream::iter(references(&noted, &store, &resource)))
+    }
+
+    /// Returns those of another object's namespace that refer to its name.
+    pub(super) fn referring(
+        &self,
+        other: &ObjectMeta,
+        refers: impl Fn(&PortalExposeObject, &str) -> bool,
+    ) -> Vec<ObjectRef<Expose>> {
+        let name = other.name.as_deref().unwrap_or_default();
+        let referring = self.store.state_filter(|expose| {
+            let is_near = |it: &PortalExposeObject| it.metadata.namespace == other.namespace;
+            expose
+                .0
+                .as_ref()
+                .is_ok_and(|it| is_near(it) && refers(it, name))
+        });
+        let referring = referring.iter();
+        referring
+            .map(|expose| ObjectRef::from_obj_with(&**expose, Arc::clone(&self.resource)))
+            .collect()
+    }
+
+    /// Wakes those whose identity is in a Secret of this name.
+    pub(super) fn wake_owner(&self, secret: &ObjectMeta) {
+        let is_owner = |expose: &PortalExposeObject, secret: &str| {
+            naming::secret_name(&expose.name_any()) == secret
+        };
+        for owner in self.referring(secret, is_owner) {
+            let namespace = owner.namespace.as_deref().unwrap_or_default();
+            self.wakes.wake(namespace, &owner.name);
+        }
+    }
+}
+
+/// The objects that are noted.
+fn references(
+    noted: &Noted,
+    store: &Store<Expose>,
+    resource: &Arc<ApiResource>,
+) -> Vec<ObjectRef<Expose>> {
+    if noted.all {
+        let all = store.state();
+        let all = all.iter();
+        return all
+            .map(|expose| ObjectRef::from_obj_with(&**expose, Arc::clone(resource)))
+            .collect();
+    }
+    let some = noted.some.iter();
+    some.map(|(namespace, name)| ObjectRef::new_with(name, Arc::clone(resource)).within(namespace))
+        .collect()
+}
+
+/// What is kept of a PortalExpose outside caches, and must be forgotten with it.
+#[derive(Clone)]
+pub(super) struct Traces {
+    pub(super) memory: Memory,
+    pub(super) relays: Relays,
+}
+
+impl Traces {
+    fn forget(&self, metadata: &ObjectMeta) {
+        self.memory
+            .forget(metadata.uid.as_deref().unwrap_or_default());
+        self.relays.forget(&UserId {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        });
+    }
+}
+
+/// Puts events into the cache, then wakes those that want the same hostname, and forgets what is gone.
+pub(super) fn cached(
+    events: impl Stream<Item = Result<Event<Expose>, watcher::Error>> + Send + 'static,
+    mut writer: Writer<Expose>,
+    resource: &Arc<ApiResource>,
+    all: Exposes,
+    traces: Traces,
+) -> impl Stream<Item = Result<Event<Expose>, watcher::Error>> + Send + 'static {
+    let (known, resource) = (writer.as_reader(), Arc::clone(resource));
+    events.inspect(move |event| {
+        let Ok(event) = event else { return };
+        match event {
+            Event::Apply(expose) => {
+                let id = ObjectRef::from_obj_with(expose, Arc::clone(&resource));
+                let before = known.get(&id);
+                writer.apply_watcher_event(event);
+                let of_before = before.as_ref().map(|before| edition(before.meta()));
+                // A status is nobody else's business.
+                if of_before != Some(edition(expose.meta())) {
+                    before.iter().for_each(|before| all.wake_rivals(before));
+                    all.wake_rivals(expose);
+                }
+            }
+            Event::Delete(expose) => {
+                writer.apply_watcher_event(event);
+                traces.forget(expose.meta());
+                all.wake_rivals(expose);
+            }
+            // What went while the watch was broken shows in no event.
+            Event::InitDone => {
+                let before = known.state();
+                writer.apply_watcher_event(event);
+                let there = known.state();
+                let there: BTreeSet<_> = there.iter().map(|it| it.meta().uid.as_deref()).collect();
+                let gone = before
+                    .iter()
+                    .filter(|it| !there.contains(&it.meta().uid.as_deref()));
+                gone.for_each(|gone| traces.forget(gone.meta()));
+                all.wake_all();
+            }
+            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
+        }
+    })
+}

@@ -1,0 +1,60 @@
+//! Which objects to wake, until their controllers take them. An object counts once until it is taken, so there are never more than
+//! objects.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{Stream, StreamExt, stream};
+use tokio::sync::Notify;
+
+/// Where objects of one controller are noted. Cheap to clone; all clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Wakes(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    noted: Mutex<Noted>,
+    /// Keeps one signal for whoever waits next.
+    bell: Notify,
+}
+
+/// What is noted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// Whether all objects are.
+    pub(super) all: bool,
+    /// Namespaces and names. The namespace of a cluster-scoped object is empty.
+    pub(super) some: BTreeSet<(String, String)>,
+}
+
+impl Wakes {
+    /// Wakes an object.
+    pub(super) fn wake(&self, namespace: &str, name: &str) {
+        let id = (namespace.to_owned(), name.to_owned());
+        self.lock().some.insert(id);
+        self.0.bell.notify_one();
+    }
+
+    /// Wakes all objects.
+    pub(super) fn wake_all(&self) {
+        self.lock().all = true;
+        self.0.bell.notify_one();
+    }
+
+    /// Returns what is noted, each time that something is. Take it once: two streams would share it.
+    pub(super) fn taken(&self) -> impl Stream<Item = Noted> + Send + use<> {
+        stream::unfold(self.clone(), |wakes| async move {
+            wakes.0.bell.notified().await;
+            let taken = std::mem::take(&mut *wakes.lock());
+            Some((taken, wakes))
+        })
+        .filter(|taken| std::future::ready(*taken != Noted::default()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
