@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,9 @@ pub trait Resolve: Send + Sync + 'static {
 /// of one tenant that hang do not stop the lookups of others. Requests beyond that wait within their own timeout. A name is looked up
 /// by one thread at a time, and all requests for it share the result; once the lookup has hung for 5 seconds, requests for the name fail
 /// at once.
+///
+/// Names under `localhost.` with their final dot are this machine, as RFC 6761 says, and are not looked up: the hosts file has them
+/// without the dot, and name servers may say anything.
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
     tenants: Arc<KeyedSemaphores<String>>,
@@ -85,9 +88,20 @@ impl Default for SystemResolver {
 }
 
 fn system(name: &str) -> Found {
+    if is_this_machine(name) {
+        return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+    }
     let found = (name, 0).to_socket_addrs();
     let found = found.map_err(|error| error.to_string())?;
     Ok(found.map(|address| address.ip()).collect())
+}
+
+/// Whether this is a name under `localhost.`, with its final dot.
+fn is_this_machine(name: &str) -> bool {
+    let last = name
+        .strip_suffix('.')
+        .and_then(|name| name.rsplit('.').next());
+    last.is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
 }
 
 /// Returns the lookup of the name that runs, if one does.

@@ -14,6 +14,26 @@ async fn the_system_knows_localhost() {
     assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
 }
 
+#[tokio::test]
+async fn names_under_localhost_are_this_machine() {
+    for name in ["localhost.", "relay.localhost.", "a.b.LocalHost."] {
+        let found = SystemResolver::default().resolve(name, "").await.unwrap();
+        assert_eq!(
+            found,
+            ["127.0.0.1", "::1"].map(|text| text.parse::<IpAddr>().unwrap())
+        );
+    }
+    for name in [
+        "localhost",
+        "notlocalhost.",
+        "localhost.example.",
+        "localhost..",
+        ".",
+    ] {
+        assert!(!super::is_this_machine(name), "{name}");
+    }
+}
+
 /// `.invalid` has no names (RFC 2606), and a name that is too long never leaves the machine.
 #[tokio::test]
 async fn an_impossible_name_is_an_error() {
