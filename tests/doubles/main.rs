@@ -5,6 +5,7 @@ mod control;
 mod hang;
 mod listen;
 mod proxy;
+mod relay;
 mod sink;
 mod tls;
 
@@ -31,6 +32,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum DoubleCommand {
     Proxy(proxy::Arguments),
+    Relay(relay::Arguments),
     Sink(sink::Arguments),
     Tls(tls::Arguments),
     Balance(balance::Arguments),
@@ -56,6 +58,7 @@ async fn main() -> ExitCode {
 async fn play(double: &DoubleCommand) -> Result<()> {
     match double {
         DoubleCommand::Proxy(arguments) => proxy::run(arguments).await,
+        DoubleCommand::Relay(arguments) => relay::run(arguments).await,
         DoubleCommand::Sink(arguments) => sink::run(arguments).await,
         DoubleCommand::Tls(arguments) => tls::run(arguments).await,
         DoubleCommand::Balance(arguments) => balance::run(arguments).await,

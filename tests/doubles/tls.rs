@@ -106,7 +106,8 @@ fn config(arguments: &Arguments) -> Result<ServerConfig> {
     Ok(config.with_single_cert(vec![certificate.der().clone()], key)?)
 }
 
-fn authority(name: &str) -> Result<(Certificate, Issuer<'static, KeyPair>)> {
+/// Creates a certificate authority.
+pub(crate) fn authority(name: &str) -> Result<(Certificate, Issuer<'static, KeyPair>)> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

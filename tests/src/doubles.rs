@@ -1,6 +1,7 @@
 //! Doubles of what surrounds the operator. Each is a `podloom-doubles` process that ends when its handle is dropped.
 
 mod balancer;
+mod relay;
 mod sink;
 
 use std::ffi::OsStr;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::http;
 pub use balancer::{Backend, BackendState, Balancer};
+pub use relay::{Relay, RelayApi, RelayBehaviour};
 pub use sink::{ReceivedRequest, ReceivedRequests, Reply, Sink};
 
 /// What a double prints when it is ready.
@@ -84,6 +86,18 @@ impl Double {
     pub fn tls(authority: &Path, flags: &[&str]) -> Sink {
         let authority = authority.to_str().unwrap();
         Sink(Self::start([&["tls", "--ca", authority], flags].concat()))
+    }
+
+    /// A relay with this host, which may serve these hostnames; the certificate of its certificate authority is written to the file.
+    #[must_use]
+    pub fn relay(authority: &Path, host: &str, hostnames: &[&str]) -> Relay {
+        let authority = authority.to_str().unwrap();
+        let mut arguments = vec!["relay", "--ca", authority, "--host", host];
+        arguments.extend(hostnames.iter().flat_map(|name| ["--tunnel", name]));
+        Relay {
+            double: Self::start(arguments),
+            host: host.to_owned(),
+        }
     }
 
     /// A TCP load balancer in front of these servers.

@@ -54,6 +54,7 @@ fn arguments_that_cannot_work_are_errors() {
         (&["sink", "--status", "99"][..], "write 200 to 599"),
         (&["sink", "--delay=-1"], "write 0 to 3600"),
         (&["tls", "--ca", "/nowhere/ca.pem"], "/nowhere/ca.pem"),
+        (&["relay", "--ca", "/nowhere/ca.pem"], "/nowhere/ca.pem"),
     ] {
         let output = run(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -64,7 +65,7 @@ fn arguments_that_cannot_work_are_errors() {
 
 #[test]
 fn the_help_of_each_double_has_examples_or_values() {
-    for double in ["proxy", "sink", "tls", "balance", "hang"] {
+    for double in ["proxy", "relay", "sink", "tls", "balance", "hang"] {
         let help = run(&[double, "--help"]);
         let help = String::from_utf8_lossy(&help.stdout);
         assert!(help.contains("--listen <ADDR>"), "{help}");

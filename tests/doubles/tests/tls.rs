@@ -1,62 +1,38 @@
 //! The sink with TLS.
 
 use std::io;
-use std::net::TcpStream;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use podloom_tests::doubles::{Double, Sink};
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
-use super::{connect, send};
+use super::{TlsStream, connect_tls, send};
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
-
-/// A sink with TLS, and the configuration of a client that trusts the authority in its file.
+/// A sink with TLS, and the file with its authority.
 struct Stage {
     sink: Sink,
-    trusting: Arc<ClientConfig>,
+    authority: PathBuf,
     _files: TempDir,
 }
 
 fn stage(flags: &[&str]) -> Stage {
     let files = TempDir::new().unwrap();
     let authority = files.path().join("ca.pem");
-    let sink = Double::tls(&authority, flags);
-    let mut roots = RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_file(&authority).unwrap();
-    roots.add(certificate).unwrap();
-    let provider = Arc::new(ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     Stage {
-        sink,
-        trusting: Arc::new(config),
+        sink: Double::tls(&authority, flags),
+        authority,
         _files: files,
     }
 }
 
 impl Stage {
-    /// Connects to it under this host name, up to the end of the TLS handshake.
-    fn connect(&self, host: &'static str) -> io::Result<Stream> {
-        let host = ServerName::try_from(host).unwrap();
-        let mut client = ClientConnection::new(Arc::clone(&self.trusting), host).unwrap();
-        let mut stream = connect(self.sink.address());
-        while client.is_handshaking() {
-            client.complete_io(&mut stream)?;
-        }
-        Ok(StreamOwned::new(client, stream))
+    fn connect(&self, host: &str) -> io::Result<TlsStream> {
+        connect_tls(self.sink.address(), host, &self.authority)
     }
 }
 
 #[track_caller]
-fn check_refused(flaw: &str, host: &'static str, words: &str) {
+fn check_refused(flaw: &str, host: &str, words: &str) {
     let stage = stage(&["--flaw", flaw]);
     let error = stage.connect(host).map(drop).unwrap_err();
     assert!(error.to_string().contains(words), "{flaw}: {error}");
