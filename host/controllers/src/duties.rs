@@ -10,7 +10,7 @@ mod rows;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind};
 
-use self::rows::{BROWSER, CHAIN, CLUSTER_EVENTS, EVENTS, LEASE, WEBHOOK};
+use self::rows::{BROWSER, CHAIN, CLUSTER_EVENTS, EVENTS, LEASE, PORTAL, WEBHOOK};
 pub use crate::engine::kind::ResourceScope;
 
 /// What an installation can switch on.
@@ -18,6 +18,8 @@ pub use crate::engine::kind::ResourceScope;
 pub enum Duty {
     /// Browsers and BrowserConfigs.
     Browser,
+    /// PortalExposes and TunnelClasses.
+    Portal,
     /// The admission webhooks.
     Webhook,
 }
@@ -196,13 +198,14 @@ pub enum Need {
 
 impl Duty {
     /// All duties.
-    pub const ALL: [Self; 2] = [Self::Browser, Self::Webhook];
+    pub const ALL: [Self; 3] = [Self::Browser, Self::Portal, Self::Webhook];
 
     /// Returns its row.
     #[must_use]
     pub const fn row(self) -> &'static Row {
         match self {
             Self::Browser => &BROWSER,
+            Self::Portal => &PORTAL,
             Self::Webhook => &WEBHOOK,
         }
     }

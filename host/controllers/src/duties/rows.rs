@@ -1,6 +1,6 @@
 //! The rows of the table, and the rights that several of them share.
 
-use podloom_api::{SelenosisApi, SelenosisKind, crd};
+use podloom_api::{SelenosisApi, SelenosisKind, crd, names, portal_expose_crd, tunnel_class_crd};
 
 use super::{
     Chain, Group, Names, Need, Object, OwnKind, Replicas, ResourceScope, Right, RightScope, Row,
@@ -69,6 +69,109 @@ pub(super) const BROWSER: Row = Row {
     ],
     chain: Chain::Needed,
 };
+
+const PORTAL_GROUP: Group = Group::Fixed(names::portal::GROUP);
+
+pub(super) const PORTAL: Row = Row {
+    name: "portal",
+    switch: Switch::Controllers,
+    names: Names::WithDuty,
+    replicas: Replicas::Leader,
+    kinds: &[
+        OwnKind {
+            group: PORTAL_GROUP,
+            version: names::portal::VERSION,
+            plural: "portalexposes",
+            scope: ResourceScope::Namespaced,
+            definition: |_| portal_expose_crd(),
+            writers: Writers::Edit,
+            clients: &[],
+        },
+        OwnKind {
+            group: PORTAL_GROUP,
+            version: names::portal::VERSION,
+            plural: "tunnelclasses",
+            scope: ResourceScope::Cluster,
+            definition: |_| tunnel_class_crd(),
+            writers: Writers::Admin,
+            clients: &[],
+        },
+    ],
+    rights: &[
+        Right {
+            verbs: &["get", "list", "watch", "patch"],
+            why: "watches PortalExposes and sets their finalizer",
+            ..portal("portalexposes", None, RightScope::WatchedNamespaces)
+        },
+        Right {
+            verbs: &["patch"],
+            why: "writes the status of PortalExposes",
+            ..portal(
+                "portalexposes",
+                Some("status"),
+                RightScope::WatchedNamespaces,
+            )
+        },
+        Right {
+            verbs: &["update"],
+            need: Need::Optional(
+                "clusters with the admission plugin OwnerReferencesPermissionEnforcement reject the Deployments of tunnels",
+            ),
+            why: "sets a PortalExpose as the owner of its Deployment, in a way that blocks its deletion",
+            ..portal(
+                "portalexposes",
+                Some("finalizers"),
+                RightScope::WatchedNamespaces,
+            )
+        },
+        Right {
+            verbs: &["get", "list", "watch"],
+            why: "reads TunnelClasses",
+            ..portal("tunnelclasses", None, RightScope::Cluster)
+        },
+        Right {
+            verbs: &["patch"],
+            need: Need::Optional("TunnelClasses have no status"),
+            why: "writes the status of TunnelClasses",
+            ..portal("tunnelclasses", Some("status"), RightScope::Cluster)
+        },
+        Right {
+            verbs: &["get", "list", "watch", "create", "patch", "delete"],
+            why: "creates, updates and deletes the Deployments of tunnels",
+            ..fixed("apps", "deployments", RightScope::WatchedNamespaces)
+        },
+        Right {
+            verbs: &["get", "list", "watch"],
+            why: "checks that the exposed Services exist",
+            ..fixed("", "services", RightScope::WatchedNamespaces)
+        },
+        Right {
+            verbs: &["get", "create", "patch"],
+            why: "keeps the key of each public hostname in a Secret",
+            ..fixed("", "secrets", RightScope::WatchedNamespaces)
+        },
+        Right {
+            verbs: &["list", "watch"],
+            need: Need::Optional(
+                "a Secret that somebody changes or deletes is noticed only at the next look at its PortalExpose",
+            ),
+            why: "watches the metadata of these Secrets, never their values",
+            ..fixed("", "secrets", RightScope::WatchedNamespaces)
+        },
+    ],
+    chain: Chain::Needed,
+};
+
+const fn portal(
+    resource: &'static str,
+    subresource: Option<&'static str>,
+    scope: RightScope,
+) -> Right {
+    Right {
+        subresource,
+        ..fixed(names::portal::GROUP, resource, scope)
+    }
+}
 
 const CERTIFICATES: Need = Need::Optional(
     "the operator cannot make certificates for its webhooks, so give it some with --tls-dir",

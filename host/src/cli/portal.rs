@@ -1,0 +1,147 @@
+//! The arguments of the portal controller.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use podloom_controllers::outbound::Cidr;
+
+use super::duration;
+
+/// The options of the portal controller.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Portal controller")]
+pub(crate) struct PortalArguments {
+    /// The image of the tunnel client, for TunnelClasses that name none.
+    #[arg(
+        long = "portal-tunnel-image",
+        value_name = "IMAGE",
+        env = "PODLOOM_PORTAL_TUNNEL_IMAGE",
+        default_value = "ghcr.io/gosuda/portal-tunnel:2.4.3"
+    )]
+    pub(crate) tunnel_image: String,
+
+    /// The version of the client in that image. It decides which flags the client gets.
+    #[arg(long = "portal-tunnel-version", value_name = "X.Y.Z", env = "PODLOOM_PORTAL_TUNNEL_VERSION", default_value = "2.4.3", value_parser = version)]
+    pub(crate) tunnel_version: String,
+
+    /// How long the Deployment of a tunnel may take to make progress. After that, the PortalExpose is Failed or Degraded.
+    #[arg(long = "portal-progress-deadline", value_name = "TIME", env = "PODLOOM_PORTAL_PROGRESS_DEADLINE", default_value = "120s", value_parser = seconds)]
+    pub(crate) progress_deadline: Duration,
+
+    /// How long the pods of a tunnel may be ready before all relays have to be connected.
+    #[arg(long = "portal-relay-grace", value_name = "TIME", env = "PODLOOM_PORTAL_RELAY_GRACE", default_value = "30s", value_parser = duration::parse)]
+    pub(crate) relay_grace: Duration,
+
+    /// What to do when the plugin chain changes: with roll, running tunnels get the new chain at once, a few at a time; with defer,
+    /// each gets it with its next other change.
+    #[arg(
+        long = "portal-chain-policy",
+        value_name = "POLICY",
+        env = "PODLOOM_PORTAL_CHAIN_POLICY",
+        default_value = "roll"
+    )]
+    pub(crate) chain_policy: ChainPolicyArgument,
+
+    /// How many tunnels may roll at the same time because the plugin chain changed.
+    #[arg(
+        long = "portal-max-chain-rolls",
+        value_name = "N",
+        env = "PODLOOM_PORTAL_MAX_CHAIN_ROLLS",
+        default_value = "5"
+    )]
+    pub(crate) max_chain_rolls: NonZeroU16,
+
+    /// How to find out whether relays are connected: with poll, the operator asks the relays; with assume, it asks nobody, and
+    /// reports a relay as connected while a pod of the tunnel is ready. Use assume where the operator cannot reach the relays.
+    #[arg(
+        long = "portal-relay-observation",
+        value_name = "HOW",
+        env = "PODLOOM_PORTAL_RELAY_OBSERVATION",
+        default_value = "poll"
+    )]
+    pub(crate) relay_observation: ObservationArgument,
+
+    /// How often each relay is asked, give or take a tenth.
+    #[arg(long = "portal-relay-poll-interval", value_name = "TIME", env = "PODLOOM_PORTAL_RELAY_POLL_INTERVAL", default_value = "30s", value_parser = duration::parse_positive)]
+    pub(crate) relay_poll_interval: Duration,
+
+    /// Allow requests to relays with addresses in this network, such as 10.0.0.0/8; repeat the option for several. By default
+    /// requests go only to public addresses, since any user can name a relay.
+    #[arg(
+        long = "portal-relay-allow-cidr",
+        value_name = "CIDR",
+        env = "PODLOOM_PORTAL_RELAY_ALLOW_CIDR",
+        value_delimiter = ','
+    )]
+    pub(crate) relay_allow: Vec<Cidr>,
+
+    /// A PEM file with certificate authorities that relays may use, besides the public ones. It is read at the start.
+    #[arg(
+        long = "portal-relay-ca-file",
+        value_name = "FILE",
+        env = "PODLOOM_PORTAL_RELAY_CA_FILE"
+    )]
+    pub(crate) relay_ca_file: Option<PathBuf>,
+}
+
+/// What a new chain does to running tunnels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChainPolicyArgument {
+    /// Running tunnels get it at once, a few at a time.
+    Roll,
+    /// Each tunnel gets it with its next other change.
+    Defer,
+}
+
+/// How the state of relays is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObservationArgument {
+    /// The relays are asked.
+    Poll,
+    /// Nobody is asked.
+    Assume,
+}
+
+/// Parses a time in whole seconds, at least one.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = duration::parse_positive(text)?;
+    if duration.subsec_millis() != 0 {
+        return Err("it must be whole seconds, for example 120s".to_owned());
+    }
+    Ok(duration)
+}
+
+/// Parses a version of three numbers.
+fn version(text: &str) -> Result<String, String> {
+    let numbers: Vec<&str> = text.split('.').collect();
+    let is_number = |number: &&str| {
+        number.parse::<u32>().is_ok() && (*number == "0" || !number.starts_with(['0', '+']))
+    };
+    match numbers.len() == 3 && numbers.iter().all(is_number) {
+        true => Ok(text.to_owned()),
+        false => Err("it must be three numbers, for example 2.4.3".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{seconds, version};
+
+    #[test]
+    fn versions_have_three_numbers() {
+        assert_eq!(version("2.4.3").as_deref(), Ok("2.4.3"));
+        assert_eq!(version("10.0.21").as_deref(), Ok("10.0.21"));
+        for bad in ["", "2", "2.4", "v2.4.3", "2.4.3-rc1", "2.4.03", "2.4.+3", "2.4.3.1"] {
+            assert!(version(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn deadlines_are_whole_seconds() {
+        assert!(seconds("120s").is_ok());
+        assert!(seconds("500ms").is_err());
+        assert!(seconds("0s").is_err());
+    }
+}
