@@ -4,6 +4,7 @@ mod bundle;
 mod controllers;
 mod duration;
 mod plugin;
+mod portal;
 mod rbac;
 mod render;
 mod run;
@@ -21,6 +22,7 @@ pub(crate) use controllers::Controllers;
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
 };
+pub(crate) use portal::{ChainPolicyArgument, ObservationArgument, PortalArguments};
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use render::{Format, RenderArguments};
 pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};

@@ -13,6 +13,7 @@ mod lease;
 mod metrics;
 mod own_pod;
 mod parts;
+mod portal;
 mod preflight;
 mod process;
 mod reload;

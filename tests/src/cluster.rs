@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use podloom_api::{SelenosisApi, SelenosisKind};
+use podloom_api::{SelenosisApi, SelenosisKind, names};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ impl Cluster {
 
     /// Installs Podloom, except for the operator itself.
     pub fn install(&self) {
-        for directory in ["crds", "crds/split"] {
+        for directory in ["crds", "crds/split", "crds/portal"] {
             self.apply(&root().join(directory));
         }
         self.await_kinds();
@@ -108,6 +108,7 @@ impl Cluster {
         self.apply(&root().join("deploy/base/namespace.yaml"));
         self.apply(&browser.join("rbac.yaml"));
         self.apply(&browser.join("flow-schema/flow-schema.yaml"));
+        self.apply(&root().join("deploy/controllers/portal/rbac.yaml"));
         self.apply(&root().join("deploy/controllers/webhook/rbac.yaml"));
         // The roles of both sets have the same name, since an installation has only one set.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
@@ -120,7 +121,9 @@ impl Cluster {
         let kinds = SelenosisApi::ALL.into_iter().flat_map(|api| {
             SelenosisKind::ALL.map(|kind| format!("{}.{}", kind.plural(), api.group(kind)))
         });
-        for kind in kinds {
+        let portal = ["portalexposes", "tunnelclasses"];
+        let portal = portal.map(|plural| format!("{plural}.{}", names::portal::GROUP));
+        for kind in kinds.chain(portal) {
             while let Err(error) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
                 assert!(Instant::now() < deadline, "{kind} is not served: {error}");
                 thread::sleep(POLL_INTERVAL);

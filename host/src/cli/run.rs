@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Duty;
 
+use super::portal::PortalArguments;
 use super::webhook::WebhookArguments;
 use super::{Controllers, controllers, duration, namespace, object_name};
 
@@ -27,10 +28,9 @@ use super::{Controllers, controllers, duration, namespace, object_name};
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// The controllers to run, separated by commas. The controller browser creates pods for Browsers. With the value none, no
-    /// controller runs. Each controller has
-    /// its own leader election, and its own readiness, for example /readyz/browser. If one lacks a right or a
-    /// CustomResourceDefinition, only that one waits.
+    /// The controllers to run, separated by commas. The controller browser creates pods for Browsers, and portal creates Deployments
+    /// for PortalExposes. With the value none, no controller runs. Each controller has its own leader election, and its own
+    /// readiness, for example /readyz/browser. If one lacks a right or a CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
@@ -112,6 +112,9 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     pub(crate) lives: LifeArguments,
+
+    #[command(flatten)]
+    pub(crate) portal: PortalArguments,
 }
 
 /// The options of leader election.
@@ -203,6 +206,9 @@ Examples:
 
   # Watch only two namespaces, and keep failed Browsers for an hour
   podloom run --plugins /plugins -n team-a -n team-b --failed-retention 1h
+
+  # Expose Services through relays, and nothing else
+  podloom run --controllers portal --plugins /plugins
 
   # Serve the admission webhooks alone, with certificates of the operator's own making
   podloom run --controllers none --webhook 0.0.0.0:8443 --plugins /plugins

@@ -27,6 +27,7 @@ use super::lease::Candidate;
 use super::metrics::{ChainMetrics, LeaderMetrics};
 use super::own_pod;
 use super::parts::Parts;
+use super::portal;
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
 use super::reload::ReloadReporter;
@@ -105,7 +106,7 @@ pub(super) async fn operator(
         Ok(DutyTask {
             preflight: preflight(duty.row(), &parts, candidate.as_ref(), &requests),
             state: Arc::clone(duty_state),
-            work: work(*duty, &parts, &state, certificates.as_ref()),
+            work: work(*duty, &parts, &state, certificates.as_ref())?,
             candidate,
         })
     });
@@ -143,16 +144,20 @@ fn work(
     parts: &Parts<'_>,
     state: &OperatorState,
     certificates: Option<&Certificates>,
-) -> Work {
+) -> Result<Work> {
     let setup = setup(parts);
     let own = match duty {
         Duty::Browser => DutySetup::Browser(browser(parts, state)),
-        Duty::Webhook => return webhook::issue(certificates.cloned()),
+        Duty::Portal => {
+            let mutator = Arc::new(mutator(parts, state));
+            DutySetup::Portal(portal::setup(&parts.arguments.portal, mutator)?)
+        }
+        Duty::Webhook => return Ok(webhook::issue(certificates.cloned())),
     };
-    Box::new(move |duty| {
+    Ok(Box::new(move |duty| {
         let (setup, own) = (setup.clone(), own.clone());
         podloom_controllers::run(setup, own, duty.caches.clone(), duty.stop.clone()).boxed()
-    })
+    }))
 }
 
 fn setup(parts: &Parts<'_>) -> Setup {

@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 9] = [
+const FILES: [(&str, &[&str]); 11] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -18,6 +18,14 @@ const FILES: [(&str, &[&str]); 9] = [
     (
         "controllers/browser/split/users.yaml",
         &["rbac", "--for", "users", "--selenosis-api", "split"],
+    ),
+    (
+        "controllers/portal/rbac.yaml",
+        &["rbac", "--controllers", "portal"],
+    ),
+    (
+        "controllers/portal/users.yaml",
+        &["rbac", "--controllers", "portal", "--for", "users"],
     ),
     (
         "controllers/webhook/rbac.yaml",
@@ -75,8 +83,8 @@ fn controllers_are_named_or_none() {
         let unknown = podloom(&[command, "--controllers", "browser,portals"]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
         let known = match command {
-            "rbac" => "browser, webhook",
-            _ => "browser",
+            "rbac" => "browser, portal, webhook",
+            _ => "browser, portal",
         };
         let expected = format!("unknown controller \"portals\"; known: {known}, or none");
         assert!(unknown.stderr.contains(&expected), "{}", unknown.stderr);

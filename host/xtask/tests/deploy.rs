@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 /// The Deployment of the first controller.
 const DEPLOYMENT: &str = "deploy/controllers/browser/workload/deployment.yaml";
 /// All Deployments, and their readiness.
-const DEPLOYMENTS: [(&str, &str); 2] = [
+const DEPLOYMENTS: [(&str, &str); 3] = [
     (DEPLOYMENT, "/readyz"),
+    (
+        "deploy/controllers/portal/workload/deployment.yaml",
+        "/readyz/portal",
+    ),
     (
         "deploy/controllers/webhook/workload/deployment.yaml",
         "/readyz/webhook",
@@ -151,6 +155,7 @@ fn the_operator_knows_every_variable_that_it_is_given() {
     for file in [
         DEPLOYMENT,
         DEPLOYMENTS[1].0,
+        DEPLOYMENTS[2].0,
         "deploy/controllers/webhook/split/kustomization.yaml",
         "deploy/options/cert-manager/kustomization.yaml",
         "deploy/controllers/browser/split/kustomization.yaml",
