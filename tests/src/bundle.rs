@@ -9,8 +9,8 @@ use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
 /// The plugins of the tests' own, most of which misbehave: names of `.wat` files in `blackbox/fixtures`.
-const FIXTURES: [&str; 7] = [
-    "breaks", "loops", "eats", "hangs", "forges", "relabels", "copies",
+const FIXTURES: [&str; 8] = [
+    "breaks", "denies", "loops", "eats", "hangs", "forges", "relabels", "copies",
 ];
 
 /// A directory for `--plugins`.
@@ -62,8 +62,8 @@ impl Bundle {
 
     /// A bundle whose chain has these entries, as `plugins:` lists them. The directory has the standard plugins and those that
     /// misbehave: `breaks.wasm`, `loops.wasm`, `eats.wasm` and `forges.wasm` on pods with the label `break`, `loop`, `eat` and
-    /// `forge`, `hangs.wasm` on every pod, and `relabels.wasm` on pods with the label `app`; also `copies.wasm`, which copies the
-    /// first container to `/spec/copied`.
+    /// `forge`, `denies.wasm` and `hangs.wasm` on every pod, and `relabels.wasm` on pods with the label `app`; also `copies.wasm`,
+    /// which copies the first container to `/spec/copied`.
     #[must_use]
     pub fn of(entries: &str) -> Self {
         let directory = TempDir::new().unwrap();

@@ -25,6 +25,7 @@ pub mod doubles;
 pub mod faults;
 mod http;
 mod operator;
+pub mod portal;
 mod process;
 mod rights;
 mod run;

@@ -1,0 +1,245 @@
+//! The PortalExposes of one test: their class, their Service, and the operators that work on them.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client};
+use podloom_api::{PortalExpose, PortalPhase, TunnelClass};
+use serde_json::{Value, json};
+
+use crate::faults::Proxy;
+use crate::operator::Operator;
+use crate::scene::Scene;
+use crate::watched::Watched;
+
+/// A test's PortalExposes.
+///
+/// TunnelClasses have no namespace, so the test's class has the name of its namespace, and no test marks one as the default unless
+/// it has a cluster of its own.
+pub struct Portal<'s> {
+    scene: &'s Scene,
+    /// The kubeconfig of the account that `deploy/` gives the portal controller.
+    pub kubeconfig: PathBuf,
+    /// The name of that account, as the API server knows it.
+    pub user: String,
+}
+
+impl<'s> Portal<'s> {
+    /// Creates the class, with one small replica, and the Service `app` with port 8080.
+    pub async fn new(scene: &'s Scene) -> Self {
+        let portal = Self::bare(scene);
+        portal
+            .class(json!({ "replicas": 1, "size": "small" }))
+            .await;
+        portal.service("app", 8080).await;
+        portal
+    }
+
+    /// Creates nothing yet.
+    pub fn bare(scene: &'s Scene) -> Self {
+        let plane = &scene.cluster.plane;
+        let account = plane.kubeconfig_for_service_account("podloom-system", "podloom-portal");
+        Self {
+            scene,
+            kubeconfig: account.unwrap(),
+            user: "system:serviceaccount:podloom-system:podloom-portal".to_owned(),
+        }
+    }
+
+    /// The PortalExposes of the test's namespace.
+    pub fn exposes(&self) -> Api<PortalExpose> {
+        self.namespaced()
+    }
+
+    /// The Deployments.
+    pub fn deployments(&self) -> Api<Deployment> {
+        self.namespaced()
+    }
+
+    /// The Secrets.
+    pub fn secrets(&self) -> Api<Secret> {
+        self.namespaced()
+    }
+
+    /// The Services.
+    pub fn services(&self) -> Api<Service> {
+        self.namespaced()
+    }
+
+    /// The TunnelClasses of the cluster.
+    pub fn classes(&self) -> Api<TunnelClass> {
+        Api::all(self.client())
+    }
+
+    fn namespaced<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client(), &self.scene.namespace)
+    }
+
+    fn client(&self) -> Client {
+        self.scene.client.clone()
+    }
+
+    /// Watches the PortalExposes from now on.
+    pub async fn watch(&self) -> Watched<PortalExpose> {
+        Watched::new(self.exposes()).await
+    }
+
+    /// Watches the Deployments from now on.
+    pub async fn watch_deployments(&self) -> Watched<Deployment> {
+        Watched::new(self.deployments()).await
+    }
+
+    /// Starts an operator for this namespace that believes that all relays are connected, and without plugins, unless the arguments
+    /// say otherwise.
+    pub async fn operator(&self, arguments: &[&str]) -> Operator {
+        let operator = self.spawn(&self.kubeconfig, arguments);
+        operator.ready().await;
+        operator
+    }
+
+    /// Like [`Portal::operator`], with a proxy between it and the API server.
+    pub async fn operator_behind(&self, proxy: &Proxy, arguments: &[&str]) -> Operator {
+        let operator = self.spawn(&proxy.kubeconfig(&self.kubeconfig), arguments);
+        operator.ready().await;
+        operator
+    }
+
+    /// A proxy for [`Portal::operator_behind`].
+    pub fn proxy(&self) -> Proxy {
+        Proxy::start(&self.kubeconfig)
+    }
+
+    /// Starts an operator, and does not wait until it is ready.
+    #[must_use]
+    pub fn spawn(&self, kubeconfig: &std::path::Path, arguments: &[&str]) -> Operator {
+        let mut all = vec!["--controllers", "portal"];
+        if !arguments.contains(&"--namespace") {
+            all.extend(["--namespace", &self.scene.namespace]);
+        }
+        if !arguments.contains(&"--portal-relay-observation") {
+            all.extend(["--portal-relay-observation", "assume"]);
+        }
+        all.extend(arguments);
+        Operator::spawn(&self.scene.cluster, kubeconfig, &all)
+    }
+
+    /// Creates or replaces the test's class.
+    pub async fn class(&self, spec: Value) {
+        self.class_named(&self.scene.namespace, spec, &json!({}))
+            .await;
+    }
+
+    /// Creates or replaces a class with these annotations.
+    pub async fn class_named(&self, name: &str, spec: Value, annotations: &Value) {
+        let class = json!({
+            "apiVersion": "portal.gosuda.org/v1alpha1", "kind": "TunnelClass",
+            "metadata": { "name": name, "annotations": annotations }, "spec": spec,
+        });
+        let all = PatchParams::apply("test").force();
+        let applied = self.classes().patch(name, &all, &Patch::Apply(class));
+        applied.await.unwrap();
+    }
+
+    /// Creates or replaces a Service.
+    pub async fn service(&self, name: &str, port: u16) {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": name },
+            "spec": { "selector": { "app": name }, "ports": [{ "port": port }] },
+        });
+        let all = PatchParams::apply("test").force();
+        let applied = self.services().patch(name, &all, &Patch::Apply(service));
+        applied.await.unwrap();
+    }
+
+    /// The spec of a PortalExpose of the Service `app`, in the test's class, at one relay.
+    pub fn spec(&self, app: &str) -> Value {
+        json!({
+            "app": { "name": app, "service": { "name": "app", "port": 8080 } },
+            "relay": { "targets": [{ "name": "main", "url": "wss://relay.example.com/relay" }] },
+            "tunnelClassName": self.scene.namespace,
+        })
+    }
+
+    /// Creates a PortalExpose of this name, whose application has the name too.
+    pub async fn expose(&self, name: &str) -> PortalExpose {
+        self.expose_with(name, self.spec(name)).await
+    }
+
+    /// Creates a PortalExpose with this spec.
+    pub async fn expose_with(&self, name: &str, spec: Value) -> PortalExpose {
+        let expose = json!({ "metadata": { "name": name }, "spec": spec });
+        self.scene.create(self.exposes(), expose).await
+    }
+
+    /// Changes a PortalExpose by a merge patch.
+    pub async fn patch(&self, name: &str, patch: Value) -> PortalExpose {
+        let (exposes, merge) = (self.exposes(), Patch::Merge(patch));
+        let patched = exposes.patch(name, &PatchParams::default(), &merge);
+        patched.await.unwrap()
+    }
+
+    /// Deletes a PortalExpose, and does not wait until it is gone.
+    pub async fn delete(&self, name: &str) {
+        let exposes = self.exposes();
+        exposes
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// The Deployment of a PortalExpose with a short name.
+    pub async fn tunnel(&self, name: &str) -> Deployment {
+        self.deployments().get(&tunnel_name(name)).await.unwrap()
+    }
+}
+
+/// The name of the Deployment of a PortalExpose with a short name.
+#[must_use]
+pub fn tunnel_name(expose: &str) -> String {
+    format!("{expose}-tunnel")
+}
+
+/// The name of the Secret of a PortalExpose with a short name.
+#[must_use]
+pub fn identity_name(expose: &str) -> String {
+    format!("{expose}-tunnel-identity")
+}
+
+/// The phase of a PortalExpose.
+#[must_use]
+pub fn phase(expose: &PortalExpose) -> Option<PortalPhase> {
+    expose.status.as_ref()?.phase
+}
+
+/// Whether a PortalExpose is in this phase, and the status describes its present spec.
+#[must_use]
+pub fn is(expose: &PortalExpose, wanted: PortalPhase) -> bool {
+    let status = expose.status.as_ref();
+    status.and_then(|status| status.observed_generation) == expose.metadata.generation
+        && phase(expose) == Some(wanted)
+}
+
+/// A condition of a PortalExpose as `Status/Reason`; empty if it has none.
+#[must_use]
+pub fn condition(expose: &PortalExpose, kind: &str) -> String {
+    found(expose, kind).map_or_else(String::new, |condition| {
+        format!("{}/{}", condition.status, condition.reason)
+    })
+}
+
+/// The message of a condition of a PortalExpose; empty if it has none.
+#[must_use]
+pub fn message(expose: &PortalExpose, kind: &str) -> String {
+    found(expose, kind).map_or_else(String::new, |condition| condition.message.clone())
+}
+
+fn found<'e>(expose: &'e PortalExpose, kind: &str) -> Option<&'e Condition> {
+    let conditions = expose.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
