@@ -288,8 +288,8 @@ fn an_identity_that_cannot_be_read_is_never_overwritten() {
         let (secrets, name) = (portal.secrets(), identity_name("shop"));
         let garbage =
             json!({ "data": null, "stringData": { "identity.json": "{\"private_key\":" } });
-        let patched = secrets.patch(&name, &PatchParams::default(), &Patch::Merge(garbage));
-        let patched = patched.await.unwrap();
+        let (all, garbage) = (PatchParams::default(), Patch::Merge(garbage));
+        let patched = secrets.patch(&name, &all, &garbage).await.unwrap();
         let expose = seen
             .until_is("shop", "cannot read its identity", |expose| {
                 condition(expose, "TunnelDeploymentReady") == "False/IdentityInvalid"

@@ -142,8 +142,8 @@ impl<'s> Portal<'s> {
             "metadata": { "name": name, "annotations": annotations }, "spec": spec,
         });
         let all = PatchParams::apply("test").force();
-        let applied = self.classes().patch(name, &all, &Patch::Apply(class));
-        applied.await.unwrap();
+        let (classes, class) = (self.classes(), Patch::Apply(class));
+        classes.patch(name, &all, &class).await.unwrap();
     }
 
     /// Creates or replaces a Service.
@@ -153,8 +153,8 @@ impl<'s> Portal<'s> {
             "spec": { "selector": { "app": name }, "ports": [{ "port": port }] },
         });
         let all = PatchParams::apply("test").force();
-        let applied = self.services().patch(name, &all, &Patch::Apply(service));
-        applied.await.unwrap();
+        let (services, service) = (self.services(), Patch::Apply(service));
+        services.patch(name, &all, &service).await.unwrap();
     }
 
     /// The spec of a PortalExpose of the Service `app`, in the test's class, at one relay.
@@ -180,8 +180,8 @@ impl<'s> Portal<'s> {
     /// Changes a PortalExpose by a merge patch.
     pub async fn patch(&self, name: &str, patch: Value) -> PortalExpose {
         let (exposes, merge) = (self.exposes(), Patch::Merge(patch));
-        let patched = exposes.patch(name, &PatchParams::default(), &merge);
-        patched.await.unwrap()
+        let all = PatchParams::default();
+        exposes.patch(name, &all, &merge).await.unwrap()
     }
 
     /// Deletes a PortalExpose, and does not wait until it is gone.
