@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use podloom_control_loop::LoopMetrics;
 use podloom_controllers::outbound::{Pem, Roots, Tls};
 use podloom_controllers::{
     ChainPolicy, Observation, PodMutator, PortalSetup, RelaySettings, TunnelSettings,
@@ -18,6 +19,7 @@ use crate::cli::{ChainPolicyArgument, ObservationArgument, PortalArguments};
 pub(super) fn setup(
     arguments: &PortalArguments,
     mutator: Arc<dyn PodMutator>,
+    loops: Arc<LoopMetrics>,
 ) -> Result<PortalSetup> {
     Ok(PortalSetup {
         mutator,
@@ -40,6 +42,7 @@ pub(super) fn setup(
             interval: arguments.relay_poll_interval,
             allow: arguments.relay_allow.clone(),
             tls: tls(arguments)?,
+            recorder: loops,
         },
     })
 }

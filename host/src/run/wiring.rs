@@ -150,7 +150,8 @@ fn work(
         Duty::Browser => DutySetup::Browser(browser(parts, state)),
         Duty::Portal => {
             let mutator = Arc::new(mutator(parts, state));
-            DutySetup::Portal(portal::setup(&parts.arguments.portal, mutator)?)
+            let loops = Arc::clone(&parts.loops);
+            DutySetup::Portal(portal::setup(&parts.arguments.portal, mutator, loops)?)
         }
         Duty::Webhook => return Ok(webhook::issue(certificates.cloned())),
     };
