@@ -25,7 +25,7 @@ pub(super) fn setup(
         mutator,
         tunnel: TunnelSettings {
             image: arguments.tunnel_image.clone(),
-            version: arguments.tunnel_version.clone(),
+            version: arguments.tunnel_version,
             progress_deadline: arguments.progress_deadline,
         },
         chain_policy: match arguments.chain_policy {
