@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use podloom_api::{PortalExpose, PortalPhase};
 use podloom_tests::portal::{Portal, condition, is, message};
-use podloom_tests::{Cluster, MountedBundle, Operator, blackbox_on, eventually};
+use podloom_tests::{Cluster, MountedBundle, Operator, Scene, blackbox_on, eventually};
 use serde_json::Value;
 
 fn ready(expose: &PortalExpose) -> bool {
@@ -28,27 +28,51 @@ fn team_and_nothing(name: &str) -> String {
 /// A chain that denies every pod.
 const DENIES: &str = "\n- { name: denies, file: denies.wasm }";
 
-async fn serves(operator: &Operator, bundle: &MountedBundle, entries: &str) {
+/// Replaces the chain, and returns the digest of the new one once it serves.
+async fn serves(operator: &Operator, bundle: &MountedBundle, entries: &str) -> String {
     let chain = || -> Value { serde_json::from_str(&operator.get("/plugins").unwrap().1).unwrap() };
     let before = chain()["chain"].clone();
     bundle.update(entries);
     eventually("the new chain serves", async || {
-        let now = chain();
-        (now["chain"] != before)
-            .then_some(())
+        let now = chain()["chain"].clone();
+        (now != before)
+            .then(|| now.as_str().unwrap_or_default().to_owned())
             .ok_or_else(|| now.to_string())
     })
-    .await;
+    .await
 }
 
-/// What a new ReplicaSet would change: the Deployment's generation; and what it says of the chain.
-async fn generation(portal: &Portal<'_>, name: &str) -> (Option<i64>, String) {
-    let tunnel = portal.tunnel(name).await;
-    let annotations = tunnel.metadata.annotations.unwrap_or_default();
-    (
-        tunnel.metadata.generation,
-        annotations["podloom.dev/chain"].clone(),
-    )
+/// Whether the tunnel has this chain, and all of its pods are ready.
+fn ready_with(expose: &PortalExpose, chain: &str) -> bool {
+    let applied = expose
+        .status
+        .as_ref()
+        .and_then(|status| status.applied.as_ref());
+    let is_applied = applied.is_some_and(|applied| applied.chain_digest.as_deref() == Some(chain));
+    is_applied && ready(expose) && condition(expose, "MutatorsApplied") == "True/ChainApplied"
+}
+
+/// The hash of the tunnel's template, and the digest of its chain.
+async fn hashes(portal: &Portal<'_>, name: &str) -> [String; 2] {
+    let annotations = portal
+        .tunnel(name)
+        .await
+        .metadata
+        .annotations
+        .unwrap_or_default();
+    ["portal.gosuda.org/template-hash", "podloom.dev/chain"].map(|key| annotations[key].clone())
+}
+
+/// How many ReplicaSets there are: each roll makes one.
+fn replica_sets(scene: &Scene) -> usize {
+    let get = [
+        "get",
+        "replicasets",
+        "--namespace",
+        &scene.namespace,
+        "--output=name",
+    ];
+    scene.cluster.kubectl(&get).lines().count()
 }
 
 async fn team_of(portal: &Portal<'_>, name: &str) -> Option<String> {
@@ -81,33 +105,35 @@ fn a_new_chain_rolls_what_it_changes_and_nothing_else() {
         );
 
         // A chain that changes nothing: its digest is noted, and no pod is replaced.
-        let (before, chain) = generation(&portal, "shop").await;
-        serves(&operator, &bundle, &team_and_nothing("one")).await;
-        eventually("the new chain is noted", async || {
-            let (_, now) = generation(&portal, "shop").await;
-            (now != chain).then_some(()).ok_or(now)
-        })
-        .await;
-        assert_eq!(generation(&portal, "shop").await.0, before);
+        let [before, _] = hashes(&portal, "shop").await;
+        let chain = serves(&operator, &bundle, &team_and_nothing("one")).await;
+        let has_chain = |expose: &PortalExpose| ready_with(expose, &chain);
+        seen.until_is("shop", "has the new chain", has_chain).await;
+        assert_eq!(
+            hashes(&portal, "shop").await,
+            [before.clone(), chain.clone()]
+        );
+        assert_eq!(replica_sets(&scene), 1);
 
-        serves(&operator, &bundle, &team("two")).await;
-        eventually("the tunnel rolls", async || {
-            let (now, team) = (
-                generation(&portal, "shop").await.0,
-                team_of(&portal, "shop").await,
-            );
-            (now > before && team.as_deref() == Some("two"))
-                .then_some(())
-                .ok_or_else(|| format!("{now:?} {team:?}"))
-        })
-        .await;
-        eventually("it is ready again", async || {
-            let expose = portal.exposes().get("shop").await.unwrap();
-            let is_done =
-                ready(&expose) && condition(&expose, "MutatorsApplied") == "True/ChainApplied";
-            is_done
-                .then_some(())
-                .ok_or_else(|| format!("{:?}", expose.status))
+        let chain = serves(&operator, &bundle, &team("two")).await;
+        let has_chain = |expose: &PortalExpose| ready_with(expose, &chain);
+        seen.until_is("shop", "has the other chain", has_chain)
+            .await;
+        assert_eq!(team_of(&portal, "shop").await.as_deref(), Some("two"));
+        assert_ne!(hashes(&portal, "shop").await[0], before);
+        assert_eq!(replica_sets(&scene), 2);
+        let events = [
+            "Normal Created: ",
+            "Normal Ready: ",
+            "Normal Updated: ",
+            "Normal Updated: ",
+        ];
+        eventually("the Events tell it", async || {
+            let told = scene.events("shop").await;
+            let is_told = events
+                .iter()
+                .all(|event| told.iter().any(|line| line.starts_with(event)));
+            is_told.then_some(()).ok_or_else(|| format!("{told:#?}"))
         })
         .await;
     });
@@ -136,11 +162,10 @@ fn a_chain_that_denies_leaves_running_tunnels_alone() {
             (after.uid(), after.metadata.generation)
         );
         assert_eq!(after.status.unwrap().ready_replicas, Some(1));
-        serves(&operator, &bundle, &team("two")).await;
-        seen.until_is("shop", "is ready with the repaired chain", |expose| {
-            ready(expose) && condition(expose, "MutatorsApplied") == "True/ChainApplied"
-        })
-        .await;
+        let chain = serves(&operator, &bundle, &team("two")).await;
+        let has_chain = |expose: &PortalExpose| ready_with(expose, &chain);
+        seen.until_is("shop", "is ready with the repaired chain", has_chain)
+            .await;
     });
 }
 
@@ -153,13 +178,13 @@ fn deferred_chains_come_with_the_next_change() {
         let seen = portal.watch().await;
         portal.expose("shop").await;
         seen.until_is("shop", "is ready", ready).await;
-        let before = generation(&portal, "shop").await;
+        let before = hashes(&portal, "shop").await;
         serves(&operator, &bundle, &team("two")).await;
         seen.until_is("shop", "waits for its next change", |expose| {
             condition(expose, "MutatorsApplied") == "True/ChainOutdated"
         })
         .await;
-        assert_eq!(generation(&portal, "shop").await, before);
+        assert_eq!(hashes(&portal, "shop").await, before);
         portal
             .patch(
                 "shop",
@@ -190,12 +215,11 @@ fn only_a_few_tunnels_roll_at_the_same_time() {
             seen.until_is(name, "is ready", ready).await;
         }
         let deployments = portal.watch_deployments().await;
-        serves(&operator, &bundle, &team("two")).await;
+        let chain = serves(&operator, &bundle, &team("two")).await;
         for name in &names {
-            seen.until_is(name, "is ready with the new chain", |expose| {
-                ready(expose) && condition(expose, "MutatorsApplied") == "True/ChainApplied"
-            })
-            .await;
+            let has_chain = |expose: &PortalExpose| ready_with(expose, &chain);
+            seen.until_is(name, "is ready with the new chain", has_chain)
+                .await;
             assert_eq!(
                 team_of(&portal, name).await.as_deref(),
                 Some("two"),

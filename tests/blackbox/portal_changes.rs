@@ -431,9 +431,9 @@ fn passes_without_a_change_write_nothing() {
             writes.flat_map(|(_, codes)| codes.values()).sum()
         };
         let (before, changes) = (writes(), seen.changes().len());
-        let passes = operator.metric("podloom_reconcile_total{controller=\"portal\"");
+        let passes = operator.metric("podloom_reconcile_total{controller=\"portalexpose\"");
         eventually("there were a hundred more passes", async || {
-            let now = operator.metric("podloom_reconcile_total{controller=\"portal\"");
+            let now = operator.metric("podloom_reconcile_total{controller=\"portalexpose\"");
             (now > passes + 100.0)
                 .then_some(())
                 .ok_or_else(|| format!("{now} after {passes}"))

@@ -19,6 +19,7 @@ pub struct Cluster {
     /// The control plane.
     pub plane: ControlPlane,
     operator_kubeconfig: OnceLock<PathBuf>,
+    portal_kubeconfig: OnceLock<PathBuf>,
 }
 
 /// A request that the API server has answered, from its audit log.
@@ -87,6 +88,7 @@ impl Cluster {
         Self {
             plane,
             operator_kubeconfig: OnceLock::new(),
+            portal_kubeconfig: OnceLock::new(),
         }
     }
 
@@ -180,6 +182,15 @@ impl Cluster {
         self.operator_kubeconfig.get_or_init(|| {
             self.plane
                 .kubeconfig_for_service_account("podloom-system", "podloom")
+                .unwrap()
+        })
+    }
+
+    /// The kubeconfig of the portal controller's own ServiceAccount.
+    pub fn portal_kubeconfig(&self) -> &Path {
+        self.portal_kubeconfig.get_or_init(|| {
+            self.plane
+                .kubeconfig_for_service_account("podloom-system", "podloom-portal")
                 .unwrap()
         })
     }

@@ -1,6 +1,6 @@
 //! The PortalExposes of one test: their class, their Service, and the operators that work on them.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -21,8 +21,6 @@ use crate::watched::Watched;
 /// it has a cluster of its own.
 pub struct Portal<'s> {
     scene: &'s Scene,
-    /// The kubeconfig of the account that `deploy/` gives the portal controller.
-    pub kubeconfig: PathBuf,
     /// The name of that account, as the API server knows it.
     pub user: String,
 }
@@ -40,11 +38,8 @@ impl<'s> Portal<'s> {
 
     /// Creates nothing yet.
     pub fn bare(scene: &'s Scene) -> Self {
-        let plane = &scene.cluster.plane;
-        let account = plane.kubeconfig_for_service_account("podloom-system", "podloom-portal");
         Self {
             scene,
-            kubeconfig: account.unwrap(),
             user: "system:serviceaccount:podloom-system:podloom-portal".to_owned(),
         }
     }
@@ -98,26 +93,31 @@ impl<'s> Portal<'s> {
     /// Starts an operator for this namespace that believes that all relays are connected, and without plugins, unless the arguments
     /// say otherwise.
     pub async fn operator(&self, arguments: &[&str]) -> Operator {
-        let operator = self.spawn(&self.kubeconfig, arguments);
+        let operator = self.spawn(self.kubeconfig(), arguments);
         operator.ready().await;
         operator
     }
 
     /// Like [`Portal::operator`], with a proxy between it and the API server.
     pub async fn operator_behind(&self, proxy: &Proxy, arguments: &[&str]) -> Operator {
-        let operator = self.spawn(&proxy.kubeconfig(&self.kubeconfig), arguments);
+        let operator = self.spawn(&proxy.kubeconfig(self.kubeconfig()), arguments);
         operator.ready().await;
         operator
     }
 
     /// A proxy for [`Portal::operator_behind`].
     pub fn proxy(&self) -> Proxy {
-        Proxy::start(&self.kubeconfig)
+        Proxy::start(self.kubeconfig())
+    }
+
+    /// The kubeconfig of the account that `deploy/` gives the portal controller.
+    pub fn kubeconfig(&self) -> &Path {
+        self.scene.cluster.portal_kubeconfig()
     }
 
     /// Starts an operator, and does not wait until it is ready.
     #[must_use]
-    pub fn spawn(&self, kubeconfig: &std::path::Path, arguments: &[&str]) -> Operator {
+    pub fn spawn(&self, kubeconfig: &Path, arguments: &[&str]) -> Operator {
         let mut all = vec!["--controllers", "portal"];
         if !arguments.contains(&"--namespace") {
             all.extend(["--namespace", &self.scene.namespace]);
