@@ -425,7 +425,10 @@ fn passes_without_a_change_write_nothing() {
             let counts = proxy.counts();
             let writes = counts.iter().filter(|(request, _)| {
                 let verb = request.split(' ').next().unwrap_or_default();
-                !matches!(verb, "get" | "list" | "watch")
+                // The classes of other tests are in the same cluster.
+                let is_own = !request.ends_with("tunnelclasses/status");
+                is_own
+                    && !matches!(verb, "get" | "list" | "watch")
                     && !request.contains("subjectaccessreviews")
             });
             writes.flat_map(|(_, codes)| codes.values()).sum()
