@@ -1,13 +1,38 @@
 //! What the Go operator gosuda/portal-expose made is adopted, and its namespaced TunnelClass is told.
 
 use kube::ResourceExt;
-use podloom_api::{PortalExpose, PortalPhase};
-use podloom_tests::portal::{Portal, is};
+use podloom_api::PortalExpose;
+use podloom_tests::portal::{Portal, ready};
 use podloom_tests::{Cluster, Operator, blackbox_on, eventually};
-use serde_json::json;
+use serde_json::{Value, json};
 
-fn ready(expose: &PortalExpose) -> bool {
-    is(expose, PortalPhase::Ready)
+/// A Deployment as the Go operator makes it, with a field that ours does not have.
+fn of_the_older(expose: &PortalExpose) -> Value {
+    let labels = json!({
+        "app.kubernetes.io/name": "portal-tunnel", "app.kubernetes.io/component": "tunnel",
+        "app.kubernetes.io/managed-by": "portal-expose-controller", "portal.gosuda.org/portalexpose": "shop",
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "shop-tunnel", "namespace": expose.namespace(), "labels": labels,
+            "ownerReferences": [{
+                "apiVersion": "portal.gosuda.org/v1alpha1", "kind": "PortalExpose", "name": "shop",
+                "uid": expose.uid(), "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {
+            "replicas": 1, "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{
+                    "name": "tunnel", "image": "example.com/old:1",
+                    "command": ["/bin/old"], "env": [{ "name": "OLD", "value": "1" }],
+                    "args": ["expose", "--relay", "a"],
+                }] },
+            },
+        },
+    })
 }
 
 #[test]
@@ -15,31 +40,7 @@ fn a_deployment_of_the_older_operator_is_adopted() {
     blackbox_on(Cluster::without_operator, "portal-adopted", async |scene| {
         let portal = Portal::new(&scene).await;
         let expose = portal.expose("shop").await;
-        let labels = json!({
-            "app.kubernetes.io/name": "portal-tunnel", "app.kubernetes.io/component": "tunnel",
-            "app.kubernetes.io/managed-by": "portal-expose-controller", "portal.gosuda.org/portalexpose": "shop",
-        });
-        let deployment = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {
-                "name": "shop-tunnel", "namespace": scene.namespace, "labels": labels,
-                "ownerReferences": [{
-                    "apiVersion": "portal.gosuda.org/v1alpha1", "kind": "PortalExpose", "name": "shop",
-                    "uid": expose.uid(), "controller": true, "blockOwnerDeletion": true,
-                }],
-            },
-            "spec": {
-                "replicas": 1, "selector": { "matchLabels": labels },
-                "template": {
-                    "metadata": { "labels": labels },
-                    "spec": { "containers": [{
-                        "name": "tunnel", "image": "example.com/old:1",
-                        "command": ["/bin/old"], "env": [{ "name": "OLD", "value": "1" }],
-                        "args": ["expose", "--relay", "a"],
-                    }] },
-                },
-            },
-        });
+        let deployment = of_the_older(&expose);
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         std::fs::write(file.path(), deployment.to_string()).unwrap();
         let create = [

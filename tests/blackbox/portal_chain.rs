@@ -3,14 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
-use podloom_api::{PortalExpose, PortalPhase};
-use podloom_tests::portal::{Portal, condition, is, message};
-use podloom_tests::{Cluster, MountedBundle, Operator, Scene, blackbox_on, eventually};
+use podloom_api::PortalExpose;
+use podloom_tests::portal::{Portal, condition, message, ready};
+use podloom_tests::{Cluster, MountedBundle, Operator, blackbox_on, eventually};
 use serde_json::Value;
-
-fn ready(expose: &PortalExpose) -> bool {
-    is(expose, PortalPhase::Ready)
-}
 
 /// A chain that writes this team into a label of all pods.
 fn team(name: &str) -> String {
@@ -63,18 +59,6 @@ async fn hashes(portal: &Portal<'_>, name: &str) -> [String; 2] {
     ["portal.gosuda.org/template-hash", "podloom.dev/chain"].map(|key| annotations[key].clone())
 }
 
-/// How many ReplicaSets there are: each roll makes one.
-fn replica_sets(scene: &Scene) -> usize {
-    let get = [
-        "get",
-        "replicasets",
-        "--namespace",
-        &scene.namespace,
-        "--output=name",
-    ];
-    scene.cluster.kubectl(&get).lines().count()
-}
-
 async fn team_of(portal: &Portal<'_>, name: &str) -> Option<String> {
     let template = portal.tunnel(name).await.spec.unwrap().template;
     let labels: BTreeMap<String, String> = template.metadata.unwrap().labels.unwrap();
@@ -113,7 +97,7 @@ fn a_new_chain_rolls_what_it_changes_and_nothing_else() {
             hashes(&portal, "shop").await,
             [before.clone(), chain.clone()]
         );
-        assert_eq!(replica_sets(&scene), 1);
+        assert_eq!(portal.replica_sets(), 1);
 
         let chain = serves(&operator, &bundle, &team("two")).await;
         let has_chain = |expose: &PortalExpose| ready_with(expose, &chain);
@@ -121,7 +105,7 @@ fn a_new_chain_rolls_what_it_changes_and_nothing_else() {
             .await;
         assert_eq!(team_of(&portal, "shop").await.as_deref(), Some("two"));
         assert_ne!(hashes(&portal, "shop").await[0], before);
-        assert_eq!(replica_sets(&scene), 2);
+        assert_eq!(portal.replica_sets(), 2);
         let events = [
             "Normal Created: ",
             "Normal Ready: ",

@@ -1,22 +1,20 @@
 //! The portal controller is killed, loses answers, or loses its Lease: still there is one tunnel, with one key.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
-use podloom_api::{PortalExpose, PortalPhase};
+use kube::{Resource, ResourceExt};
+use podloom_api::PortalExpose;
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
-use podloom_tests::portal::{Portal, identity_name, is, tunnel_name};
-use podloom_tests::{Cluster, Operator, Watched, blackbox_on, eventually};
+use podloom_tests::portal::{Portal, identity_name, ready, tunnel_name};
+use podloom_tests::{Cluster, Operator, Scene, Watched, blackbox_on, eventually};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// More writes than a tunnel needs.
 const WRITES: u64 = 25;
-
-fn ready(expose: &PortalExpose) -> bool {
-    is(expose, PortalPhase::Ready)
-}
 
 /// A rule for one of the writes to everything that a tunnel consists of.
 fn at_write(number: u64, fault: Fault) -> Rule {
@@ -38,13 +36,10 @@ fn at_write(number: u64, fault: Fault) -> Rule {
     }
 }
 
-/// The UIDs that objects of this name have had.
-fn uids<K: ResourceExt + Clone + std::fmt::Debug + Send + Sync + 'static>(
-    seen: &Watched<K>,
-    name: &str,
-) -> usize
+/// How many objects of this name there have been.
+fn count<K>(seen: &Watched<K>, name: &str) -> usize
 where
-    K: kube::Resource + serde::de::DeserializeOwned,
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let changes = seen.of(name);
     let uids: BTreeSet<_> = changes.iter().map(|change| change.object().uid()).collect();
@@ -59,117 +54,156 @@ struct Children {
 impl Children {
     #[track_caller]
     fn are_single(&self, name: &str) {
-        assert_eq!(uids(&self.tunnels, &tunnel_name(name)), 1, "{name}");
-        assert_eq!(uids(&self.secrets, &identity_name(name)), 1, "{name}");
+        assert_eq!(count(&self.tunnels, &tunnel_name(name)), 1, "{name}");
+        assert_eq!(count(&self.secrets, &identity_name(name)), 1, "{name}");
     }
 }
 
-/// Waits until the operator hangs in a write, or until `is_done`. Returns whether it hangs.
-async fn hangs_or(proxy: &Proxy, is_done: impl AsyncFn() -> bool) -> bool {
-    eventually("the operator hangs in a write or is done", async || {
-        if proxy.hits() == [1] {
-            return Ok(true);
-        }
-        is_done()
-            .await
-            .then_some(false)
-            .ok_or_else(|| "neither".to_owned())
-    })
-    .await
+/// The portal of a test whose operator is killed in its writes.
+struct Victim<'s> {
+    portal: Portal<'s>,
+    proxy: Proxy,
+    operator: Operator,
+    seen: Watched<PortalExpose>,
+    children: Children,
 }
 
-async fn restarted(proxy: &Proxy, operator: &mut Operator) {
-    operator.kill();
-    proxy.set_rules(&[]);
-    operator.restart();
-    operator.ready().await;
+impl<'s> Victim<'s> {
+    async fn new(scene: &'s Scene) -> Self {
+        let portal = Portal::new(scene).await;
+        let proxy = portal.proxy();
+        let operator = portal.operator_behind(&proxy, &[]).await;
+        Self {
+            seen: portal.watch().await,
+            children: Children {
+                tunnels: portal.watch_deployments().await,
+                secrets: Watched::new(portal.secrets()).await,
+            },
+            portal,
+            proxy,
+            operator,
+        }
+    }
+
+    async fn is_ready(&self, name: &str) -> bool {
+        let found = self.portal.exposes().get_opt(name).await.unwrap();
+        found.is_some_and(|expose| ready(&expose))
+    }
+
+    async fn is_gone(&self, name: &str) -> bool {
+        let tunnel = self
+            .portal
+            .deployments()
+            .get_opt(&tunnel_name(name))
+            .await
+            .unwrap();
+        let expose = self.portal.exposes().get_opt(name).await.unwrap();
+        expose.is_none() && tunnel.is_none()
+    }
+
+    /// Lets the operator hang in the write of this number from now on.
+    fn hang_at(&self, number: u64) {
+        self.proxy.set_rules(&[at_write(number, Fault::Stall)]);
+    }
+
+    /// Waits until the operator hangs, or until `is_done`; then kills it and starts another one. Returns whether it hung.
+    async fn kill_or(&mut self, is_done: impl AsyncFn(&Self) -> bool) -> bool {
+        let hung = eventually("the operator hangs in a write or is done", async || {
+            if self.proxy.hits() == [1] {
+                return Ok(true);
+            }
+            is_done(self)
+                .await
+                .then_some(false)
+                .ok_or_else(|| "neither".to_owned())
+        })
+        .await;
+        self.operator.kill();
+        self.proxy.set_rules(&[]);
+        self.operator.restart();
+        self.operator.ready().await;
+        hung
+    }
 }
 
 #[test]
-fn killed_after_any_write_it_finishes_with_one_tunnel_and_one_key() {
+fn killed_after_any_write_of_a_new_tunnel_it_finishes_with_one_and_one_key() {
     blackbox_on(Cluster::without_operator, "portal-killed", async |scene| {
-        let portal = Portal::new(&scene).await;
-        let proxy = portal.proxy();
-        let mut operator = portal.operator_behind(&proxy, &[]).await;
-        let (seen, exposes) = (portal.watch().await, portal.exposes());
-        let children = Children {
-            tunnels: portal.watch_deployments().await,
-            secrets: Watched::new(portal.secrets()).await,
-        };
-        let is_ready = async |name: &str| {
-            exposes
-                .get_opt(name)
-                .await
-                .unwrap()
-                .is_some_and(|it| ready(&it))
-        };
-        let is_gone = async |name: &str| exposes.get_opt(name).await.unwrap().is_none();
-
+        let mut victim = Victim::new(&scene).await;
         let mut writes = 0;
         for number in 0..WRITES {
             let name = format!("new{number}");
-            proxy.set_rules(&[at_write(number, Fault::Stall)]);
-            portal.expose(&name).await;
-            let hangs = hangs_or(&proxy, async || is_ready(&name).await).await;
-            restarted(&proxy, &mut operator).await;
-            seen.until_is(&name, "is ready", ready).await;
-            children.are_single(&name);
+            victim.hang_at(number);
+            victim.portal.expose(&name).await;
+            let hung = victim
+                .kill_or(async |victim| victim.is_ready(&name).await)
+                .await;
+            victim.seen.until_is(&name, "is ready", ready).await;
+            victim.children.are_single(&name);
             writes = number;
-            if !hangs {
+            if !hung {
                 break;
             }
         }
         // The finalizer, the Secret, the Deployment and at least one status.
         assert!((4..WRITES - 1).contains(&writes), "{writes} writes");
-
-        // A roll-out, of all tunnels that there are: each is killed once more.
-        for number in 0..WRITES {
-            let name = "new0";
-            let before = portal.tunnel(name).await.metadata.generation;
-            proxy.set_rules(&[at_write(number, Fault::Stall)]);
-            portal
-                .patch(
-                    name,
-                    json!({ "spec": { "app": { "name": format!("rolled{number}") } } }),
-                )
-                .await;
-            let hangs = hangs_or(&proxy, async || {
-                portal.tunnel(name).await.metadata.generation > before && is_ready(name).await
-            })
-            .await;
-            restarted(&proxy, &mut operator).await;
-            seen.until_is(name, "is ready again", |expose| {
-                ready(expose) && expose.spec.app.name == format!("rolled{number}")
-            })
-            .await;
-            children.are_single(name);
-            if !hangs {
-                break;
-            }
-        }
-
-        for number in 0..WRITES {
+        for number in 0..=writes {
             let name = format!("new{number}");
-            if is_gone(&name).await {
-                break;
-            }
-            proxy.set_rules(&[at_write(number % 3, Fault::Stall)]);
-            portal.delete(&name).await;
-            hangs_or(&proxy, async || is_gone(&name).await).await;
-            restarted(&proxy, &mut operator).await;
+            victim.hang_at(number % 3);
+            victim.portal.delete(&name).await;
+            victim
+                .kill_or(async |victim| victim.is_gone(&name).await)
+                .await;
             eventually("it is gone, and its tunnel", async || {
-                let tunnel = portal
-                    .deployments()
-                    .get_opt(&tunnel_name(&name))
+                victim
+                    .is_gone(&name)
                     .await
-                    .unwrap();
-                (is_gone(&name).await && tunnel.is_none())
                     .then_some(())
                     .ok_or_else(|| "it is there".to_owned())
             })
             .await;
         }
     });
+}
+
+#[test]
+fn killed_after_any_write_of_a_roll_out_it_finishes_with_one_and_one_key() {
+    blackbox_on(
+        Cluster::without_operator,
+        "portal-killed-rolls",
+        async |scene| {
+            let mut victim = Victim::new(&scene).await;
+            victim.portal.expose("shop").await;
+            victim.seen.until_is("shop", "is ready", ready).await;
+            let mut writes = 0;
+            for number in 0..WRITES {
+                let before = victim.portal.tunnel("shop").await.metadata.generation;
+                let app = format!("rolled{number}");
+                victim.hang_at(number);
+                victim
+                    .portal
+                    .patch("shop", json!({ "spec": { "app": { "name": app } } }))
+                    .await;
+                let has_rolled = async |victim: &Victim<'_>| {
+                    let tunnel = victim.portal.tunnel("shop").await;
+                    tunnel.metadata.generation > before && victim.is_ready("shop").await
+                };
+                let hung = victim.kill_or(has_rolled).await;
+                let has_app = |expose: &PortalExpose| ready(expose) && expose.spec.app.name == app;
+                victim
+                    .seen
+                    .until_is("shop", "is ready again", has_app)
+                    .await;
+                victim.children.are_single("shop");
+                writes = number;
+                if !hung {
+                    break;
+                }
+            }
+            // The Secret, the Deployment and at least one status.
+            assert!((3..WRITES - 1).contains(&writes), "{writes} writes");
+        },
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::faults::Proxy;
 use crate::operator::Operator;
 use crate::scene::Scene;
+use crate::wait::eventually;
 use crate::watched::Watched;
 
 /// A test's PortalExposes.
@@ -193,6 +194,39 @@ impl<'s> Portal<'s> {
             .unwrap();
     }
 
+    /// Creates the PortalExpose `shop`, and waits until it is ready. The result has all its changes.
+    pub async fn running(&self) -> Watched<PortalExpose> {
+        let seen = self.watch().await;
+        self.expose("shop").await;
+        seen.until_is("shop", "is ready", ready).await;
+        seen
+    }
+
+    /// Waits until the tunnel of `shop` has rolled since then, and all of its pods are new and ready.
+    pub async fn rolled(&self, before: &Deployment) -> Deployment {
+        eventually("the tunnel has rolled", async || {
+            let now = self.tunnel("shop").await;
+            let status = now.status.clone().unwrap_or_default();
+            let is_new = now.metadata.generation > before.metadata.generation
+                && status.observed_generation == now.metadata.generation
+                && status.updated_replicas == now.spec.as_ref().unwrap().replicas
+                && status.ready_replicas == status.updated_replicas
+                && status.replicas == status.updated_replicas;
+            let generation = now.metadata.generation;
+            is_new
+                .then_some(now)
+                .ok_or_else(|| format!("{generation:?} {status:?}"))
+        })
+        .await
+    }
+
+    /// How many ReplicaSets there are: each roll makes one.
+    pub fn replica_sets(&self) -> usize {
+        let namespace = ["--namespace", self.scene.namespace.as_str()];
+        let get = [&["get", "replicasets", "--output=name"], &namespace[..]].concat();
+        self.scene.cluster.kubectl(&get).lines().count()
+    }
+
     /// The Deployment of a PortalExpose with a short name.
     pub async fn tunnel(&self, name: &str) -> Deployment {
         self.deployments().get(&tunnel_name(name)).await.unwrap()
@@ -215,6 +249,41 @@ pub fn identity_name(expose: &str) -> String {
 #[must_use]
 pub fn phase(expose: &PortalExpose) -> Option<PortalPhase> {
     expose.status.as_ref()?.phase
+}
+
+/// Whether a PortalExpose is ready.
+#[must_use]
+pub fn ready(expose: &PortalExpose) -> bool {
+    is(expose, PortalPhase::Ready)
+}
+
+/// Whether a PortalExpose has failed.
+#[must_use]
+pub fn failed(expose: &PortalExpose) -> bool {
+    is(expose, PortalPhase::Failed)
+}
+
+/// The spec of a tunnel's pods.
+#[must_use]
+pub fn pod(deployment: &Deployment) -> Value {
+    let template = &deployment.spec.as_ref().unwrap().template;
+    serde_json::to_value(template.spec.as_ref().unwrap()).unwrap()
+}
+
+/// The arguments of a tunnel's client.
+#[must_use]
+pub fn args(deployment: &Deployment) -> Vec<String> {
+    serde_json::from_value(pod(deployment)["containers"][0]["args"].clone()).unwrap()
+}
+
+/// The public URL of a PortalExpose; empty if it has none.
+#[must_use]
+pub fn url(expose: &PortalExpose) -> &str {
+    let url = expose
+        .status
+        .as_ref()
+        .and_then(|status| status.public_url.as_deref());
+    url.unwrap_or_default()
 }
 
 /// Whether a PortalExpose is in this phase, and the status describes its present spec.
