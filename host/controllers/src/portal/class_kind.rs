@@ -111,3 +111,6 @@ impl Kind for ClassKind {
         &world.class.metadata
     }
 }
+
+#[cfg(test)]
+mod tests;

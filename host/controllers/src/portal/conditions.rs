@@ -4,7 +4,7 @@ use podloom_api::names::portal::{condition, reason};
 
 use super::deployment::{failure, is_rolling, lags};
 use super::naming;
-use super::phase::{Blocked, Window};
+use super::phase::{Blocked, Facts, Window};
 use super::relays::Observation;
 use super::step::Step;
 use super::verdict::Blocker;
@@ -25,7 +25,7 @@ pub(crate) fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition>
             (reason::VALID, "the spec is valid".to_owned())
         }),
         checked(view, condition::HOSTNAME_UNIQUE, || {
-            let message = "no older PortalExpose has the hostname at one of the relays".to_owned();
+            let message = "no older PortalExpose has the same hostname".to_owned();
             (reason::UNIQUE, message)
         }),
         mutators_applied(view),
@@ -75,14 +75,14 @@ fn available(view: &View<'_>) -> NewCondition {
     let type_ = condition::AVAILABLE;
     let facts = &view.facts;
     let url = view.public_url().unwrap_or_default();
-    let counts = format!("{} of {} relays", facts.connected, facts.targets);
+    let counts = relays(view);
     let serves = match view.phase {
         PortalPhase::Ready => true,
         PortalPhase::Degraded => facts.connected > 0,
         PortalPhase::Pending | PortalPhase::Failed => false,
     };
     if serves {
-        let message = format!("{counts} serve the application, the first at {url}");
+        let message = format!("{counts}; the URL at the first one is {url}");
         let reason = reason::PORTAL_EXPOSE_AVAILABLE;
         return finding(type_, ConditionStatus::True, reason, message);
     }
@@ -96,16 +96,15 @@ fn available(view: &View<'_>) -> NewCondition {
         return unavailable(reason, blocker.message.clone());
     }
     if facts.ready == 0 {
-        let message = format!("no pod is ready; {}", pods(view));
+        let message = pods(view);
         return unavailable(reason::PORTAL_EXPOSE_NOT_AVAILABLE, message);
     }
     if facts.connected == 0 {
-        let message = format!("{counts} serve the application; {LOOK_AT_RELAYS}");
+        let message = format!("{counts}; {LOOK_AT_RELAYS}");
         return unavailable(reason::NO_RELAY_CONNECTED, message);
     }
     // Only for a moment, between Failed and what comes next.
-    let message = format!("{counts} are connected");
-    unavailable(reason::PORTAL_EXPOSE_NOT_AVAILABLE, message)
+    unavailable(reason::PORTAL_EXPOSE_NOT_AVAILABLE, counts)
 }
 
 const LOOK_AT_RELAYS: &str = "status.relay.connected says what each relay lacks";
@@ -121,12 +120,12 @@ fn progressing(view: &View<'_>) -> NewCondition {
         return yes(reason::ROLLOUT_QUEUED, message);
     }
     if let Some(blocker) = view.blockers.first() {
-        let message = format!("nothing is changed because of {}", blocker.reason);
+        let message = format!("no change is made while {} is False", blocker.condition);
         return no(reason::BLOCKED, message);
     }
     if view.facts.is_overdue {
         let message = format!(
-            "Deployment {name} made no progress for too long; look at its pods with kubectl describe"
+            "Deployment {name} made no progress in time; look at its pods with kubectl describe"
         );
         return no(reason::PROGRESS_DEADLINE_EXCEEDED, message);
     }
@@ -193,27 +192,30 @@ fn pods(view: &View<'_>) -> String {
     let Some(deployment) = view.deployment() else {
         return format!("there is no Deployment {name}");
     };
-    let counts = format!(
-        "{} of {} pods of Deployment {name} are ready",
-        facts.ready, facts.desired
-    );
+    let Facts { ready, desired, .. } = *facts;
+    let counts = format!("Deployment {name}: {ready} of {desired} pods ready");
     if view.are_pods_ready() {
         return counts;
     }
     match failure(deployment) {
-        Some(failure) => format!("{counts}; its pods cannot be created: {failure}"),
-        None if facts.ready == facts.desired => format!("{counts}, but not all are new"),
-        None => format!("{counts}; if that stays, look at the others with kubectl describe"),
+        Some(failure) => format!("{counts}; no pods can be created: {failure}"),
+        None if ready == desired => format!("{counts}, but some of them are old"),
+        None => format!("{counts}; if that stays, look at them with kubectl describe"),
     }
+}
+
+/// How many relays are connected.
+fn relays(view: &View<'_>) -> String {
+    let Facts {
+        connected, targets, ..
+    } = view.facts;
+    format!("{connected} of {targets} relays connected")
 }
 
 fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
     let type_ = condition::RELAY_CONNECTED;
     let facts = &view.facts;
-    let counts = format!(
-        "{} of {} relays are connected",
-        facts.connected, facts.targets
-    );
+    let counts = relays(view);
     let unknown = facts
         .targets
         .saturating_sub(facts.connected + facts.disconnected);

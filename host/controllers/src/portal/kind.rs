@@ -233,3 +233,6 @@ fn log(done: &Done<'_, ExposeKind>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

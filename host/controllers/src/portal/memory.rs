@@ -46,13 +46,16 @@ impl Memory {
 
     /// Returns the newer one of a cached Deployment and the one that we wrote.
     pub(super) fn newest(&self, uid: &str, cached: Arc<Deployment>) -> Arc<Deployment> {
-        self.with(uid, |known| match &known.deployment {
-            Some(written) if is_newer(&written.metadata, &cached.metadata) => Arc::clone(written),
+        let written = self.known(uid, |known| match &known.deployment {
+            Some(written) if is_newer(&written.metadata, &cached.metadata) => {
+                Some(Arc::clone(written))
+            }
             _ => {
                 known.deployment = None;
-                cached
+                None
             }
-        })
+        });
+        written.unwrap_or(cached)
     }
 
     /// Remembers a Secret as the API server has it.
@@ -62,14 +65,12 @@ impl Memory {
 
     /// Returns a cached Secret with what is known of its content, or a newer one that we read or wrote.
     pub(super) fn identity(&self, uid: &str, cached: Arc<ObjectMeta>) -> OurIdentity {
-        self.with(uid, |known| match &known.identity {
-            Some(read) if is_newer(&read.metadata, &cached) || is_same(&read.metadata, &cached) => {
-                read.clone()
-            }
-            _ => OurIdentity {
-                metadata: cached,
-                content: None,
-            },
+        let read = self.known(uid, |known| known.identity.clone());
+        let read = read
+            .filter(|read| is_newer(&read.metadata, &cached) || is_same(&read.metadata, &cached));
+        read.unwrap_or(OurIdentity {
+            metadata: cached,
+            content: None,
         })
     }
 
@@ -102,17 +103,15 @@ impl Memory {
 
     /// Returns what failed last.
     pub(super) fn refusal(&self, uid: &str) -> Option<Refusal> {
-        self.with(uid, |known| {
-            let refused = known.refused.as_ref()?;
-            Some(refused.refusal.clone())
-        })
+        self.known(uid, |known| Some(known.refused.as_ref()?.refusal.clone()))
     }
 
     /// Remembers that something worked: the next failure of it is a first one.
     pub(super) fn succeeded(&self, uid: &str, tried: &Try) {
-        self.with(uid, |known| {
+        self.known(uid, |known| {
             known.refused.take_if(|it| it.refusal.tried == *tried);
             known.queued.take_if(|it| it == tried);
+            Some(())
         });
     }
 
@@ -123,13 +122,25 @@ impl Memory {
 
     /// Returns what waits until fewer others roll.
     pub(super) fn waits(&self, uid: &str) -> Option<Try> {
-        self.with(uid, |known| known.queued.clone())
+        self.known(uid, |known| known.queued.clone())
     }
 
     /// Forgets a PortalExpose that is gone.
     pub(super) fn forget(&self, uid: &str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(uid);
+    }
+
+    /// How much is remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Reads or changes what is known; none if that is nothing.
+    fn known<T>(&self, uid: &str, work: impl FnOnce(&mut Known) -> Option<T>) -> Option<T> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_mut(uid).and_then(work)
     }
 
     fn with<T>(&self, uid: &str, work: impl FnOnce(&mut Known) -> T) -> T {
@@ -167,3 +178,6 @@ fn is_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {
 fn version(metadata: &ObjectMeta) -> Option<u64> {
     metadata.resource_version.as_deref()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,3 +157,6 @@ pub(super) fn phases(exposes: Store<Readable<PortalExposeObject>>) -> Phases {
     };
     Arc::new(move || exposes.state().iter().map(phase).collect())
 }
+
+#[cfg(test)]
+mod tests;

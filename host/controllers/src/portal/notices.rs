@@ -62,7 +62,7 @@ fn ready(view: &View<'_>) -> Notice {
 fn trouble(view: &View<'_>) -> String {
     let facts = &view.facts;
     let counts = format!(
-        "{} of {} pods are ready, {} of {} relays connected",
+        "{} of {} pods ready, {} of {} relays connected",
         facts.ready, facts.desired, facts.connected, facts.targets
     );
     match view.blockers.first() {

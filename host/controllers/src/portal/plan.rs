@@ -106,3 +106,6 @@ fn next(view: &View<'_>, now: Timestamp) -> Then {
         None => then,
     }
 }
+
+#[cfg(test)]
+mod tests;

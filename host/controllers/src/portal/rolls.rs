@@ -128,3 +128,6 @@ fn reference(deployment: &ObjectMeta) -> ObjectRef<Deployment> {
     let name = deployment.name.as_deref().unwrap_or_default();
     ObjectRef::new(name).within(deployment.namespace.as_deref().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

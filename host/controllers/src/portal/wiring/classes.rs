@@ -125,3 +125,6 @@ fn edition(class: &ObjectMeta) -> Edition<'_> {
     let is_default = asks_to_be_default(class);
     (class.uid.as_deref(), class.generation, is_default)
 }
+
+#[cfg(test)]
+mod tests;

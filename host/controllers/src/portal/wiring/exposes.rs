@@ -198,3 +198,6 @@ pub(super) fn cached(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

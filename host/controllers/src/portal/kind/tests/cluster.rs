@@ -1,0 +1,456 @@
+//! A cluster with one PortalExpose: an API server in memory, and caches that show what the test lets them see.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::Client;
+use kube::core::ApiResource;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::Event;
+use podloom_api::{PortalExpose, TunnelClass};
+use podloom_control_loop::NoRecorder;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::clock::Clock;
+use crate::engine::error::Error;
+use crate::engine::fixtures::{Requests, alone, context, scripted, status};
+use crate::engine::optional::OptionalCache;
+use crate::engine::pass::Next;
+use crate::mutator::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
+use crate::outbound::{OutboundMetrics, Roots, Tls};
+use crate::portal::action::{Action, ActionOutcome};
+use crate::portal::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
+use crate::portal::memory::Memory;
+use crate::portal::relays::{Observation, RelayMetrics, RelaySettings, Relays};
+use crate::portal::rolls::Rolls;
+use crate::portal::settings::TunnelSettings;
+use crate::portal::world::{ChainPolicy, Settings};
+
+pub(super) const EXPOSE: &str =
+    "/apis/portal.gosuda.org/v1alpha1/namespaces/team/portalexposes/shop";
+pub(super) const SECRET: &str = "/api/v1/namespaces/team/secrets/shop-tunnel-identity";
+pub(super) const SECRETS: &str = "/api/v1/namespaces/team/secrets";
+pub(super) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/team/deployments/shop-tunnel";
+
+/// The objects that the API server has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    pub(super) expose: Value,
+    pub(super) secret: Option<Value>,
+    pub(super) deployment: Option<Value>,
+}
+
+/// What an API server does with a write.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// It does it, and the answer is lost.
+    Lost,
+    /// It does not do it, and says so.
+    Answer(u16, &'static str),
+}
+
+/// A chain of plugins: it marks each pod with its digest, or rejects it.
+#[derive(Default)]
+pub(super) struct Chain {
+    pub(super) digest: Mutex<Option<String>>,
+    /// What the digest changes in the template, besides the stamps.
+    pub(super) marks: Mutex<bool>,
+    pub(super) rejects: Mutex<Option<PodRejection>>,
+    pub(super) calls: AtomicUsize,
+}
+
+impl PodMutator for Chain {
+    fn mutate(
+        &self,
+        mut pod: Value,
+        request: PodRequest,
+    ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        assert_eq!((request.kind, request.name.as_str()), ("Pod", ""));
+        assert_eq!(request.selector.len(), 4);
+        if let Some(rejection) = self.rejects.lock().unwrap().clone() {
+            return future::ready(Err(rejection.into())).boxed();
+        }
+        let chain = self.digest.lock().unwrap().clone();
+        if let Some(chain) = &chain {
+            let annotations = &mut pod["metadata"]["annotations"];
+            annotations["podloom.dev/chain"] = json!(chain);
+            annotations["podloom.dev/mutations"] = json!("[]");
+            if *self.marks.lock().unwrap() {
+                annotations["example.com/chain"] = json!(chain);
+            }
+        }
+        let mutated = MutatedPod {
+            chain,
+            ..MutatedPod::untouched(pod)
+        };
+        future::ready(Ok(mutated)).boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        self.digest.lock().unwrap().clone()
+    }
+}
+
+pub(super) struct Cluster {
+    state: Arc<Mutex<State>>,
+    /// The writes to come, and what happens to one of them.
+    fault: Arc<Mutex<Option<(usize, Fault)>>>,
+    pub(super) requests: Requests,
+    pub(super) chain: Arc<Chain>,
+    pub(super) kind: Arc<ExposeKind>,
+    client: Client,
+    caches: Mutex<Writers>,
+}
+
+/// Fills the caches.
+struct Writers {
+    deployments: Writer<Deployment>,
+    secrets: Writer<SecretMeta>,
+    services: Writer<Service>,
+}
+
+impl Cluster {
+    /// A cluster with a new PortalExpose, its Service and its class.
+    pub(super) fn new() -> Self {
+        let state = Arc::new(Mutex::new(State {
+            expose: expose(),
+            ..State::default()
+        }));
+        let fault: Arc<Mutex<Option<(usize, Fault)>>> = Arc::default();
+        let (served, failing) = (Arc::clone(&state), Arc::clone(&fault));
+        let (client, requests) = scripted(move |request, body| {
+            let mut state = served.lock().unwrap();
+            let fault = match request.starts_with("GET ") {
+                true => None,
+                false => next_fault(&mut failing.lock().unwrap()),
+            };
+            match fault {
+                None => state.serve(request, body),
+                Some(Fault::Lost) => {
+                    state.serve(request, body);
+                    (500, status(500, "InternalError", "the answer is lost"))
+                }
+                Some(Fault::Answer(code, reason)) => (code, status(code, reason, "no")),
+            }
+        });
+        let chain = Arc::new(Chain {
+            digest: Mutex::new(Some("chain-1".to_owned())),
+            ..Chain::default()
+        });
+        let mut caches = Writers {
+            deployments: Writer::default(),
+            secrets: Writer::default(),
+            services: Writer::default(),
+        };
+        caches
+            .services
+            .apply_watcher_event(&Event::Apply(service()));
+        Self {
+            kind: Arc::new(kind(&chain, &caches)),
+            caches: Mutex::new(caches),
+            state,
+            fault,
+            requests,
+            chain,
+            client,
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn status(&self) -> Value {
+        self.state().expose["status"].clone()
+    }
+
+    /// A condition of the status: its status and its reason.
+    pub(super) fn condition(&self, type_: &str) -> (String, String) {
+        let status = self.status();
+        let mut conditions = status["conditions"].as_array().unwrap().iter();
+        let found = conditions.find(|it| it["type"] == type_).unwrap();
+        let text = |key: &str| found[key].as_str().unwrap().to_owned();
+        (text("status"), text("reason"))
+    }
+
+    /// The next write but this many goes wrong.
+    pub(super) fn fail(&self, write: usize, fault: Fault) {
+        *self.fault.lock().unwrap() = Some((write, fault));
+    }
+
+    /// Whether that write came.
+    pub(super) fn has_failed(&self) -> bool {
+        self.fault.lock().unwrap().is_none()
+    }
+
+    /// The caches show what the API server has.
+    pub(super) fn sync(&self) {
+        let state = self.state();
+        let mut caches = self.caches.lock().unwrap();
+        let Writers {
+            deployments,
+            secrets,
+            ..
+        } = &mut *caches;
+        fill(deployments, state.deployment.clone());
+        let secret = state.secret.as_ref();
+        // Without its value, as the watch has it.
+        fill(
+            secrets,
+            secret.map(|secret| json!({ "metadata": secret["metadata"] })),
+        );
+    }
+
+    /// The Service is gone.
+    pub(super) fn loses_service(&self) {
+        let mut caches = self.caches.lock().unwrap();
+        caches
+            .services
+            .apply_watcher_event(&Event::Delete(service()));
+    }
+
+    /// Makes a pass over the PortalExpose as the API server has it.
+    pub(super) async fn pass(&self) -> Result<Next, Error> {
+        let expose = self.state().expose.clone();
+        let expose = serde_json::from_value(expose).unwrap();
+        let resource = Arc::clone(&self.kind.resources.expose);
+        alone(
+            Arc::clone(&self.kind),
+            &resource,
+            context(self.client.clone()),
+        )
+        .reconcile(&expose)
+        .await
+    }
+
+    /// Carries out one action, whatever the plan says.
+    pub(super) async fn act(&self, action: &Action) -> ActionOutcome {
+        let expose = serde_json::from_value(self.state().expose.clone()).unwrap();
+        let world = self.kind.look_around(&expose);
+        let ctx = context(self.client.clone());
+        self.kind.carry_out(&ctx, &world, action).await.unwrap()
+    }
+
+    /// Makes passes until one asks nothing of the API server.
+    pub(super) async fn settle(&self) {
+        for _ in 0..20 {
+            self.sync();
+            let before = self.requests.made().len();
+            let failed = self.pass().await.is_err();
+            if !failed && self.requests.made().len() == before {
+                return;
+            }
+            // What failed is tried again after a few milliseconds.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        unreachable!("{:#?}", self.requests.made());
+    }
+
+    /// The requests since there were this many.
+    pub(super) fn since(&self, before: usize) -> Vec<String> {
+        self.requests.made().split_off(before)
+    }
+}
+
+fn next_fault(fault: &mut Option<(usize, Fault)>) -> Option<Fault> {
+    match fault {
+        Some((0, fault_now)) => {
+            let fault_now = *fault_now;
+            *fault = None;
+            Some(fault_now)
+        }
+        Some((writes, _)) => {
+            *writes -= 1;
+            None
+        }
+        None => None,
+    }
+}
+
+fn fill<K>(cache: &mut Writer<K>, object: Option<Value>)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + 'static,
+{
+    cache.apply_watcher_event(&Event::Init);
+    if let Some(object) = object {
+        cache.apply_watcher_event(&Event::InitApply(serde_json::from_value(object).unwrap()));
+    }
+    cache.apply_watcher_event(&Event::InitDone);
+}
+
+impl State {
+    fn serve(&mut self, request: &str, body: Value) -> (u16, Value) {
+        let (method, path) = request.split_once(' ').unwrap();
+        match (method, path) {
+            ("PATCH", EXPOSE) => self.patch_expose(body),
+            ("PATCH", path) if path.strip_suffix("/status") == Some(EXPOSE) => {
+                self.patch_expose(body)
+            }
+            ("POST", SECRETS) => match &self.secret {
+                Some(_) => (409, status(409, "AlreadyExists", "there is one")),
+                None => {
+                    let mut secret = body;
+                    secret["metadata"]["uid"] = json!("s-1");
+                    secret["metadata"]["resourceVersion"] = json!(next_version());
+                    self.secret = Some(secret.clone());
+                    (201, secret)
+                }
+            },
+            ("PATCH", SECRET) => patch(&mut self.secret, body),
+            ("GET", SECRET) => found(self.secret.as_ref()),
+            ("GET", DEPLOYMENT) => found(self.deployment.as_ref()),
+            ("PATCH", DEPLOYMENT) if body["kind"].is_null() => patch(&mut self.deployment, body),
+            ("PATCH", DEPLOYMENT) => self.apply(body),
+            ("DELETE", DEPLOYMENT) => self.delete(&body),
+            _ => unreachable!("{request}"),
+        }
+    }
+
+    fn patch_expose(&mut self, body: Value) -> (u16, Value) {
+        let mut expose = Some(std::mem::take(&mut self.expose));
+        let answer = patch(&mut expose, body);
+        self.expose = expose.unwrap();
+        answer
+    }
+
+    /// Server-side apply, as far as it matters here.
+    fn apply(&mut self, mut body: Value) -> (u16, Value) {
+        let before = self.deployment.clone().unwrap_or_default();
+        let uid = before["metadata"]["uid"]
+            .as_str()
+            .unwrap_or("d-1")
+            .to_owned();
+        let asked = body["metadata"]["uid"].as_str();
+        if asked.is_some_and(|asked| self.deployment.is_none() || asked != uid) {
+            return (409, status(409, "Conflict", "the UID"));
+        }
+        let generation = before["metadata"]["generation"].as_i64().unwrap_or(0);
+        let changed = i64::from(before["spec"] != body["spec"]);
+        body["metadata"]["uid"] = json!(uid);
+        body["metadata"]["generation"] = json!(generation + changed);
+        body["metadata"]["resourceVersion"] = json!(next_version());
+        body["status"] = before["status"].clone();
+        self.deployment = Some(body.clone());
+        (200, body)
+    }
+
+    fn delete(&mut self, options: &Value) -> (u16, Value) {
+        let Some(deployment) = &mut self.deployment else {
+            return found(None);
+        };
+        if deployment["metadata"]["uid"] != options["preconditions"]["uid"] {
+            return (409, status(409, "Conflict", "the UID"));
+        }
+        if deployment["metadata"]["finalizers"].is_array() {
+            deployment["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            return (200, deployment.clone());
+        }
+        self.deployment = None;
+        (200, json!({ "kind": "Status", "status": "Success" }))
+    }
+}
+
+fn found(object: Option<&Value>) -> (u16, Value) {
+    match object {
+        Some(object) => (200, object.clone()),
+        None => (404, status(404, "NotFound", "there is none")),
+    }
+}
+
+/// Merges a patch, if it was made from this very version.
+fn patch(object: &mut Option<Value>, mut body: Value) -> (u16, Value) {
+    let Some(object) = object else {
+        return found(None);
+    };
+    let seen = &body["metadata"]["resourceVersion"];
+    if !seen.is_null() && *seen != object["metadata"]["resourceVersion"] {
+        return (409, status(409, "Conflict", "it was changed"));
+    }
+    body["metadata"]["resourceVersion"] = json!(next_version());
+    json_patch::merge(object, &body);
+    (200, object.clone())
+}
+
+fn next_version() -> String {
+    static VERSION: AtomicUsize = AtomicUsize::new(100);
+    VERSION.fetch_add(1, Ordering::Relaxed).to_string()
+}
+
+fn expose() -> Value {
+    json!({
+        "metadata": {
+            "name": "shop", "namespace": "team", "uid": "e-1", "generation": 1, "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {
+            "app": { "name": "shop", "service": { "name": "web", "port": 80 } },
+            "relay": { "targets": [{ "name": "one", "url": "wss://relay.example.com/relay" }] },
+        },
+    })
+}
+
+fn service() -> Service {
+    let service = json!({ "metadata": { "name": "web", "namespace": "team" }, "spec": { "ports": [{ "port": 80 }] } });
+    serde_json::from_value(service).unwrap()
+}
+
+fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
+    let mut classes = Writer::new(Arc::new(TunnelClass::resource()));
+    let class = json!({
+        "metadata": { "name": "standard", "annotations": { "portal.gosuda.org/is-default-class": "true" } },
+        "spec": { "replicas": 1, "size": "small" },
+    });
+    classes.apply_watcher_event(&Event::Apply(serde_json::from_value(class).unwrap()));
+    let resource = Arc::new(PortalExpose::resource());
+    ExposeKind {
+        caches: Caches {
+            exposes: [Writer::new(Arc::clone(&resource)).as_reader()].into(),
+            classes: classes.as_reader(),
+            services: caches.services.as_reader(),
+            deployments: caches.deployments.as_reader(),
+            secrets: OptionalCache::of(caches.secrets.as_reader()),
+            namespaces: None,
+        },
+        resources: Resources {
+            expose: resource,
+            deployment: ApiResource::erase::<Deployment>(&()),
+            secret: ApiResource::erase::<Secret>(&()),
+        },
+        tunnels: Tunnels {
+            mutator: Arc::<Chain>::clone(chain),
+            relays: relays(),
+            rolls: Rolls::new(1, vec![caches.deployments.as_reader()]),
+            memory: Memory::default(),
+        },
+        settings: Settings {
+            tunnel: TunnelSettings::default(),
+            chain_policy: ChainPolicy::Roll,
+            relay_grace: Duration::from_secs(30),
+            observation: Observation::Assume,
+        },
+    }
+}
+
+/// Relays that nobody asks.
+pub(crate) fn relays() -> Relays {
+    let settings = RelaySettings {
+        observation: Observation::Assume,
+        interval: Duration::from_secs(30),
+        allow: Vec::new(),
+        tls: Tls::new(&Roots::Public, None).unwrap(),
+        recorder: Arc::new(NoRecorder),
+    };
+    let mut registry = Registry::default();
+    let outbound = OutboundMetrics::register(&mut registry);
+    let metrics = RelayMetrics::register(&mut registry, outbound);
+    let (relays, _) = Relays::start(settings, Clock::new(), metrics, CancellationToken::new());
+    relays
+}

@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::Event;
+use serde_json::json;
+
+use super::{Rolls, UNUSED};
+
+/// A Deployment of this name, in this generation, whose controller has seen that one.
+fn deployment(name: &str, generation: i64, observed: i64) -> Deployment {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "namespace": "team", "uid": name, "generation": generation },
+        "spec": { "replicas": 1, "selector": {}, "template": {} },
+        "status": {
+            "observedGeneration": observed, "updatedReplicas": 1,
+            "conditions": [{ "type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable" }],
+        },
+    }))
+    .unwrap()
+}
+
+fn settled(name: &str) -> Deployment {
+    deployment(name, 1, 1)
+}
+
+/// At most two Deployments roll at once.
+struct Cluster {
+    rolls: Rolls,
+    cache: Writer<Deployment>,
+}
+
+impl Cluster {
+    fn with(deployments: impl IntoIterator<Item = Deployment>) -> Self {
+        let cache = Writer::default();
+        let rolls = Rolls::new(2, vec![cache.as_reader()]);
+        let mut cluster = Self { rolls, cache };
+        for deployment in deployments {
+            cluster.shows(deployment);
+        }
+        cluster
+    }
+
+    fn shows(&mut self, deployment: Deployment) {
+        self.cache.apply_watcher_event(&Event::Apply(deployment));
+    }
+
+    /// Asks for a turn.
+    fn may_roll(&self, name: &str) -> bool {
+        self.rolls.take(&settled(name).metadata)
+    }
+
+    /// Asks for a turn, and writes the Deployment.
+    fn rolls(&self, name: &str) -> bool {
+        let may = self.may_roll(name);
+        if may {
+            self.rolls.wrote(&deployment(name, 2, 1).metadata);
+        }
+        may
+    }
+}
+
+#[tokio::test]
+async fn only_a_few_roll_at_once() {
+    let cluster = Cluster::with(["a", "b", "c"].map(settled));
+    assert!(cluster.rolls("a"));
+    assert!(cluster.rolls("b"));
+    assert!(!cluster.rolls("c"));
+    // It has its turn still.
+    assert!(cluster.may_roll("a"));
+}
+
+#[tokio::test]
+async fn a_turn_ends_when_the_rollout_does() {
+    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
+    assert!(cluster.rolls("a") && cluster.rolls("b"));
+    cluster.shows(deployment("a", 2, 1));
+    assert!(!cluster.rolls("c"));
+    cluster.shows(deployment("a", 2, 2));
+    assert!(cluster.rolls("c"));
+}
+
+#[tokio::test]
+async fn a_turn_ends_when_the_rollout_made_no_progress() {
+    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
+    assert!(cluster.rolls("a") && cluster.rolls("b"));
+    let mut stuck = deployment("b", 2, 2);
+    let conditions =
+        json!([{ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" }]);
+    stuck.status.as_mut().unwrap().conditions = serde_json::from_value(conditions).unwrap();
+    cluster.shows(stuck);
+    assert!(cluster.rolls("c"));
+}
+
+#[tokio::test]
+async fn a_turn_ends_when_the_deployment_is_gone() {
+    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
+    assert!(cluster.rolls("a") && cluster.rolls("b"));
+    cluster
+        .cache
+        .apply_watcher_event(&Event::Delete(settled("a")));
+    assert!(cluster.rolls("c"));
+}
+
+#[tokio::test]
+async fn a_turn_may_be_given_back() {
+    let cluster = Cluster::with(["a", "b", "c"].map(settled));
+    assert!(cluster.may_roll("a") && cluster.may_roll("b"));
+    assert!(!cluster.may_roll("c"));
+    cluster.rolls.give_back(&settled("a").metadata);
+    assert!(cluster.may_roll("c"));
+}
+
+/// Its pass was cancelled.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_nobody_uses_ends() {
+    let cluster = Cluster::with(["a", "b", "c"].map(settled));
+    assert!(cluster.rolls("a") && cluster.may_roll("b"));
+    tokio::time::advance(UNUSED - Duration::from_secs(1)).await;
+    assert!(!cluster.may_roll("c"));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(cluster.may_roll("c"));
+}
+
+#[tokio::test]
+async fn what_rolls_at_the_start_counts() {
+    let mut cluster = Cluster::with([deployment("a", 2, 1), deployment("b", 3, 2), settled("c")]);
+    assert!(!cluster.rolls("c"));
+    cluster.shows(deployment("b", 3, 3));
+    assert!(cluster.rolls("c"));
+}

@@ -1,0 +1,171 @@
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt, stream};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::Event;
+use podloom_api::PortalExpose;
+use serde_json::json;
+
+use super::{Expose, Exposes, Scope, Traces, Wakes, cached};
+use crate::portal::kind::tests::cluster::relays;
+use crate::portal::memory::Memory;
+use crate::portal::world::Try;
+
+/// A PortalExpose of a namespace, with this generation and phase.
+fn expose(namespace: &str, name: &str, generation: i64, app: &str) -> Expose {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "namespace": namespace, "uid": format!("{namespace}/{name}"), "generation": generation,
+            "finalizers": ["portal.gosuda.org/cleanup-tunnel-deployment"],
+        },
+        "spec": {
+            "app": { "name": app, "service": { "name": "web", "port": 80 } },
+            "relay": { "targets": [{ "name": "one", "url": "wss://relay.example.com" }] },
+        },
+    }))
+    .unwrap()
+}
+
+/// Two watch scopes; the second has a PortalExpose `rival` with the application `shop`.
+struct Scopes {
+    exposes: Exposes,
+    memory: Memory,
+    first: Writer<Expose>,
+}
+
+fn scopes() -> Scopes {
+    let resource = Arc::new(PortalExpose::resource());
+    let first = Writer::new(Arc::clone(&resource));
+    let mut second = Writer::new(Arc::clone(&resource));
+    second.apply_watcher_event(&Event::Apply(expose("b", "rival", 1, "shop")));
+    let scope = |namespace: &str, writer: &Writer<Expose>| Scope {
+        namespace: Some(namespace.to_owned()),
+        store: writer.as_reader(),
+        resource: Arc::clone(&resource),
+        wakes: Wakes::default(),
+    };
+    let exposes = Exposes([scope("a", &first), scope("b", &second)].into());
+    Scopes {
+        exposes,
+        memory: Memory::default(),
+        first,
+    }
+}
+
+/// What the second scope is asked to look at by the last of these events in the first.
+async fn woken(events: Vec<Event<Expose>>) -> Vec<String> {
+    let Scopes {
+        exposes,
+        memory,
+        first,
+    } = scopes();
+    let resource = Arc::new(PortalExpose::resource());
+    let traces = Traces {
+        memory,
+        relays: relays(),
+    };
+    let count = events.len();
+    let events = stream::iter(events).map(Ok);
+    let mut events = std::pin::pin!(cached(events, first, &resource, exposes.clone(), traces));
+    let taken = || {
+        let taken = std::pin::pin!(exposes.0[1].woken()).next().now_or_never();
+        taken.flatten().map(|object| object.name)
+    };
+    for _ in 1..count {
+        events.next().await;
+        while taken().is_some() {}
+    }
+    events.next().await;
+    std::iter::from_fn(taken).collect()
+}
+
+fn applied(generation: i64, app: &str) -> Event<Expose> {
+    Event::Apply(expose("a", "shop", generation, app))
+}
+
+#[tokio::test]
+async fn one_with_the_same_hostname_is_woken_in_another_scope() {
+    assert_eq!(woken(vec![applied(1, "shop")]).await, ["rival"]);
+    assert_eq!(woken(vec![applied(1, "blog")]).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_hostname_that_becomes_free_wakes_those_that_want_it() {
+    assert_eq!(
+        woken(vec![applied(1, "shop"), applied(2, "blog")]).await,
+        ["rival"]
+    );
+    let gone = Event::Delete(expose("a", "shop", 1, "shop"));
+    assert_eq!(woken(vec![applied(1, "shop"), gone]).await, ["rival"]);
+}
+
+#[tokio::test]
+async fn a_status_wakes_no_neighbour() {
+    assert_eq!(
+        woken(vec![applied(1, "shop"), applied(1, "shop")]).await,
+        [""; 0]
+    );
+}
+
+#[tokio::test]
+async fn all_look_after_a_list() {
+    assert_eq!(woken(vec![Event::Init, Event::InitDone]).await, ["rival"]);
+}
+
+/// It went while the watch was broken.
+#[tokio::test]
+async fn what_is_gone_after_a_list_is_forgotten() {
+    let Scopes {
+        exposes,
+        memory,
+        first,
+    } = scopes();
+    memory.queued("a/shop", Try::Identity { generation: None });
+    memory.queued("b/rival", Try::Identity { generation: None });
+    let resource = Arc::new(PortalExpose::resource());
+    let traces = Traces {
+        memory: memory.clone(),
+        relays: relays(),
+    };
+    let events = stream::iter([applied(1, "shop"), Event::Init, Event::InitDone]).map(Ok);
+    let events = cached(events, first, &resource, exposes, traces);
+    events.for_each(|_| std::future::ready(())).await;
+    assert_eq!(memory.waits("a/shop"), None);
+    assert!(memory.waits("b/rival").is_some());
+}
+
+#[tokio::test]
+async fn those_that_refer_to_an_object_are_of_its_namespace() {
+    let Scopes { exposes, .. } = scopes();
+    let service = |namespace: &str| kube::core::ObjectMeta {
+        name: Some("web".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..kube::core::ObjectMeta::default()
+    };
+    let scope = &exposes.0[1];
+    let refers =
+        |expose: &podloom_api::PortalExposeObject, name: &str| expose.spec.app.service.name == name;
+    assert_eq!(scope.referring(&service("b"), refers).len(), 1);
+    assert_eq!(scope.referring(&service("c"), refers).len(), 0);
+}
+
+#[tokio::test]
+async fn a_secret_wakes_the_one_whose_identity_it_has() {
+    let Scopes { exposes, .. } = scopes();
+    let scope = &exposes.0[1];
+    let secret = |name: &str| kube::core::ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some("b".to_owned()),
+        ..kube::core::ObjectMeta::default()
+    };
+    let woken = || {
+        std::pin::pin!(scope.woken())
+            .next()
+            .now_or_never()
+            .flatten()
+    };
+    scope.wake_owner(&secret("other-tunnel-identity"));
+    assert!(woken().is_none());
+    scope.wake_owner(&secret("rival-tunnel-identity"));
+    assert_eq!(woken().unwrap().name, "rival");
+}
