@@ -4,6 +4,7 @@ mod browsers;
 mod build;
 mod node;
 mod operator;
+mod portal;
 mod reload;
 mod scene;
 mod screen;

@@ -30,25 +30,40 @@ pub(crate) struct Operator {
 impl Operator {
     /// Starts it with the plugins of a directory, and waits until it is ready.
     pub(crate) fn start(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
-        Self::spawn(binary, plugins, kubeconfig, "operator.log", None)
+        Self::start_with(binary, plugins, kubeconfig, ("operator.log", &[]))
+    }
+
+    /// Starts it with a log of this name and with more arguments.
+    pub(crate) fn start_with(
+        binary: &Path,
+        plugins: &Path,
+        kubeconfig: &Path,
+        (log, more): (&str, &[&str]),
+    ) -> Result<Self> {
+        Self::spawn(binary, plugins, kubeconfig, (log, more), None)
     }
 
     /// Starts one that only serves the admission webhooks.
     pub(crate) fn start_webhook(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
-        Self::spawn(
-            binary,
-            plugins,
-            kubeconfig,
-            "webhook.log",
-            Some(free_port()?),
-        )
+        let webhook = free_port()?;
+        let (address, host) = (webhook.to_string(), webhook.ip().to_string());
+        let more = [
+            "--controllers",
+            "none",
+            "--webhook",
+            &address,
+            "--webhook-host",
+            &host,
+        ];
+        let named = ("webhook.log", &more[..]);
+        Self::spawn(binary, plugins, kubeconfig, named, Some(webhook))
     }
 
     fn spawn(
         binary: &Path,
         plugins: &Path,
         kubeconfig: &Path,
-        log: &str,
+        (log, more): (&str, &[&str]),
         webhook: Option<SocketAddr>,
     ) -> Result<Self> {
         let log = plugins.with_file_name(log);
@@ -59,13 +74,8 @@ impl Operator {
             .arg("run")
             .arg("--plugins")
             .arg(plugins)
-            .args(["--http", &address.to_string()]);
-        if let Some(webhook) = webhook {
-            let host = webhook.ip().to_string();
-            command
-                .args(["--controllers", "none", "--webhook", &webhook.to_string()])
-                .args(["--webhook-host", &host]);
-        }
+            .args(["--http", &address.to_string()])
+            .args(more);
         let child = command
             .env("KUBECONFIG", kubeconfig)
             .stderr(output)

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use super::{Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, reload, webhook};
+use super::{Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, portal, reload, webhook};
 use crate::run;
 
 /// One scene.
@@ -32,7 +32,7 @@ impl Play {
 }
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 6] = [
+const SCENES: [Scene; 7] = [
     Scene {
         name: "explain",
         title: "What each plugin did to each pod",
@@ -68,6 +68,12 @@ const SCENES: [Scene; 6] = [
         title: "Pods of anybody, through the admission webhook",
         what: "pods of kubectl pass the chain through the admission webhook",
         play: Play::Live(webhook::show),
+    },
+    Scene {
+        name: "portal",
+        title: "A Service, exposed through relays",
+        what: "a tunnel exposes a Service, rolls for a new plugin, and loses a relay",
+        play: Play::Live(portal::show),
     },
     Scene {
         name: "end",

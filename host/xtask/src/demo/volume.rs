@@ -15,6 +15,15 @@ const MORE: [(&str, &str); 2] = [
     ),
 ];
 
+/// One more plugin at the end of the chain.
+const FOR_BROWSERS: &str = "\
+- name: browsers-only
+  file: labels.wasm.gz
+  allow: [/metadata/labels]
+  match: { kinds: [Browser] }
+  config: { labels: [{ key: only, value: browsers }] }
+";
+
 /// A mounted bundle of plugins.
 pub(crate) struct Volume {
     mount: PathBuf,
@@ -45,12 +54,18 @@ impl Volume {
         self.swap("2", |files| {
             let path = files.join("chain.yaml");
             let mut text = fs::read_to_string(&path)?;
-            for (list, more) in MORE {
-                let Some(start) = text.find(list) else {
-                    bail!("{} has no {}", path.display(), list.trim());
-                };
-                text.insert_str(start + list.len(), more);
-            }
+            add_label(&path, &mut text)?;
+            Ok(fs::write(path, text)?)
+        })
+    }
+
+    /// Adds the labels plugin once more, for Browsers alone.
+    pub(crate) fn add_plugin_for_browsers(&self) -> Result<()> {
+        self.swap("4", |files| {
+            let path = files.join("chain.yaml");
+            let mut text = fs::read_to_string(&path)?;
+            add_label(&path, &mut text)?;
+            text.push_str(FOR_BROWSERS);
             Ok(fs::write(path, text)?)
         })
     }
@@ -91,4 +106,15 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// Makes the labels plugin write one more label.
+fn add_label(path: &Path, manifest: &mut String) -> Result<()> {
+    for (list, more) in MORE {
+        let Some(start) = manifest.find(list) else {
+            bail!("{} has no {}", path.display(), list.trim());
+        };
+        manifest.insert_str(start + list.len(), more);
+    }
+    Ok(())
 }
