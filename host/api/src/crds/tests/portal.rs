@@ -96,18 +96,7 @@ fn check_limits(spec: &Value, expected: &[(&str, Value)]) {
 #[test]
 fn fields_of_a_portal_expose_have_their_rules() {
     const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-    const URL: &str = concat!(
-        r"^(wss|https)://([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?\.)*[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?",
-        r"(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
-        r"(/[A-Za-z0-9._~/-]*)?$",
-    );
     let label = json!({ "type": "string", "minLength": 1, "maxLength": 63, "pattern": LABEL });
-    let unique = |field: &str, names: &str| {
-        json!({
-            "rule": format!("self.all(t, self.exists_one(u, u.{field} == t.{field}))"),
-            "message": format!("{names} of targets must be unique"),
-        })
-    };
     let spec = &schema(&portal_expose_crd())["properties"]["spec"];
     check_limits(
         spec,
@@ -131,6 +120,35 @@ fn fields_of_a_portal_expose_have_their_rules() {
                 json!({ "type": "integer", "format": "int32", "minimum": 1.0, "maximum": 65_535.0 }),
             ),
             (
+                ".tunnelClassName",
+                json!({ "type": "string", "nullable": true, "maxLength": 253 }),
+            ),
+            (
+                ".identityPolicy",
+                json!({ "type": "string", "enum": ["Retain", "Delete"], "default": "Retain" }),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn relays_of_a_portal_expose_have_their_rules() {
+    const URL: &str = concat!(
+        r"^(wss|https)://([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?\.)*[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?",
+        r"(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
+        r"(/[A-Za-z0-9._~/-]*)?$",
+    );
+    let unique = |field: &str, names: &str| {
+        json!({
+            "rule": format!("self.all(t, self.exists_one(u, u.{field} == t.{field}))"),
+            "message": format!("{names} of targets must be unique"),
+        })
+    };
+    let spec = &schema(&portal_expose_crd())["properties"]["spec"];
+    check_limits(
+        spec,
+        &[
+            (
                 ".relay.targets",
                 json!({
                     "type": "array",
@@ -151,14 +169,6 @@ fn fields_of_a_portal_expose_have_their_rules() {
             (
                 ".relay.targets[].url",
                 json!({ "type": "string", "maxLength": 320, "pattern": URL }),
-            ),
-            (
-                ".tunnelClassName",
-                json!({ "type": "string", "nullable": true, "maxLength": 253 }),
-            ),
-            (
-                ".identityPolicy",
-                json!({ "type": "string", "enum": ["Retain", "Delete"], "default": "Retain" }),
             ),
         ],
     );

@@ -86,13 +86,16 @@ fn the_name_of_a_relay_rolls_nothing() {
     assert_eq!(render(&renamed), render(&small()));
 }
 
+/// Changes one thing.
+type Edit = fn(&mut Case);
+
 #[test]
 fn everything_else_is_in_the_hash() {
     let second = RelayTarget {
         name: "second".to_owned(),
         url: "wss://h.org".to_owned(),
     };
-    let edits: [(&str, fn(&mut Case)); 13] = [
+    let edits: [(&str, Edit); 13] = [
         ("application", |case| {
             case.expose.spec.app.name = "other".to_owned()
         }),
