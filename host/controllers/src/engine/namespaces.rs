@@ -69,7 +69,7 @@ pub async fn watch_for(scopes: &[WatchScope]) -> (Namespaces, BoxFuture<'static,
     if namespaces.is_none() && !watched.is_empty() {
         tracing::info!(
             namespaces = watched.join(","),
-            "namespaces may not be read, so nobody checks whether the watched ones exist"
+            "the operator may not read namespaces, so it cannot check whether the watched ones exist"
         );
     }
     for namespace in missing(&namespaces, watched) {
