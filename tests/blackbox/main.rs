@@ -31,6 +31,7 @@ mod portal_changes;
 mod portal_faults;
 mod portal_identity;
 mod portal_needs;
+mod portal_relays;
 mod portal_rest;
 mod refused;
 mod reload;
