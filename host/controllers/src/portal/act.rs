@@ -17,6 +17,24 @@ use crate::engine::kind::{Context, Kind};
 use crate::engine::readable::Answered;
 use crate::engine::write::{MetadataPatch, Target};
 
+/// How the API server begins the message of a 500 if an admission webhook did not answer. That lasts as long as the webhook is broken, so
+/// the status says it.
+const WEBHOOK: &str = "failed calling webhook";
+
+/// Whether a rejection says nothing about the object: the API server was busy or broken. The next try may succeed.
+fn is_passing(code: u16, sentence: &str) -> bool {
+    (code == 429 || code >= 500) && !sentence.contains(WEBHOOK)
+}
+
+/// A write without a usable answer: it may have succeeded. It is tried again with backoff, and the status stays as it is.
+fn unanswered(message: String) -> Error {
+    Error::Retry {
+        reason: "Unanswered",
+        message,
+        within: Duration::MAX,
+    }
+}
+
 impl ExposeKind {
     /// Carries out one action.
     pub(super) async fn carry_out(

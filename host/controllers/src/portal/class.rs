@@ -250,8 +250,12 @@ pub(super) fn of_spec(
 fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {
     let type_ = condition::VALID;
     match of_spec(&class.spec, settings) {
+        // The operator's flags are not in the message: two operators would overwrite each other's.
         Ok(Client { image, version }) => {
-            let message = format!("tunnels use the client {version} in the image {image}");
+            let message = match &class.spec.client {
+                Some(_) => format!("tunnels use the client {version} in the image {image}"),
+                None => "tunnels use the operator's default client".to_owned(),
+            };
             new(type_, ConditionStatus::True, reason::VALID, message)
         }
         Err(fault) => {

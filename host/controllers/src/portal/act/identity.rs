@@ -13,6 +13,7 @@ use super::super::identity::{self, Identity, IdentityProblem, checksum, is_ours,
 use super::super::kind::ExposeKind;
 use super::super::naming;
 use super::super::world::{Content, OurIdentity, Problem, SeenIdentity, Try, World};
+use super::{is_passing, unanswered};
 use crate::engine::answer::{Patched, Stored};
 use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::{Context, Kind};
@@ -56,9 +57,12 @@ impl ExposeKind {
         let problem = match target.create::<Secret>(&wanted, CREATE).await? {
             Stored::Object(created) => return Ok(self.written(world, &tried, &created)),
             Stored::Exists => return self.read_identity(ctx, world).await,
-            Stored::Invalid(sentence) | Stored::Rejected { sentence, .. } => sentence,
             // If it was created all the same, the next try finds it.
-            Stored::Unanswered(sentence) => sentence,
+            Stored::Unanswered(sentence) => return Err(unanswered(sentence)),
+            Stored::Rejected { code, sentence } if is_passing(code, &sentence) => {
+                return Err(unanswered(sentence));
+            }
+            Stored::Invalid(sentence) | Stored::Rejected { sentence, .. } => sentence,
         };
         let problem = Problem::Identity(format!("Secret {name} cannot be created: {problem}"));
         Ok(self.refused(ctx, world, &tried, problem))

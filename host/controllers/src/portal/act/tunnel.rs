@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
 
-use super::super::action::{ActionOutcome, Apply, Why};
+use super::super::action::{ActionOutcome, Apply};
 use super::super::adopt::takeover;
 use super::super::deployment::prune;
 use super::super::kind::ExposeKind;
@@ -14,6 +14,7 @@ use super::super::naming;
 use super::super::render::{Tunnel, finish};
 use super::super::verdict::judge;
 use super::super::world::{Problem, Rendered, Try, Turn, World};
+use super::{is_passing, unanswered};
 use crate::engine::answer::{Deleted, Patched, Stored};
 use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::{Context, Kind};
@@ -133,9 +134,13 @@ impl ExposeKind {
                 self.give_turn_back(world);
                 return self.read_deployment(ctx, world).await;
             }
-            Stored::Invalid(sentence)
-            | Stored::Rejected { sentence, .. }
-            | Stored::Unanswered(sentence) => sentence,
+            // It may have been written, and may roll, so it keeps its turn.
+            Stored::Unanswered(sentence) => return Err(unanswered(sentence)),
+            Stored::Rejected { code, sentence } if is_passing(code, &sentence) => {
+                self.give_turn_back(world);
+                return Err(unanswered(sentence));
+            }
+            Stored::Invalid(sentence) | Stored::Rejected { sentence, .. } => sentence,
         };
         self.give_turn_back(world);
         let problem = format!("the API server rejected Deployment {name}: {sentence}");
@@ -145,10 +150,8 @@ impl ExposeKind {
     fn applied(&self, world: &World, apply: &Apply, mut applied: Deployment) -> ActionOutcome {
         prune(&mut applied);
         let tunnels = &self.tunnels;
-        match apply.why {
-            Why::Chain => tunnels.rolls.wrote(&applied.metadata),
-            _ => self.give_turn_back(world),
-        }
+        // Also of a write for another cause: the answer to the one before may have been lost.
+        tunnels.rolls.wrote(&applied.metadata);
         let applied = Arc::new(applied);
         let uid = world.uid().unwrap_or_default();
         tunnels.memory.wrote_deployment(uid, Arc::clone(&applied));

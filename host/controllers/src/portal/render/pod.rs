@@ -21,7 +21,7 @@ use crate::portal::version::ClientVersion;
 const USER: i64 = 65_532;
 /// How long a client may take to end its connections.
 const GRACE: i64 = 30;
-/// Where the client may write: it saves its key in its working directory.
+/// Where the client may write. Clients before 2.4 save their key in the working directory, and exit if they cannot.
 const DIRECTORY: &str = "/identity";
 /// The name of the volume there.
 const VOLUME: &str = "identity";
@@ -85,6 +85,7 @@ fn client(inputs: &Inputs<'_>) -> Container {
         image: Some(client.image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         args: Some(arguments(inputs, has_metrics)),
+        working_dir: Some(DIRECTORY.to_owned()),
         env: Some(vec![identity(inputs)]),
         ports: has_metrics.then(|| vec![metrics]),
         liveness_probe: has_metrics.then(liveness),

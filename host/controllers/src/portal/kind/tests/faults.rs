@@ -61,7 +61,9 @@ async fn a_new_tunnel_comes_up_whatever_goes_wrong() {
 async fn a_key_whose_answer_was_lost_is_kept() {
     let cluster = Cluster::new();
     cluster.fail(1, Fault::Lost);
-    cluster.pass().await.unwrap();
+    // The pass is repeated; the status does not say that the Secret was rejected.
+    let error = cluster.pass().await.unwrap_err();
+    assert_eq!(error.reason(), "Unanswered");
     let created = cluster.state().secret.clone();
     assert!(created.is_some());
     cluster.settle().await;
@@ -78,6 +80,19 @@ async fn a_rejected_deployment_says_why_in_the_words_of_the_api_server() {
         "DeploymentRejected"
     );
     assert_eq!(cluster.status()["phase"], "Failed");
+    cluster.settle().await;
+    assert_eq!(cluster.status()["phase"], "Pending");
+}
+
+/// It may run by now, so its status does not call it rejected.
+#[tokio::test]
+async fn a_deployment_whose_answer_was_lost_is_not_called_rejected() {
+    let cluster = Cluster::new();
+    cluster.fail(2, Fault::Lost);
+    let error = cluster.pass().await.unwrap_err();
+    assert_eq!(error.reason(), "Unanswered");
+    assert!(cluster.state().deployment.is_some());
+    assert!(cluster.status()["phase"].is_null());
     cluster.settle().await;
     assert_eq!(cluster.status()["phase"], "Pending");
 }
