@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 
@@ -17,6 +17,8 @@ use crate::engine::plan::later;
 const FIRST: Duration = Duration::from_millis(5);
 /// How long to wait at most.
 const LONGEST: Duration = Duration::from_mins(5);
+/// After this time without a repair, the next one is a first one.
+const QUIET: SignedDuration = SignedDuration::from_mins(10);
 /// How long to wait while a namespace is being deleted: nothing helps, and soon the PortalExpose is deleted too.
 const IN_VAIN: Duration = Duration::from_secs(30);
 
@@ -30,6 +32,15 @@ struct Known {
     identity: Option<OurIdentity>,
     refused: Option<Refused>,
     queued: Option<Try>,
+    repairs: Option<Repairs>,
+}
+
+/// How often in a row the Deployment was restored. Another writer may undo it each time.
+struct Repairs {
+    count: u32,
+    last: Timestamp,
+    /// Before this time it is not restored again.
+    next: Timestamp,
 }
 
 struct Refused {
@@ -115,6 +126,26 @@ impl Memory {
         });
     }
 
+    /// Remembers that the Deployment was restored: each time in a row, the next repair waits longer.
+    pub(super) fn repaired(&self, uid: &str, now: Timestamp) {
+        self.with(uid, |known| {
+            let before = known.repairs.as_ref();
+            let before = before.filter(|before| now.duration_since(before.last) < QUIET);
+            let count = before.map_or(0, |before| before.count.saturating_add(1));
+            let wait = jittered(doubled(count).min(LONGEST));
+            known.repairs = Some(Repairs {
+                count,
+                last: now,
+                next: later(now, wait),
+            });
+        });
+    }
+
+    /// Returns when the Deployment may be restored again; none if it never was.
+    pub(super) fn next_repair(&self, uid: &str) -> Option<Timestamp> {
+        self.known(uid, |known| Some(known.repairs.as_ref()?.next))
+    }
+
     /// Remembers that a Deployment waits until fewer others roll.
     pub(super) fn queued(&self, uid: &str, tried: Try) {
         self.with(uid, |known| known.queued = Some(tried));
@@ -151,13 +182,17 @@ impl Memory {
 
 /// How long to wait after this many failures before this one.
 fn wait(problem: &Problem, before: u32) -> Duration {
-    let doubled = FIRST.saturating_mul(2_u32.saturating_pow(before));
     match problem {
         // The same pod will be denied again, unless something changes that only the plugin sees.
         Problem::Denied(_) | Problem::ResultInvalid(_) => LONGEST,
         Problem::Deployment(message) | Problem::Identity(message) if is_in_vain(message) => IN_VAIN,
-        _ => doubled.min(LONGEST),
+        _ => doubled(before).min(LONGEST),
     }
+}
+
+/// The first wait, doubled so many times.
+fn doubled(times: u32) -> Duration {
+    FIRST.saturating_mul(2_u32.saturating_pow(times))
 }
 
 /// Whether the API server creates nothing since the namespace is being deleted. Without the right to read namespaces, only its message

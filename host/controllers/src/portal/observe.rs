@@ -37,6 +37,7 @@ impl ExposeKind {
             namespace_ends: self.namespace_ends(namespace),
             refused: memory.refusal(uid),
             queued: memory.waits(uid),
+            next_repair: memory.next_repair(uid),
             learned: Learned::default(),
         };
         match world.is_deleted() {

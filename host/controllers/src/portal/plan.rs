@@ -98,6 +98,7 @@ fn next(view: &View<'_>, now: Timestamp) -> Then {
     let then = Then::At(later(now, pause));
     let then = match view.step {
         Step::Refused(refusal) => then.by(refusal.next),
+        Step::Paused(next) => then.by(*next),
         Step::Queued => then.by(later(now, TURN)),
         _ => then,
     };

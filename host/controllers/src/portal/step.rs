@@ -24,6 +24,8 @@ pub(crate) enum Step {
     Refused(Refusal),
     /// Nothing for a moment, since too many other Deployments roll.
     Queued,
+    /// Nothing before this time: another writer undoes each repair.
+    Paused(Timestamp),
     /// Nothing: the chain changed, and the next other change applies it.
     Deferred,
 }
@@ -111,6 +113,11 @@ fn deployment(world: &World, tunnel: &Tunnel, policy: ChainPolicy, now: Timestam
     let Some(why) = why(world, found, tunnel) else {
         return Step::Rest;
     };
+    if why == Why::Drift
+        && let Some(next) = world.next_repair.filter(|next| now < *next)
+    {
+        return Step::Paused(next);
+    }
     if why == Why::Chain && policy == ChainPolicy::Defer {
         return Step::Deferred;
     }

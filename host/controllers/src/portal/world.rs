@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) refused: Option<Refusal>,
     /// What was tried before this pass, and waits until fewer Deployments roll.
     pub(crate) queued: Option<Try>,
+    /// When the Deployment may be restored again, if it was before.
+    pub(crate) next_repair: Option<Timestamp>,
     pub(crate) learned: Learned,
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
 
-use super::super::action::{ActionOutcome, Apply};
+use super::super::action::{ActionOutcome, Apply, Why};
 use super::super::adopt::takeover;
 use super::super::deployment::prune;
 use super::super::kind::ExposeKind;
@@ -129,7 +129,7 @@ impl ExposeKind {
             }
         };
         let sentence = match stored {
-            Stored::Object(applied) => return Ok(self.applied(world, apply, *applied)),
+            Stored::Object(applied) => return Ok(self.applied(ctx, world, apply, *applied)),
             Stored::Exists => {
                 self.give_turn_back(world);
                 return self.read_deployment(ctx, world).await;
@@ -147,7 +147,13 @@ impl ExposeKind {
         Ok(self.refused(ctx, world, &apply.tried, Problem::Deployment(problem)))
     }
 
-    fn applied(&self, world: &World, apply: &Apply, mut applied: Deployment) -> ActionOutcome {
+    fn applied(
+        &self,
+        ctx: &Context,
+        world: &World,
+        apply: &Apply,
+        mut applied: Deployment,
+    ) -> ActionOutcome {
         prune(&mut applied);
         let tunnels = &self.tunnels;
         // Also of a write for another cause: the answer to the one before may have been lost.
@@ -156,6 +162,9 @@ impl ExposeKind {
         let uid = world.uid().unwrap_or_default();
         tunnels.memory.wrote_deployment(uid, Arc::clone(&applied));
         tunnels.memory.succeeded(uid, &apply.tried);
+        if apply.why == Why::Drift {
+            tunnels.memory.repaired(uid, ctx.clock.now());
+        }
         ActionOutcome::Applied(applied)
     }
 

@@ -164,3 +164,24 @@ fn looking_remembers_nothing() {
     memory.succeeded(UID, &tunnel("a"));
     assert_eq!(memory.len(), 0);
 }
+
+#[test]
+fn repairs_in_a_row_wait_longer_each_time() {
+    let memory = Memory::default();
+    let mut now = Timestamp::UNIX_EPOCH;
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        memory.repaired(UID, now);
+        let next = memory.next_repair(UID).unwrap();
+        waits.push(next.duration_since(now));
+        now = next;
+    }
+    assert!(waits[0] < SignedDuration::from_millis(10), "{waits:?}");
+    assert!(waits[19] > SignedDuration::from_secs(200), "{waits:?}");
+    assert!(waits[19] <= SignedDuration::from_secs(330), "{waits:?}");
+    // After a quiet time, the next one is a first one.
+    now += SignedDuration::from_mins(11);
+    memory.repaired(UID, now);
+    let wait = memory.next_repair(UID).unwrap().duration_since(now);
+    assert!(wait < SignedDuration::from_millis(10), "{wait:?}");
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use podloom_api::RelayConnection;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -74,6 +74,8 @@ struct Setting {
     refused: Option<Refused>,
     #[serde(default)]
     queued: bool,
+    /// In how many seconds the Deployment may be restored again.
+    next_repair: Option<i64>,
     #[serde(default)]
     learned: Lessons,
 }
@@ -220,6 +222,9 @@ impl Case {
         };
         world.refused = setting.refused.map(|refused| refused.of(&tried, &world));
         world.queued = setting.queued.then(|| tried.clone());
+        let next = setting.next_repair;
+        let now: Timestamp = NOW.parse().unwrap();
+        world.next_repair = next.map(|seconds| now + SignedDuration::from_secs(seconds));
         let Lessons {
             rendered, notes, ..
         } = setting.learned;
@@ -355,6 +360,7 @@ fn world(base: &Base, setting: &Setting) -> World {
         namespace_ends: setting.namespace_ends,
         refused: None,
         queued: None,
+        next_repair: None,
         learned: Learned::default(),
     }
 }
