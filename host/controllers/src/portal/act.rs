@@ -98,7 +98,7 @@ impl ExposeKind {
         Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
     }
 
-    /// Remembers that something failed.
+    /// Remembers that something failed, and logs it.
     fn refused(
         &self,
         ctx: &Context,
@@ -106,6 +106,14 @@ impl ExposeKind {
         tried: &Try,
         problem: Problem,
     ) -> ActionOutcome {
+        let metadata = &world.expose.metadata;
+        tracing::warn!(
+            namespace = metadata.namespace,
+            name = metadata.name,
+            reason = problem.blocker().reason,
+            error = problem.message(),
+            "tunnel could not be written, trying again"
+        );
         let uid = world.uid().unwrap_or_default();
         let now = ctx.clock.now();
         ActionOutcome::Refused(self.tunnels.memory.refused(uid, tried, problem, now))

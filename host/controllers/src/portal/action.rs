@@ -82,7 +82,6 @@ pub(crate) enum Why {
 }
 
 /// What an action came to.
-#[derive(Debug)]
 pub(crate) enum ActionOutcome {
     /// The finalizer was written.
     Marked(Box<PortalExposeObject>),

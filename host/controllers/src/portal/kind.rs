@@ -131,7 +131,7 @@ impl Kind for ExposeKind {
             ActionOutcome::Marked(expose) | ActionOutcome::StatusWritten(expose) => {
                 let remains = Remains::of(&expose.metadata);
                 world.expose = Arc::from(expose);
-                if remains == Remains::Nothing || !world.has_finalizer() {
+                if world.is_deleted() && !world.has_finalizer() {
                     self.forget(world);
                 }
                 return remains;

@@ -28,6 +28,8 @@ pub(super) const CONTROLLER: &str = "portalexpose";
 pub(super) const CLASS_CONTROLLER: &str = "tunnelclass";
 /// How a PortalExpose without a status is counted.
 const NO_PHASE: &str = "None";
+/// How one that our types cannot hold is counted.
+const UNREADABLE: &str = "Unreadable";
 
 type Exposes = Arc<[Store<Readable<PortalExposeObject>>]>;
 type Classes = Store<Readable<TunnelClassObject>>;
@@ -52,7 +54,7 @@ impl PortalMetrics {
         objects: &Objects,
         outbound: OutboundMetrics,
     ) -> Self {
-        let phases = [NO_PHASE]
+        let phases = [NO_PHASE, UNREADABLE]
             .into_iter()
             .chain(PortalPhase::ALL.map(PortalPhase::as_str));
         objects.declare(CONTROLLER, phases.collect());
@@ -150,10 +152,12 @@ impl Collector for Tunnels {
 
 /// Returns the phase of each PortalExpose of a cache, for as long as it is asked.
 pub(super) fn phases(exposes: Store<Readable<PortalExposeObject>>) -> Phases {
-    let phase = |expose: &Arc<Readable<PortalExposeObject>>| {
-        let status = expose.0.as_ref().ok().and_then(|it| it.status.as_ref());
-        let phase = status.and_then(|status| status.phase);
-        phase.map_or(NO_PHASE, PortalPhase::as_str)
+    let phase = |expose: &Arc<Readable<PortalExposeObject>>| match &expose.0 {
+        Ok(expose) => {
+            let phase = expose.status.as_ref().and_then(|status| status.phase);
+            phase.map_or(NO_PHASE, PortalPhase::as_str)
+        }
+        Err(_) => UNREADABLE,
     };
     Arc::new(move || exposes.state().iter().map(phase).collect())
 }

@@ -54,8 +54,8 @@ impl ExposeKind {
         let user = user(&expose);
         let targets = check(&expose.spec).unwrap_or_default();
         let relays = &self.tunnels.relays;
-        // As long as nobody knows whether there are pods, nothing is different.
-        if world.deployment != SeenDeployment::Unseen {
+        // As long as nobody knows whether there are pods, nothing is different. If there never was a Deployment, there are none.
+        if world.deployment != SeenDeployment::Unseen || world.applied().is_none() {
             let has_ready_pod = world.own_deployment().is_some_and(|found| ready(found) > 0);
             let leases = targets.iter().map(|target| Lease {
                 authority: target.authority.clone(),

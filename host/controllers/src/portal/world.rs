@@ -1,6 +1,5 @@
 //! All that a plan for a PortalExpose may depend on.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -177,8 +176,8 @@ pub(crate) struct Learned {
     pub(crate) is_deployment_deleted: bool,
 }
 
-/// A Deployment that came out of the chain.
-#[derive(Clone, Debug)]
+/// A Deployment that came out of the chain. It may have secrets that plugins wrote.
+#[derive(Clone)]
 pub(crate) struct Rendered {
     /// The hash of what went in.
     pub(crate) input: String,
@@ -265,11 +264,5 @@ impl Problem {
             | Self::Deployment(message)
             | Self::Identity(message) => message,
         }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message())
     }
 }

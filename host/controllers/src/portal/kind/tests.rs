@@ -4,6 +4,7 @@ pub(in crate::portal) mod cluster;
 mod deletion;
 mod faults;
 mod identity;
+mod server;
 mod tunnels;
 
 use super::ExposeKind;

@@ -38,7 +38,7 @@ fn every_phase_and_state_is_there_before_the_first_tunnel() {
     for phase in PortalPhase::ALL
         .map(PortalPhase::as_str)
         .into_iter()
-        .chain([NO_PHASE])
+        .chain([NO_PHASE, UNREADABLE])
     {
         check_has(
             &encoded,
@@ -98,4 +98,16 @@ fn tunnels_are_counted_while_their_controllers_run() {
     let stopped = encoded(&registry);
     check_has(&stopped, "portal_relay_connections{status=\"Connected\"} 0");
     assert!(!stopped.contains("small"), "{stopped}");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_counted() {
+    let mut exposes = Writer::new(Arc::new(PortalExpose::resource()));
+    exposes.apply_watcher_event(&Event::Apply(expose("a", "small", &[])));
+    let unreadable =
+        json!({ "metadata": { "name": "b", "namespace": "team" }, "spec": { "app": 1 } });
+    exposes.apply_watcher_event(&Event::Apply(serde_json::from_value(unreadable).unwrap()));
+    let mut phases = phases(exposes.as_reader())();
+    phases.sort_unstable();
+    assert_eq!(phases, [NO_PHASE, UNREADABLE]);
 }

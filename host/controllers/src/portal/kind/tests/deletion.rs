@@ -1,6 +1,7 @@
 use serde_json::json;
 
-use super::cluster::{Cluster, DEPLOYMENT, EXPOSE};
+use super::cluster::Cluster;
+use super::server::{DEPLOYMENT, EXPOSE};
 use crate::engine::pass::Next;
 
 /// A cluster whose PortalExpose is being deleted.

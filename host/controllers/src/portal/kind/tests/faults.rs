@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::cluster::{Cluster, Fault};
+use super::cluster::Cluster;
+use super::server::Fault;
 
 const FAULTS: [Fault; 6] = [
     Fault::Lost,

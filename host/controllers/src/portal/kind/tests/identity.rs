@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, SECRET, SECRETS};
+use super::cluster::Cluster;
+use super::server::{SECRET, SECRETS};
 use crate::portal::action::{Action, ActionOutcome};
 use crate::portal::world::SeenIdentity;
 

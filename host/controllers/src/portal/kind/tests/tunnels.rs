@@ -2,7 +2,8 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, DEPLOYMENT, EXPOSE, SECRET, SECRETS};
+use super::cluster::Cluster;
+use super::server::{DEPLOYMENT, EXPOSE, SECRET, SECRETS};
 use crate::engine::pass::Next;
 use crate::mutator::PodRejection;
 
@@ -270,4 +271,39 @@ async fn a_deployment_of_the_operator_before_us_is_converted_then_applied() {
         "d-9"
     );
     assert_eq!(cluster.status()["applied"]["generation"], 5);
+}
+
+/// The other is in another watch scope.
+#[tokio::test]
+async fn of_two_with_one_hostname_the_older_one_gets_it_in_all_scopes() {
+    let cluster = Cluster::new();
+    cluster.has_older("other-team");
+    cluster.pass().await.unwrap();
+    assert_eq!(cluster.condition("HostnameUnique").1, "HostnameConflict");
+    assert_eq!(cluster.status()["phase"], "Failed");
+    let status = cluster.status().to_string();
+    assert!(
+        !status.contains("other-team") && !status.contains("their-shop"),
+        "{status}"
+    );
+    assert!(cluster.state().secret.is_none() && cluster.state().deployment.is_none());
+}
+
+/// There never was a Deployment, so nobody has to look for one.
+#[tokio::test]
+async fn a_new_tunnel_without_a_service_asks_the_api_server_nothing() {
+    let cluster = Cluster::new();
+    cluster.loses_service();
+    cluster.pass().await.unwrap();
+    let expected = [format!("PATCH {EXPOSE}"), format!("PATCH {EXPOSE}/status")];
+    assert_eq!(cluster.requests.made(), expected);
+    assert_eq!(cluster.status()["phase"], "Failed");
+    let relay = &cluster.status()["relay"]["connected"][0];
+    assert_eq!(relay["status"], "Disconnected");
+    assert!(
+        relay["lastError"]
+            .as_str()
+            .unwrap()
+            .starts_with("NoReadyPod: ")
+    );
 }
