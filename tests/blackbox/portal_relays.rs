@@ -1,91 +1,12 @@
 //! Relays that serve a tunnel, refuse it, lie, hang and die, and what its PortalExpose shows.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use podloom_api::RelayConnection::{Connected, Disconnected, Unknown};
 use podloom_api::{PortalExpose, PortalPhase, RelayConnection, RelayState};
-use podloom_tests::doubles::{Double, Relay, RelayApi, RelayBehaviour};
-use podloom_tests::portal::{Portal, condition, is};
-use podloom_tests::{Cluster, Operator, blackbox_on, eventually};
-use serde_json::{Value, json};
-use tempfile::TempDir;
-
-/// Relays on this machine, and the file with their certificate authorities.
-struct Relays {
-    relays: Vec<Relay>,
-    files: TempDir,
-}
-
-impl Relays {
-    /// Starts so many relays, which may serve these applications. They serve none yet.
-    fn start(count: usize, apps: &[&str]) -> Self {
-        let files = TempDir::new().unwrap();
-        let relays = (0..count).map(|number| {
-            let hostnames: Vec<_> = apps.iter().map(|app| hostname(app, number)).collect();
-            let hostnames: Vec<&str> = hostnames.iter().map(String::as_str).collect();
-            let file = files.path().join(format!("{number}.pem"));
-            Double::relay(&file, &host(number), &hostnames)
-        });
-        let relays: Vec<Relay> = relays.collect();
-        let authorities = (0..count).map(|number| {
-            let file = files.path().join(format!("{number}.pem"));
-            fs::read_to_string(file).unwrap()
-        });
-        let authorities: String = authorities.collect();
-        fs::write(files.path().join("all.pem"), authorities).unwrap();
-        Self { relays, files }
-    }
-
-    /// Starts an operator that asks relays and trusts these.
-    async fn operator(&self, portal: &Portal<'_>, more: &[&str]) -> Operator {
-        let authorities = self.files.path().join("all.pem");
-        let arguments = [
-            "--portal-relay-observation",
-            "poll",
-            "--portal-relay-grace",
-            "5s",
-            "--portal-relay-ca-file",
-            authorities.to_str().unwrap(),
-        ];
-        portal.operator(&[&arguments, more].concat()).await
-    }
-
-    /// Makes a relay with these paths serve these applications.
-    fn behave(&self, number: usize, api: RelayApi, apps: &[&str]) {
-        let hostnames: Vec<_> = apps.iter().map(|app| hostname(app, number)).collect();
-        let hostnames: Vec<&str> = hostnames.iter().map(String::as_str).collect();
-        self.relays[number].behave(&RelayBehaviour::new(api, &hostnames));
-    }
-
-    /// The spec of a PortalExpose at all these relays.
-    fn spec(&self, portal: &Portal<'_>, app: &str) -> Value {
-        let targets = self.relays.iter().enumerate();
-        let targets = targets.map(|(number, relay)| {
-            let url = format!("wss://{}/relay", relay.authority());
-            json!({ "name": format!("relay-{number}"), "url": url })
-        });
-        let mut spec = portal.spec(app);
-        spec["relay"]["targets"] = targets.collect();
-        spec
-    }
-}
-
-/// The flags that let an operator ask relays on this machine, each second.
-const HERE: [&str; 4] = [
-    "--portal-relay-allow-cidr",
-    "127.0.0.1/32",
-    "--portal-relay-poll-interval",
-    "1s",
-];
-
-fn host(number: usize) -> String {
-    format!("relay-{number}.localhost")
-}
-
-fn hostname(app: &str, number: usize) -> String {
-    format!("{app}.{}", host(number))
-}
+use podloom_tests::doubles::{Relay, RelayApi};
+use podloom_tests::portal::{ASK_HERE, Portal, Relays, condition, is, relay_hostname};
+use podloom_tests::{Cluster, blackbox_on, eventually};
 
 /// The methods and paths of all requests that a relay received, without repetitions.
 fn requests(relay: &Relay) -> Vec<String> {
@@ -141,7 +62,7 @@ fn two_of_three_relays_degrade_a_tunnel() {
         let relays = Relays::start(3, &["shop"]);
         relays.behave(0, RelayApi::State, &["shop"]);
         relays.behave(1, RelayApi::State, &["shop"]);
-        let _operator = relays.operator(&portal, &HERE).await;
+        let _operator = relays.operator(&portal, &ASK_HERE).await;
         let seen = portal.watch().await;
         portal
             .expose_with("shop", relays.spec(&portal, "shop"))
@@ -195,13 +116,18 @@ fn older_relays_are_asked_in_other_ways() {
         let relays = Relays::start(2, &["shop"]);
         relays.behave(0, RelayApi::Status, &["shop"]);
         relays.behave(1, RelayApi::Domain, &["shop"]);
-        let _operator = relays.operator(&portal, &HERE).await;
+        let _operator = relays.operator(&portal, &ASK_HERE).await;
         let seen = portal.watch().await;
         portal
             .expose_with("shop", relays.spec(&portal, "shop"))
             .await;
         seen.until_is("shop", "is ready", is_ready).await;
-        let status = |number| format!("GET /tunnel/status?hostname={}", hostname("shop", number));
+        let status = |number| {
+            format!(
+                "GET /tunnel/status?hostname={}",
+                relay_hostname("shop", number)
+            )
+        };
         // While no pod is ready there is no hostname to ask about, but whether this is a relay.
         let expected = ["GET /api/state", "GET /sdk/domain", &status(0)];
         assert_eq!(requests(&relays.relays[0]), expected);
@@ -210,7 +136,7 @@ fn older_relays_are_asked_in_other_ways() {
         let received = relays.relays[1].received().requests;
         let probe = received.iter().find(|request| request.method == "HEAD");
         let port = relays.relays[1].address().port();
-        let public = format!("{}:{port}", hostname("shop", 1));
+        let public = format!("{}:{port}", relay_hostname("shop", 1));
         assert_eq!(probe.unwrap().headers["host"], public);
 
         relays.behave(0, RelayApi::Status, &[]);
@@ -232,7 +158,7 @@ fn ten_tunnels_share_the_requests_to_their_relay() {
         let relays = Relays::start(1, &apps);
         relays.behave(0, RelayApi::State, &apps);
         let interval = ["--portal-relay-poll-interval", "2s"];
-        let operator = [&HERE[..2], &interval].concat();
+        let operator = [&ASK_HERE[..2], &interval].concat();
         let _operator = relays.operator(&portal, &operator).await;
         let seen = portal.watch().await;
         for app in &apps {
@@ -263,7 +189,7 @@ fn relays_that_are_assumed_get_no_request() {
         let portal = Portal::new(&scene).await;
         let relays = Relays::start(1, &["shop", "blog"]);
         let assume = ["--portal-relay-observation", "assume"];
-        let operator = portal.operator(&[&assume[..], &HERE].concat()).await;
+        let operator = portal.operator(&[&assume[..], &ASK_HERE].concat()).await;
         let seen = portal.watch().await;
         for app in ["shop", "blog"] {
             portal.expose_with(app, relays.spec(&portal, app)).await;
@@ -284,7 +210,7 @@ fn the_death_of_relays_degrades_a_tunnel_and_then_fails_it() {
         let mut relays = Relays::start(2, &["shop"]);
         relays.behave(0, RelayApi::State, &["shop"]);
         relays.behave(1, RelayApi::State, &["shop"]);
-        let operator = relays.operator(&portal, &HERE).await;
+        let operator = relays.operator(&portal, &ASK_HERE).await;
         let up =
             |relay: &str| operator.metric(&format!("podloom_portal_relay_up{{relay=\"{relay}\"}}"));
         let seen = portal.watch().await;
@@ -345,7 +271,7 @@ fn no_word_of_a_relay_gets_into_a_status() {
         relays.behave(0, RelayApi::Website, &["shop"]);
         relays.behave(1, RelayApi::Redirect, &["shop"]);
         relays.behave(2, RelayApi::Garbage, &["shop"]);
-        let operator = relays.operator(&portal, &HERE).await;
+        let operator = relays.operator(&portal, &ASK_HERE).await;
         let seen = portal.watch().await;
         portal
             .expose_with("shop", relays.spec(&portal, "shop"))
@@ -395,7 +321,7 @@ fn a_restart_forgets_no_connection() {
         let portal = Portal::new(&scene).await;
         let relays = Relays::start(1, &["shop"]);
         relays.behave(0, RelayApi::State, &["shop"]);
-        let mut operator = relays.operator(&portal, &HERE).await;
+        let mut operator = relays.operator(&portal, &ASK_HERE).await;
         let seen = portal.watch().await;
         portal
             .expose_with("shop", relays.spec(&portal, "shop"))

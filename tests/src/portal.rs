@@ -1,5 +1,7 @@
 //! The PortalExposes of one test: their class, their Service, and the operators that work on them.
 
+mod relays;
+
 use std::path::Path;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -15,6 +17,8 @@ use crate::operator::Operator;
 use crate::scene::Scene;
 use crate::wait::eventually;
 use crate::watched::Watched;
+
+pub use relays::{ASK_HERE, Relays, relay_hostname};
 
 /// A test's PortalExposes.
 ///
