@@ -7,7 +7,6 @@ mod audit;
 mod bare;
 mod browsers;
 mod operator;
-mod process;
 mod report;
 
 use std::path::PathBuf;

@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail};
 use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_control_plane::ControlPlane;
 use podloom_tests::get;
+use podloom_tests::usage::{Usage, usage};
 
 use crate::Arguments;
 use crate::audit::{AuditLog, RequestCounts};
 use crate::bare::NAME;
 use crate::browsers::{Progress, Workplace};
-use crate::process::{Usage, usage};
 
 /// The namespace of the Browsers.
 const NAMESPACE: &str = "bench";

@@ -32,6 +32,7 @@ mod run;
 mod scene;
 mod script;
 mod seed;
+pub mod usage;
 mod wait;
 mod watched;
 pub mod webhook;

@@ -1,5 +1,5 @@
-//! The benchmarks of the whole operator: `cargo xtask bench --cluster` on a real control plane, against a bare client, and
-//! `cargo xtask bench --webhook`.
+//! The benchmarks of the whole operator: `cargo xtask bench --cluster` on a real control plane, against a bare client,
+//! `cargo xtask bench --webhook` and `cargo xtask bench --portal`.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +18,12 @@ pub(crate) fn webhook(json: Option<&Path>, options: &[String]) -> Result<()> {
     measure(&release::optimized("webhook-bench")?, json, options)
 }
 
+/// Measures the portal controller, with relays on this machine.
+pub(crate) fn portal(json: Option<&Path>, options: &[String]) -> Result<()> {
+    release::local("podloom-doubles")?;
+    measure(&release::local("portal-bench")?, json, options)
+}
+
 /// Builds the operator as it is shipped and runs a benchmark, which has options of its own.
 fn measure(bench: &Path, json: Option<&Path>, options: &[String]) -> Result<()> {
     let bundle = plugins::run()?;
@@ -25,10 +31,13 @@ fn measure(bench: &Path, json: Option<&Path>, options: &[String]) -> Result<()> 
     let mut bench = Command::new(bench);
     bench
         .arg("--podloom")
-        .arg(operator)
+        .arg(&operator)
         .arg("--plugins")
-        .arg(bundle)
+        .arg(&bundle)
         .args(options)
+        // For the harness of the black-box tests, which the benchmark of the portal controller uses.
+        .env("PODLOOM_BLACKBOX_BINARY", &operator)
+        .env("PODLOOM_BUNDLE", &bundle)
         .current_dir(run::root());
     if let Some(path) = json {
         bench.arg("--json").arg(path);

@@ -58,6 +58,10 @@ enum Command {
         /// All options after this one go to that benchmark: --url URL, --review FILE, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with = "cluster")]
         webhook: Option<Vec<String>>,
+        /// Measure the portal controller: requests to the API server and to relays for each PortalExpose, and memory.
+        /// All options after this one go to that benchmark: --exposes N, --relays N, ...; its --help lists all.
+        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook"])]
+        portal: Option<Vec<String>>,
     },
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
@@ -98,6 +102,11 @@ fn main() -> ExitCode {
             webhook: Some(options),
             ..
         } => cluster::webhook(json.as_deref(), &options),
+        Command::Bench {
+            json,
+            portal: Some(options),
+            ..
+        } => cluster::portal(json.as_deref(), &options),
         Command::Bench { json, .. } => bench::run(json.as_deref()),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),

@@ -9,19 +9,21 @@ use anyhow::{Context, Result};
 
 /// Processor time and memory of a process.
 #[derive(Clone, Debug)]
-pub(crate) struct Usage {
-    pub(crate) cpu: Duration,
+pub struct Usage {
+    /// Processor time since its start.
+    pub cpu: Duration,
     /// Resident memory, in bytes.
-    pub(crate) resident: u64,
+    pub resident: u64,
     /// The most resident memory since its start, in bytes.
-    pub(crate) peak: u64,
+    pub peak: u64,
     /// How often each of its threads went to sleep, and so was woken later.
     wakeups: BTreeMap<OsString, u64>,
 }
 
 impl Usage {
     /// How often its threads were woken since `before`. Threads that have ended meanwhile do not count.
-    pub(crate) fn wakeups_since(&self, before: &Self) -> u64 {
+    #[must_use]
+    pub fn wakeups_since(&self, before: &Self) -> u64 {
         let since = |(thread, count): (&OsString, &u64)| {
             let before = before.wakeups.get(thread).copied();
             count.saturating_sub(before.unwrap_or_default())
@@ -34,7 +36,11 @@ impl Usage {
 const TICKS: f64 = 100.0;
 
 /// Reads what a process has used so far.
-pub(crate) fn usage(pid: u32) -> Result<Usage> {
+///
+/// # Errors
+///
+/// Returns an error if the process has ended.
+pub fn usage(pid: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("process {pid} has ended"))?;
     // The name is in parentheses and may contain anything; utime and stime are the 14th and 15th field.
