@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use podloom_api::PortalExpose;
-use podloom_tests::portal::{Portal, condition, message, ready};
+use podloom_tests::portal::{Portal, condition, failed, message, ready};
 use podloom_tests::{Cluster, MountedBundle, Operator, blackbox_on, eventually};
 use serde_json::Value;
 
@@ -121,6 +121,34 @@ fn a_new_chain_rolls_what_it_changes_and_nothing_else() {
         })
         .await;
     });
+}
+
+/// The Deployment itself does not say that it rolls: it uses the ReplicaSet from before again.
+#[test]
+fn a_chain_that_is_taken_back_rolls_without_a_failure() {
+    blackbox_on(
+        Cluster::without_operator,
+        "portal-chain-back",
+        async |scene| {
+            let portal = Portal::new(&scene).await;
+            let bundle = MountedBundle::of(&team("one"));
+            let operator = start(&portal, &bundle, &[]).await;
+            let seen = portal.running().await;
+            for name in ["two", "one", "two"] {
+                let chain = serves(&operator, &bundle, &team(name)).await;
+                let has_chain = |expose: &PortalExpose| ready_with(expose, &chain);
+                seen.until_is("shop", "has the other chain", has_chain)
+                    .await;
+            }
+            assert_eq!(portal.replica_sets(), 2);
+            let failed = seen
+                .of("shop")
+                .iter()
+                .filter(|change| failed(change.object()))
+                .count();
+            assert_eq!(failed, 0, "{:?}", scene.events("shop").await);
+        },
+    );
 }
 
 #[test]

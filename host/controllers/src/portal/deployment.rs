@@ -89,6 +89,14 @@ pub(crate) fn is_settled(deployment: &Deployment, desired: i32) -> bool {
     !lags(deployment) && deployment.status.as_ref().map_or(0, updated) == desired
 }
 
+/// Returns whether all pods are of the newest template and ready, and no others are left.
+pub(crate) fn is_complete(deployment: &Deployment) -> bool {
+    let desired = replicas(deployment);
+    let status = deployment.status.as_ref();
+    let left = status.and_then(|status| status.replicas).unwrap_or(0);
+    is_settled(deployment, desired) && ready(deployment) == desired && left == desired
+}
+
 /// Returns whether the rollout made no progress for too long.
 pub(crate) fn is_overdue(deployment: &Deployment) -> bool {
     let reason = progress(deployment).and_then(|it| it.reason.as_deref());

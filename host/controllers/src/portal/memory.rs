@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 
+use super::deployment::is_complete;
 use super::world::{OurIdentity, Problem, Refusal, Try};
 use crate::engine::backoff::jittered;
 use crate::engine::plan::later;
@@ -33,6 +34,13 @@ struct Known {
     refused: Option<Refused>,
     queued: Option<Try>,
     repairs: Option<Repairs>,
+    rollout: Option<Rollout>,
+}
+
+/// Our last write of the Deployment, until all of its pods are new and ready.
+struct Rollout {
+    generation: Option<i64>,
+    since: Timestamp,
 }
 
 /// How often in a row the Deployment was restored. Another writer may undo it each time.
@@ -124,6 +132,30 @@ impl Memory {
             known.queued.take_if(|it| it == tried);
             Some(())
         });
+    }
+
+    /// Remembers that the Deployment of this generation was written, and may replace its pods.
+    pub(super) fn rolls(&self, uid: &str, generation: Option<i64>, now: Timestamp) {
+        let since = now;
+        self.with(uid, |known| {
+            known.rollout = Some(Rollout { generation, since })
+        });
+    }
+
+    /// Returns since when the Deployment replaces its pods because of our last write; none if they are all new and ready.
+    ///
+    /// The Deployment itself does not say it if it goes back to an earlier template: its condition Progressing then still says that the
+    /// rollout before is complete.
+    pub(super) fn rolls_since(&self, uid: &str, deployment: &Deployment) -> Option<Timestamp> {
+        self.known(uid, |known| {
+            let rollout = known.rollout.as_ref()?;
+            let is_seen = deployment.metadata.generation >= rollout.generation;
+            if is_seen && is_complete(deployment) {
+                known.rollout = None;
+                return None;
+            }
+            Some(rollout.since)
+        })
     }
 
     /// Remembers that the Deployment was restored: each time in a row, the next repair waits longer.

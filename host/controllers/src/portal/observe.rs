@@ -37,9 +37,13 @@ impl ExposeKind {
             namespace_ends: self.namespace_ends(namespace),
             refused: memory.refusal(uid),
             queued: memory.waits(uid),
+            rolls_since: None,
             next_repair: memory.next_repair(uid),
             learned: Learned::default(),
         };
+        if let SeenDeployment::Found(found) = &world.deployment {
+            world.rolls_since = memory.rolls_since(uid, found);
+        }
         match world.is_deleted() {
             true => self.tunnels.relays.forget(&user(expose)),
             false => self.look_at_relays(&mut world),

@@ -63,8 +63,11 @@ impl<'a> View<'a> {
         let relays_since = are_pods_ready(&facts, &blockers).then(|| ready_since(world, now));
         let window_ends = relays_since.map(|since| later(since, settings.relay_grace));
         let window_ends = window_ends.filter(|end| now < *end && may_open(&facts));
-        let is_open =
-            may_open(&facts) && (deployment.is_some_and(is_rolling) || window_ends.is_some());
+        let rolls_until = world
+            .rolls_since
+            .map(|since| later(since, settings.tunnel.progress_deadline));
+        let rolls = deployment.is_some_and(is_rolling) || rolls_until.is_some_and(|end| now < end);
+        let is_open = may_open(&facts) && (rolls || window_ends.is_some());
         if is_open {
             facts.window = Window::Open;
         }

@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) refused: Option<Refusal>,
     /// What was tried before this pass, and waits until fewer Deployments roll.
     pub(crate) queued: Option<Try>,
+    /// Since when the Deployment replaces its pods because of our last write; none if it does not.
+    pub(crate) rolls_since: Option<Timestamp>,
     /// When the Deployment may be restored again, if it was before.
     pub(crate) next_repair: Option<Timestamp>,
     pub(crate) learned: Learned,

@@ -162,8 +162,10 @@ impl ExposeKind {
         let uid = world.uid().unwrap_or_default();
         tunnels.memory.wrote_deployment(uid, Arc::clone(&applied));
         tunnels.memory.succeeded(uid, &apply.tried);
+        let now = ctx.clock.now();
+        tunnels.memory.rolls(uid, applied.metadata.generation, now);
         if apply.why == Why::Drift {
-            tunnels.memory.repaired(uid, ctx.clock.now());
+            tunnels.memory.repaired(uid, now);
         }
         ActionOutcome::Applied(applied)
     }

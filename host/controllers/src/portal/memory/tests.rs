@@ -185,3 +185,37 @@ fn repairs_in_a_row_wait_longer_each_time() {
     let wait = memory.next_repair(UID).unwrap().duration_since(now);
     assert!(wait < SignedDuration::from_millis(10), "{wait:?}");
 }
+
+#[test]
+fn a_rollout_ends_when_all_pods_are_new_and_ready() {
+    let memory = Memory::default();
+    let now = Timestamp::UNIX_EPOCH;
+    let seen = |generation: i64, ready: i32| -> Deployment {
+        serde_json::from_value(serde_json::json!({
+            "metadata": { "generation": generation },
+            "spec": { "replicas": 1, "selector": {}, "template": {} },
+            "status": {
+                "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": ready,
+            },
+        }))
+        .unwrap()
+    };
+    assert_eq!(memory.rolls_since(UID, &seen(1, 1)), None);
+    memory.rolls(UID, Some(2), now);
+    assert_eq!(
+        memory.rolls_since(UID, &seen(1, 1)),
+        Some(now),
+        "not seen yet"
+    );
+    assert_eq!(
+        memory.rolls_since(UID, &seen(2, 0)),
+        Some(now),
+        "not ready yet"
+    );
+    assert_eq!(memory.rolls_since(UID, &seen(2, 1)), None);
+    assert_eq!(
+        memory.rolls_since(UID, &seen(2, 0)),
+        None,
+        "a pod that dies later is no rollout"
+    );
+}

@@ -74,6 +74,8 @@ struct Setting {
     refused: Option<Refused>,
     #[serde(default)]
     queued: bool,
+    /// How many seconds ago we wrote the Deployment, whose pods are not all new and ready yet.
+    rolls_for: Option<i64>,
     /// In how many seconds the Deployment may be restored again.
     next_repair: Option<i64>,
     #[serde(default)]
@@ -224,6 +226,8 @@ impl Case {
         world.queued = setting.queued.then(|| tried.clone());
         let next = setting.next_repair;
         let now: Timestamp = NOW.parse().unwrap();
+        let rolls = setting.rolls_for;
+        world.rolls_since = rolls.map(|seconds| now - SignedDuration::from_secs(seconds));
         world.next_repair = next.map(|seconds| now + SignedDuration::from_secs(seconds));
         let Lessons {
             rendered, notes, ..
@@ -360,6 +364,7 @@ fn world(base: &Base, setting: &Setting) -> World {
         namespace_ends: setting.namespace_ends,
         refused: None,
         queued: None,
+        rolls_since: None,
         next_repair: None,
         learned: Learned::default(),
     }
