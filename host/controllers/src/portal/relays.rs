@@ -4,12 +4,14 @@
 //! result changes ([`Relays::changes`]). Nothing here knows Kubernetes.
 //!
 //! - `board` remembers who wants to know what, and the results. It is a state machine without I/O.
-//! - `watch` is a control loop with one id for each relay, however many PortalExposes use it. `schedule` says when a relay is due.
+//! - `watch` is a control loop with one id for each relay, however many PortalExposes use it. `schedule` says when a relay is due, and
+//!   `accounts` sees to it that no namespace takes the looks of others.
 //! - `poll` sends the requests, with the client of `outbound`. `reply` reads the answers.
 //! - `link` is what is known of one hostname at one relay, and `answer` what one look at it found.
 //!
 //! Trouble with a relay is a result, not an error, and no text of a relay ever gets into a result.
 
+mod accounts;
 mod answer;
 mod board;
 mod changes;
@@ -112,7 +114,7 @@ impl Relays {
         let changed = self
             .board
             .set(user, leases, self.clock.now(), Instant::now());
-        for authority in changed {
+        for authority in changed.into_iter().chain(self.board.called()) {
             self.hints.push(authority);
         }
     }
@@ -151,8 +153,9 @@ impl Relays {
     ) -> (Self, BoxFuture<'static, ()>) {
         let board = Arc::new(Board::new(settings.observation, settings.interval));
         let changes = Changes::default();
-        let (hints, work) = match settings.observation {
-            Observation::Assume => (Hints::default(), stop.cancelled_owned().boxed()),
+        let hints = Hints::default();
+        let work = match settings.observation {
+            Observation::Assume => stop.cancelled_owned().boxed(),
             Observation::Poll => {
                 let asker = poll::Asker::new(&settings, resolver, &metrics);
                 let watcher = watch::Watcher {
@@ -161,6 +164,7 @@ impl Relays {
                     clock: clock.clone(),
                     metrics,
                     asker,
+                    hints: hints.clone(),
                 };
                 watcher.start(settings.recorder, stop)
             }

@@ -1,6 +1,7 @@
 //! What one look at a hostname found.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::outbound::RequestErrorKind;
 
@@ -41,6 +42,14 @@ impl Trouble {
         Self {
             code: TroubleCode::BadResponse,
             text: text.into(),
+        }
+    }
+
+    /// Describes a relay that answered nothing in the time of a look.
+    pub(super) fn late(after: Duration) -> Self {
+        Self {
+            code: TroubleCode::Timeout,
+            text: format!("it took longer than {} s to answer", after.as_secs()),
         }
     }
 

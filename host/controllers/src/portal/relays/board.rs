@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::accounts::Accounts;
 use super::answer::{Answer, Trouble};
 use super::link::Link;
 use super::schedule::{Episode, Look, Schedule};
@@ -30,6 +31,7 @@ struct State {
     relays: HashMap<Authority, Relay>,
     /// The relays of each PortalExpose.
     users: HashMap<UserId, BTreeSet<Authority>>,
+    accounts: Accounts,
 }
 
 /// A relay that at least one PortalExpose wants to know about.
@@ -54,6 +56,10 @@ struct Wish {
 /// What to do about a relay now.
 #[derive(Debug)]
 pub(super) enum Step {
+    /// No tunnel has a ready pod, so there is nothing to ask about. A hint comes when one has.
+    Rest,
+    /// The namespaces of its users have as many looks as they may have. A hint comes when it is the relay's turn.
+    Queue,
     Wait(Duration),
     Ask(Question),
 }
@@ -61,8 +67,8 @@ pub(super) enum Step {
 /// What to ask a relay.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// The namespace on whose account the relay's name is looked up. Those of its users take turns: if name servers hang for one of
-    /// them, the others still get their results.
+    /// The namespace on whose account the look is, and the relay's name is looked up. Those of its users with a ready pod take turns: if
+    /// name servers hang for one of them, the others still get their results. Give the account back with [`Board::end`].
     pub(super) tenant: String,
     /// The hostnames of tunnels with a ready pod.
     pub(super) hostnames: BTreeSet<String>,
@@ -158,14 +164,36 @@ impl Board {
     /// Returns what to do about a relay; none if nobody wants to know about it.
     pub(super) fn step(&self, authority: &Authority, now: Instant) -> Option<Step> {
         let mut state = self.state();
-        let relay = state.relays.get_mut(authority)?;
+        let State {
+            relays, accounts, ..
+        } = &mut *state;
+        let relay = relays.get_mut(authority)?;
+        let namespaces = relay.namespaces();
+        if namespaces.is_empty() {
+            accounts.leave(authority);
+            return Some(Step::Rest);
+        }
         let wait = relay.wait(self.interval, now);
         if !wait.is_zero() {
+            accounts.leave(authority);
             return Some(Step::Wait(wait));
         }
-        let question = relay.question(self.interval, now);
+        let Some(tenant) = accounts.begin(authority, &namespaces) else {
+            return Some(Step::Queue);
+        };
+        let question = relay.question(tenant.to_owned(), self.interval, now);
         relay.looks = relay.looks.wrapping_add(1);
         Some(Step::Ask(question))
+    }
+
+    /// Ends a look on the account of a namespace.
+    pub(super) fn end(&self, tenant: &str) {
+        self.state().accounts.end(tenant);
+    }
+
+    /// Returns the relays whose turn it is now, though they wait.
+    pub(super) fn called(&self) -> BTreeSet<Authority> {
+        self.state().accounts.called()
     }
 
     /// Records what a look at a relay found, and returns the PortalExposes for which a result changed, and how long to wait for the
@@ -234,6 +262,7 @@ impl State {
         let is_last = relay.get().wishes.is_empty();
         if is_last {
             relay.remove();
+            self.accounts.leave(authority);
         }
         is_last
     }
@@ -247,14 +276,19 @@ impl Relay {
         due.saturating_duration_since(now)
     }
 
-    fn question(&self, interval: Duration, now: Instant) -> Question {
-        let namespaces: BTreeSet<&str> = self
-            .wishes
-            .keys()
-            .map(|user| user.namespace.as_str())
-            .collect();
+    /// The namespaces of the tunnels with a ready pod, beginning with the one whose turn it is.
+    fn namespaces(&self) -> Vec<&str> {
+        let users = self.wishes.iter();
+        let ready = users.filter(|(_, wishes)| wishes.values().any(|wish| wish.has_ready_pod));
+        let mut namespaces: Vec<&str> = ready.map(|(user, _)| user.namespace.as_str()).collect();
+        // The users are sorted by namespace.
+        namespaces.dedup();
         let turn = self.looks.checked_rem(namespaces.len()).unwrap_or_default();
-        let tenant = namespaces.into_iter().nth(turn).unwrap_or_default();
+        namespaces.rotate_left(turn);
+        namespaces
+    }
+
+    fn question(&self, tenant: String, interval: Duration, now: Instant) -> Question {
         // The pause is an interval less a tenth at least.
         let old = interval.mul_f64(0.8);
         let mut due: Vec<(Option<Instant>, &str)> = self
@@ -271,7 +305,7 @@ impl Relay {
         due.retain(|(_, hostname)| seen.insert(*hostname));
         let ready = self.all().filter(|(_, wish)| wish.has_ready_pod);
         Question {
-            tenant: tenant.to_owned(),
+            tenant,
             hostnames: ready.map(|(hostname, _)| hostname.to_owned()).collect(),
             due: due
                 .into_iter()

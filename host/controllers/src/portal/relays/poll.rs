@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method};
 use hyper::body::Bytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::RelaySettings;
 use super::answer::{Answer, Trouble};
@@ -32,11 +32,11 @@ use crate::portal::authority::Authority;
 pub(super) const REQUESTS: u16 = 8;
 /// How many of them go to one relay. A relay that hangs leaves the others for the rest.
 const REQUESTS_PER_RELAY: u16 = 2;
-/// After this time a look asks about no further hostname; the next look starts with the rest.
-const LOOK: Duration = Duration::from_secs(20);
+/// How long a look takes at most. The next look starts with the hostnames that it was too short for.
+const LOOK: Duration = Duration::from_secs(10);
 
 const LIMITS: RequestLimits = RequestLimits {
-    permit_timeout: Duration::from_secs(30),
+    permit_timeout: Duration::from_secs(5),
     connect_timeout: Duration::from_secs(5),
     total_timeout: Duration::from_secs(5),
     request_bytes: 0,
@@ -105,6 +105,7 @@ impl Asker {
         };
         look.find().await.unwrap_or_else(|end| match end {
             End::Busy => Finding::Busy,
+            End::Late => Finding::Trouble(Trouble::late(LOOK)),
             End::Trouble(trouble) => Finding::Trouble(trouble),
         })
     }
@@ -122,6 +123,8 @@ struct Look<'a> {
 /// Why a request has no usable answer.
 enum End {
     Busy,
+    /// The time of the look is over.
+    Late,
     Trouble(Trouble),
 }
 
@@ -144,7 +147,7 @@ impl Look<'_> {
             .each(&self.question.due, |hostname| async move {
                 self.probe(&hostname).await
             })
-            .await;
+            .await?;
         Ok(Finding::Answers(probes))
     }
 
@@ -169,7 +172,8 @@ impl Look<'_> {
                     .await?
                     .ok_or_else(|| End::Trouble(unknown()))
             })
-            .await;
+            .await
+            .unwrap_or_default();
         answers.insert(first.clone(), answer);
         Ok(Some(answers))
     }
@@ -197,18 +201,25 @@ impl Look<'_> {
             via: Some(&relay),
             ..self.request(Operation::Probe, Method::HEAD, &public)
         };
-        match self.asker.client.send(request).await {
+        match self.send(request).await? {
             Ok(_) => Ok(Answer::Ready),
-            Err(error) if error.kind.has_response() => Ok(Answer::Ready),
-            Err(error) => Err(End::of(&error.kind)),
+            Err(error) if error.has_response() => Ok(Answer::Ready),
+            Err(error) => Err(End::of(&error)),
         }
     }
 
     async fn get(&self, operation: Operation, path: &str) -> Result<Response, End> {
         let url = url(&format!("{}{path}", self.relay))?;
         let request = self.request(operation, Method::GET, &url);
-        let sent = self.asker.client.send(request).await;
-        sent.map_err(|error| End::of(&error.kind))
+        let sent = self.send(request).await?;
+        sent.map_err(|error| End::of(&error))
+    }
+
+    /// Sends a request, unless the time of the look is over by then.
+    async fn send(&self, request: Request<'_>) -> Result<Result<Response, RequestErrorKind>, End> {
+        let sent = timeout_at(self.until, self.asker.client.send(request)).await;
+        let sent = sent.map_err(|_| End::Late)?;
+        Ok(sent.map_err(|error| error.kind))
     }
 
     fn request<'a>(&'a self, operation: Operation, method: Method, url: &'a Url) -> Request<'a> {
@@ -227,33 +238,36 @@ impl Look<'_> {
         }
     }
 
-    /// Asks about hostnames until the time of the look is over. Those that were not asked about are not in the result.
+    /// Asks about hostnames until the time of the look is over. Those that it was too short for are not in the result. It is an error if
+    /// there are hostnames, and none was answered.
     async fn each<Asked>(
         &self,
         hostnames: &[String],
         ask: impl Fn(String) -> Asked,
-    ) -> BTreeMap<String, Answer>
+    ) -> Result<BTreeMap<String, Answer>, End>
     where
         Asked: Future<Output = Result<Answer, End>>,
     {
-        stream::iter(hostnames.to_vec())
-            .map(|hostname| {
-                let asked = ask(hostname.clone());
-                async move {
-                    if Instant::now() >= self.until {
-                        return None;
-                    }
-                    match asked.await {
-                        Ok(answer) => Some((hostname, answer)),
-                        Err(End::Trouble(trouble)) => Some((hostname, Answer::Unusable(trouble))),
-                        Err(End::Busy) => None,
-                    }
+        let mut asked = stream::iter(hostnames.to_vec())
+            .map(|hostname| ask(hostname.clone()).map(|answer| (hostname, answer)))
+            .buffer_unordered(REQUESTS_PER_RELAY.into());
+        let (mut answers, mut end) = (BTreeMap::new(), None);
+        while let Some((hostname, answer)) = asked.next().await {
+            match answer {
+                Ok(answer) => drop(answers.insert(hostname, answer)),
+                Err(End::Trouble(trouble)) => {
+                    answers.insert(hostname, Answer::Unusable(trouble));
                 }
-            })
-            .buffer_unordered(REQUESTS_PER_RELAY.into())
-            .filter_map(std::future::ready)
-            .collect()
-            .await
+                Err(other) => end = Some(other),
+            }
+            if Instant::now() >= self.until {
+                break;
+            }
+        }
+        match end {
+            Some(end) if answers.is_empty() => Err(end),
+            _ => Ok(answers),
+        }
     }
 }
 

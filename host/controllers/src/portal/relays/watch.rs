@@ -30,15 +30,30 @@ pub(super) struct Watcher {
     pub(super) clock: Clock,
     pub(super) metrics: RelayMetrics,
     pub(super) asker: Asker,
+    pub(super) hints: Hints<Authority>,
+}
+
+/// A look on the account of a namespace, which is given back in any case.
+struct Paid<'a> {
+    watcher: &'a Watcher,
+    tenant: String,
+}
+
+impl Drop for Paid<'_> {
+    fn drop(&mut self) {
+        self.watcher.board.end(&self.tenant);
+        self.watcher.call();
+    }
 }
 
 impl Watcher {
-    /// Returns the loop's hints and its work. The ids are the relays that somebody wants to know about.
+    /// Returns the loop's work. The ids are the relays that somebody wants to know about.
     pub(super) fn start(
         self,
         recorder: Arc<dyn Recorder>,
         stop: CancellationToken,
-    ) -> (Hints<Authority>, BoxFuture<'static, ()>) {
+    ) -> BoxFuture<'static, ()> {
+        let hints = self.hints.clone();
         let (listed, looked_up) = (Arc::clone(&self.board), Arc::clone(&self.board));
         let source = source_fn(move |_| {
             let wanted = listed.wanted();
@@ -57,14 +72,18 @@ impl Watcher {
                 ..Options::default()
             },
             recorder,
+            hints,
             ..ControlLoop::new(NAME, source, storage, self)
         };
-        let hints = control.hints.clone();
-        (hints, control.run(stop).map(drop).boxed())
+        control.run(stop).map(drop).boxed()
     }
 
     /// Asks a relay and records the result. Returns how long to wait for the next look; none if nobody wants to know any more.
     async fn look(&self, authority: &Authority, question: Question) -> Option<Duration> {
+        let _paid = Paid {
+            watcher: self,
+            tenant: question.tenant.clone(),
+        };
         let begun = Instant::now();
         let finding = self.asker.ask(authority, &question).await;
         if finding != Finding::Busy {
@@ -75,6 +94,13 @@ impl Watcher {
         let (changed, wait) = self.board.record(authority, &finding, random(), times)?;
         self.changes.push(changed);
         Some(wait)
+    }
+
+    /// Hints at the relays whose turn it is now.
+    fn call(&self) {
+        for authority in self.board.called() {
+            self.hints.push(authority);
+        }
     }
 }
 
@@ -90,8 +116,15 @@ impl Handler<Authority, ()> for Watcher {
             self.metrics.forget(authority);
             return Ok(Next::Settled);
         }
-        let wait = match self.board.step(authority, Instant::now()) {
-            None => None,
+        let step = self.board.step(authority, Instant::now());
+        // Those that waited behind it may go on, whatever it does.
+        self.call();
+        let wait = match step {
+            None | Some(Step::Queue) => None,
+            Some(Step::Rest) => {
+                self.metrics.forget(authority);
+                None
+            }
             Some(Step::Wait(wait)) => Some(wait),
             Some(Step::Ask(question)) => tokio::select! {
                 () = ctx.stopping.cancelled() => None,

@@ -78,7 +78,10 @@ impl Scene {
     #[track_caller]
     fn question(&self, host: &str) -> Question {
         match self.step(host) {
-            Some(Step::Ask(question)) => question,
+            Some(Step::Ask(question)) => {
+                self.board.end(&question.tenant);
+                question
+            }
             other => panic!("{other:?} after {} s", self.second),
         }
     }
@@ -103,8 +106,11 @@ impl Scene {
     fn waits(&self, host: &str) -> Option<u64> {
         match self.step(host) {
             Some(Step::Wait(wait)) => Some(wait.as_secs()),
-            Some(Step::Ask(_)) => Some(0),
-            None => None,
+            Some(Step::Ask(question)) => {
+                self.board.end(&question.tenant);
+                Some(0)
+            }
+            Some(Step::Rest | Step::Queue) | None => None,
         }
     }
 }
@@ -246,8 +252,7 @@ fn a_tunnel_without_a_pod_is_disconnected_and_not_asked_about() {
     };
     scene.set("one", std::slice::from_ref(&lease));
     scene.check("one", "a.example", "x.a.example", Disconnected);
-    let question = scene.question("a.example");
-    assert!(question.hostnames.is_empty() && question.due.is_empty());
+    assert!(matches!(scene.step("a.example"), Some(Step::Rest)));
     let (woken, wait) = scene.record("a.example", &answers(&[("x.a.example", Answer::Ready)]));
     assert_eq!((woken, wait), (vec![], 30));
     scene.check("one", "a.example", "x.a.example", Disconnected);
@@ -259,8 +264,10 @@ fn a_tunnel_without_a_pod_is_disconnected_and_not_asked_about() {
 fn a_tunnel_that_gets_a_pod_is_looked_at_soon() {
     let mut scene = scene();
     scene.set("one", &[waiting("a.example", "x.a.example")]);
+    scene.set("two", &[ready("a.example", "y.a.example")]);
     scene.question("a.example");
-    assert_eq!(scene.record("a.example", &answers(&[])).1, 30);
+    let found = answers(&[("y.a.example", Answer::Ready)]);
+    assert_eq!(scene.record("a.example", &found).1, 30);
     scene.second = 1;
     assert_eq!(
         scene.set("one", &[ready("a.example", "x.a.example")]),
@@ -285,7 +292,7 @@ fn a_tunnel_that_loses_its_pods_is_disconnected_at_once() {
         ["a.example"]
     );
     scene.check("one", "a.example", "x.a.example", Disconnected);
-    assert_eq!(scene.waits("a.example"), Some(30), "nothing is urgent");
+    assert_eq!(scene.waits("a.example"), None, "there is nothing to ask");
 }
 
 #[test]
@@ -443,6 +450,44 @@ fn the_namespaces_of_the_users_take_turns() {
         scene.second += wait;
     }
     assert_eq!(tenants, ["a", "b", "c", "a", "b", "c"]);
+}
+
+#[test]
+fn a_namespace_without_a_ready_pod_pays_nothing() {
+    let mut scene = scene();
+    scene.set("a/one", &[waiting("a.example", "x.a.example")]);
+    scene.set("b/one", &[ready("a.example", "x.a.example")]);
+    for _ in 0..3 {
+        assert_eq!(scene.question("a.example").tenant, "b");
+        let found = answers(&[("x.a.example", Answer::Ready)]);
+        scene.second += scene.record("a.example", &found).1;
+    }
+}
+
+#[test]
+fn relays_beyond_the_share_of_a_namespace_wait_for_their_turn() {
+    let scene = scene();
+    let leases = ["a.example", "b.example", "c.example"].map(|host| ready(host, "x"));
+    scene.set("bad/one", &leases);
+    scene.set("good/one", &[ready("c.example", "x")]);
+    let ask = |host: &str| match scene.step(host) {
+        Some(Step::Ask(question)) => Some(question.tenant),
+        Some(Step::Queue) => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ask("a.example").as_deref(), Some("bad"));
+    assert_eq!(ask("b.example").as_deref(), Some("bad"));
+    assert_eq!(ask("c.example").as_deref(), Some("good"), "it pays alone");
+    scene.set("good/one", &[]);
+    scene.board.end("good");
+    assert_eq!(ask("c.example"), None);
+    assert!(scene.board.called().is_empty());
+    // A relay that goes takes its place in the line with it.
+    scene.set("bad/one", &leases[..2]);
+    scene.board.end("bad");
+    assert!(scene.board.called().is_empty());
+    scene.set("bad/one", &leases);
+    assert_eq!(ask("c.example").as_deref(), Some("bad"));
 }
 
 #[test]

@@ -64,9 +64,10 @@ async fn a_tunnel_that_gets_a_pod_is_found_soon() {
         has_ready_pod: false,
         ..lease(&relay)
     };
-    scene.relays.set(&user("one"), vec![waiting]);
-    timeout(PATIENCE, relay.await_requests(1)).await.unwrap();
+    scene.relays.set(&user("one"), vec![waiting.clone()]);
     scene.awaits(&relay, Disconnected, "NoReadyPod").await;
+    tokio::time::sleep(SHORT).await;
+    assert!(relay.seen().is_empty(), "there is nothing to ask about");
     scene.relays.set(&user("one"), vec![lease(&relay)]);
     scene.awaits(&relay, Disconnected, "NoLease").await;
     relay.lease(&[(APP, 1)]);
@@ -76,6 +77,15 @@ async fn a_tunnel_that_gets_a_pod_is_found_soon() {
         "every 2 seconds: {:?}",
         relay.seen()
     );
+    scene.relays.set(&user("one"), vec![waiting]);
+    let gone = async {
+        while !scene.up().is_empty() {
+            tokio::time::sleep(SHORT).await;
+        }
+    };
+    timeout(PATIENCE, gone)
+        .await
+        .expect("a relay at rest has no series");
 }
 
 #[tokio::test]
@@ -123,10 +133,43 @@ async fn at_most_eight_requests_run_at_once() {
         authority,
         ..lease(&relay)
     });
-    scene.relays.set(&user("one"), leases.collect());
+    for (number, lease) in leases.enumerate() {
+        let user = UserId {
+            namespace: number.to_string(),
+            name: "one".to_owned(),
+        };
+        scene.relays.set(&user, vec![lease]);
+    }
     timeout(PATIENCE, relay.await_requests(8)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!((relay.most_open(), relay.seen().len()), (8, 8));
+}
+
+#[tokio::test]
+async fn one_namespace_cannot_take_the_looks_of_others() {
+    let scene = Scene::start(SHORT);
+    let (hanging, good) = (
+        scene.relay(Manner::Hangs).await,
+        scene.relay(Manner::State).await,
+    );
+    good.lease(&[(APP, 1)]);
+    let leases = (0..20).map(|number| Lease {
+        authority: at(&format!("{number}.many.example"), hanging.address.port()),
+        ..lease(&hanging)
+    });
+    let hostile = UserId {
+        namespace: "hostile".to_owned(),
+        name: "one".to_owned(),
+    };
+    scene.relays.set(&hostile, leases.collect());
+    timeout(PATIENCE, hanging.await_requests(2)).await.unwrap();
+    scene.relays.set(&user("one"), vec![lease(&good)]);
+    timeout(Duration::from_secs(4), scene.awaits(&good, Connected, ""))
+        .await
+        .expect("it waits for nobody");
+    assert_eq!(hanging.most_open(), 2);
+    // Those that wait get their turn as soon as the first have timed out.
+    timeout(PATIENCE, hanging.await_requests(4)).await.unwrap();
 }
 
 #[tokio::test]
