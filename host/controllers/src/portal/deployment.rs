@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 use kube::core::ObjectMeta;
+use podloom_api::PortalExpose;
 use podloom_api::names::portal::annotation;
 
 use super::naming;
@@ -46,6 +47,19 @@ pub(crate) fn owner(deployment: &ObjectMeta, expose: &ObjectMeta) -> Owner {
 pub(crate) fn has_controller(deployment: &ObjectMeta, uid: Option<&str>) -> bool {
     let mut owners = deployment.owner_references.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+}
+
+/// Returns whether a Deployment is the tunnel of a PortalExpose: of the one that is its controller, and of that one's name.
+pub(crate) fn is_tunnel(deployment: &ObjectMeta) -> bool {
+    let expose = PortalExpose::resource();
+    let owners = deployment.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.next().is_some_and(|owner| {
+        let group = owner.api_version.split_once('/').map(|(group, _)| group);
+        group == Some(&*expose.group)
+            && owner.kind == expose.kind
+            && deployment.name == Some(naming::deployment_name(&owner.name))
+    })
 }
 
 /// Returns whether an object has the four labels of what belongs to the PortalExpose of this name.

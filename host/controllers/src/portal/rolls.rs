@@ -9,20 +9,61 @@ use kube::core::ObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::time::Instant;
 
-use super::deployment::is_rolling;
+use super::deployment::{is_rolling, is_tunnel};
 
+/// How long a rollout keeps its turn after the progress deadline, for a controller and a watch that are late.
+const MARGIN: Duration = Duration::from_mins(1);
 /// After this time, a turn that was not used is given back: its pass was cancelled.
 const UNUSED: Duration = Duration::from_mins(3);
 
 /// The Deployments that roll for a new chain. Cheap to clone; all clones share them.
 #[derive(Clone)]
 pub(super) struct Rolls {
-    max: usize,
+    limits: Limits,
     /// The Deployments of all watch scopes.
     deployments: Arc<[Store<Deployment>]>,
-    /// By the UID of the Deployment. None before the first turn.
-    rolling: Arc<Mutex<Option<HashMap<String, Roll>>>>,
+    /// None before the first turn.
+    rolling: Arc<Mutex<Option<Rolling>>>,
 }
+
+/// How many may roll at once, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) max: usize,
+    /// How many of one namespace: tunnels there that never become ready must not hold up all others.
+    pub(super) max_of_namespace: usize,
+    /// After how long without progress a rollout is given up.
+    pub(super) progress_deadline: Duration,
+}
+
+impl Limits {
+    /// If only one namespace is watched, there are no others that it could hold up.
+    pub(super) fn new(max: u16, progress_deadline: Duration, is_one_namespace: bool) -> Self {
+        let max = usize::from(max);
+        Self {
+            max,
+            max_of_namespace: match is_one_namespace {
+                true => max,
+                false => (max / 2).max(1),
+            },
+            progress_deadline,
+        }
+    }
+
+    /// Whether one more may roll.
+    fn has_room(&self, rolling: &Rolling, deployment: &ObjectRef<Deployment>) -> bool {
+        rolling.len() < self.max && self.has_room_in(rolling, deployment)
+    }
+
+    /// Whether one more may roll in the namespace of a Deployment.
+    fn has_room_in(&self, rolling: &Rolling, deployment: &ObjectRef<Deployment>) -> bool {
+        let is_near = |roll: &&Roll| roll.deployment.namespace == deployment.namespace;
+        rolling.values().filter(is_near).count() < self.max_of_namespace
+    }
+}
+
+/// The Deployments that have their turn, by UID.
+type Rolling = HashMap<String, Roll>;
 
 /// A Deployment that has its turn.
 struct Roll {
@@ -34,23 +75,23 @@ struct Roll {
 enum Stage {
     /// It has not been written yet.
     Taken(Instant),
-    /// It was written, and has this generation since.
-    Written(Option<i64>),
+    /// It was written then, and has this generation since.
+    Written(Instant, Option<i64>),
 }
 
 impl Rolls {
-    pub(super) fn new(max: u16, deployments: Vec<Store<Deployment>>) -> Self {
+    pub(super) fn new(limits: Limits, deployments: Vec<Store<Deployment>>) -> Self {
         Self {
-            max: usize::from(max),
+            limits,
             deployments: deployments.into(),
             rolling: Arc::default(),
         }
     }
 
-    /// Takes a turn for a Deployment; returns false if too many others roll.
+    /// Takes a turn for a Deployment; returns false if too many others roll, in all or in its namespace.
     ///
-    /// Turns are given back here too: those of Deployments that have settled, are gone, or made no progress for too long. The first
-    /// call counts all that roll, since a former process may have begun that.
+    /// Turns are given back here too: those of Deployments that have settled, are gone, or take too long. The first call counts the
+    /// tunnels that roll, since a former process may have begun that.
     pub(super) fn take(&self, deployment: &ObjectMeta) -> bool {
         let mut rolling = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
         let rolling = rolling.get_or_insert_with(|| self.found());
@@ -59,11 +100,12 @@ impl Rolls {
         if rolling.contains_key(uid) {
             return true;
         }
-        if rolling.len() >= self.max {
+        let reference = reference(deployment);
+        if !self.limits.has_room(rolling, &reference) {
             return false;
         }
         let roll = Roll {
-            deployment: reference(deployment),
+            deployment: reference,
             stage: Stage::Taken(Instant::now()),
         };
         rolling.insert(uid.to_owned(), roll);
@@ -73,7 +115,7 @@ impl Rolls {
     /// Notes that a Deployment that has its turn was written. It keeps its turn until it has settled.
     pub(super) fn wrote(&self, deployment: &ObjectMeta) {
         self.with(deployment, |roll| {
-            roll.stage = Stage::Written(deployment.generation);
+            roll.stage = Stage::Written(Instant::now(), deployment.generation);
         });
     }
 
@@ -93,26 +135,36 @@ impl Rolls {
         }
     }
 
-    /// All Deployments that roll now.
-    fn found(&self) -> HashMap<String, Roll> {
+    /// The tunnels that roll now; no more of a namespace than may.
+    ///
+    /// Anybody can label a Deployment as ours, or name an owner that never wrote it.
+    fn found(&self) -> Rolling {
+        let mut found = Rolling::new();
         let all = self.deployments.iter().flat_map(Store::state);
-        let rolling = all.filter(|deployment| is_rolling(deployment));
-        let rolls = rolling.filter_map(|deployment| {
+        for deployment in all.filter(|it| is_tunnel(&it.metadata) && is_rolling(it)) {
+            let metadata = &deployment.metadata;
             let roll = Roll {
-                deployment: reference(&deployment.metadata),
-                stage: Stage::Written(deployment.metadata.generation),
+                deployment: reference(metadata),
+                stage: Stage::Written(Instant::now(), metadata.generation),
             };
-            Some((deployment.metadata.uid.clone()?, roll))
-        });
-        rolls.collect()
+            let uid = metadata.uid.clone();
+            if let Some(uid) = uid.filter(|_| self.limits.has_room_in(&found, &roll.deployment)) {
+                found.insert(uid, roll);
+            }
+        }
+        found
     }
 
     /// Whether a Deployment still needs its turn.
     fn goes_on(&self, uid: &str, roll: &Roll) -> bool {
-        let generation = match roll.stage {
+        let (written, generation) = match roll.stage {
             Stage::Taken(at) => return at.elapsed() < UNUSED,
-            Stage::Written(generation) => generation,
+            Stage::Written(at, generation) => (at, generation),
         };
+        // The Deployment's own condition says it earlier, if anybody keeps that.
+        if written.elapsed() >= self.limits.progress_deadline.saturating_add(MARGIN) {
+            return false;
+        }
         let mut stores = self.deployments.iter();
         let Some(deployment) = stores.find_map(|store| store.get(&roll.deployment)) else {
             return false;

@@ -29,7 +29,7 @@ use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use super::memory::Memory;
 use super::metrics::{CONTROLLER, PortalMetrics, phases};
 use super::relays::{RelaySettings, Relays};
-use super::rolls::Rolls;
+use super::rolls::{Limits, Rolls};
 use super::settings::TunnelSettings;
 use super::world::{ChainPolicy, Settings};
 use crate::engine::kind::Kind;
@@ -108,12 +108,17 @@ pub(crate) async fn begin(
     let classes = classes::watch(&first.of_cluster(), exposes.clone());
     let counted = metrics.count(exposes.stores(), classes.store.clone());
     let deployments = parts.iter().map(|part| part.deployments.clone());
+    let limits = Limits::new(
+        setup.max_chain_rolls,
+        setup.tunnel.progress_deadline,
+        scopes.len() == 1 && first.namespace.is_some(),
+    );
     let duty = Duty {
         classes: classes.store.clone(),
         namespaces,
         tunnels: Tunnels {
             mutator: Arc::clone(&mutator),
-            rolls: Rolls::new(setup.max_chain_rolls, deployments.collect()),
+            rolls: Rolls::new(limits, deployments.collect()),
             relays: relays.clone(),
             memory: traces.memory,
         },

@@ -5,12 +5,19 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::{Rolls, UNUSED};
+use super::{Limits, MARGIN, Rolls, UNUSED};
 
-/// A Deployment of this name, in this generation, whose controller has seen that one.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// The tunnel of this name, in a namespace of the same name and in this generation, whose controller has seen that one.
 fn deployment(name: &str, generation: i64, observed: i64) -> Deployment {
     serde_json::from_value(json!({
-        "metadata": { "name": name, "namespace": "team", "uid": name, "generation": generation },
+        "metadata": {
+            "name": format!("{name}-tunnel"), "namespace": name, "uid": name, "generation": generation,
+            "ownerReferences": [{
+                "apiVersion": "portal.gosuda.org/v1alpha1", "kind": "PortalExpose", "name": name, "uid": "e", "controller": true,
+            }],
+        },
         "spec": { "replicas": 1, "selector": {}, "template": {} },
         "status": {
             "observedGeneration": observed, "updatedReplicas": 1,
@@ -33,7 +40,7 @@ struct Cluster {
 impl Cluster {
     fn with(deployments: impl IntoIterator<Item = Deployment>) -> Self {
         let cache = Writer::default();
-        let rolls = Rolls::new(2, vec![cache.as_reader()]);
+        let rolls = Rolls::new(Limits::new(2, DEADLINE, false), vec![cache.as_reader()]);
         let mut cluster = Self { rolls, cache };
         for deployment in deployments {
             cluster.shows(deployment);
@@ -128,4 +135,66 @@ async fn what_rolls_at_the_start_counts() {
     assert!(!cluster.rolls("c"));
     cluster.shows(deployment("b", 3, 3));
     assert!(cluster.rolls("c"));
+}
+
+fn stuck(name: &str) -> Deployment {
+    deployment(name, 2, 1)
+}
+
+/// Anybody can put our labels on a Deployment of their own, and stop its rollout for ever.
+#[tokio::test]
+async fn deployments_of_others_do_not_count() {
+    let edit = |mut deployment: Deployment, work: fn(&mut Deployment)| {
+        work(&mut deployment);
+        deployment
+    };
+    fn owner(
+        deployment: &mut Deployment,
+    ) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+        &mut deployment.metadata.owner_references.as_mut().unwrap()[0]
+    }
+    let cluster = Cluster::with([
+        edit(stuck("a"), |it| it.metadata.owner_references = None),
+        edit(stuck("b"), |it| owner(it).controller = None),
+        edit(stuck("c"), |it| owner(it).kind = "Deployment".to_owned()),
+        edit(stuck("d"), |it| {
+            owner(it).api_version = "example.com/v1".to_owned()
+        }),
+        edit(stuck("e"), |it| it.metadata.name = Some("other".to_owned())),
+        settled("y"),
+        settled("z"),
+    ]);
+    assert!(cluster.rolls("y") && cluster.rolls("z"));
+}
+
+/// Nobody says that it makes no progress: its controller does not run, or somebody changed the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_when_the_deadline_has_passed() {
+    let cluster = Cluster::with([stuck("a"), settled("b"), settled("c")]);
+    assert!(cluster.rolls("b"));
+    tokio::time::advance(DEADLINE + MARGIN - Duration::from_secs(1)).await;
+    assert!(!cluster.rolls("c"));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(cluster.rolls("c"));
+}
+
+fn in_namespace(mut deployment: Deployment, namespace: &str) -> Deployment {
+    deployment.metadata.namespace = Some(namespace.to_owned());
+    deployment
+}
+
+#[tokio::test]
+async fn one_namespace_has_at_most_half_of_the_turns() {
+    let stuck = ["a", "b", "c"].map(|name| in_namespace(stuck(name), "team"));
+    let cluster = Cluster::with(stuck.into_iter().chain(["e", "f"].map(settled)));
+    let near = in_namespace(settled("d"), "team");
+    assert!(!cluster.rolls.take(&near.metadata));
+    assert!(cluster.rolls("e"));
+    assert!(!cluster.rolls("f"));
+}
+
+#[test]
+fn each_namespace_has_a_turn_and_a_single_one_has_all() {
+    let of = |max, is_one| Limits::new(max, DEADLINE, is_one).max_of_namespace;
+    assert_eq!([of(1, false), of(5, false), of(5, true)], [1, 2, 5]);
 }

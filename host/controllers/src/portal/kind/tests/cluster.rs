@@ -31,7 +31,7 @@ use crate::portal::action::{Action, ActionOutcome};
 use crate::portal::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use crate::portal::memory::Memory;
 use crate::portal::relays::{Observation, RelayMetrics, RelaySettings, Relays};
-use crate::portal::rolls::Rolls;
+use crate::portal::rolls::{Limits, Rolls};
 use crate::portal::settings::TunnelSettings;
 use crate::portal::world::{ChainPolicy, Settings};
 
@@ -312,7 +312,10 @@ fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
         tunnels: Tunnels {
             mutator: Arc::<Chain>::clone(chain),
             relays: relays(),
-            rolls: Rolls::new(1, vec![caches.deployments.as_reader()]),
+            rolls: Rolls::new(
+                Limits::new(1, Duration::from_mins(2), false),
+                vec![caches.deployments.as_reader()],
+            ),
             memory: Memory::default(),
         },
         settings: Settings {
