@@ -6,7 +6,9 @@ mod duplicates;
 mod namespaces;
 mod outcome;
 pub(crate) mod pod;
+mod portal;
 mod report;
+mod typed;
 
 use std::collections::BTreeSet;
 
@@ -23,6 +25,7 @@ use crate::{explain, load, output};
 use self::browser::Configs;
 pub(crate) use self::namespaces::Namespaces;
 use self::outcome::{ObjectError, Pass, Rendered};
+use self::portal::Tunnels;
 
 /// What all objects of one render share.
 pub(crate) struct Setting<'a> {
@@ -38,6 +41,12 @@ pub(crate) struct Setting<'a> {
 struct Problems {
     errors: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
+}
+
+/// What objects are rendered from besides themselves; none if some of that has errors.
+struct Needed {
+    configs: Option<Configs>,
+    tunnels: Option<Tunnels>,
 }
 
 /// A document, and what became of it.
@@ -108,10 +117,15 @@ fn render_found<'a>(
                 .is_some_and(|document| manifest::kind(document) == *kind)
         })
     };
-    let renders_browsers = found.errors.is_empty()
-        && duplicates.is_empty()
-        && !is_refused(&DocumentKind::BrowserConfig);
+    let is_complete = found.errors.is_empty() && duplicates.is_empty();
+    let renders_browsers = is_complete && !is_refused(&DocumentKind::BrowserConfig);
+    let renders_tunnels = is_complete && !is_refused(&DocumentKind::TunnelClass);
     let renders = !is_refused(&DocumentKind::Namespace);
+    let tunnels = Tunnels::of(documents, namespace, &refused, problems);
+    let needed = Needed {
+        configs: Some(configs).filter(|_| renders_browsers),
+        tunnels: Some(tunnels).filter(|_| renders_tunnels),
+    };
     problems.errors.extend(duplicates);
     let chain = chain(arguments, problems)?;
     let (Some(chain), true) = (chain, renders) else {
@@ -126,8 +140,7 @@ fn render_found<'a>(
         namespaces: Namespaces::of(documents),
         default_namespace: namespace,
     };
-    let configs = Some(&configs).filter(|_| renders_browsers);
-    Ok(render_all(documents, &refused, configs, &setting))
+    Ok(render_all(documents, &refused, &needed, &setting))
 }
 
 /// Loads the chain, if there is one. None if it has errors, which are added to the problems.
@@ -151,11 +164,11 @@ fn chain(
     }
 }
 
-/// Renders what has no errors of its own. Browsers need the BrowserConfigs.
+/// Renders what has no errors of its own.
 fn render_all<'a>(
     documents: &'a [Document],
     refused: &BTreeSet<usize>,
-    configs: Option<&Configs>,
+    needed: &Needed,
     setting: &Setting<'_>,
 ) -> Vec<Outcome<'a>> {
     let mut outcomes = Vec::new();
@@ -163,18 +176,24 @@ fn render_all<'a>(
         if refused.contains(&index) {
             continue;
         }
-        let result = match (manifest::kind(document), configs) {
-            (DocumentKind::BrowserConfig | DocumentKind::Namespace, _)
-            | (DocumentKind::Browser, None) => continue,
-            (DocumentKind::Browser, Some(configs)) => browser::render(document, configs, setting),
-            (DocumentKind::Pod, _) => pod::render(document, setting),
-            (DocumentKind::Workload(template), _) => {
+        let result = match manifest::kind(document) {
+            DocumentKind::BrowserConfig | DocumentKind::TunnelClass | DocumentKind::Namespace => {
+                continue;
+            }
+            DocumentKind::Browser => match &needed.configs {
+                Some(configs) => browser::render(document, configs, setting),
+                None => continue,
+            },
+            DocumentKind::PortalExpose => match &needed.tunnels {
+                Some(tunnels) => tunnels.render(index, document, setting),
+                None => continue,
+            },
+            DocumentKind::Pod => pod::render(document, setting),
+            DocumentKind::Workload(template) => {
                 pod::render_templates(document, &[template], setting)
             }
-            (DocumentKind::Named(templates), _) => {
-                pod::render_templates(document, &templates, setting)
-            }
-            (DocumentKind::Other, _) => Ok(Rendered::unchanged(document)),
+            DocumentKind::Named(templates) => pod::render_templates(document, &templates, setting),
+            DocumentKind::Other => Ok(Rendered::unchanged(document)),
         };
         outcomes.push((document, result));
     }
@@ -233,6 +252,10 @@ fn report(
         return Ok(());
     }
     problems.warnings.iter().for_each(output::warn);
+    let printed = outcomes.iter().filter(|_| problems.errors.is_empty());
+    for note in printed.filter_map(|outcome| outcome.rendered.as_ref()?.note.as_ref()) {
+        output::print_note(&format!("note: {}\n", escape_controls(note)));
+    }
     if arguments.explain {
         for outcome in outcomes {
             for pass in &outcome.passes {
@@ -257,7 +280,9 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
         }
     };
     if rendered.is_empty() {
-        note("nothing to print: BrowserConfigs and Namespaces are read, not printed\n");
+        note(
+            "nothing to print: BrowserConfigs, TunnelClasses and Namespaces are read, not printed\n",
+        );
         return Ok(());
     }
     if arguments.diff {

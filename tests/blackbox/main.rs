@@ -30,6 +30,7 @@ mod portal_chain;
 mod portal_changes;
 mod portal_faults;
 mod portal_identity;
+mod portal_kinds;
 mod portal_needs;
 mod portal_relays;
 mod portal_rest;

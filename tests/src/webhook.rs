@@ -9,6 +9,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
+use podloom_api::names;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -139,6 +140,16 @@ impl Webhook {
             webhook
         });
         self.apply("ValidatingWebhookConfiguration", &webhooks);
+    }
+
+    /// Sends the PortalExposes of the namespace to this address. TunnelClasses have none: those of other tests would be sent too.
+    pub fn configure_portal(&self, address: SocketAddr, policy: Policy) {
+        let plural = "portalexposes";
+        let mut webhook = self.webhook(plural, address, &format!("/validate/{plural}"), policy);
+        let mut rules = rules(names::portal::GROUP, &["CREATE", "UPDATE"], plural);
+        rules[0]["apiVersions"] = json!([names::portal::VERSION]);
+        webhook["rules"] = rules;
+        self.apply("ValidatingWebhookConfiguration", &[webhook]);
     }
 
     /// Sends the pods of the namespace to another server first, whose answers do not matter.

@@ -1,4 +1,4 @@
-//! What the admission webhooks know of the cluster: BrowserConfigs, and what namespaces say of themselves.
+//! What the admission webhooks know of the cluster: BrowserConfigs, TunnelClasses, and what namespaces say of themselves.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -12,16 +12,21 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource};
-use podloom_api::{BrowserConfigObject, SelenosisApi, SelenosisKind};
+use podloom_api::{
+    BrowserConfigObject, SelenosisApi, SelenosisKind, TunnelClass, TunnelClassObject,
+};
 
 use crate::browser::render::ConfigRef;
 use crate::engine::metrics::EngineMetrics;
 use crate::engine::optional::{Optional, OptionalCache, watch_optional};
 use crate::engine::readable::Readable;
 use crate::metrics::ControllerMetrics;
+use crate::portal::Candidate;
 
 /// A BrowserConfig in a cache, without its status, labels and annotations.
 type Config = Readable<BrowserConfigObject>;
+/// A TunnelClass in a cache, without its status.
+type Class = Readable<TunnelClassObject>;
 type NamespaceMeta = PartialObjectMeta<Namespace>;
 
 /// Caches for the admission webhooks. Cheap to clone; all clones share the caches.
@@ -31,7 +36,19 @@ type NamespaceMeta = PartialObjectMeta<Namespace>;
 pub struct AdmissionCaches {
     /// One for each watched namespace, or one for all.
     configs: Arc<[(Option<String>, OptionalCache<Config>)]>,
+    classes: OptionalCache<Class>,
     namespaces: OptionalCache<NamespaceMeta>,
+}
+
+/// All TunnelClasses.
+#[derive(Clone, Default)]
+pub struct TunnelClasses(Vec<Arc<Class>>);
+
+impl TunnelClasses {
+    /// Returns them as they are chosen from.
+    pub fn candidates(&self) -> Vec<Candidate<'_>> {
+        self.0.iter().map(|class| (&**class).into()).collect()
+    }
 }
 
 /// The BrowserConfigs of one namespace that are not being deleted.
@@ -67,6 +84,16 @@ impl AdmissionCaches {
             configs.push((scope.map(str::to_owned), store));
             work.push(watch);
         }
+        let class = Optional {
+            kind: "TunnelClass",
+            dyntype: Arc::new(TunnelClass::resource()),
+            label: "",
+            seen: Box::new(|_| {}),
+            prune: prune_class,
+        };
+        let all = |client| Api::all_with(client, &Arc::new(TunnelClass::resource()));
+        let (classes, watch) = watch_optional(client, all, class, metrics);
+        work.push(watch);
         let namespace = Optional {
             kind: "Namespace",
             dyntype: (),
@@ -78,6 +105,7 @@ impl AdmissionCaches {
         work.push(watch);
         let caches = Self {
             configs: configs.into(),
+            classes,
             namespaces,
         };
         (caches, future::join_all(work).map(drop).boxed())
@@ -86,16 +114,20 @@ impl AdmissionCaches {
     /// Returns caches of what never changes, for tests.
     pub fn of(
         configs: impl IntoIterator<Item = BrowserConfigObject>,
+        classes: impl IntoIterator<Item = TunnelClassObject>,
         namespaces: impl IntoIterator<Item = ObjectMeta>,
     ) -> Self {
         let resource = Arc::new(SelenosisApi::default().resource(SelenosisKind::BrowserConfig));
         let configs = configs.into_iter().map(|config| Readable(Ok(config)));
+        let class = Arc::new(TunnelClass::resource());
+        let classes = classes.into_iter().map(|class| Readable(Ok(class)));
         let namespaces = namespaces.into_iter().map(|metadata| PartialObjectMeta {
             metadata,
             ..PartialObjectMeta::default()
         });
         Self {
             configs: [(None, filled(resource, configs))].into(),
+            classes: filled(class, classes),
             namespaces: filled((), namespaces),
         }
     }
@@ -112,6 +144,13 @@ impl AdmissionCaches {
         cache
             .known()
             .map(|store| NamespaceConfigs(store.state_filter(is_there)))
+    }
+
+    /// Returns all TunnelClasses; none if they are not known.
+    pub fn classes(&self) -> Option<TunnelClasses> {
+        self.classes
+            .known()
+            .map(|store| TunnelClasses(store.state()))
     }
 
     /// Returns the labels and the annotations of a namespace; none if it is not known.
@@ -159,6 +198,14 @@ fn prune(config: &mut Config) {
     }
     let metadata = config.meta_mut();
     (metadata.labels, metadata.annotations) = (None, None);
+}
+
+/// Removes what no check reads.
+fn prune_class(class: &mut Class) {
+    if let Ok(class) = &mut class.0 {
+        class.status = None;
+    }
+    class.meta_mut().labels = None;
 }
 
 fn filled<K>(dyntype: K::DynamicType, objects: impl Iterator<Item = K>) -> OptionalCache<K>

@@ -7,18 +7,21 @@ mod admission;
 mod browser;
 pub mod duties;
 pub mod engine;
+mod finding;
 mod metrics;
 mod mutator;
 pub mod outbound;
-mod portal;
+pub mod portal;
 mod run;
+mod shown;
 
-pub use admission::{AdmissionCaches, NamespaceConfigs};
+pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
 pub use browser::{BrowserSetup, Timeouts, render, validate};
 pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};
 pub use engine::readiness::Readiness;
+pub use finding::{FieldPath, Finding, Findings, Step, Subject};
 pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,

@@ -10,8 +10,9 @@ use crate::manifest::NamedTemplate;
 /// Render manifests offline into the pods that the operator would create.
 ///
 /// For a Browser, its final pod is printed. A BrowserConfig in the Browser's namespace configures the pod, so pass that file too.
+/// For a PortalExpose, the Deployment of its tunnel is printed, as an operator without flags makes it. It needs a TunnelClass.
 /// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
-/// BrowserConfigs and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
+/// BrowserConfigs, TunnelClasses and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
 /// All other objects are printed as they were written, with their comments; the items of a List, and JSON, are reformatted.
 /// A pod template in one of these objects is a warning, since no plugin sees it.
 ///
@@ -56,7 +57,7 @@ pub(crate) struct RenderArguments {
     pub(crate) explain: bool,
 
     /// Instead of the objects, print what the chain changes in each: a diff of its YAML with sorted keys. For a Browser, the diff of
-    /// its pod.
+    /// its pod; for a PortalExpose, of its Deployment.
     #[arg(long, conflicts_with = "output")]
     pub(crate) diff: bool,
 

@@ -3,7 +3,8 @@
 use anyhow::Context;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
-use podloom_api::SelenosisApi;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use podloom_api::{SelenosisApi, SelenosisKind};
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
@@ -29,6 +30,14 @@ pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings
             DocumentKind::BrowserConfig => {
                 check_name(document, &mut findings);
                 schemas.browser_config.check(document, &mut findings);
+            }
+            DocumentKind::PortalExpose => {
+                check_name(document, &mut findings);
+                schemas.portal_expose.check(document, &mut findings);
+            }
+            DocumentKind::TunnelClass => {
+                check_name(document, &mut findings);
+                schemas.tunnel_class.check(document, &mut findings);
             }
             DocumentKind::Namespace => check_name(document, &mut findings),
             DocumentKind::Pod => embedded::check_pod(document, &[], &mut findings),
@@ -108,7 +117,7 @@ fn check_group(document: &Document, findings: &mut Findings) {
     if !ours {
         return;
     }
-    let kind = podloom_api::SelenosisKind::ALL
+    let kind = SelenosisKind::ALL
         .into_iter()
         .find(|kind| kind.name() == document.kind);
     let message = match kind {
@@ -132,15 +141,33 @@ fn check_group(document: &Document, findings: &mut Findings) {
 struct Schemas {
     browser: Schema,
     browser_config: Schema,
+    portal_expose: Schema,
+    tunnel_class: Schema,
 }
 
 impl Schemas {
     fn new() -> anyhow::Result<Self> {
+        // Both sets of API groups have the same schemas.
+        let selenosis = |kind| {
+            let definition = podloom_api::crd(SelenosisApi::default(), kind);
+            Schema::new(definition, Patterns::Checked)
+        };
         Ok(Self {
-            browser: Schema::new(podloom_api::SelenosisKind::Browser)?,
-            browser_config: Schema::new(podloom_api::SelenosisKind::BrowserConfig)?,
+            browser: selenosis(SelenosisKind::Browser)?,
+            browser_config: selenosis(SelenosisKind::BrowserConfig)?,
+            portal_expose: Schema::new(podloom_api::portal_expose_crd(), Patterns::LeftOut)?,
+            tunnel_class: Schema::new(podloom_api::tunnel_class_crd(), Patterns::LeftOut)?,
         })
     }
+}
+
+/// What happens to the patterns of a schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patterns {
+    /// They are checked.
+    Checked,
+    /// They are not, since checks of the controllers say the same in words.
+    LeftOut,
 }
 
 /// The OpenAPI schema of a CRD, as JSON Schema.
@@ -150,16 +177,14 @@ struct Schema {
 }
 
 impl Schema {
-    fn new(kind: podloom_api::SelenosisKind) -> anyhow::Result<Self> {
-        // Both sets of API groups have the same schemas.
-        let definition = podloom_api::crds(SelenosisApi::default())
-            .into_iter()
-            .find(|definition| definition.spec.names.kind == kind.name())
-            .and_then(|definition| definition.spec.versions.into_iter().next())
-            .and_then(|version| version.schema?.open_api_v3_schema)
-            .with_context(|| format!("the CRD of {} has no schema", kind.name()))?;
-        let mut text = serde_json::to_value(definition)?;
-        close(&mut text);
+    fn new(definition: CustomResourceDefinition, patterns: Patterns) -> anyhow::Result<Self> {
+        let kind = definition.spec.names.kind;
+        let mut versions = definition.spec.versions.into_iter();
+        let schema = versions.next().and_then(|version| version.schema);
+        let schema = schema.and_then(|schema| schema.open_api_v3_schema);
+        let schema = schema.with_context(|| format!("the CRD of {kind} has no schema"))?;
+        let mut text = serde_json::to_value(schema)?;
+        close(&mut text, patterns);
         for field in ["apiVersion", "kind", "metadata"] {
             // These fields are the same for every kind and are checked elsewhere.
             if let Some(Value::Object(properties)) = text.get_mut("properties") {
@@ -167,7 +192,7 @@ impl Schema {
             }
         }
         let validator = jsonschema::validator_for(&text)
-            .with_context(|| format!("the CRD of {} has an invalid schema", kind.name()))?;
+            .with_context(|| format!("the CRD of {kind} has an invalid schema"))?;
         Ok(Self { text, validator })
     }
 
@@ -207,7 +232,7 @@ impl Schema {
                 findings.errors.push(document.diagnostic(&path, message));
             }
             kind => {
-                let message = too_large(kind, error.instance());
+                let message = out_of_bounds(kind, error.instance());
                 let message = message.unwrap_or_else(|| error.to_string());
                 findings.errors.push(document.diagnostic(&path, message));
             }
@@ -227,9 +252,15 @@ impl Schema {
     }
 }
 
-/// The error for a value that is too large: its size and the limit, but not the value.
-fn too_large(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
+/// The error for a value that is too large or too small: a number, or the size of something else, and the limit.
+fn out_of_bounds(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
     let (size, limit, what) = match (kind, value) {
+        (ValidationErrorKind::Minimum { limit }, Value::Number(number)) => {
+            return Some(format!("is {number}, use at least {}", whole(limit)));
+        }
+        (ValidationErrorKind::Maximum { limit }, Value::Number(number)) => {
+            return Some(format!("is {number}, use at most {}", whole(limit)));
+        }
         (ValidationErrorKind::MaxLength { limit }, Value::String(text)) => {
             (text.chars().count(), limit, "characters")
         }
@@ -242,6 +273,13 @@ fn too_large(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
         _ => return None,
     };
     Some(format!("has {size} {what}, use at most {limit}"))
+}
+
+/// A limit as people write it: CRDs have floating-point numbers.
+fn whole(limit: &Value) -> String {
+    limit
+        .as_f64()
+        .map_or_else(|| limit.to_string(), |limit| limit.to_string())
 }
 
 /// The values of an enum, without null.
@@ -277,8 +315,8 @@ fn expected_types(kind: &TypeKind) -> String {
         .join(" or ")
 }
 
-/// Converts an OpenAPI schema into JSON Schema: forbids unknown fields, and translates `nullable`.
-fn close(schema: &mut Value) {
+/// Converts an OpenAPI schema into JSON Schema: forbids unknown fields, translates `nullable`, and leaves out patterns.
+fn close(schema: &mut Value, patterns: Patterns) {
     let Value::Object(fields) = schema else {
         return;
     };
@@ -290,12 +328,16 @@ fn close(schema: &mut Value) {
     if fields.get("nullable") == Some(&Value::Bool(true)) {
         allow_null(fields);
     }
+    if patterns == Patterns::LeftOut {
+        fields.remove("pattern");
+    }
     for (keyword, value) in fields {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(properties)) => {
-                properties.values_mut().for_each(close);
+                let properties = properties.values_mut();
+                properties.for_each(|property| close(property, patterns));
             }
-            ("items" | "additionalProperties", value @ Value::Object(_)) => close(value),
+            ("items" | "additionalProperties", value @ Value::Object(_)) => close(value, patterns),
             // In a structural schema `allOf`, `anyOf`, `oneOf` and `not` list only some fields. Closing them would reject the
             // fields that only the schema around them lists.
             _ => {}

@@ -15,6 +15,10 @@ pub(crate) enum DocumentKind {
     Browser,
     /// Read, not printed.
     BrowserConfig,
+    /// The Deployment of its tunnel is printed instead of it.
+    PortalExpose,
+    /// Read, not printed.
+    TunnelClass,
     /// Read, not printed.
     Namespace,
     /// Printed after the chain.
@@ -61,6 +65,9 @@ const WORKLOADS: [(&str, &str, &[&str]); 8] = [
     ("v1", "ReplicationController", &["spec", "template"]),
 ];
 
+/// The apiVersion of PortalExposes and TunnelClasses.
+const PORTAL: &str = "portal.gosuda.org/v1alpha1";
+
 /// Returns the kind of a document.
 pub(crate) fn kind(document: &Document) -> DocumentKind {
     let api_version = document.api_version.as_str();
@@ -72,6 +79,8 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
     match (api_version, document.kind.as_str()) {
         ("v1", "Pod") => return DocumentKind::Pod,
         ("v1", "Namespace") => return DocumentKind::Namespace,
+        (PORTAL, "PortalExpose") => return DocumentKind::PortalExpose,
+        (PORTAL, "TunnelClass") => return DocumentKind::TunnelClass,
         _ => {}
     }
     if let Some(named) = &document.named {
@@ -141,14 +150,19 @@ pub(super) fn is_known(group_and_kind: &str) -> bool {
         || wanted.ends_with(".selenosis.io")
 }
 
-/// The versions and names of Kubernetes' own kinds that render knows.
+/// The versions and names of the kinds that render knows, those of Selenosis excepted.
 fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     let workloads = WORKLOADS
         .into_iter()
         .map(|(version, kind, _)| (version, kind));
-    [("v1", "List"), ("v1", "Namespace"), ("v1", "Pod")]
-        .into_iter()
-        .chain(workloads)
+    let others = [
+        ("v1", "List"),
+        ("v1", "Namespace"),
+        ("v1", "Pod"),
+        (PORTAL, "PortalExpose"),
+        (PORTAL, "TunnelClass"),
+    ];
+    others.into_iter().chain(workloads)
 }
 
 /// The API group of an apiVersion; empty for the core group.

@@ -8,14 +8,13 @@ use podloom_controllers::render::{
     ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
 };
 use podloom_controllers::validate::{self, Finding, Subject};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::Setting;
 use super::outcome::{ObjectError, Pass, Rendered};
 use super::pod::mutate;
+use super::typed::{diagnostic, typed};
 use crate::error::Diagnostic;
-use crate::manifest::{self, Document, DocumentKind, Step};
+use crate::manifest::{self, Document, DocumentKind};
 
 /// The BrowserConfigs of each namespace, each with the index of its document.
 pub(super) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
@@ -144,14 +143,12 @@ pub(super) fn render(
     let request = request(document, &browser, &namespace, setting);
     let before = Some(pod.clone());
     let (value, runs) = mutate(document, pod, request, setting)?;
-    let passes = runs.map(|runs| Pass {
-        template: None,
-        runs,
-    });
+    let passes = runs.map(Pass::of_pod);
     Ok(Rendered {
         value,
         before,
         passes: passes.into_iter().collect(),
+        note: None,
     })
 }
 
@@ -204,20 +201,4 @@ fn unresolved(
 fn unrendered(document: &Document, error: &RenderError) -> Diagnostic {
     let finding = Finding::from(error);
     diagnostic(document, &finding, finding.text.clone())
-}
-
-/// A message at the field of a finding.
-fn diagnostic(document: &Document, finding: &Finding, message: String) -> Diagnostic {
-    let path: Vec<Step> = finding.path.iter().map(|key| key.as_str().into()).collect();
-    document.diagnostic(&path, message)
-}
-
-/// Reads the document as its type. Its schema was checked, so this fails only for what a schema cannot express.
-fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Diagnostic> {
-    let mut value = document.value.clone();
-    // The status is output of the operator, so it is ignored.
-    if let Value::Object(fields) = &mut value {
-        fields.remove("status");
-    }
-    serde_json::from_value(value).map_err(|error| document.diagnostic(&[], error.to_string()))
 }

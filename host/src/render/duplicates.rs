@@ -13,8 +13,10 @@ pub(super) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     for document in documents {
         let home = match manifest::kind(document) {
-            DocumentKind::Browser | DocumentKind::BrowserConfig => document.namespace(namespace),
-            DocumentKind::Namespace => "",
+            DocumentKind::Browser | DocumentKind::BrowserConfig | DocumentKind::PortalExpose => {
+                document.namespace(namespace)
+            }
+            DocumentKind::Namespace | DocumentKind::TunnelClass => "",
             _ => continue,
         };
         if document.name().is_empty() {

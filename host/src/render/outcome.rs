@@ -11,10 +11,12 @@ use crate::output;
 /// An object as it is printed, and what each plugin did to its pods.
 pub(crate) struct Rendered {
     pub(crate) value: Value,
-    /// The object, or the pod of a Browser, before the chain. None if the object is printed as it was given.
+    /// The object before the chain, or what is printed instead of it. None if the object is printed as it was given.
     pub(crate) before: Option<Value>,
     /// One for each pod; none if the object holds no pod, or if there is no chain.
     pub(crate) passes: Vec<Pass>,
+    /// What the user should know of the printed object.
+    pub(crate) note: Option<String>,
 }
 
 /// One way of a pod through the chain.
@@ -24,6 +26,16 @@ pub(crate) struct Pass {
     pub(crate) runs: Vec<PluginRun>,
 }
 
+impl Pass {
+    /// The way of an object's only pod.
+    pub(crate) fn of_pod(runs: Vec<PluginRun>) -> Self {
+        Self {
+            template: None,
+            runs,
+        }
+    }
+}
+
 impl Rendered {
     /// An object that is only passed on.
     pub(crate) fn unchanged(document: &Document) -> Self {
@@ -31,6 +43,7 @@ impl Rendered {
             value: document.value.clone(),
             before: None,
             passes: Vec::new(),
+            note: None,
         }
     }
 

@@ -77,10 +77,8 @@ pub(super) fn render(document: &Document, setting: &Setting<'_>) -> Result<Rende
         Some(runs) => Rendered {
             value,
             before: Some(before),
-            passes: vec![Pass {
-                template: None,
-                runs,
-            }],
+            passes: vec![Pass::of_pod(runs)],
+            note: None,
         },
     })
 }
@@ -157,10 +155,7 @@ pub(super) fn mutate(
         Err(rejected) => {
             let diagnostics = vec![document.diagnostic(&[], reason(&rejected))];
             let ran = Some(rejected.runs).filter(|runs| !runs.is_empty());
-            let passes = ran.map(|runs| Pass {
-                template: None,
-                runs,
-            });
+            let passes = ran.map(Pass::of_pod);
             Err(ObjectError::Invalid {
                 diagnostics,
                 passes: passes.into_iter().collect(),

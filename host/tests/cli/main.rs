@@ -11,6 +11,7 @@ mod own_crate;
 mod pages;
 mod plugin_examples;
 mod plugins;
+mod portal;
 mod rbac;
 mod refused;
 mod rendered;

@@ -27,6 +27,8 @@ const ENDPOINTS: &str = "\
 POST /mutate/pods               passes new pods through the plugin chain
 POST /validate/browsers         checks Browsers
 POST /validate/browserconfigs   checks BrowserConfigs, and tries their pods on the plugin chain
+POST /validate/portalexposes    checks PortalExposes
+POST /validate/tunnelclasses    checks TunnelClasses
 ";
 
 /// How long a client may take to send its body. The API server sends it at once.

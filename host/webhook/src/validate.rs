@@ -3,17 +3,20 @@
 //! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
 
 mod browsers;
+mod portal;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
 use kube::core::ObjectMeta;
-use podloom_controllers::validate::{Finding, Findings, Subject};
-use podloom_controllers::{AdmissionCaches, BlockingThreads, PodMutator};
+use podloom_controllers::{
+    AdmissionCaches, BlockingThreads, Finding, Findings, PodMutator, Subject,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
 
 use crate::metrics::Outcome;
 use crate::mutate::Namespaces;
@@ -25,7 +28,7 @@ pub struct ObjectWebhook {
     pub mutator: Arc<dyn PodMutator>,
     /// The namespaces, for plugins that ask.
     pub namespaces: Arc<dyn Namespaces>,
-    /// The BrowserConfigs.
+    /// The BrowserConfigs and TunnelClasses.
     pub caches: AdmissionCaches,
     /// Threads for large objects.
     pub blocking: BlockingThreads,
@@ -43,7 +46,7 @@ pub(crate) struct Row {
 }
 
 /// One row for each kind.
-pub(crate) const ROWS: [Row; 2] = [
+pub(crate) const ROWS: [Row; 4] = [
     Row {
         path: "/validate/browsers",
         endpoint: "validate/browsers",
@@ -54,7 +57,20 @@ pub(crate) const ROWS: [Row; 2] = [
         endpoint: "validate/browserconfigs",
         check: |webhook, review, deadline| Box::pin(webhook.browser_config(review, deadline)),
     },
+    Row {
+        path: "/validate/portalexposes",
+        endpoint: "validate/portalexposes",
+        check: |webhook, review, deadline| Box::pin(webhook.portal_expose(review, deadline)),
+    },
+    Row {
+        path: "/validate/tunnelclasses",
+        endpoint: "validate/tunnelclasses",
+        check: |webhook, review, deadline| Box::pin(webhook.tunnel_class(review, deadline)),
+    },
 ];
+
+/// What is said if the deadline comes before the object is examined.
+const TOO_LARGE: &str = "not checked: there was not enough time";
 
 impl ObjectWebhook {
     /// Answers a review.
@@ -74,6 +90,25 @@ impl ObjectWebhook {
             None => Outcome::Admitted,
         };
         (answer, outcome)
+    }
+
+    /// Reads the object of a review and checks it, on a thread for large objects.
+    async fn check<K: DeserializeOwned + Send + 'static>(
+        &self,
+        review: ReviewRequest,
+        deadline: Instant,
+        check: impl FnOnce(&Versions<K>) -> Findings + Send + 'static,
+    ) -> Answer {
+        let checked = self.blocking.run(move || {
+            let versions = Versions::read(review)?;
+            let findings = check(&versions);
+            Ok(versions.judge(findings))
+        });
+        match timeout_at(deadline.into(), checked).await {
+            Ok(Ok(findings)) => answer(findings),
+            Ok(Err(unreadable)) => unreadable,
+            Err(_) => overdue(),
+        }
     }
 }
 
@@ -135,6 +170,13 @@ fn prune(object: &mut Value) {
     }
     if let Some(Value::Object(status)) = object.get_mut("status") {
         status.retain(|field, value| field == "podUID" && value.is_string());
+    }
+}
+
+fn overdue() -> Answer {
+    Answer {
+        warnings: vec![TOO_LARGE.to_owned()],
+        ..Answer::admitted()
     }
 }
 

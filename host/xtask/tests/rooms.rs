@@ -75,12 +75,12 @@ const ROOMS: [Room; 17] = [
     },
     Room {
         name: CONTROLLERS,
-        may_use: &[API, CONTROL_LOOP],
+        may_use: &[API, CONTROL_LOOP, SYNTAX],
         never: &["wasmtime", "axum"],
     },
     Room {
         name: WEBHOOK,
-        may_use: &[API, CONTROL_LOOP, CONTROLLERS],
+        may_use: &[API, CONTROL_LOOP, CONTROLLERS, SYNTAX],
         never: &["wasmtime"],
     },
     Room {

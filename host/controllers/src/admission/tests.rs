@@ -46,6 +46,7 @@ fn configs_are_those_of_the_namespace_that_stay() {
             typed(config("team-a", "c", &going)),
             typed(config("team-b", "d", &Value::Null)),
         ],
+        [],
         [ObjectMeta {
             name: Some("team-a".to_owned()),
             labels: Some([("team".to_owned(), "a".to_owned())].into()),
@@ -91,6 +92,14 @@ async fn one_namespace_is_watched_alone_and_others_are_unknown() {
                 json!({ "metadata": { "resourceVersion": "1" }, "items": items }),
             )
         }
+        "GET /apis/portal.gosuda.org/v1alpha1/tunnelclasses" => {
+            let class =
+                json!({ "metadata": { "name": "a" }, "spec": { "replicas": 1, "size": "small" } });
+            (
+                200,
+                json!({ "metadata": { "resourceVersion": "1" }, "items": [class] }),
+            )
+        }
         _ => (403, status(403, "Forbidden", "no right")),
     });
     let metrics = ControllerMetrics::register(&mut Registry::default());
@@ -98,11 +107,13 @@ async fn one_namespace_is_watched_alone_and_others_are_unknown() {
     let (caches, work) =
         AdmissionCaches::watch(&client, SelenosisApi::Split, &namespaces, &metrics);
     check(&caches, "team-a", None);
+    assert!(caches.classes().is_none());
     let work = tokio::spawn(work);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     work.abort();
     check(&caches, "team-a", Some(&["a"]));
     check(&caches, "team-b", None);
+    assert_eq!(caches.classes().unwrap().candidates().len(), 1);
     assert_eq!(caches.namespace("team-a"), None);
     let made = requests.made();
     assert!(

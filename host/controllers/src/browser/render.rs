@@ -29,7 +29,7 @@ pub(super) use check::FOUND_MAX;
 pub(super) use digest::EffectiveDigest;
 pub(super) use options::{UnknownOption, check_options, unknown_options};
 pub(super) use resolve::resolve_pair;
-pub(super) use similar::{list, shown};
+pub(super) use similar::list;
 
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,8 @@ use super::render::{
     unknown_options,
 };
 
+pub use crate::finding::{FieldPath, Finding, Findings, Step, Subject};
 pub use dry::{Before, DRY_PODS, DryPod, DryPods, Version};
-pub use finding::{Finding, Findings, Subject};
 
 /// How many refusals name a field, and how many warnings; the rest is counted.
 const REFUSALS: usize = 12;

@@ -192,6 +192,12 @@ pub(super) const WEBHOOK: Row = Row {
             ..of_kind(SelenosisKind::BrowserConfig, None)
         },
         Right {
+            verbs: &["list", "watch"],
+            need: Need::Optional("PortalExposes are admitted without a check of their TunnelClass"),
+            why: "reads which TunnelClasses there are",
+            ..fixed(names::portal::GROUP, "tunnelclasses", RightScope::Cluster)
+        },
+        Right {
             verbs: &["get", "update"],
             object: Some(Object::WebhookSecret),
             need: CERTIFICATES,

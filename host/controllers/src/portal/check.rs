@@ -7,8 +7,10 @@ use std::fmt;
 
 use podloom_api::names::portal::reason;
 use podloom_api::{PortalApp, PortalExposeSpec, RelayTarget};
+use podloom_syntax::names;
 
 use super::authority::Authority;
+use crate::finding::FieldPath;
 
 /// The longest hostname that DNS has, and the longest label in it.
 const HOSTNAME_MAX: usize = 253;
@@ -28,8 +30,8 @@ pub(crate) struct Target {
 /// What is wrong with the spec of a PortalExpose, and where. The display is a sentence that names the field and what to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecProblem {
-    /// The field, as Kubernetes writes it: `spec.relay.targets[1].url`.
-    pub field: String,
+    /// The field.
+    pub path: FieldPath,
     /// What is wrong with it.
     pub fault: Fault,
 }
@@ -44,11 +46,11 @@ pub(crate) enum Fault {
     /// This many relays are none or too many.
     Count(usize),
     /// It is the same name as this other field.
-    DuplicateName(String),
+    DuplicateName(FieldPath),
     /// It is not the URL of a relay.
     InvalidUrl,
     /// It leads to the same relay as this other field.
-    DuplicateRelay(Authority, String),
+    DuplicateRelay(Authority, FieldPath),
     /// The public hostname has a label that is too long, of that many characters.
     LabelTooLong(usize),
     /// The public hostname is too long, with that many characters.
@@ -79,15 +81,15 @@ pub(super) fn examine(spec: &PortalExposeSpec) -> (Vec<Target>, Vec<SpecProblem>
     let listed = &spec.relay.targets;
     if listed.is_empty() || listed.len() > TARGETS_MAX {
         let fault = Fault::Count(listed.len());
-        problems.push(problem("spec.relay.targets", fault));
+        problems.push(problem(list(), fault));
     }
-    let mut names = BTreeMap::new();
+    let mut named = BTreeMap::new();
     let mut relays = BTreeMap::new();
     let mut targets = Vec::new();
     for (index, target) in listed.iter().enumerate().take(TARGETS_MAX) {
         let RelayTarget { name, url } = target;
-        let field = |field: &str| format!("spec.relay.targets[{index}].{field}");
-        if let Some(first) = names.insert(name, field("name")) {
+        let field = |field: &str| list().index(index).key(field);
+        if let Some(first) = named.insert(name, field("name")) {
             problems.push(problem(field("name"), Fault::DuplicateName(first)));
         }
         let Some(authority) = Authority::parse(url) else {
@@ -112,33 +114,24 @@ fn of_app(app: &PortalApp) -> Vec<SpecProblem> {
         ("spec.app.name", &app.name),
         ("spec.app.service.name", &app.service.name),
     ];
-    let bad = labels.into_iter().filter(|(_, name)| !is_label(name));
-    let mut problems: Vec<_> = bad
-        .map(|(field, _)| problem(field, Fault::NotALabel))
-        .collect();
+    let bad = labels
+        .into_iter()
+        .filter(|(_, name)| names::dns_label(name).is_err());
+    let bad = bad.map(|(field, _)| problem(FieldPath::dotted(field), Fault::NotALabel));
+    let mut problems: Vec<_> = bad.collect();
     if !(1..=65_535).contains(&app.service.port) {
-        problems.push(problem("spec.app.service.port", Fault::NotAPort));
+        let path = FieldPath::dotted("spec.app.service.port");
+        problems.push(problem(path, Fault::NotAPort));
     }
     problems
 }
 
-fn problem(field: impl Into<String>, fault: Fault) -> SpecProblem {
-    SpecProblem {
-        field: field.into(),
-        fault,
-    }
+fn list() -> FieldPath {
+    FieldPath::dotted("spec.relay.targets")
 }
 
-/// Whether a name is a DNS label in lower case, as the schema asks for.
-fn is_label(name: &str) -> bool {
-    let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    name.len() <= LABEL_MAX
-        && bytes.first().is_some_and(is_alphanumeric)
-        && bytes.last().is_some_and(is_alphanumeric)
-        && bytes
-            .iter()
-            .all(|byte| is_alphanumeric(byte) || *byte == b'-')
+fn problem(path: FieldPath, fault: Fault) -> SpecProblem {
+    SpecProblem { path, fault }
 }
 
 fn too_long(hostname: &str) -> Option<Fault> {
@@ -154,8 +147,8 @@ const HOSTNAME_OVER: usize = HOSTNAME_MAX + 1;
 
 impl fmt::Display for SpecProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { field, fault } = self;
-        write!(f, "{field} {fault}")
+        let Self { path, fault } = self;
+        write!(f, "{path} {fault}")
     }
 }
 
@@ -165,9 +158,8 @@ impl fmt::Display for Fault {
     /// It never quotes a URL: an old one may have a password in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotALabel => write!(
-                f,
-                "is no DNS label; write 1 to {LABEL_MAX} lower-case letters, digits and dashes, with no dash at either end"
+            Self::NotALabel => f.write_str(
+                "is no DNS label; write 1 to 63 lower-case letters, digits and dashes, with no dash at either end",
             ),
             Self::NotAPort => f.write_str("is no port; write a number from 1 to 65535"),
             Self::Count(count) => write!(f, "has {count} relays; list 1 to {TARGETS_MAX}"),

@@ -1,15 +1,21 @@
 //! Which TunnelClass a PortalExpose uses, and what the status of a TunnelClass says.
 
+mod conditions;
+
 use std::fmt;
 
 use kube::core::ObjectMeta;
-use podloom_api::names::portal::{annotation, condition, reason};
+use podloom_api::names::portal::{annotation, reason};
 use podloom_api::{TunnelClassObject, TunnelClassSpec, asks_to_be_default};
 
 use super::settings::TunnelSettings;
 use super::version::{ClientVersion, VersionError};
-use crate::engine::conditions::{ConditionStatus, NewCondition};
 use crate::engine::readable::Readable;
+use crate::finding::FieldPath;
+use crate::shown::shown;
+
+pub(crate) use conditions::class_conditions;
+pub(super) use conditions::several_replicas;
 
 /// What the schema allows. Classes that were stored under an older one may have more.
 const REPLICAS_MAX: i32 = 100;
@@ -40,7 +46,7 @@ pub(crate) struct Client {
 
 /// A TunnelClass that may be chosen. Its spec is none if our types cannot hold it.
 #[derive(Clone, Copy)]
-pub(crate) struct Candidate<'a> {
+pub struct Candidate<'a> {
     metadata: &'a ObjectMeta,
     spec: Option<&'a TunnelClassSpec>,
 }
@@ -127,7 +133,33 @@ impl ClassFault {
     }
 
     /// Returns the field that has the fault.
-    pub(super) fn field(&self) -> &'static str {
+    pub(super) fn path(&self) -> FieldPath {
+        FieldPath::dotted(self.field())
+    }
+
+    /// Returns the sentence about that field without its subject.
+    pub(super) fn predicate(&self) -> String {
+        let oldest = ClientVersion::OLDEST;
+        match self {
+            Self::Unreadable => {
+                "does not fit the schema of TunnelClasses; compare it with `kubectl explain tunnelclass.spec`".to_owned()
+            }
+            Self::Replicas(replicas) => format!("is {replicas}; write 1 to {REPLICAS_MAX}"),
+            Self::TooLarge(_) => format!(
+                "is too large; it may have {ENTRIES_MAX} entries, with values of {VALUE_MAX} characters"
+            ),
+            Self::NoImage => "is empty; name the image of a tunnel client".to_owned(),
+            Self::Version => format!("is {VersionError}"),
+            Self::TooOld(version, Source::Class) => {
+                format!("is {version}; the oldest client that works is {oldest}")
+            }
+            Self::TooOld(version, Source::Flag) => format!(
+                "names no client, and the operator's --portal-tunnel-version is {version}; the oldest client that works is {oldest}"
+            ),
+        }
+    }
+
+    fn field(&self) -> &'static str {
         match self {
             Self::Unreadable | Self::TooOld(_, Source::Flag) => "spec",
             Self::Replicas(_) => "spec.replicas",
@@ -170,17 +202,20 @@ pub(crate) fn choose<'a, C: Into<Candidate<'a>>>(
     }
 }
 
-/// Returns what the status of a TunnelClass says, given all of them.
-pub(crate) fn class_conditions<'a, C: Into<Candidate<'a>>>(
+/// Returns the names of all classes that ask to be the default, if this one does too; the first of them is.
+pub(super) fn rivals<'a, C: Into<Candidate<'a>>>(
     class: &'a TunnelClassObject,
     all: impl IntoIterator<Item = C>,
-    settings: &TunnelSettings,
-) -> Vec<NewCondition> {
-    vec![
-        valid(class, settings),
-        default(class, all.into_iter().map(Into::into)),
-        replicas_share_hostname(class),
-    ]
+) -> Vec<String> {
+    // The cache may lag behind the class itself.
+    let itself = Candidate::from(class);
+    let others = all.into_iter().map(Into::into);
+    let others = others.filter(|other| other.name() != itself.name());
+    let defaults = defaults(others.chain([itself]));
+    defaults
+        .iter()
+        .map(|class| class.name().to_owned())
+        .collect()
 }
 
 /// The classes that ask to be the default; the first one is.
@@ -247,155 +282,33 @@ pub(super) fn of_spec(
     }
 }
 
-fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {
-    let type_ = condition::VALID;
-    match of_spec(&class.spec, settings) {
-        // The operator's flags are not in the message: two operators would overwrite each other's.
-        Ok(Client { image, version }) => {
-            let message = match &class.spec.client {
-                Some(_) => format!("tunnels use the client {version} in the image {image}"),
-                None => "tunnels use the operator's default client".to_owned(),
-            };
-            new(type_, ConditionStatus::True, reason::VALID, message)
-        }
-        Err(fault) => {
-            let message = fault.to_string();
-            new(type_, ConditionStatus::False, fault.reason(), message)
-        }
-    }
-}
-
-fn default<'a>(
-    class: &'a TunnelClassObject,
-    all: impl Iterator<Item = Candidate<'a>>,
-) -> NewCondition {
-    let type_ = condition::DEFAULT;
-    let key = annotation::IS_DEFAULT_CLASS;
-    if !asks_to_be_default(&class.metadata) {
-        let mut annotations = class.metadata.annotations.iter().flatten();
-        let message = match annotations.any(|(name, _)| name == key) {
-            true => format!("the annotation {key} counts only with the exact value \"true\""),
-            false => format!("the annotation {key}: \"true\" would make it the default"),
-        };
-        return new(type_, ConditionStatus::False, reason::NOT_DEFAULT, message);
-    }
-    // The cache may lag behind the class itself.
-    let itself = Candidate::from(class);
-    let others = all.filter(|other| other.name() != itself.name());
-    let defaults = defaults(others.chain([itself]));
-    let older = defaults.first().map(|class| class.name());
-    match older.filter(|name| *name != itself.name()) {
-        None => {
-            let message = "PortalExposes without spec.tunnelClassName use this class";
-            new(
-                type_,
-                ConditionStatus::True,
-                reason::EFFECTIVE_DEFAULT,
-                message,
-            )
-        }
-        Some(older) => {
-            let message = format!(
-                "TunnelClass {older} is the default: it is older, or of the same age and first by name; remove the annotation {key} from \
-                 one of them"
-            );
-            new(
-                type_,
-                ConditionStatus::False,
-                reason::SHADOWED_DEFAULT,
-                message,
-            )
-        }
-    }
-}
-
-fn replicas_share_hostname(class: &TunnelClassObject) -> NewCondition {
-    let type_ = condition::REPLICAS_SHARE_HOSTNAME;
-    match class.spec.replicas {
-        replicas @ 2.. => {
-            let message = several_replicas(replicas);
-            new(
-                type_,
-                ConditionStatus::True,
-                reason::SEVERAL_REPLICAS,
-                message,
-            )
-        }
-        _ => new(
-            type_,
-            ConditionStatus::False,
-            reason::ONE_REPLICA,
-            "each tunnel has one pod",
-        ),
-    }
-}
-
-/// What several pods of one tunnel mean.
-pub(super) fn several_replicas(replicas: i32) -> String {
-    format!(
-        "each tunnel has {replicas} pods that share one hostname; a relay serves one of them at a time, so this is no high availability"
-    )
-}
-
-fn new(
-    type_: &'static str,
-    status: ConditionStatus,
-    reason: &str,
-    message: impl Into<String>,
-) -> NewCondition {
-    NewCondition {
-        type_,
-        status,
-        reason: reason.to_owned(),
-        message: message.into(),
-    }
-}
-
 impl fmt::Display for ClassProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(Some(name)) => write!(
                 f,
-                "TunnelClass {name} does not exist; create it, or correct spec.tunnelClassName"
+                "TunnelClass {} does not exist; create it, or correct spec.tunnelClassName",
+                shown(name)
             ),
             Self::NotFound(None) => write!(
                 f,
                 "no TunnelClass has the annotation {}: \"true\"; add it to one, or set spec.tunnelClassName",
                 annotation::IS_DEFAULT_CLASS
             ),
-            Self::Invalid(name, fault) => write!(f, "TunnelClass {name} is invalid: {fault}"),
+            Self::Invalid(name, fault) => {
+                write!(f, "TunnelClass {} is invalid: {fault}", shown(name))
+            }
         }
     }
 }
 
 impl fmt::Display for ClassFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = self.field();
-        match self {
-            Self::Unreadable => write!(
-                f,
-                "{field} does not fit the schema of TunnelClasses; compare it with `kubectl explain tunnelclass.spec`"
-            ),
-            Self::Replicas(replicas) => {
-                write!(f, "{field} is {replicas}; write 1 to {REPLICAS_MAX}")
-            }
-            Self::TooLarge(_) => write!(
-                f,
-                "{field} is too large; it may have {ENTRIES_MAX} entries, with values of {VALUE_MAX} characters"
-            ),
-            Self::NoImage => write!(f, "{field} is empty; name the image of a tunnel client"),
-            Self::Version => write!(f, "{field} is {VersionError}"),
-            Self::TooOld(version, Source::Class) => write!(
-                f,
-                "{field} is {version}; the oldest client that works is {}",
-                ClientVersion::OLDEST
-            ),
-            Self::TooOld(version, Source::Flag) => write!(
-                f,
-                "it names no client, and the operator's --portal-tunnel-version is {version}; the oldest client that works is {}",
-                ClientVersion::OLDEST
-            ),
-        }
+        let subject = match self {
+            Self::TooOld(_, Source::Flag) => "it",
+            _ => self.field(),
+        };
+        write!(f, "{subject} {}", self.predicate())
     }
 }
 

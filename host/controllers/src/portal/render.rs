@@ -165,9 +165,23 @@ impl Tunnel {
     }
 }
 
-/// Puts the pod that the chain made back into the Deployment, if it is a tunnel still.
+/// Puts the pod that the chain made back into the Deployment, if it is a tunnel still, and adds our hashes.
 pub(crate) fn finish(tunnel: &Tunnel, mutated: &MutatedPod) -> Result<Finished, ResultProblem> {
-    let mut pod = mutated.pod.clone();
+    let mut object = put_back(tunnel, mutated.pod.clone())?;
+    let template = object.pointer(TEMPLATE).unwrap_or(&Value::Null);
+    let template_hash = digest::of_json(template);
+    let annotations = &mut object["metadata"]["annotations"];
+    annotations[annotation::INPUT_HASH] = tunnel.input_hash.as_str().into();
+    annotations[annotation::TEMPLATE_HASH] = template_hash.as_str().into();
+    Ok(Finished {
+        object,
+        template_hash,
+        chain: mutated.chain.clone(),
+    })
+}
+
+/// Puts the pod that the chain made back into the Deployment. The chain's annotations go to the Deployment itself.
+pub(super) fn put_back(tunnel: &Tunnel, mut pod: Value) -> Result<Value, ResultProblem> {
     check(tunnel, &pod)?;
     let stamps = take_stamps(&mut pod);
     let mut template = Map::new();
@@ -175,21 +189,12 @@ pub(crate) fn finish(tunnel: &Tunnel, mutated: &MutatedPod) -> Result<Finished, 
         let value = pod.get_mut(part).map(Value::take);
         template.insert(part.to_owned(), value.ok_or(ResultProblem::NoPod)?);
     }
-    let template = Value::Object(template);
-    let template_hash = digest::of_json(&template);
-    let hashes = [
-        (annotation::INPUT_HASH, tunnel.input_hash.as_str()),
-        (annotation::TEMPLATE_HASH, &template_hash),
-    ];
-    let hashes = hashes.map(|(key, hash)| (key.to_owned(), hash.into()));
     let mut object = tunnel.deployment.clone();
-    object["metadata"]["annotations"] = stamps.into_iter().chain(hashes).collect();
-    object["spec"]["template"] = template;
-    Ok(Finished {
-        object,
-        template_hash,
-        chain: mutated.chain.clone(),
-    })
+    object["spec"]["template"] = template.into();
+    if !stamps.is_empty() {
+        object["metadata"]["annotations"] = stamps.into_iter().collect();
+    }
+    Ok(object)
 }
 
 /// Whether the Deployment can have such pods.

@@ -2,7 +2,7 @@
 //!
 //! All checks are made every time. What a blocker forbids are writes: a tunnel that runs goes on.
 
-use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::api::core::v1::Service;
 use podloom_api::PortalService;
 use podloom_api::names::{self, portal::condition, portal::reason};
 
@@ -10,6 +10,7 @@ use super::check::{Target, check};
 use super::class::{Class, choose};
 use super::naming;
 use super::render::{Inputs, Tunnel, tunnel};
+use super::service;
 use super::world::{Conflict, Content, Problem, SeenIdentity, Settings, World};
 
 /// Something that forbids writes, or a write that failed: a condition that is False.
@@ -93,30 +94,13 @@ fn rendered(
 }
 
 fn of_service(wanted: &PortalService, found: Option<&Service>) -> Option<Blocker> {
-    let PortalService { name, port } = wanted;
-    let type_ = condition::SERVICE_EXISTS;
-    let Some(service) = found else {
-        let message =
-            format!("Service {name} does not exist; create it, or correct spec.app.service.name");
-        return Some(blocker(type_, reason::SERVICE_NOT_FOUND, message));
-    };
-    if has_port(service, *port) {
-        return None;
-    }
-    let message =
-        format!("Service {name} has no TCP port {port}; add it, or correct spec.app.service.port");
-    Some(blocker(type_, reason::SERVICE_PORT_NOT_FOUND, message))
-}
-
-/// Whether a Service has a TCP port of this number. One that is only another name in DNS lists no ports.
-fn has_port(service: &Service, number: i32) -> bool {
-    let Some(spec) = &service.spec else {
-        return false;
-    };
-    let is_it = |port: &ServicePort| {
-        port.port == number && port.protocol.as_deref().unwrap_or("TCP") == "TCP"
-    };
-    spec.type_.as_deref() == Some("ExternalName") || spec.ports.iter().flatten().any(is_it)
+    let problem = service::check(wanted, found).err()?;
+    let message = problem.to_string();
+    Some(blocker(
+        condition::SERVICE_EXISTS,
+        problem.reason(),
+        message,
+    ))
 }
 
 fn of_conflict(conflict: &Conflict, app: &str) -> Blocker {

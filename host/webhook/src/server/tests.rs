@@ -76,7 +76,7 @@ fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
         objects: ObjectWebhook {
             mutator: Arc::new(Nothing),
             namespaces: Arc::new(Nothing),
-            caches: AdmissionCaches::of([], []),
+            caches: AdmissionCaches::of([], [], []),
             blocking: BlockingThreads::new(),
             turns: Semaphore::new(1),
         },

@@ -5,36 +5,30 @@ use std::time::Instant;
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi};
 use podloom_controllers::render::Pair;
-use podloom_controllers::validate::{
-    self, Before, DryPod, DryPods, Finding, Findings, Subject, Version,
+use podloom_controllers::validate::{self, Before, DryPod, DryPods, Version};
+use podloom_controllers::{
+    Finding, Findings, PluginOutcome, PodRejection, PodRequest, RejectedPod, Subject,
 };
-use podloom_controllers::{PluginOutcome, PodRejection, PodRequest, RejectedPod};
 use serde_json::Value;
 use tokio::time::timeout_at;
 
-use super::{ObjectWebhook, Versions, answer};
+use super::{ObjectWebhook, Versions, answer, overdue};
 use crate::mutate::NamespaceMetadata;
 use crate::review::{Answer, ReviewRequest};
-
-/// What is said if the deadline comes before the object is examined.
-const TOO_LARGE: &str = "not checked: there was not enough time";
 
 impl ObjectWebhook {
     /// Checks a Browser.
     pub(super) async fn browser(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let configs = self.caches.configs(&review.namespace);
-        let checked = self.blocking.run(move || {
-            let versions: Versions<BrowserObject> = Versions::read(review)?;
-            let refs = configs.as_ref().map(|configs| configs.refs());
-            let old = versions.old.as_ref();
-            let findings = validate::browser(&versions.new, old, refs.as_deref());
-            Ok(versions.judge(findings))
-        });
-        match timeout_at(deadline.into(), checked).await {
-            Ok(Ok(findings)) => answer(findings),
-            Ok(Err(unreadable)) => unreadable,
-            Err(_) => overdue(),
-        }
+        self.check(
+            review,
+            deadline,
+            move |versions: &Versions<BrowserObject>| {
+                let refs = configs.as_ref().map(|configs| configs.refs());
+                validate::browser(&versions.new, versions.old.as_ref(), refs.as_deref())
+            },
+        )
+        .await
     }
 
     /// Checks a BrowserConfig, then tries its pods.
@@ -252,13 +246,6 @@ impl Verdicts {
 
 fn about_chain(pairs: &[Pair<'_>], text: &str) -> Finding {
     Finding::about(pairs, text, Subject::Chain)
-}
-
-fn overdue() -> Answer {
-    Answer {
-        warnings: vec![TOO_LARGE.to_owned()],
-        ..Answer::admitted()
-    }
 }
 
 /// Which set of API groups the object is in.

@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
+use podloom_api::TunnelClassObject;
 use podloom_controllers::{
     AdmissionCaches, BlockingThreads, MutatedPod, PluginOutcome, PluginRun, PodMutator,
     PodRejection, PodRequest, RejectedPod,
@@ -14,6 +15,8 @@ use super::{ObjectWebhook, ROWS};
 use crate::metrics::Outcome;
 use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 use crate::review::{Answer, parse};
+
+mod portal;
 
 /// A chain that decides by the image of the first container: `denied-…`, `failing-…`, `unloaded-…`, `slow-…`, and all others pass.
 #[derive(Default)]
@@ -102,11 +105,16 @@ struct Asked {
 
 /// Sends a review to the row of a plural.
 async fn ask(plural: &str, request: &Value) -> Asked {
+    ask_with(plural, request, Vec::new()).await
+}
+
+/// Sends a review to the row of a plural, in a cluster with these TunnelClasses.
+async fn ask_with(plural: &str, request: &Value, classes: Vec<TunnelClassObject>) -> Asked {
     let chain = Arc::new(Chain::default());
     let webhook = ObjectWebhook {
         mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Known),
-        caches: AdmissionCaches::of([], []),
+        caches: AdmissionCaches::of([], classes, []),
         blocking: BlockingThreads::new(),
         turns: Semaphore::new(1),
     };
@@ -330,7 +338,12 @@ async fn of_many_versions_some_are_tried() {
 
 #[tokio::test]
 async fn an_object_that_cannot_be_read_is_left_to_the_api_server() {
-    for plural in ["browsers", "browserconfigs"] {
+    for plural in [
+        "browsers",
+        "browserconfigs",
+        "portalexposes",
+        "tunnelclasses",
+    ] {
         for object in [
             Value::Null,
             json!([]),

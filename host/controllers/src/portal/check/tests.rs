@@ -140,7 +140,7 @@ fn an_old_object_has_an_application_and_relays() {
 fn all_problems_are_found_and_what_is_usable_is_kept() {
     let spec = spec("-", &["http://h.org", "wss://i.org", "wss://i.org/x"]);
     let (targets, problems) = examine(&spec);
-    let fields: Vec<&str> = problems.iter().map(|problem| &*problem.field).collect();
+    let fields: Vec<String> = problems.iter().map(|it| it.path.to_string()).collect();
     assert_eq!(
         fields,
         [
