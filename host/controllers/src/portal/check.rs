@@ -16,7 +16,7 @@ use crate::finding::FieldPath;
 const HOSTNAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 /// How many relays a PortalExpose may have.
-const TARGETS_MAX: usize = 16;
+pub(super) const TARGETS_MAX: usize = 16;
 
 /// A relay that a PortalExpose asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::metrics::CONTROLLER;
 use super::plan::plan;
 use super::relays::Relays;
+use super::rivals::Rivals;
 use super::rolls::Rolls;
 use super::world::{SeenDeployment, Settings, World};
 use crate::engine::backoff::Waits;
@@ -48,8 +49,6 @@ pub(super) struct Resources {
 
 /// What is known of the cluster.
 pub(super) struct Caches {
-    /// The PortalExposes of all watch scopes: hostnames know no namespaces.
-    pub(super) exposes: Arc<[Store<Readable<PortalExposeObject>>]>,
     pub(super) classes: Store<Readable<TunnelClassObject>>,
     pub(super) services: Store<Service>,
     pub(super) deployments: Store<Deployment>,
@@ -65,6 +64,7 @@ pub(super) struct Tunnels {
     pub(super) relays: Relays,
     pub(super) rolls: Rolls,
     pub(super) memory: Memory,
+    pub(super) rivals: Rivals,
 }
 
 impl Kind for ExposeKind {

@@ -14,9 +14,7 @@ use super::identity::is_ours;
 use super::kind::ExposeKind;
 use super::naming;
 use super::relays::{Lease, Link, UserId};
-use super::rivals::conflict;
-use super::world::{Conflict, Learned, SeenDeployment, SeenIdentity, World};
-use crate::engine::readable::Readable;
+use super::world::{Learned, SeenDeployment, SeenIdentity, World};
 
 impl ExposeKind {
     /// Reads the world.
@@ -29,7 +27,7 @@ impl ExposeKind {
             expose: Arc::new(expose.clone()),
             classes: self.caches.classes.state(),
             service: self.caches.services.get(&service),
-            conflict: self.conflict(expose),
+            conflict: self.tunnels.rivals.conflict(expose),
             identity: self.seen_identity(expose),
             deployment: self.seen_deployment(expose),
             links: Vec::new(),
@@ -80,24 +78,6 @@ impl ExposeKind {
     pub(super) fn forget(&self, world: &World) {
         self.tunnels.relays.forget(&user(&world.expose));
         self.tunnels.memory.forget(world.uid().unwrap_or_default());
-    }
-
-    fn conflict(&self, expose: &PortalExposeObject) -> Option<Conflict> {
-        let app = &expose.spec.app.name;
-        let is_rival = |other: &Readable<PortalExposeObject>| {
-            other
-                .0
-                .as_ref()
-                .is_ok_and(|other| other.spec.app.name == *app)
-        };
-        let stores = self.caches.exposes.iter();
-        let rivals: Vec<_> = stores
-            .flat_map(|store| store.state_filter(is_rival))
-            .collect();
-        conflict(
-            expose,
-            rivals.iter().filter_map(|rival| rival.0.as_ref().ok()),
-        )
     }
 
     fn seen_identity(&self, expose: &PortalExposeObject) -> SeenIdentity {

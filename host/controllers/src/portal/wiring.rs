@@ -29,6 +29,7 @@ use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use super::memory::Memory;
 use super::metrics::{CONTROLLER, PortalMetrics, phases};
 use super::relays::{RelaySettings, Relays};
+use super::rivals::Rivals;
 use super::rolls::{Limits, Rolls};
 use super::settings::TunnelSettings;
 use super::world::{ChainPolicy, Settings};
@@ -73,7 +74,6 @@ struct Part {
 /// What the controllers in all scopes share.
 struct Duty {
     resource: Arc<ApiResource>,
-    exposes: Exposes,
     classes: Store<Readable<TunnelClassObject>>,
     namespaces: Namespaces,
     tunnels: Tunnels,
@@ -102,6 +102,7 @@ pub(crate) async fn begin(
     let traces = Traces {
         memory: Memory::default(),
         relays: relays.clone(),
+        rivals: Rivals::default(),
     };
     let resource = Arc::new(PortalExpose::resource());
     let (exposes, parts) = watch_all(scopes, &resource, &traces);
@@ -121,6 +122,7 @@ pub(crate) async fn begin(
             rolls: Rolls::new(limits, deployments.collect()),
             relays: relays.clone(),
             memory: traces.memory,
+            rivals: traces.rivals,
         },
         settings: Settings {
             tunnel: setup.tunnel,
@@ -128,7 +130,6 @@ pub(crate) async fn begin(
             relay_grace: setup.relay_grace,
             observation,
         },
-        exposes: exposes.clone(),
         resource,
     };
     let controllers = run(scopes, parts, classes, &duty);
@@ -165,7 +166,6 @@ fn run(
                 secret: ApiResource::erase::<Secret>(&()),
             },
             caches: Caches {
-                exposes: duty.exposes.stores(),
                 classes: duty.classes.clone(),
                 services: part.services,
                 deployments: part.deployments,
@@ -222,7 +222,7 @@ fn watch_all(
             scope.on_watch_error(ExposeKind::TRAITS.kind),
         );
         let traces = traces.clone();
-        let events = exposes::cached(events, writer, resource, exposes.clone(), traces);
+        let events = exposes::cached(events, writer, exposes.clone(), traces);
         let filled = scope.cache_filled(&own.store, "PortalExposes").shared();
         let mut wiring = Wiring::cached(
             resource.clone(),

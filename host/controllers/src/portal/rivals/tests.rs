@@ -1,7 +1,17 @@
+use std::collections::BTreeSet;
+
 use podloom_api::PortalExposeObject;
 use serde_json::json;
 
-use super::{conflict, edition};
+use super::{Id, Rivals, id};
+
+fn all(exposes: &[&PortalExposeObject]) -> Rivals {
+    let rivals = Rivals::default();
+    for expose in exposes {
+        rivals.put(expose);
+    }
+    rivals
+}
 
 /// A PortalExpose with the application `shop` at these relays.
 fn expose(namespace: &str, name: &str, created: &str, relays: &[&str]) -> PortalExposeObject {
@@ -28,7 +38,7 @@ fn lost(
     first: &PortalExposeObject,
     second: &PortalExposeObject,
 ) -> Option<(String, Option<String>)> {
-    let found = conflict(first, [first, second].into_iter())?;
+    let found = all(&[first, second]).conflict(first)?;
     Some((found.authority.to_string(), found.name))
 }
 
@@ -89,8 +99,50 @@ fn one_whose_tunnel_is_gone_no_longer_counts() {
     let new = expose("team", "a", "02", &[RELAY]);
     old.metadata.deletion_timestamp = old.metadata.creation_timestamp.clone();
     assert!(lost(&new, &old).is_some());
-    let before = old.clone();
+    let rivals = all(&[&old, &new]);
     old.metadata.finalizers = Some(vec!["example.com/keep".to_owned()]);
-    assert!(lost(&new, &old).is_none());
-    assert_ne!(edition(&before.metadata), edition(&old.metadata));
+    assert_eq!(names(&rivals.put(&old)), ["a"]);
+    assert!(rivals.conflict(&new).is_none());
+}
+
+fn names(ids: &BTreeSet<Id>) -> Vec<&str> {
+    ids.iter().map(|(_, name)| name.as_str()).collect()
+}
+
+/// Whoever makes many with the same hostname must not make each wake all others.
+#[test]
+fn only_a_new_winner_concerns_others() {
+    let of = |name, created| expose("team", name, created, &[RELAY]);
+    let (old, new, newest) = (of("c", "02"), of("b", "03"), of("a", "04"));
+    let rivals = all(&[&old, &new]);
+    assert_eq!(names(&rivals.put(&newest)), [""; 0]);
+    let mut edited = old.clone();
+    edited.metadata.generation = Some(2);
+    edited.spec.app.service.port = 81;
+    assert_eq!(names(&rivals.put(&edited)), [""; 0]);
+    assert_eq!(names(&rivals.put(&of("d", "01"))), ["a", "b", "c"]);
+    assert_eq!(names(&rivals.remove(&id(&newest.metadata))), [""; 0]);
+    assert_eq!(names(&rivals.remove(&id(&of("d", "01").metadata))), ["b", "c"]);
+}
+
+#[test]
+fn nothing_is_kept_of_those_that_are_gone() {
+    let relays = ["wss://one.example.com", "wss://two.example.com"];
+    let mut it = expose("team", "a", "01", &relays);
+    let rivals = all(&[&it]);
+    assert_eq!(rivals.len(), 2);
+    it.metadata.generation = Some(2);
+    it.spec.relay.targets.truncate(1);
+    rivals.put(&it);
+    assert_eq!(rivals.len(), 1);
+    rivals.remove(&id(&it.metadata));
+    assert_eq!(rivals.len(), 0);
+}
+
+/// A schema of before may have let it in.
+#[test]
+fn only_the_first_relays_of_too_many_are_looked_at() {
+    let relays: Vec<_> = (0..20).map(|it| format!("wss://r{it}.example.com")).collect();
+    let relays: Vec<_> = relays.iter().map(String::as_str).collect();
+    assert_eq!(all(&[&expose("team", "a", "01", &relays)]).len(), 16);
 }

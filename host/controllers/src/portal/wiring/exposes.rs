@@ -9,12 +9,12 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
-use podloom_api::{PortalExposeObject, PortalExposeSpec};
+use podloom_api::PortalExposeObject;
 
 use super::super::memory::Memory;
 use super::super::naming;
 use super::super::relays::{Relays, UserId};
-use super::super::rivals::{edition, shared};
+use super::super::rivals::{Id, Rivals, id};
 use super::wakes::{Noted, Wakes};
 use crate::engine::readable::Readable;
 
@@ -68,13 +68,10 @@ impl Exposes {
         }
     }
 
-    /// Wakes those that want a hostname of this one.
-    fn wake_rivals(&self, expose: &Expose) {
-        let Ok(expose) = &expose.0 else { return };
-        let spec: &PortalExposeSpec = &expose.spec;
-        self.wake_if(|other| {
-            other.metadata.uid != expose.metadata.uid && shared(spec, &other.spec).is_some()
-        });
+    /// Wakes those of these namespaces and names.
+    fn wake_each(&self, ids: &BTreeSet<Id>) {
+        ids.iter()
+            .for_each(|(namespace, name)| self.wake(namespace, name));
     }
 }
 
@@ -141,6 +138,7 @@ fn references(
 pub(super) struct Traces {
     pub(super) memory: Memory,
     pub(super) relays: Relays,
+    pub(super) rivals: Rivals,
 }
 
 impl Traces {
@@ -152,38 +150,69 @@ impl Traces {
             name: metadata.name.clone().unwrap_or_default(),
         });
     }
+
+    /// Notes what a PortalExpose wants; returns the others that this concerns. One that cannot be read wants nothing.
+    fn note(&self, expose: &Expose) -> BTreeSet<Id> {
+        match &expose.0 {
+            Ok(expose) => self.rivals.put(expose),
+            Err(unreadable) => self.rivals.remove(&id(&unreadable.metadata)),
+        }
+    }
 }
 
-/// Puts events into the cache, then wakes those that want the same hostname, and forgets what is gone.
+/// Which PortalExposes a watch has shown.
+#[derive(Default)]
+struct Shown {
+    all: BTreeSet<Id>,
+    /// Those of the list that is being read.
+    listed: BTreeSet<Id>,
+}
+
+/// Puts events into the cache, then wakes those that another one concerns, and forgets what is gone.
+///
+/// Hostnames of a list are known before the cache is filled: a pass would believe that they are free.
 pub(super) fn cached(
     events: impl Stream<Item = Result<Event<Expose>, watcher::Error>> + Send + 'static,
     mut writer: Writer<Expose>,
-    resource: &Arc<ApiResource>,
     all: Exposes,
     traces: Traces,
 ) -> impl Stream<Item = Result<Event<Expose>, watcher::Error>> + Send + 'static {
-    let (known, resource) = (writer.as_reader(), Arc::clone(resource));
+    let known = writer.as_reader();
+    let mut shown = Shown::default();
     events.inspect(move |event| {
         let Ok(event) = event else { return };
         match event {
             Event::Apply(expose) => {
-                let id = ObjectRef::from_obj_with(expose, Arc::clone(&resource));
-                let before = known.get(&id);
+                let concerned = traces.note(expose);
+                shown.all.insert(id(expose.meta()));
                 writer.apply_watcher_event(event);
-                let of_before = before.as_ref().map(|before| edition(before.meta()));
-                // A status is nobody else's business.
-                if of_before != Some(edition(expose.meta())) {
-                    before.iter().for_each(|before| all.wake_rivals(before));
-                    all.wake_rivals(expose);
-                }
+                all.wake_each(&concerned);
             }
             Event::Delete(expose) => {
+                let id = id(expose.meta());
+                let concerned = traces.rivals.remove(&id);
+                shown.all.remove(&id);
                 writer.apply_watcher_event(event);
                 traces.forget(expose.meta());
-                all.wake_rivals(expose);
+                all.wake_each(&concerned);
+            }
+            Event::Init => {
+                shown.listed.clear();
+                writer.apply_watcher_event(event);
+            }
+            Event::InitApply(expose) => {
+                // All are woken after the list.
+                traces.note(expose);
+                shown.listed.insert(id(expose.meta()));
+                shown.all.insert(id(expose.meta()));
+                writer.apply_watcher_event(event);
             }
             // What went while the watch was broken shows in no event.
             Event::InitDone => {
+                for id in shown.all.difference(&shown.listed) {
+                    traces.rivals.remove(id);
+                }
+                shown.all = std::mem::take(&mut shown.listed);
                 let before = known.state();
                 writer.apply_watcher_event(event);
                 let there = known.state();
@@ -194,7 +223,6 @@ pub(super) fn cached(
                 gone.for_each(|gone| traces.forget(gone.meta()));
                 all.wake_all();
             }
-            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
         }
     })
 }

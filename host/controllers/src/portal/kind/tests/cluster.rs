@@ -12,7 +12,7 @@ use kube::Client;
 use kube::core::ApiResource;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{PortalExpose, PortalExposeObject, TunnelClass};
+use podloom_api::{PortalExpose, TunnelClass};
 use podloom_control_loop::NoRecorder;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -24,13 +24,13 @@ use crate::engine::error::Error;
 use crate::engine::fixtures::{Requests, alone, context, scripted, status};
 use crate::engine::optional::OptionalCache;
 use crate::engine::pass::Next;
-use crate::engine::readable::Readable;
 use crate::mutator::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
 use crate::outbound::{OutboundMetrics, Roots, Tls};
 use crate::portal::action::{Action, ActionOutcome};
 use crate::portal::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use crate::portal::memory::Memory;
 use crate::portal::relays::{Observation, RelayMetrics, RelaySettings, Relays};
+use crate::portal::rivals::Rivals;
 use crate::portal::rolls::{Limits, Rolls};
 use crate::portal::settings::TunnelSettings;
 use crate::portal::world::{ChainPolicy, Settings};
@@ -94,8 +94,6 @@ struct Writers {
     deployments: Writer<Deployment>,
     secrets: Writer<SecretMeta>,
     services: Writer<Service>,
-    /// The PortalExposes of another watch scope.
-    others: Writer<Readable<PortalExposeObject>>,
 }
 
 impl Cluster {
@@ -130,7 +128,6 @@ impl Cluster {
             deployments: Writer::default(),
             secrets: Writer::default(),
             services: Writer::default(),
-            others: Writer::new(Arc::new(PortalExpose::resource())),
         };
         caches
             .services
@@ -199,8 +196,7 @@ impl Cluster {
         });
         older["metadata"] = metadata;
         let older = serde_json::from_value(older).unwrap();
-        let mut caches = self.caches.lock().unwrap();
-        caches.others.apply_watcher_event(&Event::Apply(older));
+        self.kind.tunnels.rivals.put(&older);
     }
 
     /// The Service is gone.
@@ -293,11 +289,6 @@ fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
     let resource = Arc::new(PortalExpose::resource());
     ExposeKind {
         caches: Caches {
-            exposes: [
-                Writer::new(Arc::clone(&resource)).as_reader(),
-                caches.others.as_reader(),
-            ]
-            .into(),
             classes: classes.as_reader(),
             services: caches.services.as_reader(),
             deployments: caches.deployments.as_reader(),
@@ -317,6 +308,7 @@ fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
                 vec![caches.deployments.as_reader()],
             ),
             memory: Memory::default(),
+            rivals: Rivals::default(),
         },
         settings: Settings {
             tunnel: TunnelSettings::default(),

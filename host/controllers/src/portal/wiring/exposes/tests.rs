@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{Expose, Exposes, Scope, Traces, Wakes, cached};
 use crate::portal::kind::tests::cluster::relays;
 use crate::portal::memory::Memory;
+use crate::portal::rivals::Rivals;
 use crate::portal::world::Try;
 
 /// A PortalExpose of a namespace, with this generation and phase.
@@ -29,7 +30,7 @@ fn expose(namespace: &str, name: &str, generation: i64, app: &str) -> Expose {
 /// Two watch scopes; the second has a PortalExpose `rival` with the application `shop`.
 struct Scopes {
     exposes: Exposes,
-    memory: Memory,
+    traces: Traces,
     first: Writer<Expose>,
 }
 
@@ -45,9 +46,15 @@ fn scopes() -> Scopes {
         wakes: Wakes::default(),
     };
     let exposes = Exposes([scope("a", &first), scope("b", &second)].into());
+    let traces = Traces {
+        memory: Memory::default(),
+        relays: relays(),
+        rivals: Rivals::default(),
+    };
+    traces.note(&expose("b", "rival", 1, "shop"));
     Scopes {
         exposes,
-        memory: Memory::default(),
+        traces,
         first,
     }
 }
@@ -56,17 +63,12 @@ fn scopes() -> Scopes {
 async fn woken(events: Vec<Event<Expose>>) -> Vec<String> {
     let Scopes {
         exposes,
-        memory,
+        traces,
         first,
     } = scopes();
-    let resource = Arc::new(PortalExpose::resource());
-    let traces = Traces {
-        memory,
-        relays: relays(),
-    };
     let count = events.len();
     let events = stream::iter(events).map(Ok);
-    let mut events = std::pin::pin!(cached(events, first, &resource, exposes.clone(), traces));
+    let mut events = std::pin::pin!(cached(events, first, exposes.clone(), traces));
     let taken = || {
         let taken = std::pin::pin!(exposes.0[1].woken()).next().now_or_never();
         taken.flatten().map(|object| object.name)
@@ -87,6 +89,30 @@ fn applied(generation: i64, app: &str) -> Event<Expose> {
 async fn one_with_the_same_hostname_is_woken_in_another_scope() {
     assert_eq!(woken(vec![applied(1, "shop")]).await, ["rival"]);
     assert_eq!(woken(vec![applied(1, "blog")]).await, [""; 0]);
+}
+
+/// It came later, so it takes the hostname from nobody.
+#[tokio::test]
+async fn one_that_loses_wakes_nobody() {
+    let late = Event::Apply(expose("c", "shop", 1, "shop"));
+    assert_eq!(woken(vec![late]).await, [""; 0]);
+}
+
+/// Else the first pass would believe that a hostname is free.
+#[tokio::test]
+async fn hostnames_are_known_before_the_cache_is_filled() {
+    let Scopes {
+        exposes,
+        traces,
+        first,
+    } = scopes();
+    let (rivals, store) = (traces.rivals.clone(), first.as_reader());
+    let events = [Event::Init, Event::InitApply(expose("a", "shop", 1, "shop"))];
+    let events = cached(stream::iter(events).map(Ok), first, exposes, traces);
+    events.for_each(|_| std::future::ready(())).await;
+    assert!(store.state().is_empty());
+    let late = expose("b", "rival", 1, "shop").0.unwrap();
+    assert!(rivals.conflict(&late).is_some());
 }
 
 #[tokio::test]
@@ -117,19 +143,18 @@ async fn all_look_after_a_list() {
 async fn what_is_gone_after_a_list_is_forgotten() {
     let Scopes {
         exposes,
-        memory,
+        traces,
         first,
     } = scopes();
+    let memory = traces.memory.clone();
     memory.queued("a/shop", Try::Identity { generation: None });
     memory.queued("b/rival", Try::Identity { generation: None });
-    let resource = Arc::new(PortalExpose::resource());
-    let traces = Traces {
-        memory: memory.clone(),
-        relays: relays(),
-    };
-    let events = stream::iter([applied(1, "shop"), Event::Init, Event::InitDone]).map(Ok);
-    let events = cached(events, first, &resource, exposes, traces);
+    let rivals = traces.rivals.clone();
+    let events = [applied(1, "blog"), Event::Init, Event::InitDone];
+    let events = cached(stream::iter(events).map(Ok), first, exposes, traces);
     events.for_each(|_| std::future::ready(())).await;
+    // The hostname of the other scope is still wanted.
+    assert_eq!(rivals.len(), 1);
     assert_eq!(memory.waits("a/shop"), None);
     assert!(memory.waits("b/rival").is_some());
 }
