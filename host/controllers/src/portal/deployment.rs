@@ -136,7 +136,7 @@ pub(crate) fn failure(deployment: &Deployment) -> Option<&str> {
 
 /// Removes what nothing reads, before a Deployment is cached.
 pub(crate) fn prune(deployment: &mut Deployment) {
-    deployment.metadata.managed_fields = None;
+    naming::prune(&mut deployment.metadata);
     if let Some(spec) = &mut deployment.spec {
         spec.template = k8s_openapi::api::core::v1::PodTemplateSpec::default();
         spec.selector = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector::default();

@@ -2,10 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use podloom_api::names::portal::label;
+use kube::core::ObjectMeta;
+use podloom_api::names;
+use podloom_api::names::portal::{annotation, label};
 
 use super::digest;
 
+/// The keys of the labels of what belongs to a PortalExpose.
+const LABELS: [&str; 4] = [
+    label::NAME.0,
+    label::COMPONENT.0,
+    label::MANAGED_BY.0,
+    label::EXPOSE,
+];
+/// The keys of the annotations that are read on what belongs to a PortalExpose.
+const ANNOTATIONS: [&str; 5] = [
+    annotation::IDENTITY_FOR,
+    annotation::INPUT_HASH,
+    annotation::TEMPLATE_HASH,
+    names::annotation::CHAIN,
+    names::annotation::MUTATIONS,
+];
 /// The longest name that is kept as it is: it must be the value of a label.
 const BASE_MAX: usize = 63;
 /// How much of a longer name is kept. A dash and a hash follow it.
@@ -41,6 +58,34 @@ pub(crate) fn labels(name: &str) -> BTreeMap<String, String> {
         .into_iter()
         .chain([(label::EXPOSE.to_owned(), base(name))])
         .collect()
+}
+
+/// Removes what nothing reads from the metadata of what belongs to a PortalExpose, before it is cached.
+///
+/// Its user, or anybody who labels an object as ours, may add a lot to it.
+pub(crate) fn prune(metadata: &mut ObjectMeta) {
+    let mut read = std::mem::take(metadata);
+    if let Some(labels) = &mut read.labels {
+        labels.retain(|key, _| LABELS.contains(&key.as_str()));
+    }
+    if let Some(annotations) = &mut read.annotations {
+        annotations.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
+    }
+    *metadata = ObjectMeta {
+        name: read.name,
+        namespace: read.namespace,
+        uid: read.uid,
+        resource_version: read.resource_version,
+        generation: read.generation,
+        creation_timestamp: read.creation_timestamp,
+        deletion_timestamp: read.deletion_timestamp,
+        deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+        labels: read.labels,
+        annotations: read.annotations,
+        owner_references: read.owner_references,
+        finalizers: read.finalizers,
+        ..ObjectMeta::default()
+    };
 }
 
 #[cfg(test)]

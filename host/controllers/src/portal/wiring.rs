@@ -28,6 +28,7 @@ use super::deployment::prune;
 use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use super::memory::Memory;
 use super::metrics::{CONTROLLER, PortalMetrics, phases};
+use super::naming;
 use super::relays::{RelaySettings, Relays};
 use super::rivals::Rivals;
 use super::rolls::{Limits, Rolls};
@@ -285,7 +286,7 @@ fn watch_secrets(
         kind: "Secret",
         dyntype: (),
         label: label::EXPOSE,
-        prune: |secret: &mut SecretMeta| secret.metadata.managed_fields = None,
+        prune: |secret: &mut SecretMeta| naming::prune(&mut secret.metadata),
         seen: Box::new(move |event| match event {
             Event::Apply(secret) | Event::Delete(secret) => own.wake_owner(secret.meta()),
             Event::InitDone => own.wakes.wake_all(),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::core::ObjectMeta;
 use podloom_api::names::portal::{IDENTITY_KEY, annotation};
 use serde_json::{Value, json};
 
@@ -120,11 +119,10 @@ impl ExposeKind {
         if !is_ours(&secret.metadata, world.name()) {
             return SeenIdentity::NotOurs;
         }
+        let mut metadata = secret.metadata.clone();
+        naming::prune(&mut metadata);
         let identity = OurIdentity {
-            metadata: Arc::new(ObjectMeta {
-                managed_fields: None,
-                ..secret.metadata.clone()
-            }),
+            metadata: Arc::new(metadata),
             content: Some(content(secret)),
         };
         let uid = world.uid().unwrap_or_default();

@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 
-use super::{base, deployment_name, labels, secret_name};
+use serde_json::json;
+
+use super::{base, deployment_name, labels, prune, secret_name};
 
 #[track_caller]
 fn check(name: &str, expected: &str) {
@@ -50,4 +52,29 @@ fn labels_are_those_of_the_deployments_to_adopt() {
             ("portal.gosuda.org/portalexpose", "my-app"),
         ],
     );
+}
+
+/// Each of what belongs to a PortalExpose is in a cache.
+#[test]
+fn what_nothing_reads_is_not_kept() {
+    let kept = json!({
+        "name": "shop-tunnel", "namespace": "team", "uid": "u", "resourceVersion": "7", "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
+        "deletionGracePeriodSeconds": 30,
+        "labels": labels("shop"),
+        "annotations": { "portal.gosuda.org/input-hash": "1", "podloom.dev/chain": "2" },
+        "ownerReferences": [{ "apiVersion": "v1", "kind": "A", "name": "a", "uid": "b" }],
+        "finalizers": ["example.com/keep"],
+    });
+    let mut given = kept.clone();
+    given["managedFields"] = json!([{ "manager": "kubectl" }]);
+    given["labels"]["example.com/a"] = json!("b");
+    for annotation in ["example.com/a", "portal.gosuda.org/other"] {
+        given["annotations"][annotation] = json!("b");
+    }
+    given["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("{}");
+    given["selfLink"] = json!("/");
+    let mut metadata = serde_json::from_value(given).unwrap();
+    prune(&mut metadata);
+    assert_eq!(json!(metadata), kept);
 }
