@@ -7,6 +7,7 @@ use podloom_api::names::portal::condition;
 use podloom_api::{PortalExposeStatus, PortalPhase, RelayConnection, RelayState};
 
 use super::authority::Authority;
+use super::check::TARGETS_MAX;
 use super::deployment::{is_overdue, is_rolling, is_settled, ready, replicas};
 use super::phase::{Blocked, Facts, Window, phase};
 use super::step::Step;
@@ -122,7 +123,9 @@ fn relays(world: &World, verdict: &Verdict) -> Vec<RelayState> {
     let links = verdict.targets.as_ref().map(|_| world.links.as_slice());
     let links = links.unwrap_or_default().iter().map(Option::as_ref);
     let links = links.chain(std::iter::repeat(None));
-    let states = spec.relay.targets.iter().zip(links).map(|(target, link)| {
+    // Of more than may be, the status has no room for the rest.
+    let targets = spec.relay.targets.iter().take(TARGETS_MAX);
+    let states = targets.zip(links).map(|(target, link)| {
         let authority = Authority::parse(&target.url);
         RelayState {
             name: target.name.clone(),
