@@ -2,7 +2,7 @@
 
 use kube::core::Status;
 
-use super::error::Error;
+use super::error::{Attempt, Error};
 
 /// The longest message of the API server that is passed on, in bytes.
 const SENTENCE_MAX: usize = 4096;
@@ -81,6 +81,42 @@ fn is_anothers(status: &Status) -> bool {
         && causes
             .into_iter()
             .any(|cause| cause.field == "metadata.uid")
+}
+
+/// Parts of the API server's own messages that say what kind of rejection it is. They tell nothing of the object.
+const TELLING: [&str; 2] = ["failed calling webhook", "because it is being terminated"];
+
+/// Hides what an answer says about an object that is secret, and says where to look instead.
+pub(super) fn veiled<K>(
+    done: Result<Result<K, kube::Error>, Error>,
+    attempt: Attempt,
+) -> Result<Result<K, kube::Error>, Error> {
+    done.map(|done| match attempt.is_secret {
+        true => done.map_err(veil),
+        false => done,
+    })
+}
+
+fn veil(error: kube::Error) -> kube::Error {
+    match error {
+        kube::Error::Api(mut status) => {
+            let telling = TELLING.iter().filter(|part| status.message.contains(*part));
+            let parts: String = telling.map(|part| format!(" ({part})")).collect();
+            status.message = format!(
+                "HTTP {} {}{parts}; the rest of the answer is not shown, since it may quote the Secret: look at the API server's audit \
+                 log, and at the quotas and admission policies for Secrets",
+                status.code, status.reason
+            );
+            status.details = None;
+            kube::Error::Api(status)
+        }
+        // It quotes what it did not expect.
+        kube::Error::SerdeError(_) => {
+            let error = serde::de::Error::custom("the answer has not the form of a Secret");
+            kube::Error::SerdeError(error)
+        }
+        other => other,
+    }
 }
 
 pub(super) fn no_answer(error: &kube::Error) -> String {

@@ -62,6 +62,8 @@ pub struct Attempt {
     pub what: &'static str,
     /// The reason of the Event to publish if the API server rejects the request, for failures that no status shows.
     pub event: Option<&'static str>,
+    /// Whether the object is secret. What the API server says about it may quote it, so nobody gets to read that.
+    pub is_secret: bool,
 }
 
 impl Attempt {
@@ -84,6 +86,16 @@ impl Attempt {
             reason,
             what,
             event: None,
+            is_secret: false,
+        }
+    }
+
+    /// Returns an attempt at an object that is secret.
+    #[must_use]
+    pub const fn at_secret(reason: &'static str, what: &'static str) -> Self {
+        Self {
+            is_secret: true,
+            ..Self::new(reason, what)
         }
     }
 }

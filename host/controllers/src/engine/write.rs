@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::answer::{Deleted, Patched, Stored, is_gone, no_answer, sentence, stored};
+use super::answer::{Deleted, Patched, Stored, is_gone, no_answer, sentence, stored, veiled};
 use super::conditions::{difference, keep_dropped};
 use super::error::{Attempt, Error};
 use super::readable::Answered;
@@ -132,7 +132,7 @@ impl<'a> Target<'a> {
         attempt: Attempt,
     ) -> Result<Patched<K>, Error> {
         let done = self.merge(patch, None).await;
-        self.accepted(done, attempt)
+        self.accepted(veiled(done, attempt), attempt)
     }
 
     /// Writes what differs in the status, and returns the updated object; none if it does not exist any more.
@@ -192,7 +192,7 @@ impl<'a> Target<'a> {
                 request.map_err(kube::Error::BuildRequest)
             })
             .map_err(|error| self.failed(attempt, error))?;
-        Ok(stored(self.send(request).await))
+        Ok(stored(veiled(self.send(request).await, attempt)))
     }
 
     /// Writes the object by server-side apply. A missing object is created. Fields that we applied before and that are now absent are
@@ -266,7 +266,7 @@ impl<'a> Target<'a> {
         let request = Request::new(self.url())
             .get(self.name, &kube::api::GetParams::default())
             .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
-        match self.send(request).await? {
+        match veiled(self.send(request).await, attempt)? {
             Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if is_gone(&status) => Ok(None),
             Err(error) => Err(self.failed(attempt, error)),

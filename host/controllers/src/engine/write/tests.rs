@@ -191,3 +191,44 @@ async fn a_patch_is_refused_by_everybody_but_a_faster_writer() {
     let error = patched(409, answer(409, "Conflict")).await.unwrap_err();
     assert!(error.is_conflict());
 }
+
+const SECRET: Attempt = Attempt::at_secret("Test", "test");
+
+/// What a create and a patch of a secret object show of an answer.
+async fn shown(code: u16, reason: &'static str, message: &'static str) -> [String; 2] {
+    let (client, _) = scripted(move |_, _| (code, status(code, reason, message)));
+    let resource = lamps();
+    let target = target(&client, &resource, Some("team"));
+    let created = target.create::<Lamp>(&json!({}), SECRET).await;
+    let patched = target.patch::<Lamp>(json!({}), SECRET).await;
+    [format!("{created:?}"), format!("{patched:?}")]
+}
+
+#[tokio::test]
+async fn what_an_answer_says_about_a_secret_is_hidden() {
+    for (code, reason) in [(422, "Invalid"), (403, "Forbidden"), (500, "InternalError")] {
+        let message = "failed calling webhook \"a\": hunter2";
+        for text in shown(code, reason, message).await {
+            assert!(!text.contains("hunter2"), "{text}");
+            let expected = format!("HTTP {code} {reason} (failed calling webhook);");
+            assert!(text.contains(&expected), "{text}");
+        }
+    }
+    let message = "cannot create hunter2 because it is being terminated";
+    for text in shown(403, "Forbidden", message).await {
+        assert!(text.contains("because it is being terminated") && !text.contains("hunter2"));
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_is_not_quoted() {
+    let (client, _) = scripted(|_, _| (200, json!({ "metadata": "hunter2" })));
+    let resource = lamps();
+    let target = target(&client, &resource, Some("team"));
+    let error = target.read::<Lamp>(SECRET).await.unwrap_err();
+    let text = format!("{error:?}");
+    assert!(
+        text.contains("has not the form") && !text.contains("hunter2"),
+        "{text}"
+    );
+}

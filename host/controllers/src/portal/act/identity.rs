@@ -18,9 +18,9 @@ use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::{Context, Kind};
 use crate::engine::write::Target;
 
-const READ: Attempt = Attempt::new("ReadIdentity", "read Secret");
-const CREATE: Attempt = Attempt::new("CreateIdentity", "create Secret");
-const UPDATE: Attempt = Attempt::new("UpdateIdentity", "update Secret");
+const READ: Attempt = Attempt::at_secret("ReadIdentity", "read Secret");
+const CREATE: Attempt = Attempt::at_secret("CreateIdentity", "create Secret");
+const UPDATE: Attempt = Attempt::at_secret("UpdateIdentity", "update Secret");
 
 /// The fields of an identity that we put right.
 const OUR_FIELDS: [&str; 2] = ["name", "token_secret"];

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::server::{SECRET, SECRETS};
+use super::server::{Fault, SECRET, SECRETS};
 use crate::portal::action::{Action, ActionOutcome};
 use crate::portal::world::SeenIdentity;
 
@@ -160,4 +160,18 @@ async fn the_owner_of_the_secret_follows_the_policy() {
     // The reference is metadata: no pod needs to know.
     let deployment = cluster.state().deployment.clone().unwrap();
     assert_eq!(deployment["metadata"]["generation"], 1);
+}
+
+/// The API server quotes what it rejects, and webhooks may too.
+#[tokio::test]
+async fn a_rejection_of_the_secret_is_shown_without_the_answer() {
+    let cluster = Cluster::new();
+    cluster.fail(1, Fault::Answer(403, "Forbidden"));
+    cluster.pass().await.unwrap();
+    assert!(cluster.has_failed());
+    let (_, reason) = cluster.condition("TunnelDeploymentReady");
+    assert_eq!(reason, "IdentityRejected");
+    let status = cluster.status().to_string();
+    assert!(status.contains("HTTP 403 Forbidden;"), "{status}");
+    assert!(status.contains("audit log"), "{status}");
 }
