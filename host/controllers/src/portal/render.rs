@@ -6,6 +6,7 @@
 mod pod;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{
@@ -49,7 +50,7 @@ pub(crate) struct Inputs<'a> {
 }
 
 /// A Deployment before the chain.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Tunnel {
     /// The Deployment, without our hashes.
     pub deployment: Value,
@@ -58,7 +59,7 @@ pub(crate) struct Tunnel {
 }
 
 /// A Deployment after the chain, ready to be applied.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Finished {
     /// The Deployment.
     pub object: Value,
@@ -66,6 +67,25 @@ pub(crate) struct Finished {
     pub template_hash: String,
     /// The digest of the chain; none without a chain.
     pub chain: Option<String>,
+}
+
+impl fmt::Debug for Tunnel {
+    /// Without the Deployment.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tunnel")
+            .field("input_hash", &self.input_hash)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Finished {
+    /// Without the Deployment: plugins may have written secrets into it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finished")
+            .field("template_hash", &self.template_hash)
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the chain did that makes the pod no tunnel. The display is a sentence about the pod.

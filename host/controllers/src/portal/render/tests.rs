@@ -286,3 +286,19 @@ fn the_chain_gets_a_pod_without_name() {
     assert_eq!(json!(request.annotations), pod["metadata"]["annotations"]);
     assert_eq!(request.selector.len(), 4);
 }
+
+/// Plugins may write secrets into a pod, and debug texts end in logs.
+#[test]
+fn a_debug_text_has_nothing_of_the_pod() {
+    let tunnel = render(&small());
+    let mut pod = tunnel.pod();
+    pod["spec"]["containers"][0]["args"] = json!(["hunter2"]);
+    let finished = finish(&tunnel, &MutatedPod::untouched(pod)).unwrap();
+    assert!(finished.object.to_string().contains("hunter2"));
+    let text = format!("{finished:?} {tunnel:?}");
+    assert!(
+        !text.contains("hunter2") && !text.contains("containers"),
+        "{text}"
+    );
+    assert!(text.contains(&tunnel.input_hash) && text.contains(&finished.template_hash));
+}
