@@ -121,6 +121,13 @@ impl ExposeKind {
             object["metadata"]["uid"] = json!(uid);
         }
         let target = self.deployment(ctx, world, &name);
+        // The plugins took time, and an apply would take over what somebody else created meanwhile.
+        if apply.why == Why::Missing {
+            let found = self.read_deployment(ctx, world).await?;
+            if !matches!(found, ActionOutcome::Deployment(None)) {
+                return Ok(found);
+            }
+        }
         let stored = match target.apply::<Deployment>(&object, APPLY).await {
             Ok(stored) => stored,
             Err(error) => {

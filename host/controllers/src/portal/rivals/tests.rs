@@ -122,7 +122,10 @@ fn only_a_new_winner_concerns_others() {
     assert_eq!(names(&rivals.put(&edited)), [""; 0]);
     assert_eq!(names(&rivals.put(&of("d", "01"))), ["a", "b", "c"]);
     assert_eq!(names(&rivals.remove(&id(&newest.metadata))), [""; 0]);
-    assert_eq!(names(&rivals.remove(&id(&of("d", "01").metadata))), ["b", "c"]);
+    assert_eq!(
+        names(&rivals.remove(&id(&of("d", "01").metadata))),
+        ["b", "c"]
+    );
 }
 
 #[test]
@@ -142,7 +145,9 @@ fn nothing_is_kept_of_those_that_are_gone() {
 /// A schema of before may have let it in.
 #[test]
 fn only_the_first_relays_of_too_many_are_looked_at() {
-    let relays: Vec<_> = (0..20).map(|it| format!("wss://r{it}.example.com")).collect();
+    let relays: Vec<_> = (0..20)
+        .map(|it| format!("wss://r{it}.example.com"))
+        .collect();
     let relays: Vec<_> = relays.iter().map(String::as_str).collect();
     assert_eq!(all(&[&expose("team", "a", "01", &relays)]).len(), 16);
 }

@@ -6,6 +6,8 @@ use super::cluster::Cluster;
 use super::server::{DEPLOYMENT, EXPOSE, SECRET, SECRETS};
 use crate::engine::pass::Next;
 use crate::mutator::PodRejection;
+use crate::portal::action::{Action, ActionOutcome, Apply, Why};
+use crate::portal::world::Try;
 
 /// The Deployment's controller has made all pods, and they are ready.
 fn all_ready(deployment: &mut Value) {
@@ -37,6 +39,8 @@ async fn one_pass_brings_a_new_tunnel_to_its_first_status() {
             format!("GET {SECRET}"),
             format!("GET {DEPLOYMENT}"),
             format!("POST {SECRETS}"),
+            // Somebody may have created one while the plugins ran.
+            format!("GET {DEPLOYMENT}"),
             format!("PATCH {DEPLOYMENT}"),
             format!("PATCH {EXPOSE}/status"),
         ]
@@ -306,4 +310,25 @@ async fn a_new_tunnel_without_a_service_asks_the_api_server_nothing() {
             .unwrap()
             .starts_with("NoReadyPod: ")
     );
+}
+
+/// An apply by name would take it over.
+#[tokio::test]
+async fn a_deployment_that_somebody_created_meanwhile_is_left_alone() {
+    let cluster = Cluster::new();
+    let theirs = json!({
+        "metadata": { "name": "shop-tunnel", "namespace": "team", "uid": "x", "resourceVersion": "9" },
+    });
+    cluster.state().deployment = Some(theirs.clone());
+    let apply = Apply {
+        why: Why::Missing,
+        uid: None,
+        object: json!({ "kind": "Deployment", "metadata": { "name": "shop-tunnel" } }),
+        template_hash: String::new(),
+        chain: None,
+        tried: Try::Identity { generation: None },
+    };
+    let outcome = cluster.act(&Action::Apply(Box::new(apply))).await;
+    assert!(matches!(outcome, ActionOutcome::Deployment(Some(_))));
+    assert_eq!(cluster.state().deployment, Some(theirs));
 }

@@ -107,7 +107,10 @@ async fn hostnames_are_known_before_the_cache_is_filled() {
         first,
     } = scopes();
     let (rivals, store) = (traces.rivals.clone(), first.as_reader());
-    let events = [Event::Init, Event::InitApply(expose("a", "shop", 1, "shop"))];
+    let events = [
+        Event::Init,
+        Event::InitApply(expose("a", "shop", 1, "shop")),
+    ];
     let events = cached(stream::iter(events).map(Ok), first, exposes, traces);
     events.for_each(|_| std::future::ready(())).await;
     assert!(store.state().is_empty());
