@@ -1,5 +1,7 @@
 //! What is measured of relays.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -14,15 +16,28 @@ use crate::portal::authority::Authority;
 /// From 10 milliseconds to about 40 seconds, doubling.
 const BUCKETS: (f64, f64, u16) = (0.01, 2.0, 13);
 
+/// How many relays have series of their own. Any user can name relays, so the others share theirs.
+const NAMED: usize = 100;
+/// The label of the others.
+const OTHER: &str = "other";
+
 /// Metrics of relays; cheap to clone, registered once.
 #[derive(Clone)]
 pub(crate) struct RelayMetrics {
     up: Family<Relay, Gauge>,
     duration: Family<Relay, Histogram, fn() -> Histogram>,
+    shown: Arc<Mutex<Shown>>,
     pub(super) outbound: OutboundMetrics,
 }
 
-/// Relays are few, so they may be a label.
+/// The relays that are shown.
+#[derive(Default)]
+struct Shown {
+    /// Those with series of their own.
+    named: HashSet<Authority>,
+    others: HashSet<Authority>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Relay {
     relay: String,
@@ -52,35 +67,71 @@ impl RelayMetrics {
         Self {
             up,
             duration,
+            shown: Arc::default(),
             outbound,
         }
     }
 
-    /// Records a look at a relay.
+    /// Records a look at a relay. The series of the others show the last look at any of them.
     pub(super) fn polled(&self, authority: &Authority, is_up: bool, took: Duration) {
-        let relay = relay(authority);
+        let mut shown = self.shown();
+        let relay = shown.show(authority);
         self.duration
             .get_or_create(&relay)
             .observe(took.as_secs_f64());
         self.up.get_or_create(&relay).set(is_up.into());
+        if shown.others.is_empty() {
+            self.remove(&label(OTHER));
+        }
     }
 
     /// Removes the series of a relay that nobody uses any more.
     pub(super) fn forget(&self, authority: &Authority) {
-        let relay = relay(authority);
-        self.up.remove(&relay);
-        self.duration.remove(&relay);
+        let mut shown = self.shown();
+        if shown.named.remove(authority) {
+            self.remove(&label(authority));
+        } else if shown.others.remove(authority) && shown.others.is_empty() {
+            self.remove(&label(OTHER));
+        }
     }
 
     /// Removes all series, since relays are not observed any more.
     pub(super) fn clear(&self) {
+        *self.shown() = Shown::default();
         self.up.clear();
         self.duration.clear();
     }
-}
 
-fn relay(authority: &Authority) -> Relay {
-    Relay {
-        relay: authority.to_string(),
+    fn remove(&self, relay: &Relay) {
+        self.up.remove(relay);
+        self.duration.remove(relay);
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Shown {
+    /// Returns the label of a relay. One of the others gets its own as soon as there is room.
+    fn show(&mut self, authority: &Authority) -> Relay {
+        if !self.named.contains(authority) {
+            if self.named.len() >= NAMED {
+                self.others.insert(authority.clone());
+                return label(OTHER);
+            }
+            self.others.remove(authority);
+            self.named.insert(authority.clone());
+        }
+        label(authority)
+    }
+}
+
+fn label(relay: impl ToString) -> Relay {
+    Relay {
+        relay: relay.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
