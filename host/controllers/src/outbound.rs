@@ -3,7 +3,7 @@
 //! Each step of a request has a file:
 //!
 //! 1. The [`Url`] is parsed once (`url`), so that no two parsers can disagree about its host.
-//! 2. The request waits for a permit (`permits`).
+//! 2. The request waits for a permit (`permits`), then for room to look up the name.
 //! 3. The name is resolved once (`resolve`), each address is checked against the caller's [`Rules`] (`policy`, `range`), and an
 //!    allowed address is dialled (`connect`). The name is not looked up again, so a DNS answer that changes (DNS rebinding) has no
 //!    effect.
@@ -25,7 +25,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 mod cidr;
@@ -53,7 +53,7 @@ pub use limits::RequestLimits;
 pub use metrics::OutboundMetrics;
 pub use policy::{BlockedAddress, Policy, Rules, Vetted};
 pub use range::Range;
-pub use resolve::{Resolve, SystemResolver};
+pub use resolve::{Answering, Resolve, SystemResolver};
 pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
 pub use url::{Origin, Scheme, Url, UrlError};
 
@@ -142,7 +142,7 @@ impl Client {
 
     /// Sends a request and returns the whole response, whatever its status is; only a redirect is an error.
     ///
-    /// It takes at most [`RequestLimits::permit_timeout`] and the total timeout. Dropping the future ends the request; the server may
+    /// It takes at most twice [`RequestLimits::permit_timeout`] and the total timeout. Dropping the future ends the request; the server may
     /// have received it by then.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, RequestError> {
         let origin = request.url.origin().clone();
@@ -169,17 +169,30 @@ impl Client {
         let dialled = request.via.unwrap_or(request.url);
         let target = dialled.origin();
         let _permit = self.permits.acquire(target).await?;
-        let _timer = self.metrics.time(system, request.operation);
-        let (connecting, total) = deadlines(limits, request.total_timeout);
         let lookup = Lookup {
             resolver: &*self.resolver,
             tenant: request.tenant,
         };
-        let vetted = connect::addresses(lookup, rules, dialled, connecting).await?;
+        let begun = connect::begin(lookup, rules, dialled);
+        let begun = timeout(limits.permit_timeout, begun)
+            .await
+            .map_err(|_| no_lookup(limits))?;
+        let _timer = self.metrics.time(system, request.operation);
+        let (connecting, total) = deadlines(limits, request.total_timeout);
+        let vetted = connect::addresses(begun, rules, connecting).await?;
         let stream = connect::dial(&vetted, target.port(), connecting).await?;
         let stream = Metered::new(stream, metered::wire_limit(limits));
         let stream = connect::secure(stream, origin, request.tls, connecting).await?;
         exchange::exchange(stream, message(request), limits, total).await
+    }
+}
+
+/// The error of a request for whose name there was no lookup.
+fn no_lookup(limits: &RequestLimits) -> RequestErrorKind {
+    RequestErrorKind::Busy {
+        limit: ConcurrencyLimit::Lookups,
+        max: resolve::LOOKUPS_PER_TENANT,
+        waited: limits.permit_timeout,
     }
 }
 

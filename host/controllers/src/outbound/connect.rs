@@ -1,6 +1,6 @@
 //! From a host to a connection: resolve once, check each address, dial an allowed one.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -10,7 +10,7 @@ use tokio_rustls::TlsConnector;
 use super::error::{RequestErrorKind, RequestPhase};
 use super::metered::{Metered, Stream};
 use super::policy::{Policy, Rules, Vetted};
-use super::resolve::Resolve;
+use super::resolve::{Answering, Resolve};
 use super::tls::{Tls, TlsProblem};
 use super::url::{Host, Origin, Scheme, Url};
 use super::words::{short, words};
@@ -48,25 +48,39 @@ pub(super) struct Lookup<'a> {
     pub(super) tenant: &'a str,
 }
 
+/// What is known of a host before its name has been looked up.
+pub(super) enum Begun {
+    Address(IpAddr),
+    Lookup(Answering),
+}
+
+/// Begins to find the addresses of a host: returns as soon as the lookup has begun.
+pub(super) async fn begin(lookup: Lookup<'_>, rules: &Rules, target: &Url) -> Begun {
+    // No search domains for public names: with one, a name could resolve to a Service of the cluster.
+    let is_absolute = target.is_absolute() || rules.policy == Policy::PublicOnly;
+    match target.origin().host() {
+        Host::Address(address) => Begun::Address(*address),
+        Host::Name(name) => {
+            let dot = if is_absolute { "." } else { "" };
+            let name = format!("{}{dot}", name.as_ref());
+            Begun::Lookup(lookup.resolver.begin(&name, lookup.tenant).await)
+        }
+    }
+}
+
 /// Returns the allowed addresses of a host, in the order in which to try them.
 ///
 /// If only some addresses of a name are blocked, the others are used. Nothing is sent to the blocked ones, and names with a private
 /// address for one network and a public one for the rest are common. Blocking such a name would not be safer, since its owner chooses
 /// which addresses to publish.
 pub(super) async fn addresses(
-    lookup: Lookup<'_>,
+    begun: Begun,
     rules: &Rules,
-    target: &Url,
     deadline: Deadline,
 ) -> Result<Vec<Vetted>, RequestErrorKind> {
-    // No search domains for public names: with one, a name could resolve to a Service of the cluster.
-    let is_absolute = target.is_absolute() || rules.policy == Policy::PublicOnly;
-    let found = match target.origin().host() {
-        Host::Address(address) => vec![*address],
-        Host::Name(name) => {
-            let dot = if is_absolute { "." } else { "" };
-            let name = format!("{}{dot}", name.as_ref());
-            let found = lookup.resolver.resolve(&name, lookup.tenant);
+    let found = match begun {
+        Begun::Address(address) => vec![address],
+        Begun::Lookup(found) => {
             let found = deadline.hold(RequestPhase::Resolve, found).await?;
             found.map_err(|error| RequestErrorKind::Resolve(short(&error.to_string())))?
         }

@@ -87,6 +87,8 @@ pub enum ConcurrencyLimit {
     Client,
     /// That of the host.
     Host,
+    /// That of lookups of names, for one tenant or for all.
+    Lookups,
 }
 
 /// A phase of a request.
@@ -216,6 +218,7 @@ impl fmt::Display for ConcurrencyLimit {
         f.write_str(match self {
             Self::Client => "of this client",
             Self::Host => "to this host",
+            Self::Lookups => "that look up names",
         })
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// The limits of a client. What exceeds one of them fails with a [`RequestErrorKind`](super::RequestErrorKind) that names it.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
-    /// How long a request waits for a permit, before [`RequestLimits::total_timeout`] starts. With zero it fails at once if there is
-    /// none.
+    /// How long a request waits for a permit, and then as long again until its name can be looked up, before
+    /// [`RequestLimits::total_timeout`] starts. With zero it fails at once if there is no room.
     pub permit_timeout: Duration,
     /// How long the DNS lookup, the connection and the TLS handshake may take together.
     pub connect_timeout: Duration,

@@ -56,7 +56,7 @@ impl RequestPermits {
                 limit: awaited,
                 max: match awaited {
                     ConcurrencyLimit::Client => self.concurrency,
-                    ConcurrencyLimit::Host => self.concurrency_per_host,
+                    ConcurrencyLimit::Host | ConcurrencyLimit::Lookups => self.concurrency_per_host,
                 },
                 waited: self.timeout,
             }),

@@ -16,22 +16,31 @@ use super::keyed::KeyedSemaphores;
 /// How many lookups of a [`SystemResolver`] run at once, those included that nobody waits for any more.
 const LOOKUPS: usize = 16;
 /// How many of them run for one tenant.
-const LOOKUPS_PER_TENANT: usize = 4;
+pub(super) const LOOKUPS_PER_TENANT: u16 = 4;
 /// After this time a lookup counts as hanging: requests for its name fail at once.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A lookup that has begun.
+pub type Answering = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
 /// Finds the addresses of a name. It is called once for each request.
 pub trait Resolve: Send + Sync + 'static {
     /// Returns the addresses of the name, in the order in which to try them. No search domain is added to a name that ends with a dot.
     ///
     /// The tenant is that of the request, [`Request::tenant`](super::Request::tenant).
-    fn resolve(&self, name: &str, tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+    fn resolve(&self, name: &str, tenant: &str) -> Answering;
+
+    /// Begins what [`resolve`](Self::resolve) does, as soon as there is room for it. That there is none is no fault of the name, so the
+    /// caller counts this time apart.
+    fn begin(&self, name: &str, tenant: &str) -> BoxFuture<'static, Answering> {
+        futures::future::ready(self.resolve(name, tenant)).boxed()
+    }
 }
 
 /// Resolves as the machine does: hosts file, search domains (not for a name that ends with a dot), name servers.
 ///
 /// A lookup of the system blocks a thread and cannot be cancelled. So at most 16 run at once, and at most 4 for one tenant: name servers
-/// of one tenant that hang do not stop the lookups of others. Requests beyond that wait within their own timeout. A name is looked up
+/// of one tenant that hang do not stop the lookups of others. Requests beyond that wait for room. A name is looked up
 /// by one thread at a time, and all requests for it share the result; once the lookup has hung for 5 seconds, requests for the name fail
 /// at once.
 ///
@@ -79,7 +88,7 @@ impl Default for SystemResolver {
     fn default() -> Self {
         Self {
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
-            tenants: Arc::new(KeyedSemaphores::new(LOOKUPS_PER_TENANT)),
+            tenants: Arc::new(KeyedSemaphores::new(LOOKUPS_PER_TENANT.into())),
             running: Running::default(),
             look_up: system,
             timeout: LOOKUP_TIMEOUT,
@@ -134,31 +143,47 @@ fn start(running: &Running, name: &str, permits: Permits, look_up: fn(&str) -> F
 }
 
 impl Resolve for SystemResolver {
-    fn resolve(&self, name: &str, tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, name: &str, tenant: &str) -> Answering {
+        self.begin(name, tenant).flatten().boxed()
+    }
+
+    fn begin(&self, name: &str, tenant: &str) -> BoxFuture<'static, Answering> {
         let (lookups, running) = (self.lookups.clone(), self.running.clone());
         let of_tenant = self.tenants.of(tenant.to_owned());
         let (look_up, timeout, name) = (self.look_up, self.timeout, name.to_owned());
         async move {
-            let mut lookup = match join(&running, &name) {
-                Some(lookup) => lookup,
+            let lookup = match join(&running, &name) {
+                Some(lookup) => Ok(lookup),
                 None => {
-                    // The tenant's first: a lookup that waits for it holds none of those for all.
-                    let own = of_tenant.acquire_owned().await.map_err(io::Error::other)?;
-                    let any = lookups.acquire_owned().await.map_err(io::Error::other)?;
-                    start(&running, &name, (own, any), look_up)
+                    let permits = permits(of_tenant, lookups).await;
+                    permits.map(|permits| start(&running, &name, permits, look_up))
                 }
             };
-            if lookup.started.elapsed() > timeout {
-                let text = "the name servers have not answered an earlier lookup of it yet";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-            }
-            let found = lookup.found.wait_for(Option::is_some).await;
-            let found = found.map_err(io::Error::other)?.clone();
-            found
-                .unwrap_or_else(|| Ok(Vec::new()))
-                .map_err(io::Error::other)
+            async move { lookup?.answer(timeout).await }.boxed()
         }
         .boxed()
+    }
+}
+
+/// Waits for the permits of a lookup. The tenant's is first: a lookup that waits for it holds none of those for all.
+async fn permits(of_tenant: Arc<Semaphore>, of_all: Arc<Semaphore>) -> io::Result<Permits> {
+    let own = of_tenant.acquire_owned().await.map_err(io::Error::other)?;
+    let any = of_all.acquire_owned().await.map_err(io::Error::other)?;
+    Ok((own, any))
+}
+
+impl Lookup {
+    /// Waits for the result, unless the lookup has been hanging for longer than the timeout.
+    async fn answer(mut self, timeout: Duration) -> io::Result<Vec<IpAddr>> {
+        if self.started.elapsed() > timeout {
+            let text = "the name servers have not answered an earlier lookup of it yet";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        let found = self.found.wait_for(Option::is_some).await;
+        let found = found.map_err(io::Error::other)?.clone();
+        found
+            .unwrap_or_else(|| Ok(Vec::new()))
+            .map_err(io::Error::other)
     }
 }
 

@@ -118,7 +118,7 @@ async fn a_name_whose_lookup_hangs_is_looked_up_by_one_thread() {
 async fn lookups_of_one_tenant_that_hang_do_not_stop_those_of_others() {
     let resolver = resolver();
     let held = hang();
-    resolver.abandon("hostile", LOOKUPS_PER_TENANT).await;
+    resolver.abandon("hostile", LOOKUPS_PER_TENANT.into()).await;
     // More requests of this tenant wait, and hold no permit of those for all.
     let waiting = (0..100).map(|number| {
         let name = format!("another-{number}");
@@ -126,8 +126,14 @@ async fn lookups_of_one_tenant_that_hang_do_not_stop_those_of_others() {
     });
     let waiting: Vec<_> = waiting.collect();
     assert!(!resolver.is_quick("hostile").await);
+    let begun = resolver.begin("quick", "hostile");
+    let begun = tokio::time::timeout(Duration::from_millis(50), begun).await;
+    assert!(begun.is_err(), "it has not even begun");
     assert!(resolver.resolve("quick", "team").await.is_ok());
-    assert_eq!(lock(&resolver.running).len(), LOOKUPS_PER_TENANT);
+    assert_eq!(
+        lock(&resolver.running).len(),
+        usize::from(LOOKUPS_PER_TENANT)
+    );
     drop(held);
     for request in waiting {
         request.await.unwrap().unwrap();
@@ -143,10 +149,10 @@ async fn lookups_of_one_tenant_that_hang_do_not_stop_those_of_others() {
 async fn lookups_that_hang_never_block_more_threads_than_the_limit() {
     let resolver = resolver();
     let held = hang();
-    let tenants = LOOKUPS / LOOKUPS_PER_TENANT;
+    let tenants = LOOKUPS / usize::from(LOOKUPS_PER_TENANT);
     for tenant in 0..tenants {
         let tenant = tenant.to_string();
-        resolver.abandon(&tenant, LOOKUPS_PER_TENANT).await;
+        resolver.abandon(&tenant, LOOKUPS_PER_TENANT.into()).await;
     }
     assert!(!resolver.is_quick("team").await);
     assert_eq!(lock(&resolver.running).len(), LOOKUPS);

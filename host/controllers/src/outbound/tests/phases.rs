@@ -13,7 +13,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
 use super::super::{
-    Client, OutboundMetrics, RequestErrorKind, RequestLimits, RequestPhase, Resolve, Settings, Url,
+    Answering, Client, ConcurrencyLimit, OutboundMetrics, RequestErrorKind, RequestLimits,
+    RequestPhase, Resolve, Settings, Url,
 };
 use super::server::{self, Server, read_request, read_to_end, script};
 use super::{ask, at, client, get, limits, rules, send, unchecked, url};
@@ -60,6 +61,41 @@ impl Resolve for Silent {
     fn resolve(&self, _name: &str, _tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         pending().boxed()
     }
+}
+
+/// Name servers without room for another lookup.
+struct Full;
+
+impl Resolve for Full {
+    fn resolve(&self, _name: &str, _tenant: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        pending().boxed()
+    }
+
+    fn begin(&self, _name: &str, _tenant: &str) -> BoxFuture<'static, Answering> {
+        pending().boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_room_to_look_up_its_name_is_busy() {
+    let limits = RequestLimits {
+        permit_timeout: Duration::from_millis(100),
+        ..short()
+    };
+    let settings = Settings {
+        system: "test",
+        rules: rules(),
+        limits,
+    };
+    let metrics = OutboundMetrics::register(&mut Registry::default());
+    let client = Client::new(settings, Arc::new(Full), metrics);
+    let found = ask(&client, &url("http://full.example/")).await;
+    let expected = RequestErrorKind::Busy {
+        limit: ConcurrencyLimit::Lookups,
+        max: 4,
+        waited: Duration::from_millis(100),
+    };
+    assert_eq!(found.err(), Some(expected));
 }
 
 #[tokio::test]

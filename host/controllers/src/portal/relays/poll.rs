@@ -36,7 +36,8 @@ const REQUESTS_PER_RELAY: u16 = 2;
 const LOOK: Duration = Duration::from_secs(10);
 
 const LIMITS: RequestLimits = RequestLimits {
-    permit_timeout: Duration::from_secs(5),
+    // Two such pauses and a request are less than a look, so what waits for others is busy, not late.
+    permit_timeout: Duration::from_secs(2),
     connect_timeout: Duration::from_secs(5),
     total_timeout: Duration::from_secs(5),
     request_bytes: 0,

@@ -384,6 +384,27 @@ fn a_look_without_room_changes_nothing() {
 }
 
 #[test]
+fn after_a_look_without_room_the_next_namespace_pays() {
+    let mut scene = scene();
+    for name in ["hostile/one", "team/one"] {
+        scene.set(name, &[ready("a.example", "x.a.example")]);
+    }
+    let found = answers(&[("x.a.example", Answer::Ready)]);
+    let mut tenants = Vec::new();
+    for _ in 0..6 {
+        let tenant = scene.question("a.example").tenant;
+        let is_stuck = tenant == "hostile";
+        let finding = if is_stuck { &Finding::Busy } else { &found };
+        let (_, wait) = scene.record("a.example", finding);
+        assert_eq!(wait, if is_stuck { 1 } else { 30 });
+        scene.second += wait;
+        tenants.push(tenant);
+    }
+    assert_eq!(tenants[..4], ["hostile", "team", "hostile", "team"]);
+    scene.check("team/one", "a.example", "x.a.example", Connected);
+}
+
+#[test]
 fn a_hostname_that_was_not_asked_about_keeps_its_link() {
     let mut scene = scene();
     for name in ["one", "two"] {
