@@ -18,6 +18,8 @@ use crate::portal::authority::Authority;
 /// The bounds of the interval, so that a loop cannot spin, and times cannot overflow.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_hours(24);
+/// How often an error that comes, goes or changes is shown while the rest stays as it is, unless the interval is shorter.
+const ERROR_PAUSE: Duration = Duration::from_secs(30);
 
 /// What all PortalExposes want to know, and the results.
 pub(super) struct Board {
@@ -47,6 +49,9 @@ struct Relay {
 struct Wish {
     has_ready_pod: bool,
     link: Link,
+    /// What is shown of it, and when an error alone was shown last.
+    shown: Link,
+    error_shown: Option<Instant>,
     /// While the tunnel has a ready pod and lacks its lease.
     lacking: Episode,
     /// When it was answered last.
@@ -148,7 +153,7 @@ impl Board {
     ) -> Option<Link> {
         let state = self.state();
         let wishes = state.relays.get(authority)?.wishes.get(user)?;
-        Some(wishes.get(hostname)?.link.clone())
+        Some(wishes.get(hostname)?.shown.clone())
     }
 
     /// Returns the relays that somebody wants to know about.
@@ -212,7 +217,8 @@ impl Board {
         for (user, wishes) in &mut relay.wishes {
             let mut is_changed = false;
             for (hostname, wish) in wishes.iter_mut() {
-                is_changed |= wish.learn(hostname, finding, date, now);
+                wish.learn(hostname, finding, date, now);
+                is_changed |= wish.show(ERROR_PAUSE.min(self.interval), now);
             }
             if is_changed {
                 changed.push(user.clone());
@@ -229,6 +235,8 @@ impl Board {
         let mut wish = old.unwrap_or_else(|| Wish {
             has_ready_pod: false,
             link: lease.last_known.unwrap_or_default(),
+            shown: Link::default(),
+            error_shown: None,
             lacking: Episode::default(),
             answered: None,
         });
@@ -240,9 +248,12 @@ impl Board {
             (true, Observation::Poll) => link.with_pod(),
         };
         if !wish.has_ready_pod {
-            wish.lacking.end();
+            wish.lacking.end(now);
         } else if is_news && !wish.link.is_connected() {
             wish.lacking.start(now);
+        }
+        if is_news {
+            wish.shown = wish.link.clone();
         }
         (wish, is_news)
     }
@@ -321,14 +332,14 @@ impl Relay {
 }
 
 impl Wish {
-    /// Records what a look found about this hostname. Returns whether the status looks different now.
-    fn learn(&mut self, hostname: &str, finding: &Finding, date: Timestamp, now: Instant) -> bool {
+    /// Records what a look found about this hostname.
+    fn learn(&mut self, hostname: &str, finding: &Finding, date: Timestamp, now: Instant) {
         let answer = match finding {
-            _ if !self.has_ready_pod => return false,
-            Finding::Busy => return false,
+            _ if !self.has_ready_pod => return,
+            Finding::Busy => return,
             Finding::Answers(answers) => match answers.get(hostname) {
                 Some(answer) => answer.clone(),
-                None => return false,
+                None => return,
             },
             Finding::Trouble(trouble) => Answer::Unusable(trouble.clone()),
         };
@@ -336,13 +347,28 @@ impl Wish {
         let is_away = matches!(finding, Finding::Trouble(_));
         self.answered = (!is_away).then_some(now);
         if is_away || answer == Answer::Ready {
-            self.lacking.end();
+            self.lacking.end(now);
         } else {
             self.lacking.start(now);
         }
-        let before = self.link.clone();
-        self.link = before.clone().after(&answer, date);
-        !self.link.looks_like(&before)
+        self.link = std::mem::take(&mut self.link).after(&answer, date);
+    }
+
+    /// Shows what is known. Returns whether the status looks different now. A look that comes too early to show an error alone leaves it
+    /// to a later one.
+    fn show(&mut self, pause: Duration, now: Instant) -> bool {
+        if self.link.looks_like(&self.shown) {
+            return false;
+        }
+        if self.link.differs_in_error(&self.shown) {
+            let age = self.error_shown.map(|at| now.saturating_duration_since(at));
+            if age.is_some_and(|age| age < pause) {
+                return false;
+            }
+            self.error_shown = Some(now);
+        }
+        self.shown = self.link.clone();
+        true
     }
 }
 

@@ -101,9 +101,16 @@ impl Link {
 
     /// Whether both look the same in a status.
     pub(super) fn looks_like(&self, other: &Self) -> bool {
-        self.status == other.status
-            && self.connected_at == other.connected_at
-            && self.last_error == other.last_error
+        self.is_state_of(other) && self.last_error == other.last_error
+    }
+
+    /// Whether both look the same in a status but for the error.
+    pub(super) fn differs_in_error(&self, other: &Self) -> bool {
+        self.is_state_of(other) && self.last_error != other.last_error
+    }
+
+    fn is_state_of(&self, other: &Self) -> bool {
+        self.status == other.status && self.connected_at == other.connected_at
     }
 }
 

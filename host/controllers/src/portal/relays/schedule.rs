@@ -6,8 +6,10 @@ use tokio::time::Instant;
 
 /// The pause while a tunnel that could be connected is not.
 const SOON: Duration = Duration::from_secs(2);
-/// How long a tunnel is waited for so impatiently.
-const EPISODE: Duration = Duration::from_mins(2);
+/// How long a tunnel is waited for so impatiently, all its episodes together.
+const BUDGET: Duration = Duration::from_mins(2);
+/// After so long without impatience the whole budget is there again. A relay that gives and takes a lease all the time costs no more.
+const RENEWAL: Duration = Duration::from_mins(15);
 /// The pause after the first look without a usable answer; it doubles with each further one.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 /// The longest such pause.
@@ -79,25 +81,48 @@ fn backoff(failures: u32) -> Duration {
         .min(BACKOFF_LONGEST)
 }
 
-/// The time in which a tunnel with a ready pod lacks its lease.
+/// The time in which a tunnel with a ready pod lacks its lease, and what is left of the budget for such times.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Episode(Option<Instant>);
+pub(super) struct Episode {
+    since: Option<Instant>,
+    /// What earlier episodes have spent of the budget, and until when.
+    spent: Duration,
+    until: Option<Instant>,
+}
 
 impl Episode {
     /// The tunnel lacks its lease; the episode starts now unless it has started.
     pub(super) fn start(&mut self, now: Instant) {
-        self.0.get_or_insert(now);
+        if self.since.is_some() {
+            return;
+        }
+        self.since = Some(now);
+        let pause = self.until.map(|until| now.saturating_duration_since(until));
+        if pause.is_some_and(|pause| pause >= RENEWAL) {
+            self.spent = Duration::ZERO;
+        }
     }
 
     /// The tunnel has its lease, or has no pod that could get one, or nobody knows.
-    pub(super) fn end(&mut self) {
-        self.0 = None;
+    pub(super) fn end(&mut self, now: Instant) {
+        let Some(since) = self.since.take() else {
+            return;
+        };
+        let urgent = now.saturating_duration_since(since).min(self.left());
+        if !urgent.is_zero() {
+            self.spent += urgent;
+            self.until = Some(since + urgent);
+        }
     }
 
     /// Whether the relay is asked about the tunnel soon.
     pub(super) fn is_urgent(self, now: Instant) -> bool {
-        self.0
-            .is_some_and(|since| now.saturating_duration_since(since) < EPISODE)
+        self.since
+            .is_some_and(|since| now.saturating_duration_since(since) < self.left())
+    }
+
+    fn left(self) -> Duration {
+        BUDGET.saturating_sub(self.spent)
     }
 }
 

@@ -319,7 +319,55 @@ fn a_missing_lease_is_urgent_for_two_minutes_an_episode() {
     assert_eq!(wait, 30);
     scene.second += 30;
     scene.question("a.example");
+    assert_eq!(
+        scene.record("a.example", &none).1,
+        30,
+        "the budget is spent"
+    );
+    scene.record("a.example", &answers(&[("x.a.example", Answer::Ready)]));
+    scene.second = 120 + 15 * 60;
+    scene.question("a.example");
     assert_eq!(scene.record("a.example", &none).1, 2, "a new episode");
+}
+
+#[test]
+fn a_relay_that_gives_and_takes_a_lease_costs_little() {
+    let mut scene = scene();
+    scene.set("one", &[ready("a.example", "x.a.example")]);
+    let mut looks = 0;
+    while scene.second < 15 * 60 {
+        scene.question("a.example");
+        let answer = match looks % 10 {
+            0 => Answer::Ready,
+            _ => Answer::NoLease,
+        };
+        let found = answers(&[("x.a.example", answer)]);
+        let (_, wait) = scene.record("a.example", &found);
+        looks += 1;
+        scene.second += wait;
+        scene.second += scene.waits("a.example").unwrap();
+    }
+    assert!(looks <= 60 + 30 + 2, "{looks} looks in 15 minutes");
+}
+
+#[test]
+fn an_error_that_was_not_shown_is_shown_later() {
+    let mut scene = scene();
+    scene.set("one", &[ready("a.example", "x.a.example")]);
+    let look = |scene: &Scene, answer| {
+        let found = answers(&[("x.a.example", answer)]);
+        let (woken, _) = scene.record("a.example", &found);
+        let link = scene
+            .board
+            .link(&user("one"), &relay("a.example"), "x.a.example");
+        (woken.len(), link.unwrap().last_error.is_some())
+    };
+    assert_eq!(look(&scene, Answer::Ready), (1, false));
+    assert_eq!(look(&scene, Answer::NoLease), (1, true));
+    scene.second = 29;
+    assert_eq!(look(&scene, Answer::Ready), (0, true), "too early");
+    scene.second = 30;
+    assert_eq!(look(&scene, Answer::Ready), (1, false));
 }
 
 #[test]

@@ -97,8 +97,37 @@ fn an_episode_is_urgent_for_two_minutes() {
         assert_eq!(episode.is_urgent(now), expected, "after {second} s");
     }
     let later = start + Duration::from_secs(500);
-    episode.end();
+    episode.end(later);
     assert!(!episode.is_urgent(later));
     episode.start(later);
-    assert!(episode.is_urgent(later), "it is a new episode");
+    assert!(!episode.is_urgent(later), "the budget is spent");
+    episode.end(later);
+    // The impatience ended after 2 minutes.
+    let renewed = start + Duration::from_mins(17);
+    episode.start(renewed);
+    assert!(episode.is_urgent(renewed));
+}
+
+#[test]
+fn short_episodes_share_the_budget() {
+    let start = Instant::now();
+    let mut episode = Episode::default();
+    let mut urgent = 0;
+    // The lease comes and goes every 2 seconds, for an hour.
+    for second in 0..3600 {
+        let now = start + Duration::from_secs(second);
+        match second % 4 {
+            0 => episode.start(now),
+            2 => episode.end(now),
+            _ => {}
+        }
+        if episode.is_urgent(now) {
+            urgent += 1;
+        }
+        if second == 899 {
+            assert_eq!(urgent, 120);
+        }
+    }
+    // The budgets begin after 0, 19 and 38 minutes; of the fourth, after 57 minutes, the hour has 3.
+    assert_eq!(urgent, 3 * 120 + 90);
 }
