@@ -2,7 +2,7 @@
 //!
 //! Relays of gosuda/portal differ, so this tries, in this order:
 //!
-//! 1. `/api/state` lists all leases.
+//! 1. `/api/state` lists all leases. If there are too many to read, the next path is tried.
 //! 2. `/tunnel/status` tells of one hostname.
 //! 3. If `/sdk/domain` shows that this is a relay, a request to the hostname itself, sent to the relay's address, shows whether
 //!    somebody answers. TLS ends in the tunnel, so the relay cannot answer instead.
@@ -23,8 +23,8 @@ use super::board::{Finding, Question};
 use super::metrics::RelayMetrics;
 use super::reply::{self, Reply};
 use crate::outbound::{
-    Client, Policy, Request, RequestErrorKind, RequestLimits, Resolve, Response, Rules, Settings,
-    Tls, Url,
+    Client, Part, Policy, Request, RequestErrorKind, RequestLimits, Resolve, Response, Rules,
+    Settings, Tls, Url,
 };
 use crate::portal::authority::Authority;
 
@@ -152,9 +152,11 @@ impl Look<'_> {
         Ok(Finding::Answers(probes))
     }
 
-    /// Asks for all leases; none if the relay does not know this path.
+    /// Asks for all leases; none if the relay does not know this path, or has more leases than are read.
     async fn state(&self) -> Result<Option<BTreeMap<String, Answer>>, End> {
-        let response = self.get(Operation::State, "/api/state").await?;
+        let Some(response) = self.get(Operation::State, "/api/state").await? else {
+            return Ok(None);
+        };
         known(reply::state(&response, &self.question.hostnames))
     }
 
@@ -183,12 +185,14 @@ impl Look<'_> {
         // A hostname has no character that a query must escape.
         let path = format!("/tunnel/status?hostname={hostname}");
         let response = self.get(Operation::Status, &path).await?;
+        let response = response.ok_or_else(too_large)?;
         known(reply::tunnel(&response, hostname))
     }
 
     /// Checks that this is a relay.
     async fn domain(&self) -> Result<(), End> {
         let response = self.get(Operation::Domain, "/sdk/domain").await?;
+        let response = response.ok_or_else(too_large)?;
         let unknown = || Trouble::bad_response("it knows no path that relays have");
         known(reply::domain(&response))?.ok_or_else(|| End::Trouble(unknown()))
     }
@@ -209,11 +213,18 @@ impl Look<'_> {
         }
     }
 
-    async fn get(&self, operation: Operation, path: &str) -> Result<Response, End> {
+    /// Returns the answer to a request; none if its body is too large.
+    async fn get(&self, operation: Operation, path: &str) -> Result<Option<Response>, End> {
         let url = url(&format!("{}{path}", self.relay))?;
         let request = self.request(operation, Method::GET, &url);
-        let sent = self.send(request).await?;
-        sent.map_err(|error| End::of(&error))
+        match self.send(request).await? {
+            Ok(response) => Ok(Some(response)),
+            Err(RequestErrorKind::TooLarge {
+                part: Part::ResponseBody,
+                ..
+            }) => Ok(None),
+            Err(error) => Err(End::of(&error)),
+        }
     }
 
     /// Sends a request, unless the time of the look is over by then.
@@ -279,6 +290,10 @@ fn known<T>(reply: Reply<T>) -> Result<Option<T>, End> {
         Reply::UnknownPath => Ok(None),
         Reply::Unusable(trouble) => Err(End::Trouble(trouble)),
     }
+}
+
+fn too_large() -> End {
+    End::Trouble(Trouble::bad_response("its answer is too large"))
 }
 
 /// Parses a URL. What Kubernetes accepts as a relay's host may be no DNS name, since its labels may be too long.

@@ -231,6 +231,15 @@ async fn without_a_state_the_status_of_the_tunnel_decides() {
 }
 
 #[tokio::test]
+async fn a_state_that_is_too_large_is_as_good_as_none() {
+    let scene = Scene::start(SHORT);
+    let relay = scene.relay(Manner::Crowded).await;
+    relay.lease(&[(APP, 1)]);
+    scene.relays.set(&user("one"), vec![lease(&relay)]);
+    scene.awaits(&relay, Connected, "").await;
+}
+
+#[tokio::test]
 async fn without_both_a_request_through_the_tunnel_decides() {
     let scene = Scene::start(SHORT);
     let relay = scene.relay(Manner::Domain).await;

@@ -30,6 +30,8 @@ pub(super) enum Manner {
     State,
     /// `/tunnel/status` and `/sdk/domain`, and its website under all other paths.
     Status,
+    /// The same, and an `/api/state` that is larger than what is read.
+    Crowded,
     /// `/sdk/domain` alone, and 404 for all other paths.
     Domain,
     /// Its website under every path.
@@ -264,7 +266,14 @@ async fn answer(shared: &Shared, name: &str, line: &str) -> Option<Vec<u8>> {
             .iter()
             .map(|(hostname, ready)| json!({ "hostname": hostname, "ready": ready, "name": THEIRS }))
             .collect::<Vec<_>>() }))),
-        (Manner::Status, line) if line.starts_with("GET /tunnel/status?hostname=") => {
+        (Manner::Crowded, "GET /api/state") => Some(response(
+            200,
+            "application/json",
+            &" ".repeat(4 * 1024 * 1024 + 1),
+        )),
+        (Manner::Status | Manner::Crowded, line)
+            if line.starts_with("GET /tunnel/status?hostname=") =>
+        {
             let (_, hostname) = line.split_once('=').unwrap();
             let ready = leases.get(hostname);
             Some(envelope(&json!({
@@ -273,11 +282,11 @@ async fn answer(shared: &Shared, name: &str, line: &str) -> Option<Vec<u8>> {
                 "service_alive": ready.is_some_and(|ready| *ready > 0),
             })))
         }
-        (Manner::Status | Manner::Domain, "GET /sdk/domain") => Some(envelope(
+        (Manner::Status | Manner::Crowded | Manner::Domain, "GET /sdk/domain") => Some(envelope(
             &json!({ "protocol_version": "1", "release_version": THEIRS }),
         )),
         (Manner::Domain, _) => Some(response(404, "text/plain", THEIRS)),
-        (Manner::State | Manner::Status | Manner::Website, _) => website(),
+        (Manner::State | Manner::Status | Manner::Crowded | Manner::Website, _) => website(),
     }
 }
 
