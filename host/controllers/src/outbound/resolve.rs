@@ -147,6 +147,10 @@ impl Resolve for SystemResolver {
         self.begin(name, tenant).flatten().boxed()
     }
 
+    #[expect(
+        clippy::async_yields_async,
+        reason = "the first future waits for a permit, and its result for the answer"
+    )]
     fn begin(&self, name: &str, tenant: &str) -> BoxFuture<'static, Answering> {
         let (lookups, running) = (self.lookups.clone(), self.running.clone());
         let of_tenant = self.tenants.of(tenant.to_owned());

@@ -168,6 +168,13 @@ pub(crate) fn id(metadata: &ObjectMeta) -> Id {
     (text(&metadata.namespace), text(&metadata.name))
 }
 
+/// Returns a relay at which two specs have the same hostname.
+pub(crate) fn shared(one: &PortalExposeSpec, other: &PortalExposeSpec) -> Option<Authority> {
+    let theirs: BTreeSet<Hostname> = hostnames(other).collect();
+    let shared = hostnames(one).find(|hostname| theirs.contains(hostname))?;
+    Some(shared.authority)
+}
+
 /// The hostnames that a spec wants. One that an older schema let in may have more relays than are looked at.
 fn hostnames(spec: &PortalExposeSpec) -> impl Iterator<Item = Hostname> {
     let targets = spec.relay.targets.iter().take(TARGETS_MAX);

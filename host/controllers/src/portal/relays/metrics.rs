@@ -81,7 +81,7 @@ impl RelayMetrics {
             .observe(took.as_secs_f64());
         self.up.get_or_create(&relay).set(is_up.into());
         if shown.others.is_empty() {
-            self.remove(&label(OTHER));
+            self.remove(&label(&OTHER));
         }
     }
 
@@ -91,7 +91,7 @@ impl RelayMetrics {
         if shown.named.remove(authority) {
             self.remove(&label(authority));
         } else if shown.others.remove(authority) && shown.others.is_empty() {
-            self.remove(&label(OTHER));
+            self.remove(&label(&OTHER));
         }
     }
 
@@ -118,7 +118,7 @@ impl Shown {
         if !self.named.contains(authority) {
             if self.named.len() >= NAMED {
                 self.others.insert(authority.clone());
-                return label(OTHER);
+                return label(&OTHER);
             }
             self.others.remove(authority);
             self.named.insert(authority.clone());
@@ -127,7 +127,7 @@ impl Shown {
     }
 }
 
-fn label(relay: impl ToString) -> Relay {
+fn label(relay: &impl ToString) -> Relay {
     Relay {
         relay: relay.to_string(),
     }
