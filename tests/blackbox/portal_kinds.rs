@@ -17,7 +17,7 @@ fn samples() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("blackbox/fixtures/portal");
     let files = std::fs::read_dir(directory).unwrap();
     let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(files.len(), 9);
+    assert_eq!(files.len(), 8);
     files
 }
 
