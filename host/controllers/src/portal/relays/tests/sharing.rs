@@ -211,9 +211,16 @@ async fn two_hosts_at_one_address_are_two_relays() {
 #[tokio::test]
 async fn the_work_ends_at_once_when_it_is_stopped() {
     let mut scene = Scene::start(SHORT);
-    let relay = scene.relay(Manner::Hangs).await;
-    scene.relays.set(&user("one"), vec![lease(&relay)]);
+    let (relay, good) = (
+        scene.relay(Manner::Hangs).await,
+        scene.relay(Manner::State).await,
+    );
+    scene
+        .relays
+        .set(&user("one"), vec![lease(&relay), lease(&good)]);
     timeout(PATIENCE, relay.await_requests(1)).await.unwrap();
+    timeout(PATIENCE, good.await_requests(2)).await.unwrap();
+    assert_eq!(scene.up(), ["1"]);
     let begun = Instant::now();
     scene.stop.cancel();
     timeout(PATIENCE, &mut scene.work).await.unwrap().unwrap();
