@@ -19,7 +19,7 @@ pub(crate) struct Link {
     pub(crate) connected_at: Option<Timestamp>,
     /// What the last look found wrong: a code and a sentence, such as `NoLease: ...`.
     pub(crate) last_error: Option<String>,
-    /// Bad results in a row. A status does not have it, so after a restart it counts from 0.
+    /// Bad results in a row. A status does not have it, so after a restart that of a connected link counts from 0.
     bad: u8,
 }
 
@@ -30,11 +30,16 @@ impl Link {
         connected_at: Option<Timestamp>,
         last_error: Option<String>,
     ) -> Self {
+        // One that was lost before a restart is not `Unknown` again while the relay is still gone.
+        let bad = match status {
+            RelayConnection::Disconnected => BAD_IN_A_ROW,
+            RelayConnection::Connected | RelayConnection::Unknown => 0,
+        };
         Self {
             status,
             connected_at,
             last_error,
-            bad: 0,
+            bad,
         }
     }
 

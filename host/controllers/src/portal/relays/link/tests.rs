@@ -167,6 +167,14 @@ fn a_ready_pod_changes_nothing_else() {
 }
 
 #[test]
+fn a_relay_that_was_gone_before_a_restart_stays_gone() {
+    check(
+        Link::stored(Disconnected, None, Some("Timeout: none".to_owned())),
+        &[(timeout(), (Disconnected, None, "Timeout"))],
+    );
+}
+
+#[test]
 fn a_stored_connection_without_a_start_gets_one() {
     let link = Link::stored(Connected, None, None);
     check(link, &[(Answer::Ready, (Connected, Some(1), ""))]);
