@@ -1,4 +1,4 @@
-//! What the Go operator gosuda/portal-expose made is adopted, and its namespaced TunnelClass is told.
+//! What the Go operator gosuda/portal-expose made is adopted, and readiness reports its namespaced TunnelClass.
 
 use kube::ResourceExt;
 use podloom_api::PortalExpose;

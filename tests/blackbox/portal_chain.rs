@@ -113,11 +113,11 @@ fn a_new_chain_rolls_what_it_changes_and_nothing_else() {
             "Normal Updated: ",
         ];
         eventually("the Events tell it", async || {
-            let told = scene.events("shop").await;
+            let found = scene.events("shop").await;
             let is_told = events
                 .iter()
-                .all(|event| told.iter().any(|line| line.starts_with(event)));
-            is_told.then_some(()).ok_or_else(|| format!("{told:#?}"))
+                .all(|event| found.iter().any(|line| line.starts_with(event)));
+            is_told.then_some(()).ok_or_else(|| format!("{found:#?}"))
         })
         .await;
     });

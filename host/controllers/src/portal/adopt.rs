@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// Returns the managed fields of a Deployment after the fields of the operator that made it became ours; none if there is nothing to do.
 ///
-/// That operator is whoever set the reference to this owner. What people own through kubectl stays theirs.
+/// That operator is the one that set the reference to this owner. Fields that people set with kubectl stay theirs.
 pub(crate) fn takeover(
     deployment: &ObjectMeta,
     owner_uid: &str,

@@ -277,7 +277,7 @@ async fn the_start_of_a_connection_is_stable() {
         Some(user("one"))
     );
     let first = scene.awaits(&relay, Connected, "").await;
-    // Seconds pass, so that a start that is written anew would differ.
+    // Seconds pass, so that a start that is written again would differ.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     timeout(PATIENCE, relay.await_requests(11)).await.unwrap();
     let last = scene.awaits(&relay, Connected, "").await;

@@ -14,7 +14,7 @@ pub(super) struct Wakes(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     noted: Mutex<Noted>,
-    /// Keeps one signal for whoever waits next.
+    /// Keeps one signal for the next one that waits.
     bell: Notify,
 }
 

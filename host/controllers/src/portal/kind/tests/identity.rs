@@ -49,7 +49,7 @@ async fn the_key_stays_when_the_application_is_renamed() {
 }
 
 #[tokio::test]
-async fn a_secret_that_was_deleted_is_made_anew_and_rolls_the_tunnel() {
+async fn a_deleted_secret_is_created_again_and_rolls_the_tunnel() {
     let cluster = Cluster::new();
     cluster.settle().await;
     let (_, before) = stored(&cluster);

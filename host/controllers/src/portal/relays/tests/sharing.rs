@@ -233,5 +233,5 @@ async fn the_work_ends_at_once_when_it_is_stopped() {
     let link = scene.relays.link(&user("one"), &authority(&relay), APP);
     assert_eq!(link.unwrap().status, Unknown);
     scene.relays.set(&user("one"), Vec::new());
-    assert!(scene.up().is_empty(), "whoever leads next shows the series");
+    assert!(scene.up().is_empty(), "the next leader shows the series");
 }
