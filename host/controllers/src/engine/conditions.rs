@@ -18,6 +18,23 @@ pub struct NewCondition {
     pub message: String,
 }
 
+impl NewCondition {
+    /// Returns a condition.
+    pub fn new(
+        type_: &'static str,
+        status: ConditionStatus,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            type_,
+            status,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
 /// Whether a condition is true.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ConditionStatus {

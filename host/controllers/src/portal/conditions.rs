@@ -42,7 +42,7 @@ fn checked(
         Some(blocker) => blocked_by(blocker),
         None => {
             let (reason, message) = found();
-            finding(type_, ConditionStatus::True, reason, message)
+            NewCondition::new(type_, ConditionStatus::True, reason, message)
         }
     }
 }
@@ -84,9 +84,10 @@ fn available(view: &View<'_>) -> NewCondition {
     if serves {
         let message = format!("{counts}; the URL at the first one is {url}");
         let reason = reason::PORTAL_EXPOSE_AVAILABLE;
-        return finding(type_, ConditionStatus::True, reason, message);
+        return NewCondition::new(type_, ConditionStatus::True, reason, message);
     }
-    let unavailable = |reason, message| finding(type_, ConditionStatus::False, reason, message);
+    let unavailable =
+        |reason, message| NewCondition::new(type_, ConditionStatus::False, reason, message);
     let of_service = view.blocker_of(condition::SERVICE_EXISTS);
     if let Some(blocker) = of_service.or(view.blockers.first()) {
         let reason = match blocker.reason {
@@ -112,8 +113,8 @@ const LOOK_AT_RELAYS: &str = "status.relay.connected says what each relay lacks"
 /// True as long as the tunnel has time to start: the rollout, and then that of the relays.
 fn progressing(view: &View<'_>) -> NewCondition {
     let type_ = condition::PROGRESSING;
-    let yes = |reason, message| finding(type_, ConditionStatus::True, reason, message);
-    let no = |reason, message| finding(type_, ConditionStatus::False, reason, message);
+    let yes = |reason, message| NewCondition::new(type_, ConditionStatus::True, reason, message);
+    let no = |reason, message| NewCondition::new(type_, ConditionStatus::False, reason, message);
     let name = naming::deployment_name(view.world.name());
     if *view.step == Step::Queued {
         let message = format!("Deployment {name} waits until fewer others replace their pods");
@@ -170,13 +171,13 @@ fn tunnel_deployment_ready(view: &View<'_>) -> NewCondition {
         return blocked_by(blocker);
     }
     match view.are_pods_ready() {
-        true => finding(
+        true => NewCondition::new(
             type_,
             ConditionStatus::True,
             reason::ALL_PODS_READY,
             pods(view),
         ),
-        false => finding(
+        false => NewCondition::new(
             type_,
             ConditionStatus::False,
             reason::PODS_NOT_READY,
@@ -221,7 +222,7 @@ fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
         .saturating_sub(facts.connected + facts.disconnected);
     if facts.connected == facts.targets && facts.targets > 0 {
         return match observation {
-            Observation::Poll => finding(
+            Observation::Poll => NewCondition::new(
                 type_,
                 ConditionStatus::True,
                 reason::ALL_RELAYS_CONNECTED,
@@ -229,7 +230,7 @@ fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
             ),
             Observation::Assume => {
                 let message = format!("{counts}, as is assumed of every tunnel with a ready pod");
-                finding(
+                NewCondition::new(
                     type_,
                     ConditionStatus::True,
                     reason::RELAYS_ASSUMED,
@@ -240,7 +241,7 @@ fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
     }
     if unknown > 0 && facts.disconnected == 0 {
         let message = format!("{counts}; of {unknown} nothing is known yet");
-        return finding(
+        return NewCondition::new(
             type_,
             ConditionStatus::Unknown,
             reason::NOT_OBSERVED,
@@ -252,7 +253,7 @@ fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
         _ => reason::PARTIAL_RELAY_CONNECTION,
     };
     let message = format!("{counts}; {LOOK_AT_RELAYS}");
-    finding(type_, ConditionStatus::False, reason, message)
+    NewCondition::new(type_, ConditionStatus::False, reason, message)
 }
 
 fn mutators_applied(view: &View<'_>) -> NewCondition {
@@ -260,7 +261,8 @@ fn mutators_applied(view: &View<'_>) -> NewCondition {
     if let Some(blocker) = view.blocker_of(type_) {
         return blocked_by(blocker);
     }
-    let yes = |reason, message: &str| finding(type_, ConditionStatus::True, reason, message);
+    let yes =
+        |reason, message: &str| NewCondition::new(type_, ConditionStatus::True, reason, message);
     match view.step {
         Step::Deferred => yes(
             reason::CHAIN_OUTDATED,
@@ -279,7 +281,7 @@ fn mutators_applied(view: &View<'_>) -> NewCondition {
                 Blocked::No => "the pod template did not go through the plugin chain yet",
                 _ => "nothing is rendered while another condition forbids it",
             };
-            finding(type_, ConditionStatus::Unknown, reason::BLOCKED, message)
+            NewCondition::new(type_, ConditionStatus::Unknown, reason::BLOCKED, message)
         }
     }
 }
@@ -290,19 +292,5 @@ fn blocked_by(blocker: &Blocker) -> NewCondition {
         reason,
         message,
     } = blocker;
-    finding(condition, ConditionStatus::False, reason, message.clone())
-}
-
-fn finding(
-    type_: &'static str,
-    status: ConditionStatus,
-    reason: &str,
-    message: impl Into<String>,
-) -> NewCondition {
-    NewCondition {
-        type_,
-        status,
-        reason: reason.to_owned(),
-        message: message.into(),
-    }
+    NewCondition::new(condition, ConditionStatus::False, reason, message.clone())
 }

@@ -29,11 +29,11 @@ fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {
                 Some(_) => format!("tunnels use the client {version} in the image {image}"),
                 None => "tunnels use the operator's default client".to_owned(),
             };
-            new(type_, ConditionStatus::True, reason::VALID, message)
+            NewCondition::new(type_, ConditionStatus::True, reason::VALID, message)
         }
         Err(fault) => {
             let message = fault.to_string();
-            new(type_, ConditionStatus::False, fault.reason(), message)
+            NewCondition::new(type_, ConditionStatus::False, fault.reason(), message)
         }
     }
 }
@@ -50,14 +50,14 @@ fn default<'a>(
             true => format!("the annotation {key} counts only with the exact value \"true\""),
             false => format!("the annotation {key}: \"true\" would make it the default"),
         };
-        return new(type_, ConditionStatus::False, reason::NOT_DEFAULT, message);
+        return NewCondition::new(type_, ConditionStatus::False, reason::NOT_DEFAULT, message);
     }
     let rivals = rivals(class, all);
     let first = rivals.first();
     match first.filter(|name| Some(*name) != class.metadata.name.as_ref()) {
         None => {
             let message = "PortalExposes without spec.tunnelClassName use this class";
-            new(
+            NewCondition::new(
                 type_,
                 ConditionStatus::True,
                 reason::EFFECTIVE_DEFAULT,
@@ -69,7 +69,7 @@ fn default<'a>(
                 "TunnelClass {older} is the default: it is older, or of the same age and first by name; remove the annotation {key} from \
                  one of them"
             );
-            new(
+            NewCondition::new(
                 type_,
                 ConditionStatus::False,
                 reason::SHADOWED_DEFAULT,
@@ -84,14 +84,14 @@ fn replicas_share_hostname(class: &TunnelClassObject) -> NewCondition {
     match class.spec.replicas {
         replicas @ 2.. => {
             let message = several_replicas(replicas);
-            new(
+            NewCondition::new(
                 type_,
                 ConditionStatus::True,
                 reason::SEVERAL_REPLICAS,
                 message,
             )
         }
-        _ => new(
+        _ => NewCondition::new(
             type_,
             ConditionStatus::False,
             reason::ONE_REPLICA,
@@ -105,18 +105,4 @@ pub(in crate::portal) fn several_replicas(replicas: i32) -> String {
     format!(
         "each tunnel has {replicas} pods that share one hostname; a relay serves one of them at a time, so this is no high availability"
     )
-}
-
-fn new(
-    type_: &'static str,
-    status: ConditionStatus,
-    reason: &str,
-    message: impl Into<String>,
-) -> NewCondition {
-    NewCondition {
-        type_,
-        status,
-        reason: reason.to_owned(),
-        message: message.into(),
-    }
 }
