@@ -1,0 +1,162 @@
+//! Evaluating conditions within a budget.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cel::common::types::CelBool;
+use cel::{Context, Env};
+use jiff::Timestamp;
+
+use crate::environment::environment;
+use crate::message::describe;
+use crate::meter::{self, Stop, Usage};
+use crate::outcome::{Evaluation, Failure, Outcome, Reason};
+use crate::program::Program;
+use crate::stack;
+use crate::variables::{Scene, Variables};
+
+/// How much an evaluation may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Steps of all conditions together. A step is an element of a list or a map that is visited or made, a round of a macro, or
+    /// 64 bytes of text.
+    pub steps: u64,
+    /// How long it may take from its start, waiting for a thread not included.
+    pub time: Duration,
+}
+
+impl Budget {
+    /// Of one evaluation: 1,000,000 steps, 2 seconds.
+    pub const EVALUATION: Self = Self {
+        steps: 1_000_000,
+        time: Duration::from_secs(2),
+    };
+    /// Of one search for the instant at which conditions become true: 10,000,000 steps, 5 seconds.
+    pub const SEARCH: Self = Self {
+        steps: 10_000_000,
+        time: Duration::from_secs(5),
+    };
+}
+
+/// Evaluates all conditions at an instant. It runs on a thread of its own with a large stack, and waits for it, so it must not be
+/// called where others wait for the caller; [`crate::Evaluator`] is for them.
+///
+/// Each condition is evaluated, whatever came out of those before it, until the budget is spent: then this condition and all
+/// after it are [`Reason::BudgetExceeded`].
+pub fn evaluate_all(
+    programs: &[Program],
+    variables: &Variables,
+    time: Timestamp,
+    budget: Budget,
+) -> Evaluation {
+    let evaluation = stack::wait_for(|| evaluate_here(programs, variables, time, budget));
+    evaluation.unwrap_or_else(|broken| all_failed(programs.len(), &broken.to_string()))
+}
+
+/// The evaluation if nothing could be evaluated.
+pub(crate) fn all_failed(count: usize, message: &str) -> Evaluation {
+    let failure = |index| Outcome::Error(Failure::new(index, Reason::EvaluationError, message));
+    Evaluation {
+        outcomes: (0..count).map(failure).collect(),
+        steps: 0,
+    }
+}
+
+/// Evaluates all conditions on this thread.
+pub(crate) fn evaluate_here(
+    programs: &[Program],
+    variables: &Variables,
+    time: Timestamp,
+    budget: Budget,
+) -> Evaluation {
+    match environment() {
+        Ok(env) => {
+            let limits = Limits::from_now(budget);
+            evaluate_in(&Arc::new(env), programs, (variables, time), limits)
+        }
+        Err(error) => all_failed(programs.len(), &error.to_string()),
+    }
+}
+
+/// What is left of a budget.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) steps: u64,
+    /// `None` if it is farther away than the clock can count.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Limits {
+    /// All of a budget, whose time begins now.
+    pub(crate) fn from_now(budget: Budget) -> Self {
+        Self {
+            steps: budget.steps,
+            deadline: Instant::now().checked_add(budget.time),
+        }
+    }
+}
+
+/// Evaluates all conditions on this thread, in an environment that is there already.
+pub(crate) fn evaluate_in(
+    env: &Arc<Env>,
+    programs: &[Program],
+    (variables, time): (&Variables, Timestamp),
+    limits: Limits,
+) -> Evaluation {
+    let Some(scene) = Scene::new(variables, time) else {
+        return all_failed(programs.len(), "the time is after the year 9999");
+    };
+    let mut evaluation = Evaluation {
+        outcomes: Vec::with_capacity(programs.len()),
+        steps: 0,
+    };
+    let mut stopped = None;
+    for (index, program) in programs.iter().enumerate() {
+        let failed = |reason, message: &str| Outcome::Error(Failure::new(index, reason, message));
+        if let Some(stop) = stopped {
+            let outcome = failed(Reason::BudgetExceeded, too_much(stop));
+            evaluation.outcomes.push(outcome);
+            continue;
+        }
+        let steps = limits.steps.saturating_sub(evaluation.steps);
+        let (result, Usage { steps, stop }) = meter::run(steps, limits.deadline, || {
+            stack::caught(|| evaluate(env, program, &scene))
+        });
+        evaluation.steps += steps;
+        stopped = stop;
+        evaluation.outcomes.push(match (stop, result) {
+            // A macro may have absorbed the error that the spent budget was.
+            (Some(stop), _) => failed(Reason::BudgetExceeded, too_much(stop)),
+            (None, Ok(Ok(true))) => Outcome::True,
+            (None, Ok(Ok(false))) => Outcome::False,
+            (None, Ok(Err((reason, message)))) => failed(reason, &message),
+            (None, Err(broken)) => failed(Reason::EvaluationError, &broken.to_string()),
+        });
+    }
+    evaluation
+}
+
+const fn too_much(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Steps => {
+            "the conditions take too many steps; look at fewer objects, or at each less often"
+        }
+        Stop::Time => "the conditions take too long; look at fewer objects, or at each less often",
+    }
+}
+
+fn evaluate(
+    env: &Arc<Env>,
+    program: &Program,
+    scene: &Scene<'_>,
+) -> Result<bool, (Reason, String)> {
+    let mut context = Context::with_env(Arc::clone(env));
+    context.set_variable_resolver(scene);
+    let value = cel::Value::resolve_val(program.expression(), &context)
+        .map_err(|error| (Reason::EvaluationError, describe(&error)))?;
+    let result = value.downcast_ref::<CelBool>().map(|value| *value.inner());
+    result.ok_or_else(|| {
+        let message = format!("the result is {}, not bool", value.get_type().name());
+        (Reason::ResultNotBoolean, message)
+    })
+}

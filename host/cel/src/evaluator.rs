@@ -1,0 +1,104 @@
+//! Evaluating beside other tasks.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::evaluate::{Budget, all_failed, evaluate_here};
+use crate::outcome::{Evaluation, Failure};
+use crate::program::{Program, compile_here, none_compiled};
+use crate::search::next_true_here;
+use crate::stack;
+use crate::variables::Variables;
+
+/// Compiles and evaluates conditions on threads of its own, of which there are never more than a fixed number.
+///
+/// A future that is dropped ends nothing: no thread can be stopped from outside. So the bound is the [`Budget`], which the
+/// evaluation itself keeps, and the place of a dropped future stays taken until its thread has ended. Whoever finds no place
+/// waits, and the time of its budget begins when it gets one.
+///
+/// The threads have larger stacks than those of tokio, which `cel` needs for nested conditions.
+#[derive(Clone, Debug)]
+pub struct Evaluator {
+    places: Arc<Semaphore>,
+}
+
+impl Evaluator {
+    /// At most so many evaluations run at the same time, and at least one.
+    pub fn new(threads: usize) -> Self {
+        let places = threads.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            places: Arc::new(Semaphore::new(places)),
+        }
+    }
+
+    /// Does what [`crate::compile_all`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn compile_all(
+        &self,
+        conditions: Vec<String>,
+        names: Vec<String>,
+    ) -> Result<Vec<Program>, Vec<Failure>> {
+        let work = move || {
+            let conditions: Vec<&str> = conditions.iter().map(String::as_str).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            compile_here(&conditions, &names)
+        };
+        let compiled = self.run(work).await;
+        compiled.unwrap_or_else(|message| Err(vec![none_compiled(&message)]))
+    }
+
+    /// Does what [`crate::evaluate_all`] does.
+    pub async fn evaluate_all(
+        &self,
+        programs: Arc<[Program]>,
+        variables: Arc<Variables>,
+        time: Timestamp,
+        budget: Budget,
+    ) -> Evaluation {
+        let count = programs.len();
+        let work = move || evaluate_here(&programs, &variables, time, budget);
+        let evaluation = self.run(work).await;
+        evaluation.unwrap_or_else(|message| all_failed(count, &message))
+    }
+
+    /// Does what [`crate::next_true`] does.
+    pub async fn next_true(
+        &self,
+        programs: Arc<[Program]>,
+        variables: Arc<Variables>,
+        now: Timestamp,
+        budget: Budget,
+    ) -> Option<Timestamp> {
+        let work = move || next_true_here(&programs, &variables, now, budget);
+        self.run(work).await.ok()?
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, String> {
+        // The places are never closed.
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|error| error.to_string())?;
+        let (done, result) = oneshot::channel();
+        let started = stack::start(move || {
+            let result = stack::caught(work);
+            drop(place);
+            // Nobody waits any more, which is no mistake.
+            let _ = done.send(result);
+        });
+        started.map_err(|broken| broken.to_string())?;
+        match result.await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(broken)) => Err(broken.to_string()),
+            Err(_) => Err("the thread ended without a result".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+use crate::outcome::{Reason, Verdict};
+use crate::program::compile_all;
+
+fn programs(condition: &str) -> Arc<[Program]> {
+    compile_all(&[condition], &["pods"])
+        .expect("the condition compiles")
+        .into()
+}
+
+fn pods(count: usize) -> Arc<Variables> {
+    let pods: Vec<_> = (0..count)
+        .map(|number| json!({ "number": number }))
+        .collect();
+    let mut variables = Variables::default();
+    variables
+        .insert("pods", &json!(pods))
+        .expect("it is not deep");
+    Arc::new(variables)
+}
+
+/// A condition that would take hours.
+const ENDLESS: &str = "pods.all(a, pods.all(b, pods.all(c, pods.all(d, a.number < 100000))))";
+
+fn endless() -> Budget {
+    Budget {
+        steps: u64::MAX,
+        time: Duration::from_millis(300),
+    }
+}
+
+#[tokio::test]
+async fn conditions_are_evaluated_beside_the_runtime() {
+    let evaluator = Evaluator::new(2);
+    let programs = programs("pods.exists(pod, pod.number == 3)");
+    let evaluation = evaluator
+        .evaluate_all(programs, pods(5), Timestamp::UNIX_EPOCH, Budget::EVALUATION)
+        .await;
+    assert_eq!(evaluation.verdict(), Verdict::Met);
+}
+
+#[tokio::test]
+async fn conditions_are_compiled_beside_the_runtime() {
+    let evaluator = Evaluator::new(1);
+    let conditions = ["pods == []", "podz == []"].map(str::to_owned).to_vec();
+    let compiled = evaluator
+        .compile_all(conditions, vec!["pods".to_owned()])
+        .await;
+    let messages: Vec<String> = compiled
+        .expect_err("the second is wrong")
+        .into_iter()
+        .map(|failure| failure.message)
+        .collect();
+    let expected = r#"conditions[1]: 1:1: unknown name "podz"; known here: pods, time"#;
+    assert_eq!(messages, [expected]);
+}
+
+#[tokio::test]
+async fn a_search_runs_beside_the_runtime() {
+    let evaluator = Evaluator::new(1);
+    let programs = programs("time >= timestamp('1970-01-02T00:00:00Z')");
+    let found = evaluator
+        .next_true(programs, pods(0), Timestamp::UNIX_EPOCH, Budget::SEARCH)
+        .await;
+    assert_eq!(found, Timestamp::from_second(86_400).ok());
+}
+
+#[tokio::test]
+async fn an_endless_condition_ends_at_its_deadline() {
+    let evaluator = Evaluator::new(1);
+    let started = Instant::now();
+    let evaluation = evaluator
+        .evaluate_all(
+            programs(ENDLESS),
+            pods(1000),
+            Timestamp::UNIX_EPOCH,
+            endless(),
+        )
+        .await;
+    let Verdict::Failed(failure) = evaluation.verdict() else {
+        panic!("{evaluation:?}");
+    };
+    assert_eq!(failure.reason, Reason::BudgetExceeded);
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+/// A dropped future gives its place back only when its thread has ended, so there are never more threads than places.
+#[tokio::test]
+async fn a_dropped_future_keeps_its_place_until_its_thread_ends() {
+    let evaluator = Evaluator::new(1);
+    let running = evaluator.evaluate_all(
+        programs(ENDLESS),
+        pods(1000),
+        Timestamp::UNIX_EPOCH,
+        endless(),
+    );
+    let dropped = tokio::time::timeout(Duration::from_millis(50), running).await;
+    assert!(dropped.is_err(), "it cannot have ended");
+    assert_eq!(evaluator.places.available_permits(), 0);
+    let place = evaluator.places.acquire();
+    let place = tokio::time::timeout(Duration::from_secs(30), place).await;
+    assert!(place.is_ok(), "the deadline has freed the place");
+}
+
+#[tokio::test]
+async fn no_more_run_than_there_are_places() {
+    let evaluator = Evaluator::new(2);
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (evaluator, running, most) =
+            (evaluator.clone(), Arc::clone(&running), Arc::clone(&most));
+        tasks.spawn(async move {
+            let work = move || {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(20));
+                running.fetch_sub(1, Ordering::SeqCst);
+            };
+            evaluator.run(work).await
+        });
+    }
+    let results = tasks.join_all().await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_frees_its_place() {
+    let evaluator = Evaluator::new(1);
+    let broken: Result<(), _> = evaluator.run(|| panic!("in the middle")).await;
+    assert_eq!(broken, Err("an internal error: in the middle".to_owned()));
+    assert_eq!(evaluator.run(|| 1).await, Ok(1));
+}

@@ -1,0 +1,166 @@
+//! The functions of lists that do not order them.
+
+use std::collections::HashSet;
+
+use cel::ExecutionError;
+use cel::common::types::CelInt;
+
+use super::{Arguments, Returned, int, list, number, wrong};
+use crate::meter;
+use crate::value::{Key, List, Value, equal, no_overload};
+
+/// `[1, 2].sum()`, of numbers of one type, or of durations; 0 of an empty list.
+pub(super) fn sum<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let mut elements = list("sum", &arguments)?.elements().iter();
+    let Some(first) = elements.next() else {
+        return Ok(number(0).into_cow());
+    };
+    let mut sum = first.clone();
+    // The first one too, so that a list of one text has no sum.
+    for element in std::iter::once(first).chain(elements.clone()) {
+        if !matches!(
+            element,
+            Value::Int(_) | Value::UInt(_) | Value::Double(_) | Value::Duration(_)
+        ) {
+            return Err(no_overload("sum", &[first.as_val(), element.as_val()]));
+        }
+    }
+    for element in elements {
+        meter::charge(1)?;
+        let unlike = || no_overload("sum", &[sum.as_val(), element.as_val()]);
+        let adder = sum.as_val().as_adder().ok_or_else(unlike)?;
+        let next = match adder.add(element.as_val()) {
+            Ok(next) => Value::adopt(next.as_ref())?,
+            Err(ExecutionError::Overflow(..)) => {
+                return Err(ExecutionError::function_error(
+                    "sum",
+                    "the sum is too large",
+                ));
+            }
+            Err(_) => return Err(unlike()),
+        };
+        sum = next;
+    }
+    Ok(sum.into_cow())
+}
+
+/// `list.slice(from, to)`: the elements from one position up to, but without, another.
+pub(super) fn slice<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let elements = list("slice", &arguments)?.elements();
+    let (Some(from), Some(to)) = (int(&arguments, 1), int(&arguments, 2)) else {
+        return Err(wrong("slice", &arguments));
+    };
+    let range = usize::try_from(from)
+        .ok()
+        .zip(usize::try_from(to).ok())
+        .and_then(|(from, to)| elements.get(from..to));
+    let Some(part) = range else {
+        let message = format!("no elements {from} to {to} in a list of {}", elements.len());
+        return Err(ExecutionError::function_error("slice", message));
+    };
+    copies(part)
+}
+
+/// `list.flatten()` and `list.flatten(depth)`: the elements of the lists in it, in their place.
+pub(super) fn flatten<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let list = list("flatten", &arguments)?;
+    let depth = match (arguments.len(), int(&arguments, 1)) {
+        (1, _) => 1,
+        (_, Some(depth)) if depth >= 0 => depth,
+        (_, Some(_)) => {
+            let message = "the depth is below 0";
+            return Err(ExecutionError::function_error("flatten", message));
+        }
+        (_, None) => return Err(wrong("flatten", &arguments)),
+    };
+    let mut flat = Vec::new();
+    flatten_into(&mut flat, list, depth)?;
+    Ok(Value::List(List::new(flat)).into_cow())
+}
+
+fn flatten_into(flat: &mut Vec<Value>, list: &List, depth: i64) -> Result<(), ExecutionError> {
+    for element in list.elements() {
+        meter::charge(1)?;
+        match element {
+            Value::List(inner) if depth > 0 => flatten_into(flat, inner, depth - 1)?,
+            other => flat.push(other.copied()?),
+        }
+    }
+    Ok(())
+}
+
+/// `list.distinct()`: the first of each set of equal elements, in their order.
+pub(super) fn distinct<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let elements = list("distinct", &arguments)?.elements();
+    let mut keys = HashSet::new();
+    // What cannot be a key is compared with all the others that cannot.
+    let mut others: Vec<&Value> = Vec::new();
+    let mut kept = Vec::new();
+    for element in elements {
+        meter::charge(1)?;
+        let new = match Key::of(element.as_val()) {
+            Some(key) => keys.insert(key),
+            None => {
+                let new = !others
+                    .iter()
+                    .any(|other| equal(other.as_val(), element.as_val()));
+                if new {
+                    others.push(element);
+                }
+                new
+            }
+        };
+        if new {
+            kept.push(element.copied()?);
+        }
+    }
+    Ok(Value::List(List::new(kept)).into_cow())
+}
+
+/// `list.reverse_list()`, and `list.reverse()`.
+pub(super) fn reverse<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let elements = list("reverse_list", &arguments)?.elements();
+    meter::charge(meter::of_size(elements.len()))?;
+    let reversed: Result<_, _> = elements.iter().rev().map(Value::copied).collect();
+    Ok(Value::List(List::new(reversed?)).into_cow())
+}
+
+/// `lists.range(n)`: the numbers from 0 up to, but without, n.
+pub(super) fn range<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let end = int(&arguments, 0).ok_or_else(|| wrong("lists.range", &arguments))?;
+    let Ok(length) = u64::try_from(end) else {
+        let message = "the length is below 0";
+        return Err(ExecutionError::function_error("lists.range", message));
+    };
+    meter::charge(length)?;
+    let numbers = (0..end).map(|number| Value::Int(CelInt::from(number)));
+    Ok(Value::List(List::new(numbers.collect())).into_cow())
+}
+
+/// Where an element is in a list, from its start or from its end; -1 if it is not there.
+pub(super) fn position<'b, 'v>(
+    function: &str,
+    arguments: &Arguments<'b, 'v>,
+    from_end: bool,
+) -> Returned<'b, 'v> {
+    let elements = list(function, arguments)?.elements();
+    let [_, wanted] = arguments.as_slice() else {
+        return Err(wrong(function, arguments));
+    };
+    let is_wanted = |element: &Value| equal(element.as_val(), wanted.as_ref());
+    let found = if from_end {
+        elements.iter().rposition(is_wanted)
+    } else {
+        elements.iter().position(is_wanted)
+    };
+    // A comparison that the budget ended looks like one that failed.
+    meter::charge(0)?;
+    let position = found.map_or_else(|| Value::Int(CelInt::from(-1)), number);
+    Ok(position.into_cow())
+}
+
+fn copies<'b, 'v>(elements: &[Value]) -> Returned<'b, 'v> {
+    meter::charge(meter::of_size(elements.len()))?;
+    let copies: Result<_, _> = elements.iter().map(Value::copied).collect();
+    Ok(Value::List(List::new(copies?)).into_cow())
+}

@@ -1,0 +1,130 @@
+//! Messages for users: short, and safe to show.
+
+use std::fmt::{self, Write as _};
+
+use cel::ExecutionError;
+
+/// The longest message, in bytes: what a status holds.
+pub const LONGEST_MESSAGE: usize = 256;
+const CUT: &str = "...";
+
+/// A text that ends where it is full, so that writing a huge value into a message costs nothing.
+struct Bounded {
+    text: String,
+    full: bool,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for character in part.chars() {
+            let character = if character.is_control() {
+                ' '
+            } else {
+                character
+            };
+            if self.text.len() + character.len_utf8() > LONGEST_MESSAGE - CUT.len() {
+                self.full = true;
+                return Err(fmt::Error);
+            }
+            self.text.push(character);
+        }
+        Ok(())
+    }
+}
+
+/// The text, cut to the longest message, in one line.
+pub(crate) fn short(message: &(impl fmt::Display + ?Sized)) -> String {
+    let mut bounded = Bounded {
+        text: String::new(),
+        full: false,
+    };
+    let written = write!(bounded, "{message}");
+    if written.is_err() && bounded.full {
+        bounded.text.push_str(CUT);
+    }
+    bounded.text
+}
+
+/// What went wrong in an evaluation, in our words.
+pub(crate) fn describe(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => short(&format_args!(
+            "no such key {key:?}; ask for it first, with has() or with `in`"
+        )),
+        ExecutionError::IndexOutOfBounds(index) => {
+            short(&format_args!("no element {} in the list", shown(index)))
+        }
+        ExecutionError::UndeclaredReference(name) => short(&format_args!("unknown name {name:?}")),
+        ExecutionError::NoSuchOverload(overload) => {
+            let types = overload.argument_types().join(", ");
+            short(&format_args!(
+                "{} does not take ({types})",
+                plain(overload.function())
+            ))
+        }
+        ExecutionError::UnexpectedType { got, want } => {
+            short(&format_args!("{got} where {want} is needed"))
+        }
+        ExecutionError::FunctionError { function, message } => {
+            short(&format_args!("{function}: {message}"))
+        }
+        ExecutionError::UnsupportedBinaryOperator(operator, one, other) => {
+            let operator = sign(operator);
+            match (kind(one), kind(other)) {
+                (Some(one), Some(other)) => format!("{operator} does not take ({one}, {other})"),
+                _ => format!("{operator} does not take values of these types"),
+            }
+        }
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "remainder of a division by zero".to_owned(),
+        ExecutionError::Overflow(operator, _, _) => {
+            format!("the result of {} is too large", sign(operator))
+        }
+        other => short(other),
+    }
+}
+
+/// A function or an operator as it is written: `cel` calls `+` `_+_`, and ours have `@` in front.
+fn plain(function: &str) -> String {
+    let name = function.trim_start_matches('@');
+    if name.starts_with('_') || name.ends_with('_') {
+        name.replace('_', "")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// The sign of an operator that `cel` calls by a word.
+fn sign(operator: &str) -> &str {
+    match operator {
+        "add" => "+",
+        "sub" => "-",
+        "mul" => "*",
+        "div" => "/",
+        "rem" => "%",
+        other => other,
+    }
+}
+
+/// The type of a value; `None` where `cel` does not know: it takes our lists and maps for null.
+fn kind(value: &cel::Value) -> Option<&'static str> {
+    match value {
+        cel::Value::Bool(_) => Some("bool"),
+        cel::Value::Int(_) => Some("int"),
+        cel::Value::UInt(_) => Some("uint"),
+        cel::Value::Float(_) => Some("double"),
+        cel::Value::String(_) => Some("string"),
+        cel::Value::Bytes(_) => Some("bytes"),
+        cel::Value::Duration(_) => Some("duration"),
+        cel::Value::Timestamp(_) => Some("timestamp"),
+        _ => None,
+    }
+}
+
+fn shown(value: &cel::Value) -> String {
+    match value {
+        cel::Value::Int(int) => int.to_string(),
+        cel::Value::UInt(uint) => uint.to_string(),
+        other => short(&format_args!("{other:?}")),
+    }
+}

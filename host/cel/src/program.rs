@@ -1,0 +1,216 @@
+//! Compiling conditions.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use cel::{Env, IdedExpr, ParseErrors};
+
+use crate::check::{self, Mistake};
+use crate::environment::environment;
+use crate::instrument::instrument;
+use crate::message::short;
+use crate::outcome::{Failure, Reason};
+use crate::stack;
+
+/// The longest condition, in characters.
+pub const LONGEST_CONDITION: usize = 8192;
+/// How deep brackets may be nested. It is what the parser itself can do.
+const BRACKETS: usize = 64;
+/// The name of the time, which every condition knows.
+pub(crate) const TIME: &str = "time";
+
+/// A compiled condition. A clone shares it.
+#[derive(Clone)]
+pub struct Program {
+    expression: Arc<IdedExpr>,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Program")
+    }
+}
+
+/// Why a condition does not compile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct CompileError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The character in the line, counted from 1.
+    pub column: usize,
+    /// What is wrong and, where that is known, what to write instead.
+    pub message: String,
+}
+
+impl Program {
+    /// Compiles a condition in which only `names`, `time` and what CEL offers are known.
+    ///
+    /// It runs on a thread of its own with a large stack, and waits for it: a few milliseconds, and below a second for the worst
+    /// condition that anybody could write.
+    ///
+    /// # Errors
+    /// If the condition is too long or nested too deep, is not written in CEL, or uses names, functions or methods that there are
+    /// not. Whether a value has the type that is needed is found when it is evaluated: CEL without declared types cannot know it
+    /// before.
+    pub fn compile(condition: &str, names: &[&str]) -> Result<Self, CompileError> {
+        let compiled = stack::wait_for(|| {
+            let env = environment().map_err(|error| at_start(error.to_string()))?;
+            compile(&env, condition, names)
+        });
+        compiled.unwrap_or_else(|broken| Err(at_start(broken.to_string())))
+    }
+
+    pub(crate) fn expression(&self) -> &IdedExpr {
+        &self.expression
+    }
+}
+
+/// Compiles all conditions of a list.
+///
+/// # Errors
+/// A failure for each that does not compile, with its place in the list.
+pub fn compile_all(conditions: &[&str], names: &[&str]) -> Result<Vec<Program>, Vec<Failure>> {
+    let compiled = stack::wait_for(|| compile_here(conditions, names));
+    compiled.unwrap_or_else(|broken| Err(vec![none_compiled(&broken.to_string())]))
+}
+
+/// The failure if nothing could be compiled.
+pub(crate) fn none_compiled(message: &str) -> Failure {
+    Failure::new(0, Reason::CompileError, message)
+}
+
+/// Compiles all conditions on this thread.
+pub(crate) fn compile_here(
+    conditions: &[&str],
+    names: &[&str],
+) -> Result<Vec<Program>, Vec<Failure>> {
+    let env = environment().map_err(|error| vec![none_compiled(&error.to_string())])?;
+    let mut programs = Vec::new();
+    let mut failures = Vec::new();
+    for (index, condition) in conditions.iter().enumerate() {
+        match compile(&env, condition, names) {
+            Ok(program) => programs.push(program),
+            Err(error) => {
+                let message = error.to_string();
+                failures.push(Failure::new(index, Reason::CompileError, &message));
+            }
+        }
+    }
+    if failures.is_empty() {
+        Ok(programs)
+    } else {
+        Err(failures)
+    }
+}
+
+fn at_start(message: String) -> CompileError {
+    CompileError {
+        line: 1,
+        column: 1,
+        message,
+    }
+}
+
+fn compile(env: &Env, condition: &str, names: &[&str]) -> Result<Program, CompileError> {
+    if condition.chars().nth(LONGEST_CONDITION).is_some() {
+        let message = format!("the condition is longer than {LONGEST_CONDITION} characters");
+        return Err(at_start(message));
+    }
+    if let Some(at) = too_deep(condition) {
+        let (line, column) = place(condition, at);
+        let message = format!("brackets are nested more than {BRACKETS} levels deep");
+        return Err(CompileError {
+            line,
+            column,
+            message,
+        });
+    }
+    // The parser of `cel` panics at some texts that are no expressions.
+    let parsed = stack::caught(|| env.compile(condition));
+    let parsed = parsed.map_err(|_| at_start("this is no expression".to_owned()))?;
+    let program = parsed.map_err(|errors| first(&errors))?;
+    let names: BTreeSet<&str> = names.iter().copied().chain([TIME]).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    check::check(program.expression(), &names).map_err(|Mistake { at, message }| {
+        let offset = program.source_info().offset_for(at);
+        let offset = offset.map_or(0, |(start, _)| usize::try_from(start).unwrap_or(0));
+        let (line, column) = place(condition, offset);
+        CompileError {
+            line,
+            column,
+            message,
+        }
+    })?;
+    let mut expression = program.expression().clone();
+    instrument(&mut expression);
+    Ok(Program {
+        expression: Arc::new(expression),
+    })
+}
+
+/// The first error of the parser. What it says about nodes that are not there only follows from other errors.
+fn first(errors: &ParseErrors) -> CompileError {
+    let follows = |message: &str| message.contains("Context");
+    let mut errors = errors.errors.iter();
+    let found = errors.clone().find(|error| !follows(&error.msg));
+    let Some(error) = found.or_else(|| errors.next()) else {
+        return at_start("this is no expression".to_owned());
+    };
+    let number = |number: isize| usize::try_from(number).unwrap_or(1).max(1);
+    CompileError {
+        line: number(error.pos.0),
+        column: number(error.pos.1),
+        message: in_our_words(&error.msg),
+    }
+}
+
+/// What the parser says, without the list of all that could come instead.
+fn in_our_words(message: &str) -> String {
+    if message.contains("Recursion limit") {
+        return "the condition is nested too deep".to_owned();
+    }
+    let Some(syntax) = message.strip_prefix("Syntax error: ") else {
+        return short(message);
+    };
+    if syntax.contains("'<EOF>'") {
+        return "the condition ends too early".to_owned();
+    }
+    let what = syntax
+        .split_once(" input ")
+        .or_else(|| syntax.split_once(" at: "))
+        .map(|(_, what)| what.split(" expecting ").next().unwrap_or(what));
+    match what {
+        Some(what) => short(&format_args!("unexpected {what}")),
+        None => short(syntax),
+    }
+}
+
+/// Line and column of a byte.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let column = before
+        .get(start..)
+        .map_or(0, |before| before.chars().count());
+    (line, column + 1)
+}
+
+/// Where brackets are nested too deep, if they are. The parser needs much stack for each bracket, and much time for many that are
+/// never closed. Brackets in texts and comments count too: they do no harm, and nobody writes so many.
+fn too_deep(condition: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, byte) in condition.bytes().enumerate() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > BRACKETS {
+            return Some(at);
+        }
+    }
+    None
+}

@@ -1,0 +1,70 @@
+//! What conditions can see.
+
+use std::collections::BTreeMap;
+
+use cel::common::types::CelTimestamp;
+use cel::common::value::CowVal;
+use cel::context::VariableResolver;
+use chrono::DateTime;
+use jiff::Timestamp;
+use serde_json::Value as Json;
+
+use crate::program::TIME;
+use crate::value::{TooDeep, Value};
+
+/// The objects that conditions see, by name, converted once for any number of evaluations.
+///
+/// Whole numbers are `int`s if they fit, all other numbers are `double`s; so `replicas + 1` works, whatever the number's sign.
+#[derive(Debug, Default)]
+pub struct Variables {
+    values: BTreeMap<String, Value>,
+}
+
+impl Variables {
+    /// Adds an object, in place of an earlier one of that name.
+    ///
+    /// # Errors
+    /// If it is nested more than 128 levels deep.
+    pub fn insert(&mut self, name: &str, object: &Json) -> Result<(), TooDeep> {
+        let value = Value::from_json(object)?;
+        self.values.insert(name.to_owned(), value);
+        Ok(())
+    }
+}
+
+/// The variables of one evaluation.
+pub(crate) struct Scene<'a> {
+    variables: &'a Variables,
+    time: CelTimestamp,
+}
+
+impl<'a> Scene<'a> {
+    /// The variables at an instant; `None` if CEL has no such instant: it ends with the year 9999.
+    pub(crate) fn new(variables: &'a Variables, time: Timestamp) -> Option<Self> {
+        let nanoseconds = u32::try_from(time.subsec_nanosecond());
+        // Before 1970, jiff counts the fraction of a second backwards, and chrono forwards.
+        let (seconds, nanoseconds) = match nanoseconds {
+            Ok(nanoseconds) => (time.as_second(), nanoseconds),
+            Err(_) => {
+                let forwards = 1_000_000_000 + time.subsec_nanosecond();
+                (time.as_second() - 1, u32::try_from(forwards).ok()?)
+            }
+        };
+        let time = DateTime::from_timestamp(seconds, nanoseconds)?;
+        Some(Self {
+            variables,
+            time: CelTimestamp::from(time.fixed_offset()),
+        })
+    }
+}
+
+impl VariableResolver for Scene<'_> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        // A target cannot be called time.
+        if name == TIME {
+            return Some(CowVal::Borrowed(&self.time));
+        }
+        let value = self.variables.values.get(name)?;
+        Some(CowVal::Borrowed(value.as_val()))
+    }
+}
