@@ -1,0 +1,104 @@
+use serde_json::{Value, json};
+
+use super::{Hook, HookDeletePolicy, HookEvent};
+use crate::yaml::ManifestError;
+
+fn hook(fields: &Value) -> Hook {
+    let mut hook = json!({ "name": "migrate", "kind": "Job", "manifest": "" });
+    let fields = fields.as_object().unwrap().clone();
+    hook.as_object_mut().unwrap().extend(fields);
+    serde_json::from_value(hook).unwrap()
+}
+
+fn of(manifest: &str) -> Hook {
+    hook(&json!({ "manifest": manifest }))
+}
+
+#[test]
+fn a_hook_runs_at_its_events() {
+    let hook = hook(&json!({ "events": ["post-delete", "pre-upgrade", "of a later version"] }));
+    assert!(hook.runs_at(HookEvent::PostDelete));
+    assert!(!hook.runs_at(HookEvent::PreDelete));
+}
+
+#[test]
+fn a_hook_without_a_policy_is_deleted_before_it_is_created() {
+    use HookDeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded};
+    for fields in [
+        json!({}),
+        json!({ "delete_policies": null }),
+        json!({ "delete_policies": [] }),
+    ] {
+        let hook = hook(&fields);
+        let found = [BeforeHookCreation, HookSucceeded, HookFailed].map(|it| hook.is_deleted(it));
+        assert_eq!(found, [true, false, false]);
+    }
+    let succeeded = hook(&json!({ "delete_policies": ["hook-succeeded", "unheard-of"] }));
+    let found = [BeforeHookCreation, HookSucceeded, HookFailed].map(|it| succeeded.is_deleted(it));
+    assert_eq!(found, [false, true, false]);
+    let definition =
+        hook(&json!({ "kind": "CustomResourceDefinition", "delete_policies": ["hook-failed"] }));
+    assert!(!definition.is_deleted(HookFailed));
+}
+
+#[test]
+fn the_object_of_a_hook_is_read_as_helm_reads_it() {
+    let job = "# Source: shop/templates/job.yaml\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\nspec:\n  \
+               suspend: no\n  mode: 0755\n  text: 'no'\n";
+    let read = of(job).object("demo").unwrap();
+    assert_eq!(read.object.kind, "Job");
+    assert_eq!(read.object.namespace, "demo");
+    assert_eq!(
+        read.document,
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": { "name": "migrate" },
+            "spec": { "suspend": false, "mode": 493, "text": "no" },
+        })
+    );
+}
+
+#[test]
+fn a_hook_is_the_one_object_that_it_says() {
+    let job = "{ apiVersion: batch/v1, kind: Job, metadata: { name: migrate } }\n";
+    for (manifest, expected) in [
+        (String::new(), ManifestError::NoHookObject),
+        ("# nothing\n".to_owned(), ManifestError::NoHookObject),
+        (format!("{job}---\n{job}"), ManifestError::NoHookObject),
+        (
+            job.replace("name:", "generateName:"),
+            ManifestError::OtherHookObject,
+        ),
+        (
+            job.replace("migrate", "web"),
+            ManifestError::OtherHookObject,
+        ),
+        (job.replace("Job", "Secret"), ManifestError::OtherHookObject),
+        ("{ kind: Job }".to_owned(), ManifestError::NoKind(1)),
+    ] {
+        let error = of(&manifest).object("demo").unwrap_err();
+        assert_eq!(error, expected, "{manifest}");
+    }
+    for manifest in ["a: [", "text", "- a", "a: 1\na: {"] {
+        let error = of(manifest).object("demo").unwrap_err();
+        assert!(
+            matches!(error, ManifestError::Syntax { .. }),
+            "{manifest}: {error:?}"
+        );
+    }
+    of(&format!("---\n---\n{job}---\n")).object("demo").unwrap();
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let hook =
+        of("{ apiVersion: batch/v1, kind: Job, metadata: { name: migrate }, password: hunter2 }");
+    let object = hook.object("demo").unwrap();
+    assert!(object.document.to_string().contains("hunter2"));
+    let shown = format!("{hook:?} {object:?}");
+    assert!(
+        shown.contains("migrate") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,69 @@
+//! YAML as charts render it: like Helm's own parser where charts depend on it, and with limits.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{DuplicateKeyPolicy, Options};
+
+/// How many documents a manifest may have.
+const DOCUMENTS_MAX: usize = 10_000;
+
+/// How many values a manifest may have.
+const VALUES_MAX: usize = 500_000;
+
+/// How many values may come from aliases.
+const ALIASED_MAX: usize = 100_000;
+
+/// How deeply values may be nested.
+const DEPTH_MAX: usize = 64;
+
+/// Why a manifest cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// It is no YAML, exceeds a limit, or a field has another type than in Kubernetes.
+    #[error("the manifest cannot be read: line {line}, column {column}")]
+    Syntax {
+        /// The line of the mistake, from 1; 0 if it is not known.
+        line: u64,
+        /// The column of the mistake, from 1; 0 if it is not known.
+        column: u64,
+    },
+    /// A document has no apiVersion or no kind.
+    #[error("object {0} of the manifest has no apiVersion or no kind")]
+    NoKind(usize),
+    /// The manifest of a hook has no object, or several.
+    #[error("the manifest of the hook is not one object")]
+    NoHookObject,
+    /// The object of a hook has no name, or another kind or name than the hook.
+    #[error("the manifest of the hook has another object than the hook says")]
+    OtherHookObject,
+}
+
+/// Reads all documents that are not empty.
+pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, ManifestError> {
+    serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
+        let at = error.location();
+        ManifestError::Syntax {
+            line: at.map_or(0, |at| at.line()),
+            column: at.map_or(0, |at| at.column()),
+        }
+    })
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            max_nodes: VALUES_MAX,
+            // Here the end of each list and map counts too, and two events for each document.
+            max_events: 2 * VALUES_MAX + 2 * DOCUMENTS_MAX,
+            max_documents: DOCUMENTS_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: ALIASED_MAX,
+        },
+        // Charts often write a label twice; Helm takes the last.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    }
+}
