@@ -8,8 +8,7 @@ use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
-
+use crate::cache;
 use crate::version::{self, Version};
 
 /// Without debug information, which the linker would drop anyway: an eighth less processor time. The programs behave the same,
@@ -122,7 +121,7 @@ impl Module {
         }
         fs::create_dir_all(&directory).map_err(in_cache(&directory))?;
         let lock_file = directory.with_file_name("lock");
-        let _lock = self.lock(&lock_file).map_err(in_cache(&lock_file))?;
+        let _lock = cache::lock(self.title, &lock_file).map_err(in_cache(&lock_file))?;
         // Another process may have built them while we waited.
         let absent = absent(packages, &directory);
         if absent.is_empty() {
@@ -164,15 +163,7 @@ impl Module {
     ///
     /// Fails if the environment names no cache directory.
     pub fn cache(&self) -> Result<PathBuf, BuildError> {
-        let home = cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir())
-            .ok_or(BuildError::NoCache)?;
-        let name = self.title.replace(' ', "-");
-        Ok(home.join("podloom").join(name).join(self.digest()))
-    }
-
-    /// A digest of everything that decides what is built.
-    fn digest(&self) -> String {
-        let mut hash = Sha256::new();
+        // Everything that decides what is built.
         let flags = self.flags().join("\n");
         let texts = [
             self.go_mod,
@@ -181,32 +172,8 @@ impl Module {
             env::consts::OS,
             env::consts::ARCH,
         ];
-        for text in texts.iter().chain(self.sources) {
-            hash.update(text.len().to_le_bytes());
-            hash.update(text);
-        }
-        hash.finalize()
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }
-
-    /// Holds the lock until the file is dropped; if the process is killed, the system releases it.
-    fn lock(&self, path: &Path) -> io::Result<File> {
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)?;
-        if file.try_lock().is_err() {
-            eprintln!(
-                "{}: another process is building; waiting for it",
-                self.title
-            );
-            file.lock()?;
-        }
-        Ok(file)
+        let texts = texts.iter().chain(self.sources).copied();
+        cache::cache(self.title, texts).ok_or(BuildError::NoCache)
     }
 
     fn flags(&self) -> [String; 5] {
@@ -317,13 +284,6 @@ fn in_cache(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
         path: path.to_owned(),
         source,
     }
-}
-
-/// As in the XDG Base Directory Specification, a path that is not absolute is ignored.
-fn cache_home(xdg: Option<std::ffi::OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    xdg.map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| Some(home.filter(|path| path.is_absolute())?.join(".cache")))
 }
 
 fn absent(packages: &[Package], directory: &Path) -> Vec<Package> {

@@ -11,6 +11,7 @@
 //! A control plane ends with its owner, however that ends: dropped, panicked, interrupted or killed. See [`ControlPlane`].
 
 mod build;
+mod cache;
 mod control_plane;
 mod go;
 mod group;
@@ -22,6 +23,7 @@ mod version;
 mod wait;
 
 pub use build::module;
+pub use cache::{cache, lock};
 pub use control_plane::{ControlPlane, Options, StartError};
 pub use go::{BuildError, Module, Package, last_lines};
 pub use keys::{signing_key, token};
