@@ -2,13 +2,13 @@
 
 mod browser;
 mod diff;
-mod duplicates;
+pub(crate) mod duplicates;
 mod namespaces;
 mod outcome;
 pub(crate) mod pod;
 mod portal;
 mod report;
-mod typed;
+pub(crate) mod typed;
 
 use std::collections::BTreeSet;
 
@@ -38,9 +38,9 @@ pub(crate) struct Setting<'a> {
 
 /// What is wrong with the input.
 #[derive(Default)]
-struct Problems {
-    errors: Vec<Diagnostic>,
-    warnings: Vec<Diagnostic>,
+pub(crate) struct Problems {
+    pub(crate) errors: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 /// What objects are rendered from besides themselves; none if some of that has errors.
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
 }
 
 /// Sorts by file and line, as the user fixes them. Errors about no document come first.
-fn sort(errors: &mut [Diagnostic]) {
+pub(crate) fn sort(errors: &mut [Diagnostic]) {
     errors.sort_by(|left, right| {
         let place = |error: &Diagnostic| {
             let at = error.position.as_ref();
@@ -121,7 +121,8 @@ fn render_found<'a>(
     let renders_browsers = is_complete && !is_refused(&DocumentKind::BrowserConfig);
     let renders_tunnels = is_complete && !is_refused(&DocumentKind::TunnelClass);
     let renders = !is_refused(&DocumentKind::Namespace);
-    let tunnels = Tunnels::of(documents, namespace, &refused, problems);
+    let settings = arguments.tunnel.settings();
+    let tunnels = Tunnels::of(documents, namespace, &refused, settings, problems);
     let needed = Needed {
         configs: Some(configs).filter(|_| renders_browsers),
         tunnels: Some(tunnels).filter(|_| renders_tunnels),
@@ -193,7 +194,9 @@ fn render_all<'a>(
                 pod::render_templates(document, &[template], setting)
             }
             DocumentKind::Named(templates) => pod::render_templates(document, &templates, setting),
-            DocumentKind::Other => Ok(Rendered::unchanged(document)),
+            DocumentKind::Infrastructure(_) | DocumentKind::Other => {
+                Ok(Rendered::unchanged(document))
+            }
         };
         outcomes.push((document, result));
     }

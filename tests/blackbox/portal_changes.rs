@@ -1,7 +1,7 @@
 //! What changes of a PortalExpose, its class and its Deployment do to a tunnel that runs.
 
 use kube::ResourceExt;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use podloom_tests::portal::{Portal, args, tunnel_name, url};
 use podloom_tests::{Cluster, blackbox_on, eventually};
 use serde_json::{Value, json};
@@ -159,6 +159,29 @@ fn what_the_operator_wrote_is_restored_and_what_others_wrote_stays() {
                 .map(String::as_str),
             Some("now")
         );
+    });
+}
+
+/// Nothing names the PortalExpose any more, and the next look at one that is ready is minutes away.
+#[test]
+fn a_lost_owner_is_restored() {
+    blackbox_on(Cluster::without_operator, "portal-orphan", async |scene| {
+        let portal = Portal::new(&scene).await;
+        let _operator = portal.operator(&[]).await;
+        let _seen = portal.running().await;
+        let (deployments, name) = (portal.deployments(), tunnel_name("shop"));
+        let orphan = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+        let all = PatchParams::default();
+        let orphan = deployments.patch(&name, &all, &orphan).await.unwrap();
+        assert_eq!(orphan.owner_references(), []);
+        eventually("it has its owner again", async || {
+            let now = portal.tunnel("shop").await;
+            match now.owner_references() {
+                [owner] if owner.name == "shop" => Ok(()),
+                others => Err(format!("{others:?}")),
+            }
+        })
+        .await;
     });
 }
 

@@ -9,7 +9,9 @@ use kube::{Resource, ResourceExt};
 use podloom_api::PortalExpose;
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::portal::{Portal, identity_name, ready, tunnel_name};
-use podloom_tests::{Cluster, Operator, Scene, Watched, blackbox_on, eventually};
+use podloom_tests::{
+    Cluster, Operator, Scene, Watched, blackbox_on, election, eventually, may_lead,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -235,18 +237,6 @@ fn whichever_answer_is_lost_there_is_one_tunnel_and_one_key() {
     });
 }
 
-/// The flags of a replica with its Lease in the scene's namespace.
-fn election(namespace: &str) -> [&str; 6] {
-    [
-        "--lease-namespace",
-        namespace,
-        "--lease-name",
-        "podloom",
-        "--lease-duration",
-        "3s",
-    ]
-}
-
 #[test]
 fn the_other_replica_takes_over_in_the_middle_of_a_roll_out() {
     blackbox_on(
@@ -255,20 +245,7 @@ fn the_other_replica_takes_over_in_the_middle_of_a_roll_out() {
         async |scene| {
             let portal = Portal::new(&scene).await;
             let namespace = scene.namespace.as_str();
-            let role = json!({ "apiVersion": "v1", "kind": "List", "items": [
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                "metadata": { "name": "leader", "namespace": namespace },
-                "rules": [{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"] }],
-            },
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-                "metadata": { "name": "leader", "namespace": namespace },
-                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "leader" },
-                "subjects": [{ "kind": "ServiceAccount", "name": "podloom-portal", "namespace": "podloom-system" }],
-            },
-        ] });
-            scene.cluster.apply_text(&role.to_string());
+            may_lead(&scene, "podloom-system", "podloom-portal");
             let proxy = portal.proxy();
             let first = portal.operator_behind(&proxy, &election(namespace)).await;
             let second = portal.operator(&election(namespace)).await;

@@ -6,10 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, PostParams};
 use podloom_api::{PortalExpose, TunnelClass};
 use podloom_tests::webhook::{Policy, Route, Webhook, address};
-use podloom_tests::{Cluster, Scene, blackbox_on, eventually, standard};
+use podloom_tests::{Cluster, Specs, blackbox_on, eventually, standard, with};
 use serde_json::{Value, json};
 
 /// The manifests that are published for the public controller, in other words; and one more.
@@ -73,17 +72,6 @@ fn class() -> Value {
     json!({ "replicas": 1, "size": "small" })
 }
 
-/// A spec with a value at this pointer; null removes the field.
-fn with(mut spec: Value, pointer: &str, value: Value) -> Value {
-    let (above, field) = pointer.rsplit_once('/').unwrap();
-    let parent = spec.pointer_mut(above).unwrap().as_object_mut().unwrap();
-    match value {
-        Value::Null => parent.remove(field),
-        value => parent.insert(field.to_owned(), value),
-    };
-    spec
-}
-
 fn with_url(url: &str) -> Value {
     let target = json!([{ "name": "a", "url": url }]);
     with(expose(), "/relay/targets", target)
@@ -97,50 +85,10 @@ fn with_targets(count: usize) -> Value {
     with(expose(), "/relay/targets", targets.collect())
 }
 
-/// Asks the API server to store an object, and takes it back. Returns the code and the message of a rejection.
-async fn stored(
-    scene: &Scene,
-    resource: &ApiResource,
-    spec: Value,
-) -> Result<Value, (u16, String)> {
-    let objects: Api<DynamicObject> = match resource.kind.as_str() {
-        "PortalExpose" => Api::namespaced_with(scene.client.clone(), &scene.namespace, resource),
-        _ => Api::all_with(scene.client.clone(), resource),
-    };
-    let object = DynamicObject::new(&scene.namespace, resource).data(json!({ "spec": spec }));
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    match objects.create(&dry_run, &object).await {
-        Ok(object) => Ok(object.data["spec"].clone()),
-        Err(kube::Error::Api(status)) => Err((status.code, status.message)),
-        Err(error) => Err((0, error.to_string())),
-    }
-}
-
-/// Checks that such specs are rejected, with a message about this field.
-async fn rejected(scene: &Scene, resource: &ApiResource, cases: Vec<(&str, Value)>) {
-    for (field, spec) in cases {
-        let (code, message) = stored(scene, resource, spec.clone())
-            .await
-            .expect_err(&spec.to_string());
-        assert_eq!(code, 422, "{spec}: {message}");
-        assert!(message.contains(field), "{spec}: {message}");
-    }
-}
-
-async fn accepted(scene: &Scene, resource: &ApiResource, specs: Vec<Value>) {
-    for spec in specs {
-        let stored = stored(scene, resource, spec.clone()).await;
-        assert!(stored.is_ok(), "{spec}: {stored:?}");
-    }
-}
-
 #[test]
 fn relays_have_urls_that_a_tunnel_can_use() {
     blackbox_on(Cluster::without_operator, "portal-urls", async |scene| {
-        let exposes = PortalExpose::resource();
+        let exposes = Specs::of(&scene, &PortalExpose::resource());
         let bad = [
             "wss://",
             "http://h.org",
@@ -169,7 +117,7 @@ fn relays_have_urls_that_a_tunnel_can_use() {
         let long = format!("wss://h.org/{}", "x".repeat(309));
         let bad = bad.into_iter().chain([long.as_str()]);
         let bad = bad.map(|bad| (url, with_url(bad))).collect();
-        rejected(&scene, &exposes, bad).await;
+        exposes.rejected(bad).await;
         let good = [
             "wss://portal.gosuda.org/relay",
             "https://h.org",
@@ -180,14 +128,14 @@ fn relays_have_urls_that_a_tunnel_can_use() {
             "wss://10.relay/",
             &long[..320],
         ];
-        accepted(&scene, &exposes, good.map(with_url).to_vec()).await;
+        exposes.accepted(good.map(with_url).to_vec()).await;
     });
 }
 
 #[test]
 fn names_are_dns_labels() {
     blackbox_on(Cluster::without_operator, "portal-labels", async |scene| {
-        let exposes = PortalExpose::resource();
+        let exposes = Specs::of(&scene, &PortalExpose::resource());
         let fields = [
             ("/app/name", "spec.app.name"),
             ("/app/service/name", "spec.app.service.name"),
@@ -196,9 +144,9 @@ fn names_are_dns_labels() {
         for (pointer, field) in fields {
             let bad = ["", "Web", "-web", "web-", "w.eb", "w_eb", "w eb", &long];
             let bad = bad.map(|name| (field, with(expose(), pointer, name.into())));
-            rejected(&scene, &exposes, bad.to_vec()).await;
+            exposes.rejected(bad.to_vec()).await;
             let good = ["w", "0-w", &long[..63]].map(|name| with(expose(), pointer, name.into()));
-            accepted(&scene, &exposes, good.to_vec()).await;
+            exposes.accepted(good.to_vec()).await;
         }
     });
 }
@@ -206,7 +154,7 @@ fn names_are_dns_labels() {
 #[test]
 fn a_portal_expose_has_up_to_16_relays_of_its_own() {
     blackbox_on(Cluster::without_operator, "portal-targets", async |scene| {
-        let exposes = PortalExpose::resource();
+        let exposes = Specs::of(&scene, &PortalExpose::resource());
         let with_name = |name: &str, url: &str| {
             let first = json!({ "name": "a", "url": "wss://h.org" });
             let targets = json!([first, { "name": name, "url": url }]);
@@ -227,20 +175,20 @@ fn a_portal_expose_has_up_to_16_relays_of_its_own() {
             (name, with_name("", "wss://i.org")),
             (name, with_name(&"b".repeat(64), "wss://i.org")),
         ];
-        rejected(&scene, &exposes, cases).await;
+        exposes.rejected(cases).await;
         let good = vec![
             with_targets(1),
             with_targets(16),
             with_name("b", "wss://i.org"),
         ];
-        accepted(&scene, &exposes, good).await;
+        exposes.accepted(good).await;
     });
 }
 
 #[test]
 fn a_portal_expose_names_an_application_and_its_relays() {
     blackbox_on(Cluster::without_operator, "portal-fields", async |scene| {
-        let exposes = PortalExpose::resource();
+        let exposes = Specs::of(&scene, &PortalExpose::resource());
         let port = "/app/service/port";
         let long = "c".repeat(254);
         let cases = vec![
@@ -259,14 +207,14 @@ fn a_portal_expose_names_an_application_and_its_relays() {
                 with(expose(), "/identityPolicy", "Keep".into()),
             ),
         ];
-        rejected(&scene, &exposes, cases).await;
+        exposes.rejected(cases).await;
         let good = vec![
             with(expose(), port, json!(65_535)),
             with(expose(), "/tunnelClassName", "".into()),
             with(expose(), "/identityPolicy", "Delete".into()),
         ];
-        accepted(&scene, &exposes, good).await;
-        let defaulted = stored(&scene, &exposes, expose()).await.unwrap();
+        exposes.accepted(good).await;
+        let defaulted = exposes.stored(expose()).await.unwrap();
         assert_eq!(defaulted["identityPolicy"], "Retain");
     });
 }
@@ -274,7 +222,7 @@ fn a_portal_expose_names_an_application_and_its_relays() {
 #[test]
 fn a_tunnel_class_says_how_many_pods_of_which_size() {
     blackbox_on(Cluster::without_operator, "portal-classes", async |scene| {
-        let classes = TunnelClass::resource();
+        let classes = Specs::of_all(&scene, &TunnelClass::resource());
         let labels = |count: usize, value: &str| -> Value {
             let labels = (0..count).map(|number| (format!("l{number}"), value.into()));
             Value::Object(labels.collect())
@@ -315,7 +263,7 @@ fn a_tunnel_class_says_how_many_pods_of_which_size() {
                 client(json!({ "image": "i", "version": "2.4" })),
             ),
         ];
-        rejected(&scene, &classes, cases).await;
+        classes.rejected(cases).await;
         let good = vec![
             with(class(), "/replicas", json!(100)),
             with(class(), "/size", "large".into()),
@@ -328,8 +276,8 @@ fn a_tunnel_class_says_how_many_pods_of_which_size() {
             ),
             client(json!({ "image": "i", "version": "2.1.1" })),
         ];
-        accepted(&scene, &classes, good).await;
-        let defaulted = stored(&scene, &classes, class()).await.unwrap();
+        classes.accepted(good).await;
+        let defaulted = classes.stored(class()).await.unwrap();
         assert_eq!(defaulted["rollout"], "Replace");
     });
 }
@@ -342,11 +290,12 @@ fn the_webhook_refuses_what_can_never_work() {
         let operator = webhook.spawn(&standard(), &[]);
         webhook.configure_portal(address(&operator).await, Policy::Fail);
         operator.ready().await;
-        let exposes = PortalExpose::resource();
+        let exposes = Specs::of(&scene, &PortalExpose::resource());
         let same = json!([{ "name": "a", "url": "wss://h.org" }, { "name": "b", "url": "https://H.org:443/x" }]);
         let same = with(expose(), "/relay/targets", same);
         eventually("a relay that is listed twice is refused", async || {
-            let (_, message) = stored(&scene, &exposes, same.clone())
+            let (_, message) = exposes
+                .stored(same.clone())
                 .await
                 .err()
                 .ok_or("it was stored")?;
@@ -360,6 +309,6 @@ fn the_webhook_refuses_what_can_never_work() {
             "/tunnelClassName",
             scene.namespace.as_str().into(),
         );
-        assert!(stored(&scene, &exposes, named).await.is_ok());
+        assert!(exposes.stored(named).await.is_ok());
     });
 }

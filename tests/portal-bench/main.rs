@@ -9,17 +9,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use futures::{StreamExt, stream};
-use kube::ResourceExt;
 use podloom_api::PortalExpose;
 use podloom_tests::doubles::{Double, Relay, RelayApi, RelayBehaviour};
-use podloom_tests::faults::Proxy;
 use podloom_tests::portal::{Portal, ready};
-use podloom_tests::usage::{Usage, usage};
-use podloom_tests::{Cluster, Operator, Scene, Watched};
+use podloom_tests::steps::{Counters, Requests, Step};
+use podloom_tests::{Cluster, Scene};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -53,64 +51,6 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// What one step of the benchmark took.
-struct Step {
-    name: &'static str,
-    time: Duration,
-    cpu: Duration,
-    resident: u64,
-    /// Requests to the API server, by verb and resource.
-    api: BTreeMap<String, u64>,
-    /// Requests to all relays.
-    relays: u64,
-}
-
-/// Everything that is counted.
-struct Counters<'a> {
-    operator: &'a Operator,
-    proxy: &'a Proxy,
-    relays: &'a [Relay],
-}
-
-/// The counters at one moment.
-struct Moment {
-    at: Instant,
-    usage: Usage,
-    api: BTreeMap<String, u64>,
-    relays: u64,
-}
-
-impl Counters<'_> {
-    fn now(&self) -> Moment {
-        let counts = self.proxy.counts();
-        let api = counts
-            .into_iter()
-            .map(|(request, codes)| (request, codes.values().sum()));
-        Moment {
-            at: Instant::now(),
-            usage: usage(self.operator.id()).unwrap(),
-            api: api.collect(),
-            relays: self.relays.iter().map(|relay| relay.received().count).sum(),
-        }
-    }
-
-    fn since(&self, name: &'static str, before: &Moment) -> Step {
-        let now = self.now();
-        let more = |(request, count): (&String, &u64)| {
-            let before = before.api.get(request).copied().unwrap_or_default();
-            (*count > before).then(|| (request.clone(), *count - before))
-        };
-        Step {
-            name,
-            time: now.at - before.at,
-            cpu: now.usage.cpu.saturating_sub(before.usage.cpu),
-            resident: now.usage.resident,
-            api: now.api.iter().filter_map(more).collect(),
-            relays: now.relays - before.relays,
-        }
-    }
-}
-
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
@@ -135,13 +75,19 @@ async fn main() {
         authorities.to_str().unwrap(),
     ];
     let operator = portal.operator_behind(&proxy, &flags).await;
+    let received = || {
+        let all = relays.iter().map(|relay| relay.received().count).sum();
+        Requests::from([("relays", BTreeMap::from([("all".to_owned(), all)]))])
+    };
     let counters = Counters {
         operator: &operator,
         proxy: &proxy,
-        relays: &relays,
+        others: &received,
     };
-    let steps = measure(&arguments, &portal, &counters, &names).await;
-    print(&steps, &arguments);
+    let steps = measure(&arguments, &portal, &counters, (&names, &relays)).await;
+    for step in &steps {
+        step.print(arguments.exposes, "PortalExpose");
+    }
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures(&steps, &arguments)).unwrap();
         fs::write(path, text + "\n").unwrap();
@@ -171,14 +117,14 @@ async fn measure(
     arguments: &Arguments,
     portal: &Portal<'_>,
     counters: &Counters<'_>,
-    names: &[String],
+    (names, relays): (&[String], &[Relay]),
 ) -> Vec<Step> {
     let seen = portal.watch().await;
     let empty = counters.since("started", &counters.now());
     eprintln!("creating {} PortalExposes", names.len());
     let before = counters.now();
     let created = stream::iter(names.iter().enumerate()).map(async |(number, name)| {
-        let relay = &counters.relays[number % counters.relays.len()];
+        let relay = &relays[number % relays.len()];
         let mut spec = portal.spec(name);
         spec["relay"]["targets"][0]["url"] = format!("wss://{}/relay", relay.authority()).into();
         portal.expose_with(name, spec).await;
@@ -187,7 +133,9 @@ async fn measure(
         .buffer_unordered(CONCURRENCY)
         .for_each(async |()| ())
         .await;
-    all(&seen, names, "are ready", ready).await;
+    let count = names.len();
+    seen.until_all(count, "all are ready", PATIENCE, ready)
+        .await;
     let new = counters.since("new", &before);
     eprintln!("measuring {} s at rest", arguments.rest);
     let before = counters.now();
@@ -205,59 +153,18 @@ async fn measure(
             .and_then(|status| status.applied.as_ref());
         ready(expose) && applied.and_then(|applied| applied.generation) > Some(1)
     };
-    all(&seen, names, "are ready again", is_changed).await;
+    seen.until_all(count, "all are ready again", PATIENCE, is_changed)
+        .await;
     let change = counters.since("change", &before);
     vec![empty, new, rest, change]
-}
-
-async fn all(
-    seen: &Watched<PortalExpose>,
-    names: &[String],
-    what: &str,
-    is: impl Fn(&PortalExpose) -> bool,
-) {
-    seen.until_within(what, PATIENCE, |changes| {
-        let mut last: BTreeMap<String, bool> = BTreeMap::new();
-        for change in changes {
-            let expose = change.object();
-            last.insert(expose.name_any(), is(expose));
-        }
-        (last.values().filter(|is| **is).count() == names.len()).then_some(())
-    })
-    .await;
-}
-
-fn print(steps: &[Step], arguments: &Arguments) {
-    let exposes = arguments.exposes as f64;
-    for step in steps {
-        let requests: u64 = step.api.values().sum();
-        eprintln!(
-            "{:8} {:6.1} s  {:6.2} requests to the API server and {:5.2} to relays for each PortalExpose, {:6.2} ms CPU, {:.0} MiB",
-            step.name,
-            step.time.as_secs_f64(),
-            requests as f64 / exposes,
-            step.relays as f64 / exposes,
-            step.cpu.as_secs_f64() * 1000.0 / exposes,
-            step.resident as f64 / 1_048_576.0,
-        );
-        for (request, count) in &step.api {
-            eprintln!("         {count:6}  {request}");
-        }
-    }
 }
 
 /// The figures by step.
 fn figures(steps: &[Step], arguments: &Arguments) -> Value {
     let figures = steps.iter().map(|step| {
-        let figures = json!({
-            "exposes": arguments.exposes,
-            "relays": arguments.relays,
-            "seconds": step.time.as_secs_f64(),
-            "cpu_ms": step.cpu.as_secs_f64() * 1000.0,
-            "resident_bytes": step.resident,
-            "api_requests": step.api,
-            "relay_requests": step.relays,
-        });
+        let mut figures = step.figures();
+        figures["exposes"] = arguments.exposes.into();
+        figures["relays"] = arguments.relays.into();
         (step.name.to_owned(), figures)
     });
     Value::Object(figures.collect())

@@ -31,6 +31,7 @@ pub mod readiness;
 mod recent;
 pub mod scope;
 mod unreadable;
+pub(crate) mod wakes;
 pub mod watch;
 mod watch_age;
 pub mod wiring;

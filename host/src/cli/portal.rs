@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use podloom_controllers::ClientVersion;
 use podloom_controllers::outbound::Cidr;
+use podloom_controllers::{ClientVersion, TunnelSettings};
 
 use super::duration;
 
@@ -14,27 +14,8 @@ use super::duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Portal controller")]
 pub(crate) struct PortalArguments {
-    /// The image of the tunnel client, for TunnelClasses that name none.
-    #[arg(
-        long = "portal-tunnel-image",
-        value_name = "IMAGE",
-        env = "PODLOOM_PORTAL_TUNNEL_IMAGE",
-        default_value = "ghcr.io/gosuda/portal-tunnel:2.4.3"
-    )]
-    pub(crate) tunnel_image: String,
-
-    /// The version of the client in that image. It decides which flags the client gets.
-    #[arg(
-        long = "portal-tunnel-version",
-        value_name = "X.Y.Z",
-        env = "PODLOOM_PORTAL_TUNNEL_VERSION",
-        default_value = "2.4.3"
-    )]
-    pub(crate) tunnel_version: ClientVersion,
-
-    /// How long the Deployment of a tunnel may take to make progress. After that, the PortalExpose is Failed or Degraded.
-    #[arg(long = "portal-progress-deadline", value_name = "TIME", env = "PODLOOM_PORTAL_PROGRESS_DEADLINE", default_value = "120s", value_parser = seconds)]
-    pub(crate) progress_deadline: Duration,
+    #[command(flatten)]
+    pub(crate) tunnel: TunnelArguments,
 
     /// How long the pods of a tunnel may be ready before all relays have to be connected.
     #[arg(long = "portal-relay-grace", value_name = "TIME", env = "PODLOOM_PORTAL_RELAY_GRACE", default_value = "30s", value_parser = duration::parse)]
@@ -74,7 +55,8 @@ pub(crate) struct PortalArguments {
     pub(crate) relay_poll_interval: Duration,
 
     /// Allow requests to relays with addresses in this network, such as 10.0.0.0/8; repeat the option for several. By default
-    /// requests go only to public addresses, since any user can name a relay.
+    /// requests go only to public addresses, since any user can name a relay, and names of the cluster, such as web.team.svc, are
+    /// not even looked up.
     #[arg(
         long = "portal-relay-allow-cidr",
         value_name = "CIDR",
@@ -83,6 +65,16 @@ pub(crate) struct PortalArguments {
     )]
     pub(crate) relay_allow: Vec<Cidr>,
 
+    /// Never send requests to relays with addresses in this network, even if --portal-relay-allow-cidr allows them; repeat the
+    /// option for several.
+    #[arg(
+        long = "portal-relay-deny-cidr",
+        value_name = "CIDR",
+        env = "PODLOOM_PORTAL_RELAY_DENY_CIDR",
+        value_delimiter = ','
+    )]
+    pub(crate) relay_deny: Vec<Cidr>,
+
     /// A PEM file with certificate authorities that relays may use, besides the public ones. It is read at the start.
     #[arg(
         long = "portal-relay-ca-file",
@@ -90,6 +82,33 @@ pub(crate) struct PortalArguments {
         env = "PODLOOM_PORTAL_RELAY_CA_FILE"
     )]
     pub(crate) relay_ca_file: Option<PathBuf>,
+}
+
+/// What the Deployments of tunnels depend on besides the objects.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Tunnels of PortalExposes")]
+pub(crate) struct TunnelArguments {
+    /// The image of the tunnel client, for TunnelClasses that name none.
+    #[arg(
+        long = "portal-tunnel-image",
+        value_name = "IMAGE",
+        env = "PODLOOM_PORTAL_TUNNEL_IMAGE",
+        default_value = "ghcr.io/gosuda/portal-tunnel:2.4.3"
+    )]
+    pub(crate) tunnel_image: String,
+
+    /// The version of the client in that image. It decides which flags the client gets.
+    #[arg(
+        long = "portal-tunnel-version",
+        value_name = "X.Y.Z",
+        env = "PODLOOM_PORTAL_TUNNEL_VERSION",
+        default_value = "2.4.3"
+    )]
+    pub(crate) tunnel_version: ClientVersion,
+
+    /// How long the Deployment of a tunnel may take to make progress. After that, the PortalExpose is Failed or Degraded.
+    #[arg(long = "portal-progress-deadline", value_name = "TIME", env = "PODLOOM_PORTAL_PROGRESS_DEADLINE", default_value = "120s", value_parser = seconds)]
+    pub(crate) progress_deadline: Duration,
 }
 
 /// What a new chain does to running tunnels.
@@ -108,6 +127,17 @@ pub(crate) enum ObservationArgument {
     Poll,
     /// Nobody is asked.
     Assume,
+}
+
+impl TunnelArguments {
+    /// What all tunnels have in common.
+    pub(crate) fn settings(&self) -> TunnelSettings {
+        TunnelSettings {
+            image: self.tunnel_image.clone(),
+            version: self.tunnel_version,
+            progress_deadline: self.progress_deadline,
+        }
+    }
 }
 
 /// Parses a time in whole seconds, at least one.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::error::Diagnostic;
 use crate::manifest::{self, Document, DocumentKind};
 
-/// Finds duplicates among the objects that matter for pods.
-pub(super) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
+/// Finds duplicates among the objects of our kinds, and those that matter for pods.
+pub(crate) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
     let mut seen: BTreeMap<(&str, &str, &str), &Document> = BTreeMap::new();
     let mut errors = Vec::new();
     for document in documents {
@@ -17,6 +17,8 @@ pub(super) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
                 document.namespace(namespace)
             }
             DocumentKind::Namespace | DocumentKind::TunnelClass => "",
+            DocumentKind::Infrastructure(kind) if kind.is_global() => "",
+            DocumentKind::Infrastructure(_) => document.namespace(namespace),
             _ => continue,
         };
         if document.name().is_empty() {

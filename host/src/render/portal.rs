@@ -7,7 +7,7 @@ use podloom_api::{PortalExposeObject, TunnelClassObject, names};
 use podloom_controllers::portal::Candidate;
 use podloom_controllers::portal::offline::{self, OfflineTunnel};
 use podloom_controllers::portal::validate::{Around, tunnel_class};
-use podloom_controllers::{Finding, PodRequest, Subject};
+use podloom_controllers::{Finding, PodRequest, Subject, TunnelSettings};
 use serde::de::DeserializeOwned;
 
 use super::outcome::{ObjectError, Pass, Rendered};
@@ -29,6 +29,7 @@ struct Files {
     classes: Objects<TunnelClassObject>,
     /// By namespace.
     services: BTreeMap<String, Vec<Service>>,
+    settings: TunnelSettings,
 }
 
 impl Tunnels {
@@ -37,10 +38,11 @@ impl Tunnels {
         documents: &[Document],
         namespace: &str,
         refused: &BTreeSet<usize>,
+        settings: TunnelSettings,
         problems: &mut Problems,
     ) -> Self {
         let Problems { errors, warnings } = problems;
-        let files = Files::read(documents, namespace, refused);
+        let files = Files::read(documents, namespace, refused, settings);
         let classes = files.candidates();
         for (index, class) in &files.classes {
             let Some(document) = documents.get(*index) else {
@@ -117,7 +119,12 @@ impl Tunnels {
 }
 
 impl Files {
-    fn read(documents: &[Document], namespace: &str, refused: &BTreeSet<usize>) -> Self {
+    fn read(
+        documents: &[Document],
+        namespace: &str,
+        refused: &BTreeSet<usize>,
+        settings: TunnelSettings,
+    ) -> Self {
         let of_kind = |kind: DocumentKind| {
             let all = documents.iter().enumerate();
             all.filter(move |(index, document)| {
@@ -141,6 +148,7 @@ impl Files {
             exposes,
             classes: read(of_kind(DocumentKind::TunnelClass)),
             services,
+            settings,
         }
     }
 
@@ -162,7 +170,7 @@ impl Files {
             services: Some(services.as_slice()).filter(|services| !services.is_empty()),
             exposes: &others,
         };
-        offline::render(expose, &around).map_err(|mut found| {
+        offline::render(expose, &around, &self.settings).map_err(|mut found| {
             let lacks_class = |it: &&mut Finding| it.subject == Subject::Configuration;
             if let Some(finding) = found.iter_mut().find(lacks_class)
                 && self.classes.is_empty()

@@ -8,7 +8,7 @@ use crate::error::Diagnostic;
 use crate::manifest::{Document, Step};
 
 /// A message at the field of a finding.
-pub(super) fn diagnostic(document: &Document, finding: &Finding, message: String) -> Diagnostic {
+pub(crate) fn diagnostic(document: &Document, finding: &Finding, message: String) -> Diagnostic {
     let steps = finding.path.0.iter().map(|step| match step {
         podloom_controllers::Step::Key(key) => Step::Key(key.clone()),
         podloom_controllers::Step::Index(index) => Step::Index(*index),
@@ -17,7 +17,7 @@ pub(super) fn diagnostic(document: &Document, finding: &Finding, message: String
 }
 
 /// Reads the document as its type. Its schema was checked, so this fails only for what a schema cannot express.
-pub(super) fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Diagnostic> {
+pub(crate) fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Diagnostic> {
     let mut value = document.value.clone();
     // The status is output of the operator, so it is ignored.
     if let Value::Object(fields) = &mut value {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::outbound::{Pem, Roots, Tls};
-use podloom_controllers::{
-    ChainPolicy, Observation, PodMutator, PortalSetup, RelaySettings, TunnelSettings,
-};
+use podloom_controllers::{ChainPolicy, Observation, PodMutator, PortalSetup, RelaySettings};
 
 use crate::cli::{ChainPolicyArgument, ObservationArgument, PortalArguments};
 
@@ -23,11 +21,7 @@ pub(super) fn setup(
 ) -> Result<PortalSetup> {
     Ok(PortalSetup {
         mutator,
-        tunnel: TunnelSettings {
-            image: arguments.tunnel_image.clone(),
-            version: arguments.tunnel_version,
-            progress_deadline: arguments.progress_deadline,
-        },
+        tunnel: arguments.tunnel.settings(),
         chain_policy: match arguments.chain_policy {
             ChainPolicyArgument::Roll => ChainPolicy::Roll,
             ChainPolicyArgument::Defer => ChainPolicy::Defer,
@@ -41,6 +35,7 @@ pub(super) fn setup(
             },
             interval: arguments.relay_poll_interval,
             allow: arguments.relay_allow.clone(),
+            deny: arguments.relay_deny.clone(),
             tls: tls(arguments)?,
             recorder: loops,
         },

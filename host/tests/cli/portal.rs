@@ -116,6 +116,33 @@ fn the_standard_chain_keeps_a_tunnel_a_tunnel() {
     );
 }
 
+/// What is rendered offline is what an operator with the same flags runs.
+#[test]
+fn tunnels_follow_the_flags_of_the_operator() {
+    let files = [CLASS, EXPOSE, SERVICE].concat();
+    let arguments = [
+        "render",
+        "-f",
+        "-",
+        "--portal-tunnel-image=example.com/tunnel:2.1.2",
+        "--portal-tunnel-version=2.1.2",
+        "--portal-progress-deadline=90s",
+    ];
+    let ran = podloom_in(&fixtures(), &arguments, &files);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&ran.stdout).unwrap();
+    let spec = objects.remove(0)["spec"].take();
+    assert_eq!(spec["progressDeadlineSeconds"], 90);
+    let container = &spec["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], "example.com/tunnel:2.1.2");
+    // This version has no metrics.
+    assert_eq!(container.get("livenessProbe"), None);
+    let old = [&arguments[..4], &["--portal-tunnel-version=2.0.9"]].concat();
+    let ran = podloom_in(&fixtures(), &old, &files);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("2.1.1"), "{}", ran.text());
+}
+
 #[test]
 fn a_name_is_used_once() {
     let ran = podloom_in(

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HOST};
@@ -15,17 +16,20 @@ use kube::Config;
 use kube::client::ConfigExt;
 use podloom_tests::faults::Fault;
 use podloom_tests::lock;
+use tokio::sync::watch;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::{Controls, NamedRequest};
+use super::Controls;
+use super::name::{NamedRequest, Naming};
 
-/// The API server. It is called with the rights of each request, never with our own.
+/// The server. It is called with the rights of each request, never with our own.
 #[derive(Clone)]
 pub(super) struct Upstream {
     client: BoxCloneSyncService<Request<Incoming>, Response<Incoming>, legacy::Error>,
     scheme: Scheme,
     authority: Authority,
+    naming: Naming,
 }
 
 type ProxyAnswer = Response<Either<Incoming, Full<Bytes>>>;
@@ -43,6 +47,20 @@ impl Upstream {
                 .authority()
                 .cloned()
                 .ok_or_else(missing)?,
+            naming: Naming::Kubernetes,
+        })
+    }
+
+    /// An HTTP server without TLS. Each request gets a connection of its own, as if its client had opened it: a server that closes
+    /// a connection while it is idle spoils no request.
+    pub(super) fn http(server: SocketAddr) -> io::Result<Self> {
+        let mut client = Client::builder(TokioExecutor::new());
+        let client = client.pool_max_idle_per_host(0).build_http();
+        Ok(Self {
+            client: BoxCloneSyncService::new(client),
+            scheme: Scheme::HTTP,
+            authority: server.to_string().parse().map_err(io::Error::other)?,
+            naming: Naming::Http,
         })
     }
 
@@ -52,10 +70,12 @@ impl Upstream {
         request: Request<Incoming>,
         controls: &Controls,
     ) -> io::Result<ProxyAnswer> {
-        let named = NamedRequest::new(request.method(), request.uri());
-        let counted = controls.count(&named);
+        let named = NamedRequest::new(self.naming, request.method(), request.uri());
+        let counted = controls.record.count(&named);
+        // Subscribed before, so that no replacement after the choice of the fault is missed.
+        let replaced = controls.replaced.subscribe();
         let fault = lock(&controls.rules).fault_for(&named, request.uri());
-        let answer = self.answer_with_fault(request, fault).await?;
+        let answer = self.answer_with_fault(request, fault, replaced).await?;
         counted.answered(answer.status());
         Ok(answer)
     }
@@ -64,6 +84,7 @@ impl Upstream {
         &self,
         request: Request<Incoming>,
         fault: Option<Fault>,
+        mut replaced: watch::Receiver<()>,
     ) -> io::Result<ProxyAnswer> {
         match fault {
             None => self.forward(request).await,
@@ -73,6 +94,10 @@ impl Upstream {
                 Err(injected())
             }
             Some(Fault::Stall) => pending().await,
+            Some(Fault::Hold) => {
+                let _proxy_ends = replaced.changed().await;
+                self.forward(request).await
+            }
             Some(Fault::Delay { seconds }) => {
                 tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
                 self.forward(request).await
@@ -88,8 +113,10 @@ impl Upstream {
             .authority(self.authority.clone())
             .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
         *request.uri_mut() = uri.build().map_err(io::Error::other)?;
-        // The client sets the API server's own host.
-        request.headers_mut().remove(HOST);
+        // The client then sets the API server's own host. Other servers make links with the host by which they were called.
+        if matches!(self.naming, Naming::Kubernetes) {
+            request.headers_mut().remove(HOST);
+        }
         let answer = self.client.clone().oneshot(request).await;
         Ok(answer.map_err(io::Error::other)?.map(Either::Left))
     }

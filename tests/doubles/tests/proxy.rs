@@ -1,5 +1,6 @@
 //! The proxy in front of an API server.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule, UNANSWERED};
@@ -20,17 +21,18 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 struct Stage {
     proxy: Proxy,
     asked: mpsc::UnboundedReceiver<String>,
+    server: SocketAddr,
     _server: JoinSet<()>,
 }
 
 async fn stage(rules: Vec<Rule>) -> Stage {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
     let config = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-         clusters: [{{ name: c, cluster: {{ server: 'http://{}' }} }}]\n\
+         clusters: [{{ name: c, cluster: {{ server: 'http://{address}' }} }}]\n\
          users: [{{ name: c, user: {{ token: ours }} }}]\n\
-         contexts: [{{ name: c, context: {{ cluster: c, user: c }} }}]\n",
-        listener.local_addr().unwrap()
+         contexts: [{{ name: c, context: {{ cluster: c, user: c }} }}]\n"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), config).unwrap();
@@ -47,6 +49,7 @@ async fn stage(rules: Vec<Rule>) -> Stage {
     Stage {
         proxy,
         asked,
+        server: address,
         _server: server,
     }
 }
@@ -205,6 +208,51 @@ async fn a_stalled_request_is_not_answered() {
     send(&mut stream, "GET", PODS).await;
     assert!(timeout(WHILE, answer(&mut stream)).await.is_err());
     assert_eq!(ask(&stage, "POST", PODS).await, OK);
+}
+
+#[tokio::test]
+async fn a_held_request_is_forwarded_when_the_rules_are_replaced() {
+    let mut stage = stage(vec![rule("create pods", Fault::Hold)]).await;
+    let mut stream = stage.connect().await;
+    send(&mut stream, "POST", PODS).await;
+    assert!(timeout(WHILE, answer(&mut stream)).await.is_err());
+    assert!(stage.asked.try_recv().is_err(), "it did not arrive");
+    stage.proxy.set_rules(&[]);
+    assert_eq!(answer(&mut stream).await, OK);
+}
+
+#[tokio::test]
+async fn another_server_is_called_by_the_host_of_the_proxy_and_its_requests_are_recorded() {
+    let mut stage = stage(Vec::new()).await;
+    let proxy = Proxy::to(stage.server);
+    proxy.set_rules(&[rule("write /things/{id}/start", Fault::Drop)]);
+    let path = "/things/12345678-9abc-def0-1234-56789abcdef0";
+    for (method, path, expected) in [
+        ("GET", format!("{path}/start?a=b"), OK),
+        ("PUT", format!("{path}/start"), ""),
+        ("POST", "/things".to_owned(), OK),
+    ] {
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        send(&mut stream, method, &path).await;
+        assert_eq!(answer(&mut stream).await, expected, "{method} {path}");
+    }
+    let head = stage.asked.recv().await.unwrap().to_lowercase();
+    assert!(head.contains("host: proxy\r\n"), "{head}");
+    assert!(head.contains(path), "{head}");
+    let requests = proxy.requests().into_iter();
+    let requests: Vec<_> = requests
+        .map(|request| (request.method, request.path, request.status))
+        .collect();
+    let seen = |method: &str, path: &str, status| (method.to_owned(), path.to_owned(), status);
+    assert_eq!(
+        requests,
+        [
+            seen("GET", "/things/{id}/start?a=b", Some(200)),
+            seen("PUT", "/things/{id}/start", None),
+            seen("POST", "/things", Some(200)),
+        ]
+    );
+    assert_eq!(proxy.count("GET /things/{id}/start"), 1);
 }
 
 #[tokio::test]

@@ -187,6 +187,11 @@ impl BrowserKind {
         world.learned.browser_confirmed = true;
         if remains == Remains::Nothing {
             self.memory.forget(&world.browser.metadata);
+        } else if world.pod_is_watched
+            && world.has_noted_pod()
+            && let Some(pod) = &world.pod
+        {
+            self.memory.pod_is_cached(&world.browser.metadata, pod);
         }
         remains
     }

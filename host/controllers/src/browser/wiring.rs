@@ -57,7 +57,7 @@ pub(crate) async fn begin(
     setup: BrowserSetup,
     metrics: &BrowserMetrics,
 ) -> BoxFuture<'static, ()> {
-    let (namespaces, watch_namespaces) = namespaces::watch_for(scopes).await;
+    let (namespaces, watch_namespaces) = namespaces::watch_for(scopes, |_| {}).await;
     let duty = Duty {
         setup,
         namespaces,

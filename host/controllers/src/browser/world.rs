@@ -95,6 +95,11 @@ impl World {
         self.learned.created.as_deref().or(remembered)
     }
 
+    /// Whether the status has the UID of a pod.
+    pub(crate) fn has_noted_pod(&self) -> bool {
+        self.status().is_some_and(|status| status.pod_uid.is_some())
+    }
+
     /// Whether there was a pod. Another operator may not have noted its UID.
     pub(crate) fn had_pod(&self) -> bool {
         let ran = |status: &BrowserStatus| {

@@ -23,7 +23,6 @@ use super::metrics::EngineMetrics;
 use super::pass::Passes;
 use super::permits::PassPermits;
 use super::queue::Queue;
-use super::recent::Recent;
 use super::unreadable::Reported;
 
 /// A kind for tests.
@@ -75,7 +74,7 @@ pub(crate) fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Con
         permits: PassPermits::new(usize::MAX, usize::MAX).0,
         resync: std::time::Duration::from_mins(10),
         backoff: Backoff::new(K::TRAITS.backoff),
-        recent: Recent::default(),
+        recent: Arc::default(),
         reported: Reported::default(),
     }
 }

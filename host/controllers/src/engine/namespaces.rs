@@ -5,10 +5,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::Event;
+use kube::{Api, ResourceExt};
 use tokio::time::sleep;
 
 use super::kind::Context;
@@ -22,8 +23,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The cache of namespaces, none where they may not be read.
 pub type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
 
+/// Is called with the name of a namespace that changed, or may have.
+type OnChange = Box<dyn Fn(&str) + Send>;
+
 /// Returns the cache once it is filled, and the work that keeps it so.
-async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFuture<'static, ()>) {
+async fn watch(
+    ctx: &Context,
+    readiness: &Readiness,
+    changed: OnChange,
+) -> (Namespaces, BoxFuture<'static, ()>) {
     let api: Api<Namespace> = Api::all(ctx.client.clone());
     if !may_read(&api).await {
         return (None, future::pending().boxed());
@@ -45,7 +53,22 @@ async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFuture<'
             );
         },
     );
-    let mut work = events.for_each(|_| future::ready(())).boxed();
+    let reader = store.clone();
+    let mut is_listed = false;
+    let work = events.for_each(move |event| {
+        match event {
+            Ok(Event::Apply(namespace)) => changed(&namespace.name_any()),
+            // What changed while the watch was broken shows in no event. The first list is no change.
+            Ok(Event::InitDone) if std::mem::replace(&mut is_listed, true) => {
+                for namespace in reader.state() {
+                    changed(&namespace.name_any());
+                }
+            }
+            _ => {}
+        }
+        future::ready(())
+    });
+    let mut work = work.boxed();
     let reader = store.clone();
     tokio::select! {
         _ = reader.wait_until_ready() => {}
@@ -58,12 +81,16 @@ async fn watch(ctx: &Context, readiness: &Readiness) -> (Namespaces, BoxFuture<'
 /// Returns the cache of namespaces for the controllers in these scopes once it is filled, and the work that keeps it so. Logs which of
 /// the watched namespaces do not exist.
 ///
-/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs.
-pub async fn watch_for(scopes: &[WatchScope]) -> (Namespaces, BoxFuture<'static, ()>) {
+/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs. `changed` is called with
+/// the name of each namespace that changes after that, once the cache has it.
+pub async fn watch_for(
+    scopes: &[WatchScope],
+    changed: impl Fn(&str) + Send + 'static,
+) -> (Namespaces, BoxFuture<'static, ()>) {
     let Some(scope) = scopes.first() else {
         return (None, future::pending().boxed());
     };
-    let (namespaces, work) = watch(&scope.ctx, &scope.readiness).await;
+    let (namespaces, work) = watch(&scope.ctx, &scope.readiness, Box::new(changed)).await;
     let watched = scopes.iter().filter_map(|scope| scope.namespace.as_deref());
     let watched: Vec<&str> = watched.collect();
     if namespaces.is_none() && !watched.is_empty() {

@@ -55,6 +55,7 @@ where
 {
     store: Store<K>,
     is_known: Arc<AtomicBool>,
+    was_known: Arc<AtomicBool>,
 }
 
 impl<K> OptionalCache<K>
@@ -64,13 +65,27 @@ where
 {
     /// Returns a cache of what never changes, for tests.
     pub fn of(store: Store<K>) -> Self {
-        let is_known = Arc::new(true.into());
-        Self { store, is_known }
+        Self {
+            store,
+            is_known: Arc::new(true.into()),
+            was_known: Arc::new(true.into()),
+        }
     }
 
     /// Returns the objects; none before the first list, and from the loss of the right or the kind to the next one.
     pub fn known(&self) -> Option<&Store<K>> {
         self.is_known.load(Ordering::Acquire).then_some(&self.store)
+    }
+
+    /// Returns whether the objects were ever known since this process began.
+    pub fn was_known(&self) -> bool {
+        self.was_known.load(Ordering::Acquire)
+    }
+
+    /// Returns the objects that are known: none before the first list and while they may not be read. It is ready as soon as either is
+    /// known, so it can be waited for.
+    pub fn store(&self) -> &Store<K> {
+        &self.store
     }
 }
 
@@ -98,8 +113,10 @@ where
     let cache = OptionalCache {
         store: writer.as_reader(),
         is_known: Arc::default(),
+        was_known: Arc::default(),
     };
     let is_known = Arc::clone(&cache.is_known);
+    let was_known = Arc::clone(&cache.was_known);
     let said = Arc::new(Mutex::new(None));
     let work = async move {
         let mut was_refused = false;
@@ -124,6 +141,7 @@ where
                 if let Ok(event) = event {
                     writer.apply_watcher_event(&event);
                     if matches!(event, Event::InitDone) {
+                        was_known.store(true, Ordering::Release);
                         is_known.store(true, Ordering::Release);
                     }
                     seen(&event);

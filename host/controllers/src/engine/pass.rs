@@ -60,7 +60,7 @@ pub(crate) struct Passes<K: Kind> {
     /// Resync interval.
     pub(super) resync: Duration,
     pub(super) backoff: Backoff,
-    pub(super) recent: Recent,
+    pub(super) recent: Arc<Recent>,
     pub(super) reported: Reported,
 }
 
@@ -83,7 +83,28 @@ impl<K: Kind> Passes<K> {
             return Action::await_change();
         };
         let begun = Instant::now();
+        self.recent.begin(metadata);
         let result = self.attempt(object).await;
+        let is_overtaken = self.recent.end(metadata);
+        let next = self.ended(object, begun, result);
+        match is_overtaken {
+            // As if the event had come after the pass.
+            true => {
+                self.queue.woken(metadata);
+                Action::requeue(Duration::ZERO)
+            }
+            false => next,
+        }
+    }
+
+    /// Measures a pass, and returns when the next one is due.
+    fn ended(
+        &self,
+        object: &Readable<K::Object>,
+        begun: Instant,
+        result: Result<Next, Error>,
+    ) -> Action {
+        let metadata = object.meta();
         let reason = result.as_ref().err().map(Error::reason);
         let name = K::TRAITS.controller;
         self.ctx.metrics.reconciled(name, begun, reason);
@@ -157,7 +178,11 @@ impl<K: Kind> Passes<K> {
             match self.learn(&mut world, outcome) {
                 Remains::Nothing => return Ok(Next::Change),
                 Remains::Unknown => return Ok(Next::Resync),
-                Remains::Object if plan.then != Then::GoOn => return Ok(Next::Resync),
+                Remains::Object if plan.then != Then::GoOn => {
+                    // The event of our own write begins the next pass.
+                    self.recent.needs_event(K::metadata(&world));
+                    return Ok(Next::Resync);
+                }
                 Remains::Object => {}
             }
         }

@@ -3,6 +3,10 @@
 //! Watches lag behind writes. A plan from an older object than the one just written would undo or repeat the write. So no pass starts
 //! before the cache shows our last write of the object. If that takes long, the watch may be dead, and the object is read from the API
 //! server instead.
+//!
+//! The events of our own writes usually wake nobody: the pass that wrote went on with the API server's answer, which is the same object.
+//! An event may come before the answer to its write. So what comes while a pass over its object runs is noted, and the end of the pass
+//! decides.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,13 +29,19 @@ pub(super) struct Recent(Mutex<Writes>);
 struct Writes {
     /// By UID.
     of: HashMap<String, OwnWrite>,
+    /// The versions that events have shown since the pass over an object began, by its UID. None is one that cannot be compared.
+    running: HashMap<String, Vec<Option<u64>>>,
     swept: Instant,
 }
 
 struct OwnWrite {
     /// The resourceVersion of the object after it.
     version: u64,
+    /// Those of earlier writes of the same pass.
+    earlier: Vec<u64>,
     at: Instant,
+    /// Whether its event must wake the object.
+    is_awaited: bool,
 }
 
 /// How a cached object compares with our last write.
@@ -49,13 +59,15 @@ impl Recent {
     /// Compares a cached object with our last write of it.
     pub(super) fn compare(&self, cached: &ObjectMeta) -> Cached {
         let mut writes = self.lock();
-        let Some(write) = writes.of.get(uid(cached)) else {
+        let Some(write) = writes.of.get_mut(uid(cached)) else {
             return Cached::Current;
         };
         if Some(write.version) <= version(cached) {
             writes.of.remove(uid(cached));
             return Cached::Current;
         }
+        // This pass decides nothing, so what it was for is left to the next.
+        write.is_awaited = true;
         match write.at.elapsed() < LAG_MAX {
             true => Cached::Behind,
             false => Cached::Stale,
@@ -66,14 +78,62 @@ impl Recent {
     pub(super) fn wrote(&self, object: &ObjectMeta) {
         let at = Instant::now();
         let mut writes = self.lock();
-        match version(object) {
-            Some(version) => writes
-                .of
-                .insert(uid(object).to_owned(), OwnWrite { version, at }),
-            // It cannot be compared, so nothing waits for it.
-            None => writes.of.remove(uid(object)),
-        };
+        let before = writes.of.remove(uid(object));
+        // If it cannot be compared, nothing waits for it.
+        if let Some(version) = version(object) {
+            let earlier = before.map_or_else(Vec::new, |before| {
+                let mut earlier = before.earlier;
+                earlier.push(before.version);
+                earlier
+            });
+            let write = OwnWrite {
+                version,
+                earlier,
+                at,
+                is_awaited: false,
+            };
+            writes.of.insert(uid(object).to_owned(), write);
+        }
         writes.sweep();
+    }
+
+    /// Notes that a pass over an object begins.
+    pub(super) fn begin(&self, object: &ObjectMeta) {
+        let mut writes = self.lock();
+        writes.running.insert(uid(object).to_owned(), Vec::new());
+    }
+
+    /// Notes that a pass over an object has ended. Returns whether an event that came meanwhile needs another one.
+    pub(super) fn end(&self, object: &ObjectMeta) -> bool {
+        let mut writes = self.lock();
+        let shown = writes.running.remove(uid(object)).unwrap_or_default();
+        let write = writes.of.get(uid(object));
+        let is_idle = |version: &Option<u64>| {
+            let both = write.zip(*version);
+            both.is_some_and(|(write, version)| write.is_idle(version))
+        };
+        !shown.iter().all(is_idle)
+    }
+
+    /// Returns whether an event of a change wakes nobody: it shows exactly what we wrote, or a pass is running, whose end decides.
+    pub(super) fn is_idle(&self, shown: &ObjectMeta) -> bool {
+        let mut writes = self.lock();
+        let version = version(shown);
+        if let Some(running) = writes.running.get_mut(uid(shown)) {
+            running.push(version);
+            return true;
+        }
+        let write = writes.of.get(uid(shown));
+        let both = write.zip(version);
+        both.is_some_and(|(write, version)| write.is_idle(version))
+    }
+
+    /// Makes the event of our last write of an object wake it, also if it came already.
+    pub(super) fn needs_event(&self, object: &ObjectMeta) {
+        let mut writes = self.lock();
+        if let Some(write) = writes.of.get_mut(uid(object)) {
+            write.is_awaited = true;
+        }
     }
 
     /// Forgets an object that is gone.
@@ -95,8 +155,16 @@ impl Default for Recent {
     fn default() -> Self {
         Self(Mutex::new(Writes {
             of: HashMap::new(),
+            running: HashMap::new(),
             swept: Instant::now(),
         }))
+    }
+}
+
+impl OwnWrite {
+    /// Whether the event with this version needs no pass. Before the last version is shown, a pass could decide nothing.
+    fn is_idle(&self, version: u64) -> bool {
+        self.earlier.contains(&version) || (self.version == version && !self.is_awaited)
     }
 }
 

@@ -203,7 +203,9 @@ where
     } = wiring;
     let queue = scope.ctx.metrics.queue(K::TRAITS.controller);
     let (permits, free) = scope.permits(&resource);
-    let own = queue.counted_objects(signal_lists(events, listed).applied_objects());
+    let recent = Arc::new(Recent::default());
+    let events = without_idle(signal_lists(events, listed), Arc::clone(&recent));
+    let own = queue.counted_objects(events.applied_objects());
     let lists = queue.counted_lists(lists, store.clone());
     let config = Config::default().concurrency(scope.pace.concurrency);
     let controller = Controller::for_stream_with(own, store, resource.clone())
@@ -225,10 +227,21 @@ where
         permits,
         resync: scope.pace.resync,
         backoff: Backoff::new(K::TRAITS.backoff),
-        recent: Recent::default(),
+        recent,
         reported: Reported::default(),
     };
     drive(controller, passes, scope.stop.clone())
+}
+
+/// Leaves out the events of our own writes that need no pass. Lists wake all objects in any case.
+fn without_idle<K: Resource + Send + 'static>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
+    recent: Arc<Recent>,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static {
+    events.filter(move |event| {
+        let is_idle = matches!(event, Ok(Event::Apply(object)) if recent.is_idle(object.meta()));
+        future::ready(!is_idle)
+    })
 }
 
 /// The controller owner of another object, if it is of this kind.

@@ -298,7 +298,12 @@ impl<'a> Target<'a> {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> Result<Result<T, kube::Error>, Error> {
-        timeout(REQUEST_TIMEOUT, self.client.request(request))
+        // Not `Client::request`: it logs an answer that it cannot read, and that may be a Secret.
+        let answered = async {
+            let text = self.client.request_text(request).await?;
+            serde_json::from_str(&text).map_err(kube::Error::SerdeError)
+        };
+        timeout(REQUEST_TIMEOUT, answered)
             .await
             .map_err(|_| Error::Unanswered {
                 after: REQUEST_TIMEOUT,

@@ -42,6 +42,20 @@ impl Authority {
         format!("https://{app}.{self}")
     }
 
+    /// Returns whether the host is a name that the cluster's own name servers give to a Service, whatever the cluster's domain is:
+    /// `web`, `web.team.svc`, `web.team.svc.example.com`, and all names under `cluster.local`.
+    ///
+    /// A name on the Internet with a label `svc` in its middle is taken for one too.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        let mut labels = self.host.split('.');
+        labels.next();
+        let mut others = labels.peekable();
+        others.peek().is_none()
+            || others.any(|label| label == "svc")
+            || self.host.ends_with(".cluster.local")
+            || self.host == "cluster.local"
+    }
+
     /// Returns the relay's own URL. The tunnel client knows no other scheme than https.
     pub(crate) fn url(&self) -> String {
         format!("https://{self}")

@@ -49,6 +49,7 @@ pub(super) struct Resources {
 
 /// What is known of the cluster.
 pub(super) struct Caches {
+    pub(super) exposes: Store<Readable<PortalExposeObject>>,
     pub(super) classes: Store<Readable<TunnelClassObject>>,
     pub(super) services: Store<Service>,
     pub(super) deployments: Store<Deployment>,
@@ -127,6 +128,18 @@ impl Kind for ExposeKind {
     }
 
     fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
+        let remains = self.learn_outcome(world, outcome);
+        self.forget_if_gone(&world.expose);
+        remains
+    }
+
+    fn metadata(world: &World) -> &ObjectMeta {
+        &world.expose.metadata
+    }
+}
+
+impl ExposeKind {
+    fn learn_outcome(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
         match outcome {
             ActionOutcome::Marked(expose) | ActionOutcome::StatusWritten(expose) => {
                 let remains = Remains::of(&expose.metadata);
@@ -161,19 +174,19 @@ impl Kind for ExposeKind {
                     world.chain.clone_from(&rendered.finished.chain);
                 }
                 world.learned.finished = Some(*rendered);
+                self.give_needless_turn_back(world);
             }
             ActionOutcome::Turn(turn) => world.learned.turn = Some(turn),
             ActionOutcome::Applied(deployment) => {
-                world.learned.applied =
-                    world
-                        .learned
-                        .finished
-                        .as_ref()
-                        .map(|rendered| AppliedTunnel {
-                            generation: deployment.metadata.generation,
-                            template_hash: Some(rendered.finished.template_hash.clone()),
-                            chain_digest: rendered.finished.chain.clone(),
-                        });
+                let finished = world.learned.finished.as_ref().map(|it| &it.finished);
+                world.learned.applied = finished.map(|finished| AppliedTunnel {
+                    generation: deployment.metadata.generation,
+                    template_hash: Some(finished.template_hash.clone()),
+                    chain_digest: finished.chain.clone(),
+                });
+                if let (Some(uid), Some(applied)) = (world.uid(), &world.learned.applied) {
+                    self.tunnels.memory.has_applied(uid, applied.clone());
+                }
                 world.deployment = SeenDeployment::Found(deployment);
                 self.look_at_relays(world);
             }
@@ -186,10 +199,6 @@ impl Kind for ExposeKind {
             ActionOutcome::DeploymentGone => world.deployment = SeenDeployment::Absent,
         }
         Remains::Object
-    }
-
-    fn metadata(world: &World) -> &ObjectMeta {
-        &world.expose.metadata
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
+use podloom_api::AppliedTunnel;
 
 use super::deployment::is_complete;
 use super::world::{OurIdentity, Problem, Refusal, Try};
@@ -30,6 +31,7 @@ pub(super) struct Memory(Arc<Mutex<HashMap<String, Known>>>);
 #[derive(Default)]
 struct Known {
     deployment: Option<Arc<Deployment>>,
+    applied: Option<AppliedTunnel>,
     identity: Option<OurIdentity>,
     refused: Option<Refused>,
     queued: Option<Try>,
@@ -75,6 +77,16 @@ impl Memory {
             }
         });
         written.unwrap_or(cached)
+    }
+
+    /// Remembers what was applied. The status says it too, but writing it may fail.
+    pub(super) fn has_applied(&self, uid: &str, applied: AppliedTunnel) {
+        self.with(uid, |known| known.applied = Some(applied));
+    }
+
+    /// Returns what was applied last.
+    pub(super) fn applied(&self, uid: &str) -> Option<AppliedTunnel> {
+        self.known(uid, |known| known.applied.clone())
     }
 
     /// Remembers a Secret as the API server has it.

@@ -30,6 +30,11 @@ const KEPT: usize = 54;
 /// How many hex digits of the hash are used.
 const HASH: usize = 8;
 
+/// What follows the base in the name of a Deployment.
+pub(crate) const DEPLOYMENT: &str = "-tunnel";
+/// What follows the base in the name of a Secret.
+pub(crate) const SECRET: &str = "-tunnel-identity";
+
 /// Returns the name of a PortalExpose as a label has it: a long one is cut, and ends in a hash of the whole.
 pub(crate) fn base(name: &str) -> String {
     if name.len() <= BASE_MAX {
@@ -40,14 +45,21 @@ pub(crate) fn base(name: &str) -> String {
     format!("{}-{hash}", kept.trim_end_matches(['-', '.']))
 }
 
+/// Returns whether a label's value may be that of a name that is longer.
+pub(crate) fn may_be_cut(base: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let end = base.rsplit_once('-').map(|(_, end)| end);
+    end.is_some_and(|hash| hash.len() == HASH && hash.bytes().all(is_digit))
+}
+
 /// Returns the name of the Deployment of a PortalExpose.
 pub(crate) fn deployment_name(name: &str) -> String {
-    format!("{}-tunnel", base(name))
+    base(name) + DEPLOYMENT
 }
 
 /// Returns the name of the Secret that has the identity of a PortalExpose.
 pub(crate) fn secret_name(name: &str) -> String {
-    format!("{}-tunnel-identity", base(name))
+    base(name) + SECRET
 }
 
 /// Returns the four labels of everything that belongs to a PortalExpose. The Deployment's selector matches them.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Resource;
+use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use podloom_api::{PortalExposeObject, RelayState};
 
@@ -23,6 +25,8 @@ impl ExposeKind {
         let uid = expose.metadata.uid.as_deref().unwrap_or_default();
         let namespace = expose.metadata.namespace.as_deref().unwrap_or_default();
         let service = ObjectRef::new(&expose.spec.app.service.name).within(namespace);
+        let about = self.namespace(namespace);
+        let about = about.as_ref().map(|about| about.meta());
         let mut world = World {
             expose: Arc::new(expose.clone()),
             classes: self.caches.classes.state(),
@@ -32,11 +36,13 @@ impl ExposeKind {
             deployment: self.seen_deployment(expose),
             links: Vec::new(),
             chain: self.tunnels.mutator.chain(),
-            namespace_ends: self.namespace_ends(namespace),
+            namespace_version: about.and_then(|about| about.resource_version.clone()),
+            namespace_ends: about.is_some_and(|about| about.deletion_timestamp.is_some()),
             refused: memory.refusal(uid),
             queued: memory.waits(uid),
             rolls_since: None,
             next_repair: memory.next_repair(uid),
+            written: memory.applied(uid),
             learned: Learned::default(),
         };
         if let SeenDeployment::Found(found) = &world.deployment {
@@ -66,6 +72,7 @@ impl ExposeKind {
                 last_known: last_known(&expose, &target.authority),
             });
             relays.set(&user, leases.collect());
+            self.forget_if_gone(&expose);
         }
         let links = targets.iter().map(|target| {
             let hostname = target.authority.hostname(app);
@@ -78,6 +85,25 @@ impl ExposeKind {
     pub(super) fn forget(&self, world: &World) {
         self.tunnels.relays.forget(&user(&world.expose));
         self.tunnels.memory.forget(world.uid().unwrap_or_default());
+    }
+
+    /// Forgets what a pass noted about a PortalExpose that was deleted meanwhile.
+    ///
+    /// Whoever notices a deletion removes the object from the cache first, and then what is noted about it (`wiring/exposes.rs`). What is
+    /// noted after that, nobody else removes.
+    pub(super) fn forget_if_gone(&self, expose: &PortalExposeObject) {
+        let resource = Arc::clone(&self.resources.expose);
+        let user = user(expose);
+        let reference = ObjectRef::new_with(&user.name, resource).within(&user.namespace);
+        let cached = self.caches.exposes.get(&reference);
+        if cached.is_none() {
+            self.tunnels.relays.forget(&user);
+        }
+        let uid = expose.metadata.uid.as_deref();
+        // A new one of the same name has its own memory.
+        if cached.is_none_or(|cached| cached.meta().uid.as_deref() != uid) {
+            self.tunnels.memory.forget(uid.unwrap_or_default());
+        }
     }
 
     fn seen_identity(&self, expose: &PortalExposeObject) -> SeenIdentity {
@@ -117,10 +143,9 @@ impl ExposeKind {
         }
     }
 
-    fn namespace_ends(&self, name: &str) -> bool {
+    fn namespace(&self, name: &str) -> Option<Arc<PartialObjectMeta<Namespace>>> {
         let namespaces = self.caches.namespaces.as_ref();
-        let namespace = namespaces.and_then(|all| all.get(&ObjectRef::new(name)));
-        namespace.is_some_and(|namespace| namespace.meta().deletion_timestamp.is_some())
+        namespaces.and_then(|all| all.get(&ObjectRef::new(name)))
     }
 }
 

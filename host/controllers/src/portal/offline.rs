@@ -1,4 +1,4 @@
-//! The tunnel of a PortalExpose in a file: what an operator without flags would make of it.
+//! The tunnel of a PortalExpose in a file: what an operator would make of it.
 //!
 //! Files have no UID and no key, so the Deployment has no owner, no hash of the identity, and none of the hashes that the operator
 //! compares.
@@ -29,19 +29,19 @@ pub struct OfflineTunnel {
 #[error(transparent)]
 pub struct NoTunnel(ResultProblem);
 
-/// Renders the tunnel of a PortalExpose, or returns what is wrong with the object or its class.
+/// Renders the tunnel of a PortalExpose with an operator's settings, or returns what is wrong with the object or its class.
 pub fn render(
     expose: &PortalExposeObject,
     around: &Around<'_>,
+    settings: &TunnelSettings,
 ) -> Result<OfflineTunnel, Vec<Finding>> {
     let findings = portal_expose(expose, None, around);
     if !findings.refusals.is_empty() {
         return Err(findings.refusals);
     }
     let targets = check(&expose.spec).map_err(|problem| vec![problem.into()])?;
-    let settings = TunnelSettings::default();
     let classes = around.classes.unwrap_or_default().iter().copied();
-    let class = choose(expose.spec.class_name(), classes, &settings).map_err(|problem| {
+    let class = choose(expose.spec.class_name(), classes, settings).map_err(|problem| {
         let path = FieldPath::dotted("spec.tunnelClassName");
         vec![Finding::at(path, &problem, Subject::Configuration)]
     })?;
@@ -54,7 +54,7 @@ pub fn render(
             targets: &targets,
             class: &class,
             identity_checksum: None,
-            settings: &settings,
+            settings,
         }),
     })
 }

@@ -59,7 +59,11 @@ pub struct RelaySettings {
     /// The pause between two looks at a relay, plus or minus a tenth; 30 seconds by default.
     pub interval: Duration,
     /// Relays at addresses that are not public are only asked if their addresses are in one of these ranges.
+    ///
+    /// Without any, names of the cluster are not looked up.
     pub allow: Vec<Cidr>,
+    /// Relays at addresses in these ranges are never asked, whatever `allow` says.
+    pub deny: Vec<Cidr>,
     /// Which certificates of relays are trusted.
     pub tls: Tls,
     /// Receives the measurements of the loop `portal-relays`.
@@ -185,6 +189,7 @@ impl fmt::Debug for RelaySettings {
             .field("observation", &self.observation)
             .field("interval", &self.interval)
             .field("allow", &self.allow)
+            .field("deny", &self.deny)
             .finish_non_exhaustive()
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Step {
 
 /// Decides the next step.
 pub(crate) fn step(world: &World, verdict: &Verdict, settings: &Settings, now: Timestamp) -> Step {
-    if let Some(read) = unread(world, verdict) {
+    if let Some(read) = unread(world) {
         return Step::Act(read);
     }
     if !verdict.blockers.is_empty() {
@@ -51,20 +51,17 @@ pub(crate) fn step(world: &World, verdict: &Verdict, settings: &Settings, now: T
     }
 }
 
-/// What must be read from the API server, since no cache can show that it is not there.
-fn unread(world: &World, verdict: &Verdict) -> Option<Action> {
-    let may_write = verdict.blockers.is_empty();
-    match &world.identity {
-        SeenIdentity::Unseen if may_write => return Some(Action::ReadIdentity),
-        SeenIdentity::Ours(OurIdentity { content: None, .. }) => {
-            return Some(Action::ReadIdentity);
-        }
-        _ => {}
+/// What must be read from the API server, since no cache can show that it is not there. Also while something forbids all writes: what
+/// is wrong with them is a problem of its own.
+fn unread(world: &World) -> Option<Action> {
+    if let SeenIdentity::Unseen | SeenIdentity::Ours(OurIdentity { content: None, .. }) =
+        world.identity
+    {
+        return Some(Action::ReadIdentity);
     }
     // One without our labels is in no cache, and its pods may run all the same.
-    let may_exist = may_write || world.applied().is_some();
     let is_unseen = world.deployment == SeenDeployment::Unseen;
-    (is_unseen && may_exist).then_some(Action::ReadDeployment)
+    is_unseen.then_some(Action::ReadDeployment)
 }
 
 /// What failed, if it must not be tried again now.
@@ -124,6 +121,7 @@ fn deployment(world: &World, tunnel: &Tunnel, policy: ChainPolicy, now: Timestam
     let tried = Try::Tunnel {
         input: tunnel.input_hash.clone(),
         chain: world.chain.clone(),
+        namespace: world.namespace_version.clone(),
     };
     if let Some(refusal) = refusal(world, &tried, now) {
         return Step::Refused(refusal);

@@ -4,8 +4,8 @@
 mod chain;
 mod classes;
 mod exposes;
-mod wakes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ use podloom_api::names::portal::label;
 use podloom_api::{PortalExpose, TunnelClassObject};
 
 use self::exposes::{Exposes, Scope, Traces};
-use self::wakes::Wakes;
 use super::class_kind::ClassKind;
 use super::deployment::prune;
 use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
@@ -40,6 +39,7 @@ use crate::engine::namespaces::{self, Namespaces};
 use crate::engine::optional::{Optional, OptionalCache, watch_optional};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
+use crate::engine::wakes::Wakes;
 use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::{self, Other, Wiring};
 use crate::mutator::PodMutator;
@@ -92,7 +92,10 @@ pub(crate) async fn begin(
     let Some(first) = scopes.first() else {
         return future::ready(()).boxed();
     };
-    let (namespaces, watch_namespaces) = namespaces::watch_for(scopes).await;
+    let changed_namespaces = Wakes::default();
+    let changed = changed_namespaces.clone();
+    let watched = namespaces::watch_for(scopes, move |name| changed.wake("", name));
+    let (namespaces, watch_namespaces) = watched.await;
     let (mutator, observation) = (Arc::clone(&setup.mutator), setup.relays.observation);
     let (relays, observing) = Relays::start(
         setup.relays,
@@ -134,8 +137,9 @@ pub(crate) async fn begin(
         resource,
     };
     let controllers = run(scopes, parts, classes, &duty);
-    let beside = future::join4(
+    let beside = future::join5(
         watch_namespaces,
+        wake_in_namespaces(&changed_namespaces, exposes.clone()),
         observing,
         chain::follow(mutator, exposes.clone()),
         changed_relays(&relays, exposes),
@@ -167,6 +171,7 @@ fn run(
                 secret: ApiResource::erase::<Secret>(&()),
             },
             caches: Caches {
+                exposes: wiring.store(),
                 classes: duty.classes.clone(),
                 services: part.services,
                 deployments: part.deployments,
@@ -252,7 +257,10 @@ fn watch_around(
         label: label::EXPOSE,
         prune,
     };
-    let deployments = wiring.own(scope, deployments, |_| {});
+    let users = own.clone();
+    let deployments = wiring.depend_on(scope, deployments, move |deployment: &Deployment| {
+        users.having(&deployment.metadata, naming::DEPLOYMENT)
+    });
     let services = Other {
         api: scope.api::<Service>("Service"),
         kind: "Service",
@@ -316,6 +324,21 @@ fn prune_service(service: &mut Service) {
         type_: spec.type_,
         ..ServiceSpec::default()
     });
+}
+
+/// Wakes those in namespaces that changed: plugins may decide by the labels of a namespace. It has no end.
+fn wake_in_namespaces(
+    changed: &Wakes,
+    exposes: Exposes,
+) -> impl Future<Output = ()> + Send + use<> {
+    changed.taken().for_each(move |noted| {
+        let names: BTreeSet<String> = noted.some.into_iter().map(|(_, name)| name).collect();
+        exposes.wake_if(|expose| {
+            let namespace = expose.metadata.namespace.as_ref();
+            namespace.is_some_and(|namespace| names.contains(namespace))
+        });
+        future::ready(())
+    })
 }
 
 /// Wakes those for which a relay's answer changed. It has no end.

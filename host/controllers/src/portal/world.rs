@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) links: Vec<Option<Link>>,
     /// The digest of the plugin chain; none before one is loaded.
     pub(crate) chain: Option<String>,
+    /// The resource version of its namespace; none if namespaces may not be read.
+    pub(crate) namespace_version: Option<String>,
     /// Whether its namespace is being deleted, so that nothing can be created in it.
     pub(crate) namespace_ends: bool,
     /// What was tried before this pass and failed.
@@ -63,6 +65,8 @@ pub(crate) struct World {
     pub(crate) rolls_since: Option<Timestamp>,
     /// When the Deployment may be restored again, if it was before.
     pub(crate) next_repair: Option<Timestamp>,
+    /// The Deployment as this process wrote it last. The status may not say it yet.
+    pub(crate) written: Option<AppliedTunnel>,
     pub(crate) learned: Learned,
 }
 
@@ -130,6 +134,9 @@ pub(crate) enum Try {
         input: String,
         /// The digest of the chain.
         chain: Option<String>,
+        /// The resource version of the namespace, whose labels plugins can read.
+        #[serde(skip)]
+        namespace: Option<String>,
     },
 }
 
@@ -241,7 +248,8 @@ impl World {
     /// The Deployment as it was last written.
     pub(crate) fn applied(&self) -> Option<&AppliedTunnel> {
         let published = self.status().and_then(|status| status.applied.as_ref());
-        self.learned.applied.as_ref().or(published)
+        let written = self.learned.applied.as_ref().or(self.written.as_ref());
+        written.or(published)
     }
 
     /// What failed the last time that this was tried.

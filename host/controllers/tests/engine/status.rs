@@ -28,6 +28,50 @@ fn a_condition_that_comes_meanwhile_is_kept_without_a_namespace() {
     );
 }
 
+/// How many objects have a status that is put right.
+const SPOILED: u32 = 20;
+
+/// A pass goes on with the answer to its write, so the event of the write needs no pass.
+#[test]
+fn our_own_status_begins_no_pass() {
+    engine("status-idle", idle::<Lamps>);
+}
+
+#[test]
+fn our_own_status_begins_no_pass_without_a_namespace() {
+    engine("status-idle-in-cluster", idle::<Streets>);
+}
+
+async fn idle<V: Variety>(scene: Scene) {
+    let mut names = Vec::new();
+    for number in 0..SPOILED {
+        let light = json!({ "front": "red" });
+        names.push(scene.lit::<V>(&format!("l{number}"), light).await);
+    }
+    let looks = || -> u32 {
+        let stage = &scene.cluster.stage;
+        names.iter().map(|name| stage.looks(name)).sum()
+    };
+    let lamps = scene.lamps::<V>();
+    // Events come in order, so those of all others came before.
+    scene.lit::<V>("then", json!({})).await;
+    let before = looks();
+    for name in &names {
+        let child = scene.children().get(name).await.unwrap().metadata.uid;
+        scene
+            .merge_status::<V>(name, json!({ "child": "spoiled" }))
+            .await;
+        until(&lamps, name, "has its status again", |lamp| {
+            lamp.data["status"]["child"] == json!(child)
+        })
+        .await;
+    }
+    scene.lit::<V>("last", json!({})).await;
+    let passes = looks() - before;
+    // One for each change of somebody else.
+    assert_eq!(passes, SPOILED);
+}
+
 async fn depth<V: Variety>(scene: Scene) {
     let lights = json!({ "front": "red", "back": "green" });
     let name = scene.lit::<V>("l", lights).await;

@@ -12,6 +12,9 @@ use serde_json::Value;
 /// How long to wait for something that takes seconds on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The image of tunnels whose class names none.
+const TUNNEL: &str = "ghcr.io/gosuda/portal-tunnel:2.4.3";
+
 /// The namespace of the operator.
 pub(crate) const SYSTEM: &str = "podloom-system";
 
@@ -80,6 +83,7 @@ fn stand_ins() -> Vec<String> {
     files.retain(|file| file.is_file());
     let mut names = stand_in::named_in(&files).unwrap();
     names.push(crate::sessions::IMAGE.to_owned());
+    names.push(TUNNEL.to_owned());
     names
 }
 

@@ -8,6 +8,8 @@ use crate::cluster::root;
 #[track_caller]
 fn block(file: &str, heading: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(file)).unwrap();
+    // The title is a heading too.
+    let text = format!("\n{text}");
     let (_, section) = text.split_once(&format!("\n{heading}\n")).unwrap();
     let (_, rest) = section.split_once("```sh\n").unwrap();
     let (block, _) = rest.split_once("```\n").unwrap();
@@ -49,6 +51,18 @@ pub(crate) fn uninstall_webhooks() -> Vec<String> {
     block("deploy/README.md", "### Uninstalling the webhooks")
 }
 
+/// The commands of deploy/PORTAL.md that install the portal controller and its examples, without the one that watches them.
+pub(crate) fn portal() -> Vec<String> {
+    let mut lines = block("deploy/PORTAL.md", "# Services through relays");
+    assert!(lines.pop().unwrap().ends_with(" --watch"));
+    lines
+}
+
+/// The commands of deploy/PORTAL.md that uninstall it.
+pub(crate) fn uninstall_portal() -> Vec<String> {
+    block("deploy/PORTAL.md", "## Uninstalling")
+}
+
 #[test]
 fn the_commands_are_found() {
     let install = install();
@@ -66,5 +80,11 @@ fn the_commands_are_found() {
     );
     let uninstall = uninstall_webhooks();
     assert!(uninstall[0].starts_with("kubectl delete mutatingwebhookconfiguration,"));
+    assert_eq!(uninstall.len(), 4, "{uninstall:?}");
+    let install = portal();
+    assert_eq!(install[0], "kubectl apply -k deploy/portal");
+    assert_eq!(install.len(), 4, "{install:?}");
+    let uninstall = uninstall_portal();
+    assert!(uninstall[0].starts_with("kubectl delete portalexposes "));
     assert_eq!(uninstall.len(), 4, "{uninstall:?}");
 }

@@ -18,6 +18,7 @@ mod disruptions;
 mod guide;
 mod install;
 mod owner;
+mod portal;
 mod possible;
 mod sessions;
 mod upgrade;

@@ -48,6 +48,8 @@ async fn what_may_not_be_read_is_asked_for_once_a_minute_and_cached_once_it_may(
     let metrics = EngineMetrics::register(&mut Registry::default());
     let (cache, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
     let work = tokio::spawn(work);
+    // Whoever waits for the cache goes on without the objects.
+    cache.store().wait_until_ready().await.unwrap();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(cache.known().is_none());
     let asked = requests.made().len();

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{Next, Passes};
+use super::{Action, Next, Passes, Recent};
 use crate::engine::error::Error;
 use crate::engine::events::{EventMetrics, Events, Notice};
 use crate::engine::fixtures::{Lamp, alone, client, context, lamp, lamps, scripted};
@@ -28,6 +28,8 @@ struct Scripted {
     is_silent: bool,
     is_heavy: bool,
     left: Option<Remains>,
+    /// The version that an event shows while an action is done, and to whom.
+    meanwhile: Mutex<Option<(Arc<Recent>, &'static str)>>,
 }
 
 impl Kind for Scripted {
@@ -62,6 +64,9 @@ impl Kind for Scripted {
 
     async fn act(&self, _: &Context, _: &Lamp, action: &u32) -> Result<u32, Error> {
         self.seen.lock().unwrap().push(action.to_string());
+        if let Some((recent, version)) = &*self.meanwhile.lock().unwrap() {
+            assert!(recent.is_idle(&at_version(version).metadata));
+        }
         Ok(*action)
     }
 
@@ -122,6 +127,28 @@ async fn a_pass_ends_with_an_action_whose_own_event_begins_the_next() {
     let next = passes.reconcile(&at_version("7")).await.unwrap();
     assert_eq!(next, Next::Resync);
     assert_eq!(seen(&kind), ["Cache", "8"]);
+    assert!(!passes.recent.is_idle(&at_version("8").metadata));
+}
+
+#[tokio::test]
+async fn the_own_event_of_a_pass_that_went_on_begins_no_other() {
+    let (_, passes) = passes(Scripted::planning([Plan::act(8), Plan::act(9)]));
+    passes.reconcile(&at_version("7")).await.unwrap();
+    for (version, is_idle) in [("8", true), ("9", true), ("10", false)] {
+        let event = at_version(version).metadata;
+        assert_eq!(passes.recent.is_idle(&event), is_idle, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_pass_that_the_event_of_somebody_else_overtook_is_followed_by_another_at_once() {
+    for (version, is_followed) in [("8", false), ("9", true)] {
+        let (kind, passes) = passes(Scripted::planning([Plan::act(8)]));
+        *kind.meanwhile.lock().unwrap() = Some((Arc::clone(&passes.recent), version));
+        let next = passes.pass(&Readable(Ok(at_version("7")))).await;
+        let at_once = Action::requeue(Duration::ZERO);
+        assert_eq!(next == at_once, is_followed, "{version}: {next:?}");
+    }
 }
 
 #[tokio::test]

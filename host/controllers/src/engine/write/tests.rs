@@ -232,3 +232,39 @@ async fn a_secret_that_cannot_be_read_is_not_quoted() {
         "{text}"
     );
 }
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What kube logs of such an answer is the whole of it.
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_not_logged() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let (client, _) = scripted(|_, _| (200, json!({ "metadata": "hunter2" })));
+    let resource = lamps();
+    let target = target(&client, &resource, Some("team"));
+    let error = target.read::<Lamp>(SECRET).await.unwrap_err();
+    tracing::trace!("the end");
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("the end"), "{logged}");
+    assert!(!logged.contains("hunter2"), "{logged}");
+    assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+}

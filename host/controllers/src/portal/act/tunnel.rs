@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::reflector::ObjectRef;
+use podloom_api::names::annotation;
 use serde_json::json;
 
 use super::super::action::{ActionOutcome, Apply, Why};
 use super::super::adopt::takeover;
-use super::super::deployment::prune;
+use super::super::deployment::{annotation_of, prune};
 use super::super::kind::ExposeKind;
 use super::super::naming;
 use super::super::render::{Tunnel, finish};
@@ -200,11 +201,22 @@ impl ExposeKind {
         }
     }
 
+    /// Gives a turn back if nothing has to roll: meanwhile the chain went back to the one that runs.
+    pub(in crate::portal) fn give_needless_turn_back(&self, world: &mut World) {
+        let found = world.own_deployment();
+        let runs = found.and_then(|found| annotation_of(&found.metadata, annotation::CHAIN));
+        if runs.is_some() && runs == world.chain.as_deref() {
+            self.give_turn_back(world);
+            world.learned.turn = None;
+        }
+    }
+
     fn tried(&self, world: &World) -> Try {
         let tunnel = judge(world, &self.settings).tunnel;
         Try::Tunnel {
             input: tunnel.map(|tunnel| tunnel.input_hash).unwrap_or_default(),
             chain: world.chain.clone(),
+            namespace: world.namespace_version.clone(),
         }
     }
 

@@ -151,3 +151,36 @@ fn the_schema_has_a_pattern() {
     assert!(pattern().starts_with("(wss|https)://"));
     assert_ne!(serde_json::to_value(pattern()).unwrap(), Value::Null);
 }
+
+#[track_caller]
+fn check_cluster(host: &str, expected: bool) {
+    let authority = Authority::parse(&format!("wss://{host}:8443/relay")).expect(host);
+    assert_eq!(authority.is_of_cluster(), expected, "{host}");
+}
+
+#[test]
+fn names_of_the_cluster_are_known_by_their_labels() {
+    for host in [
+        "web",
+        "LOCALHOST",
+        "web.team.svc",
+        "Web.Team.SVC.Cluster.Local",
+        "web.team.svc.example.com",
+        "pod.web.team.svc.example.com",
+        "team.svc",
+        "10-0-0-1.team.pod.cluster.local",
+        "cluster.local",
+    ] {
+        check_cluster(host, true);
+    }
+    for host in [
+        "relay.example.com",
+        "svc.example.com",
+        "my-svc.example.com",
+        "relay.svcs.example.com",
+        "cluster.local.example.com",
+        "mycluster.local",
+    ] {
+        check_cluster(host, false);
+    }
+}

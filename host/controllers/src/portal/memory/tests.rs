@@ -63,6 +63,7 @@ fn tunnel(input: &str) -> Try {
     Try::Tunnel {
         input: input.to_owned(),
         chain: None,
+        namespace: None,
     }
 }
 

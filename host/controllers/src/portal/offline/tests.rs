@@ -1,7 +1,7 @@
 use podloom_api::{PortalExposeObject, TunnelClassObject};
 use serde_json::{Value, json};
 
-use super::{Around, OfflineTunnel, render};
+use super::{Around, OfflineTunnel, TunnelSettings, render};
 use crate::finding::Finding;
 
 fn rendered(url: &str, class: &Value) -> Result<OfflineTunnel, Vec<Finding>> {
@@ -19,7 +19,7 @@ fn rendered(url: &str, class: &Value) -> Result<OfflineTunnel, Vec<Finding>> {
         classes: Some(&[(&class).into()]),
         ..Around::default()
     };
-    render(&expose, &around)
+    render(&expose, &around, &TunnelSettings::default())
 }
 
 fn class(name: &str) -> Value {

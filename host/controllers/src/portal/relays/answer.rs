@@ -32,7 +32,7 @@ pub(super) enum TroubleCode {
     Timeout,
     Tls,
     BadResponse,
-    /// The relay's address is not public, and no exception allows it.
+    /// The relay's address is not public, and no exception allows it, or it is denied.
     Blocked,
 }
 
@@ -61,17 +61,32 @@ impl Trouble {
         }
     }
 
+    /// Describes a relay whose name is one of the cluster.
+    pub(super) fn in_cluster() -> Self {
+        let text = "it is a name of the cluster, which is not looked up; an administrator can allow relays in the cluster with \
+                    --portal-relay-allow-cidr";
+        Self::blocked(text)
+    }
+
+    fn blocked(text: &str) -> Self {
+        Self {
+            code: TroubleCode::Blocked,
+            text: text.to_owned(),
+        }
+    }
+
     /// Describes a failed request; none if it was not sent because too many others are running, which says nothing about the relay.
     pub(super) fn of(error: &RequestErrorKind) -> Option<Self> {
         let code = match error {
             RequestErrorKind::Busy { .. } => return None,
-            RequestErrorKind::Blocked(_) => {
-                let text = "its address is not public; an administrator can allow it with \
-                            --portal-relay-allow-cidr";
-                return Some(Self {
-                    code: TroubleCode::Blocked,
-                    text: text.to_owned(),
-                });
+            RequestErrorKind::Blocked(blocked) => {
+                return Some(Self::blocked(match blocked.denied {
+                    Some(_) => "an administrator denied its address with --portal-relay-deny-cidr",
+                    None => {
+                        "its address is not public; an administrator can allow it with \
+                         --portal-relay-allow-cidr"
+                    }
+                }));
             }
             RequestErrorKind::Resolve(_) | RequestErrorKind::Connect { .. } => {
                 TroubleCode::Unreachable

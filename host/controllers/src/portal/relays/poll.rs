@@ -3,7 +3,7 @@
 //! Relays of gosuda/portal differ, so this tries, in this order:
 //!
 //! 1. `/api/state` lists all leases. If there are too many to read, the next path is tried.
-//! 2. `/tunnel/status` tells of one hostname.
+//! 2. `/tunnel/status` tells of one hostname, so it is asked about each.
 //! 3. If `/sdk/domain` shows that this is a relay, a request to the hostname itself, sent to the relay's address, shows whether
 //!    somebody answers. TLS ends in the tunnel, so the relay cannot answer instead.
 
@@ -51,6 +51,9 @@ const LIMITS: RequestLimits = RequestLimits {
 pub(super) struct Asker {
     client: Client,
     tls: Tls,
+    /// Whether names of the cluster are looked up. Without an exception for its addresses none may be asked, and the result of a lookup
+    /// would only tell which Services exist.
+    asks_cluster: bool,
 }
 
 /// What a request was for: the label `operation` of the metrics.
@@ -82,7 +85,7 @@ impl Asker {
         let rules = Rules {
             policy: Policy::PublicOnly,
             allow: settings.allow.clone(),
-            deny: Vec::new(),
+            deny: settings.deny.clone(),
             flag: "--portal-relay-allow-cidr",
         };
         let requests = Settings {
@@ -93,11 +96,15 @@ impl Asker {
         Self {
             client: Client::new(requests, resolver, metrics.outbound.clone()),
             tls: settings.tls.clone(),
+            asks_cluster: !settings.allow.is_empty(),
         }
     }
 
     /// Asks a relay.
     pub(super) async fn ask(&self, authority: &Authority, question: &Question) -> Finding {
+        if authority.is_of_cluster() && !self.asks_cluster {
+            return Finding::Trouble(Trouble::in_cluster());
+        }
         let look = Look {
             asker: self,
             relay: authority.url(),
@@ -107,6 +114,7 @@ impl Asker {
         look.find().await.unwrap_or_else(|end| match end {
             End::Busy => Finding::Busy,
             End::Late => Finding::Trouble(Trouble::late(LOOK)),
+            End::UnknownPath => Finding::Trouble(no_relay()),
             End::Trouble(trouble) => Finding::Trouble(trouble),
         })
     }
@@ -126,6 +134,8 @@ enum End {
     Busy,
     /// The time of the look is over.
     Late,
+    /// The relay does not know the path.
+    UnknownPath,
     Trouble(Trouble),
 }
 
@@ -144,12 +154,21 @@ impl Look<'_> {
             return Ok(Finding::Answers(answers));
         }
         self.domain().await?;
-        let probes = self
-            .each(&self.question.due, |hostname| async move {
-                self.probe(&hostname).await
-            })
-            .await?;
-        Ok(Finding::Answers(probes))
+        let probe = |hostname: String| async move { self.probe(&hostname).await };
+        let (mut answers, mut end) = (BTreeMap::new(), None);
+        for (hostname, probed) in self.each(&self.question.due, probe).await {
+            match probed {
+                Ok(answer) => drop(answers.insert(hostname, answer)),
+                Err(End::Trouble(trouble)) => {
+                    answers.insert(hostname, Answer::Unusable(trouble));
+                }
+                Err(other) => end = Some(other),
+            }
+        }
+        match end {
+            Some(end) if answers.is_empty() => Err(end),
+            _ => Ok(Finding::Answers(answers)),
+        }
     }
 
     /// Asks for all leases; none if the relay does not know this path, or has more leases than are read.
@@ -161,24 +180,44 @@ impl Look<'_> {
     }
 
     /// Asks about each hostname; none if the relay does not know this path, or there is no hostname to ask about.
+    ///
+    /// A relay may ask a tunnel before it answers about it, so one tunnel can make the answer about its own hostname unusable, or slow.
+    /// That is no trouble with the relay. It is only if all were asked, and no answer was usable.
     async fn statuses(&self) -> Result<Option<BTreeMap<String, Answer>>, End> {
         let Some((first, others)) = self.question.due.split_first() else {
             return Ok(None);
         };
-        let Some(answer) = self.status(first).await? else {
-            return Ok(None);
+        // Alone, since most relays without `/api/state` do not know this path either.
+        let opening = match self.status(first).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(answer)) => answer,
+            Err(End::Trouble(trouble)) => Answer::Unusable(trouble),
+            Err(other) => return Err(other),
         };
-        let mut answers = self
-            .each(others, |hostname| async move {
-                let unknown = || Trouble::bad_response("it knew /tunnel/status a moment ago");
-                self.status(&hostname)
-                    .await?
-                    .ok_or_else(|| End::Trouble(unknown()))
-            })
-            .await
-            .unwrap_or_default();
-        answers.insert(first.clone(), answer);
-        Ok(Some(answers))
+        let ask = |hostname: String| async move {
+            let answer = self.status(&hostname).await?;
+            answer.ok_or(End::UnknownPath)
+        };
+        let asked = self.each(others, ask).await;
+        let is_unknown = asked.values().any(|it| matches!(it, Err(End::UnknownPath)));
+        let answers = asked.into_iter().filter_map(|(hostname, asked)| {
+            let answer = match asked {
+                Ok(answer) => answer,
+                Err(End::Trouble(trouble)) => Answer::Unusable(trouble),
+                Err(End::UnknownPath) => Answer::Unusable(no_status()),
+                Err(End::Busy | End::Late) => return None,
+            };
+            Some((hostname, answer))
+        });
+        let answers: BTreeMap<_, _> = answers.chain([(first.clone(), opening.clone())]).collect();
+        let is_usable = |answer: &Answer| !matches!(answer, Answer::Unusable(_));
+        let are_all_asked = answers.len() == self.question.due.len();
+        match opening {
+            _ if answers.values().any(is_usable) => Ok(Some(answers)),
+            _ if is_unknown => Ok(None),
+            Answer::Unusable(trouble) if are_all_asked => Err(End::Trouble(trouble)),
+            _ => Ok(Some(answers)),
+        }
     }
 
     async fn status(&self, hostname: &str) -> Result<Option<Answer>, End> {
@@ -193,8 +232,7 @@ impl Look<'_> {
     async fn domain(&self) -> Result<(), End> {
         let response = self.get(Operation::Domain, "/sdk/domain").await?;
         let response = response.ok_or_else(too_large)?;
-        let unknown = || Trouble::bad_response("it knows no path that relays have");
-        known(reply::domain(&response))?.ok_or_else(|| End::Trouble(unknown()))
+        known(reply::domain(&response))?.ok_or(End::UnknownPath)
     }
 
     /// Sends a request to a hostname, at the relay's address. Whatever answers is the tunnel.
@@ -250,36 +288,26 @@ impl Look<'_> {
         }
     }
 
-    /// Asks about hostnames until the time of the look is over. Those that it was too short for are not in the result. It is an error if
-    /// there are hostnames, and none was answered.
+    /// Asks about hostnames until the time of the look is over. Those that it was too short for are not in the result.
     async fn each<Asked>(
         &self,
         hostnames: &[String],
         ask: impl Fn(String) -> Asked,
-    ) -> Result<BTreeMap<String, Answer>, End>
+    ) -> BTreeMap<String, Result<Answer, End>>
     where
         Asked: Future<Output = Result<Answer, End>>,
     {
         let mut asked = stream::iter(hostnames.to_vec())
             .map(|hostname| ask(hostname.clone()).map(|answer| (hostname, answer)))
             .buffer_unordered(REQUESTS_PER_RELAY.into());
-        let (mut answers, mut end) = (BTreeMap::new(), None);
+        let mut ends = BTreeMap::new();
         while let Some((hostname, answer)) = asked.next().await {
-            match answer {
-                Ok(answer) => drop(answers.insert(hostname, answer)),
-                Err(End::Trouble(trouble)) => {
-                    answers.insert(hostname, Answer::Unusable(trouble));
-                }
-                Err(other) => end = Some(other),
-            }
+            ends.insert(hostname, answer);
             if Instant::now() >= self.until {
                 break;
             }
         }
-        match end {
-            Some(end) if answers.is_empty() => Err(end),
-            _ => Ok(answers),
-        }
+        ends
     }
 }
 
@@ -290,6 +318,14 @@ fn known<T>(reply: Reply<T>) -> Result<Option<T>, End> {
         Reply::UnknownPath => Ok(None),
         Reply::Unusable(trouble) => Err(End::Trouble(trouble)),
     }
+}
+
+fn no_status() -> Trouble {
+    Trouble::bad_response("it answers /tunnel/status for other hostnames only")
+}
+
+fn no_relay() -> Trouble {
+    Trouble::bad_response("it knows no path that relays have")
 }
 
 fn too_large() -> End {

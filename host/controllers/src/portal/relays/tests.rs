@@ -75,11 +75,21 @@ impl Scene {
     }
 
     fn with(interval: Duration, change: impl FnOnce(&mut RelaySettings)) -> Self {
+        Self::at(Arc::new(Loopback), interval, change)
+    }
+
+    /// With other name servers.
+    fn at(
+        resolver: Arc<dyn Resolve>,
+        interval: Duration,
+        change: impl FnOnce(&mut RelaySettings),
+    ) -> Self {
         let certificates = Certificates::new(&NAMES);
         let mut settings = RelaySettings {
             observation: Observation::Poll,
             interval,
             allow: vec!["127.0.0.1/32".parse().unwrap()],
+            deny: Vec::new(),
             tls: certificates.tls(),
             recorder: Arc::new(NoRecorder),
         };
@@ -88,13 +98,8 @@ impl Scene {
         let outbound = OutboundMetrics::register(&mut registry);
         let metrics = RelayMetrics::register(&mut registry, outbound);
         let stop = CancellationToken::new();
-        let (relays, work) = Relays::start_with(
-            settings,
-            Clock::new(),
-            metrics,
-            Arc::new(Loopback),
-            stop.clone(),
-        );
+        let clock = Clock::new();
+        let (relays, work) = Relays::start_with(settings, clock, metrics, resolver, stop.clone());
         Self {
             relays,
             certificates,

@@ -35,8 +35,8 @@ mod tests {
     use serde_json::Value;
 
     use super::super::exposes::Scope;
-    use super::super::wakes::Wakes;
     use super::*;
+    use crate::engine::wakes::Wakes;
     use crate::mutator::{MutatedPod, PodRequest, RejectedPod};
 
     /// Its digest is another one after three looks.

@@ -13,9 +13,9 @@ use podloom_api::{TunnelClass, TunnelClassObject, asks_to_be_default};
 
 use super::super::class_kind::ClassKind;
 use super::exposes::Exposes;
-use super::wakes::Wakes;
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
+use crate::engine::wakes::Wakes;
 use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::Wiring;
 

@@ -15,8 +15,8 @@ use super::super::memory::Memory;
 use super::super::naming;
 use super::super::relays::{Relays, UserId};
 use super::super::rivals::{Id, Rivals, id};
-use super::wakes::{Noted, Wakes};
 use crate::engine::readable::Readable;
+use crate::engine::wakes::{Noted, Wakes};
 
 /// A PortalExpose in a cache. One that cannot be read hides no other.
 pub(super) type Expose = Readable<PortalExposeObject>;
@@ -103,12 +103,28 @@ impl Scope {
             .collect()
     }
 
+    /// Returns those that an object belongs to by its name, whatever its labels and owners are: somebody may have removed them. The
+    /// suffix is what the names of such objects end in.
+    pub(super) fn having(&self, child: &ObjectMeta, suffix: &str) -> Vec<ObjectRef<Expose>> {
+        let name = child.name.as_deref().unwrap_or_default();
+        let Some(base) = name.strip_suffix(suffix) else {
+            return Vec::new();
+        };
+        let namespace = child.namespace.as_deref().unwrap_or_default();
+        let same = ObjectRef::new_with(base, Arc::clone(&self.resource)).within(namespace);
+        let mut having = match naming::may_be_cut(base) {
+            true => self.referring(child, |expose, _| naming::base(&expose.name_any()) == base),
+            false => Vec::new(),
+        };
+        if self.store.get(&same).is_some() && !having.contains(&same) {
+            having.push(same);
+        }
+        having
+    }
+
     /// Wakes those whose identity is in a Secret of this name.
     pub(super) fn wake_owner(&self, secret: &ObjectMeta) {
-        let is_owner = |expose: &PortalExposeObject, secret: &str| {
-            naming::secret_name(&expose.name_any()) == secret
-        };
-        for owner in self.referring(secret, is_owner) {
+        for owner in self.having(secret, naming::SECRET) {
             let namespace = owner.namespace.as_deref().unwrap_or_default();
             self.wakes.wake(namespace, &owner.name);
         }

@@ -205,6 +205,17 @@ async fn a_pod_that_runs_by_now_ends_no_session_though_the_cache_has_it_pending(
     assert_eq!(server.status()["phase"], "Running");
 }
 
+/// The event of the status begins no pass, and the next one may begin because the pod is gone.
+#[tokio::test]
+async fn a_pod_that_the_status_and_the_cache_show_is_not_remembered() {
+    let (server, client, _) = Server::new(browser(60), |_| not_found());
+    let controller = shared(Some(pod("new", "Running")));
+    pass(&controller, &client, &browser(60)).await.unwrap();
+    assert_eq!(server.status()["podUID"], "pod-new");
+    let metadata = typed(browser(60)).metadata;
+    assert!(controller.memory.created_pod(&metadata).is_none());
+}
+
 /// What is asked of the API server when a Browser is deleted whose pod the cache shows as pending, and the grace period of the
 /// deletion.
 async fn pod_of_deleted(live: &'static str) -> (Vec<String>, Value) {

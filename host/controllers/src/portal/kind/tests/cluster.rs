@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::Client;
-use kube::core::ApiResource;
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{PortalExpose, TunnelClass};
+use podloom_api::{PortalExpose, PortalExposeObject, TunnelClass};
 use podloom_control_loop::NoRecorder;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -24,12 +24,15 @@ use crate::engine::error::Error;
 use crate::engine::fixtures::{Requests, alone, context, scripted, status};
 use crate::engine::optional::OptionalCache;
 use crate::engine::pass::Next;
+use crate::engine::readable::Readable;
 use crate::mutator::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
 use crate::outbound::{OutboundMetrics, Roots, Tls};
 use crate::portal::action::{Action, ActionOutcome};
+use crate::portal::authority::Authority;
 use crate::portal::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use crate::portal::memory::Memory;
-use crate::portal::relays::{Observation, RelayMetrics, RelaySettings, Relays};
+use crate::portal::observe::user;
+use crate::portal::relays::{Observation, RelayMetrics, RelaySettings, Relays, UserId};
 use crate::portal::rivals::Rivals;
 use crate::portal::rolls::{Limits, Rolls};
 use crate::portal::settings::TunnelSettings;
@@ -43,6 +46,8 @@ pub(super) struct Chain {
     pub(super) marks: Mutex<bool>,
     pub(super) rejects: Mutex<Option<PodRejection>>,
     pub(super) calls: AtomicUsize,
+    /// What the digest becomes when the chain is called next.
+    pub(super) next: Mutex<Option<String>>,
 }
 
 impl PodMutator for Chain {
@@ -56,6 +61,9 @@ impl PodMutator for Chain {
         assert_eq!(request.selector.len(), 4);
         if let Some(rejection) = self.rejects.lock().unwrap().clone() {
             return future::ready(Err(rejection.into())).boxed();
+        }
+        if let Some(next) = self.next.lock().unwrap().take() {
+            *self.digest.lock().unwrap() = Some(next);
         }
         let chain = self.digest.lock().unwrap().clone();
         if let Some(chain) = &chain {
@@ -91,9 +99,11 @@ pub(super) struct Cluster {
 
 /// Fills the caches.
 struct Writers {
+    exposes: Writer<Readable<PortalExposeObject>>,
     deployments: Writer<Deployment>,
     secrets: Writer<SecretMeta>,
     services: Writer<Service>,
+    namespaces: Writer<PartialObjectMeta<Namespace>>,
 }
 
 impl Cluster {
@@ -125,13 +135,17 @@ impl Cluster {
             ..Chain::default()
         });
         let mut caches = Writers {
+            exposes: Writer::new(Arc::new(PortalExpose::resource())),
             deployments: Writer::default(),
             secrets: Writer::default(),
             services: Writer::default(),
+            namespaces: Writer::default(),
         };
         caches
             .services
             .apply_watcher_event(&Event::Apply(service()));
+        let expose = serde_json::from_value(expose()).unwrap();
+        caches.exposes.apply_watcher_event(&Event::Apply(expose));
         Self {
             kind: Arc::new(kind(&chain, &caches)),
             caches: Mutex::new(caches),
@@ -197,6 +211,40 @@ impl Cluster {
         older["metadata"] = metadata;
         let older = serde_json::from_value(older).unwrap();
         self.kind.tunnels.rivals.put(&older);
+    }
+
+    /// The namespace has this resource version.
+    pub(super) fn changes_namespace(&self, version: &str) {
+        let namespace = json!({ "metadata": { "name": "team", "resourceVersion": version } });
+        let namespace = serde_json::from_value(namespace).unwrap();
+        let mut caches = self.caches.lock().unwrap();
+        let changed = Event::Apply(namespace);
+        caches.namespaces.apply_watcher_event(&changed);
+    }
+
+    /// The PortalExpose is gone, and its watch has shown it.
+    pub(super) fn loses_expose(&self) {
+        let expose = serde_json::from_value(expose()).unwrap();
+        let mut caches = self.caches.lock().unwrap();
+        caches.exposes.apply_watcher_event(&Event::Delete(expose));
+        let tunnels = &self.kind.tunnels;
+        tunnels.relays.forget(&self.user());
+        tunnels.memory.forget("e-1");
+    }
+
+    /// Whether a relay is watched for the PortalExpose.
+    pub(super) fn watches_relays(&self) -> bool {
+        let relay = Authority::parse("wss://relay.example.com/relay").unwrap();
+        let link = self
+            .kind
+            .tunnels
+            .relays
+            .link(&self.user(), &relay, "shop.relay.example.com");
+        link.is_some()
+    }
+
+    fn user(&self) -> UserId {
+        user(&serde_json::from_value(self.state().expose.clone()).unwrap())
     }
 
     /// The Service is gone.
@@ -289,11 +337,12 @@ fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
     let resource = Arc::new(PortalExpose::resource());
     ExposeKind {
         caches: Caches {
+            exposes: caches.exposes.as_reader(),
             classes: classes.as_reader(),
             services: caches.services.as_reader(),
             deployments: caches.deployments.as_reader(),
             secrets: OptionalCache::of(caches.secrets.as_reader()),
-            namespaces: None,
+            namespaces: Some(caches.namespaces.as_reader()),
         },
         resources: Resources {
             expose: resource,
@@ -325,6 +374,7 @@ pub(crate) fn relays() -> Relays {
         observation: Observation::Assume,
         interval: Duration::from_secs(30),
         allow: Vec::new(),
+        deny: Vec::new(),
         tls: Tls::new(&Roots::Public, None).unwrap(),
         recorder: Arc::new(NoRecorder),
     };

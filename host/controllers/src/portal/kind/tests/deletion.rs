@@ -92,3 +92,19 @@ async fn finalizers_of_others_stay() {
     cluster.pass().await.unwrap();
     assert_eq!(cluster.since(before), [""; 0]);
 }
+
+/// Somebody removed the finalizer by hand while a pass was running.
+#[tokio::test]
+async fn a_pass_over_one_that_is_gone_leaves_no_traces() {
+    let cluster = Cluster::new();
+    cluster.settle().await;
+    assert!(cluster.watches_relays());
+    cluster.loses_expose();
+    cluster.state().deployment = None;
+    cluster.pass().await.unwrap();
+    assert!(
+        !cluster.watches_relays(),
+        "its relays would be asked for ever"
+    );
+    assert_eq!(cluster.kind.tunnels.memory.len(), 0);
+}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::cluster::Cluster;
-use super::server::Fault;
+use super::server::{DEPLOYMENT, Fault};
 
 const FAULTS: [Fault; 6] = [
     Fault::Lost,
@@ -110,4 +110,20 @@ async fn a_rejected_finalizer_creates_nothing() {
         cluster.condition("TunnelDeploymentReady").1,
         "MetadataRefused"
     );
+}
+
+/// The status would have said that the Deployment is as it was applied.
+#[tokio::test]
+async fn a_status_that_is_not_written_costs_no_second_apply() {
+    let cluster = Cluster::new();
+    cluster.fail(3, Fault::Answer(409, "Conflict"));
+    cluster.pass().await.unwrap_err();
+    assert!(cluster.state().deployment.is_some() && cluster.status().is_null());
+    cluster.settle().await;
+    let made = cluster.requests.made();
+    let applies = made
+        .iter()
+        .filter(|it| **it == format!("PATCH {DEPLOYMENT}"));
+    assert_eq!(applies.count(), 1, "{made:#?}");
+    assert_eq!(cluster.status()["applied"]["generation"], 1);
 }

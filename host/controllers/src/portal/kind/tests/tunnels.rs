@@ -155,6 +155,45 @@ async fn a_tunnel_without_a_turn_waits_and_calls_no_plugin() {
     );
 }
 
+/// The chain goes back to the one that runs, after the tunnel got its turn.
+#[tokio::test]
+async fn a_turn_that_is_not_needed_any_more_is_given_back() {
+    let cluster = ready().await;
+    let before = cluster.state().deployment.clone();
+    let mut other = before.clone().unwrap();
+    other["metadata"]["uid"] = json!("another");
+    let other: k8s_openapi::api::apps::v1::Deployment = serde_json::from_value(other).unwrap();
+    let rolls = &cluster.kind.tunnels.rolls;
+    assert!(rolls.take(&other.metadata));
+    *cluster.chain.digest.lock().unwrap() = Some("chain-2".to_owned());
+    *cluster.chain.marks.lock().unwrap() = true;
+    cluster.pass().await.unwrap();
+    assert_eq!(cluster.condition("Progressing").1, "RolloutQueued");
+    rolls.give_back(&other.metadata);
+    *cluster.chain.next.lock().unwrap() = Some("chain-1".to_owned());
+    cluster.pass().await.unwrap();
+    assert_eq!(*cluster.chain.next.lock().unwrap(), None, "it had its turn");
+    assert_eq!(cluster.state().deployment, before);
+    assert!(rolls.take(&other.metadata), "its turn is lost");
+}
+
+/// Plugins can read the labels of namespaces.
+#[tokio::test]
+async fn a_denied_tunnel_is_tried_again_when_its_namespace_changes() {
+    let cluster = Cluster::new();
+    cluster.changes_namespace("1");
+    *cluster.chain.rejects.lock().unwrap() = Some(PodRejection::Denied("no".to_owned()));
+    cluster.pass().await.unwrap();
+    assert_eq!(cluster.condition("MutatorsApplied").1, "MutatorDenied");
+    *cluster.chain.rejects.lock().unwrap() = None;
+    cluster.pass().await.unwrap();
+    assert_eq!(cluster.state().deployment, None);
+    cluster.changes_namespace("2");
+    cluster.pass().await.unwrap();
+    assert!(cluster.state().deployment.is_some());
+    assert_eq!(cluster.condition("MutatorsApplied").1, "ChainApplied");
+}
+
 #[tokio::test]
 async fn a_new_chain_that_denies_leaves_the_running_tunnel_alone() {
     let cluster = ready().await;
@@ -293,13 +332,17 @@ async fn of_two_with_one_hostname_the_older_one_gets_it_in_all_scopes() {
     assert!(cluster.state().secret.is_none() && cluster.state().deployment.is_none());
 }
 
-/// There never was a Deployment, so nobody has to look for one.
 #[tokio::test]
-async fn a_new_tunnel_without_a_service_asks_the_api_server_nothing() {
+async fn a_new_tunnel_without_a_service_writes_its_status_alone() {
     let cluster = Cluster::new();
     cluster.loses_service();
     cluster.pass().await.unwrap();
-    let expected = [format!("PATCH {EXPOSE}"), format!("PATCH {EXPOSE}/status")];
+    let expected = [
+        format!("PATCH {EXPOSE}"),
+        format!("GET {SECRET}"),
+        format!("GET {DEPLOYMENT}"),
+        format!("PATCH {EXPOSE}/status"),
+    ];
     assert_eq!(cluster.requests.made(), expected);
     assert_eq!(cluster.status()["phase"], "Failed");
     let relay = &cluster.status()["relay"]["connected"][0];
@@ -309,6 +352,21 @@ async fn a_new_tunnel_without_a_service_asks_the_api_server_nothing() {
             .as_str()
             .unwrap()
             .starts_with("NoReadyPod: ")
+    );
+}
+
+/// Whoever mends the Service learns at once that more is wrong.
+#[tokio::test]
+async fn what_is_wrong_with_the_secret_shows_beside_a_missing_service() {
+    let cluster = Cluster::new();
+    cluster.loses_service();
+    let foreign = json!({ "metadata": { "name": "shop-tunnel-identity", "uid": "f", "resourceVersion": "5" } });
+    cluster.state().secret = Some(foreign);
+    cluster.pass().await.unwrap();
+    assert_eq!(cluster.condition("ServiceExists").1, "ServiceNotFound");
+    assert_eq!(
+        cluster.condition("TunnelDeploymentReady").1,
+        "IdentityNotOwned"
     );
 }
 

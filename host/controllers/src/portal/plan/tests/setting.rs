@@ -221,6 +221,7 @@ impl Case {
                 .as_ref()
                 .map_or_else(String::new, |it| it.input_hash.clone()),
             chain: world.chain.clone(),
+            namespace: world.namespace_version.clone(),
         };
         world.refused = setting.refused.map(|refused| refused.of(&tried, &world));
         world.queued = setting.queued.then(|| tried.clone());
@@ -271,6 +272,7 @@ impl Refused {
         let another = Try::Tunnel {
             input: "another".to_owned(),
             chain: None,
+            namespace: None,
         };
         Refusal {
             tried: if self.of_another { another } else { tried },
@@ -361,11 +363,13 @@ fn world(base: &Base, setting: &Setting) -> World {
         deployment,
         links: setting.links.iter().map(link).collect(),
         chain: setting.chain.clone(),
+        namespace_version: Some("1".to_owned()),
         namespace_ends: setting.namespace_ends,
         refused: None,
         queued: None,
         rolls_since: None,
         next_repair: None,
+        written: None,
         learned: Learned::default(),
     }
 }

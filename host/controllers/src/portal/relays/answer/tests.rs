@@ -10,15 +10,19 @@ use crate::outbound::{
 /// A text that only the relay can have written.
 const THEIRS: &str = "evil.example";
 
-#[test]
-fn no_word_of_the_relay_is_in_a_trouble() {
-    let blocked = BlockedAddress {
+fn blocked(denied: Option<&str>) -> BlockedAddress {
+    BlockedAddress {
         address: [10, 0, 0, 1].into(),
         range: Range::Private,
         policy: Policy::PublicOnly,
         flag: "--flag",
-        denied: None,
-    };
+        denied: denied.map(|cidr| cidr.parse().unwrap()),
+    }
+}
+
+#[test]
+fn no_word_of_the_relay_is_in_a_trouble() {
+    let blocked = blocked(None);
     let kinds = [
         (RequestErrorKind::Blocked(blocked), "Blocked"),
         (RequestErrorKind::Resolve(THEIRS.to_owned()), "Unreachable"),
@@ -78,6 +82,21 @@ fn a_request_that_was_not_sent_for_lack_of_room_is_no_answer() {
         waited: Duration::from_secs(30),
     };
     assert_eq!(Trouble::of(&busy), None);
+}
+
+#[test]
+fn who_is_blocked_learns_which_flag_decides() {
+    let of = |denied| RequestErrorKind::Blocked(blocked(denied));
+    let trouble = |denied| Trouble::of(&of(denied)).expect("an answer");
+    for (trouble, flag) in [
+        (Trouble::in_cluster(), "--portal-relay-allow-cidr"),
+        (trouble(None), "--portal-relay-allow-cidr"),
+        (trouble(Some("10.0.0.0/8")), "--portal-relay-deny-cidr"),
+    ] {
+        let text = trouble.to_string();
+        assert!(text.starts_with("Blocked: ") && text.len() <= 209, "{text}");
+        assert!(text.contains(flag) && !text.contains("10.0.0."), "{text}");
+    }
 }
 
 #[test]

@@ -30,7 +30,9 @@ pub(super) enum Manner {
     State,
     /// `/tunnel/status` and `/sdk/domain`, and its website under all other paths.
     Status,
-    /// The same, and an `/api/state` that is larger than what is read.
+    /// The same, but it answers 500 about these hostnames.
+    Fails(&'static [&'static str]),
+    /// The same as `Status`, and an `/api/state` that is larger than what is read.
     Crowded,
     /// `/sdk/domain` alone, and 404 for all other paths.
     Domain,
@@ -271,7 +273,13 @@ async fn answer(shared: &Shared, name: &str, line: &str) -> Option<Vec<u8>> {
             "application/json",
             &" ".repeat(4 * 1024 * 1024 + 1),
         )),
-        (Manner::Status | Manner::Crowded, line)
+        (Manner::Fails(hostnames), line)
+            if line.starts_with("GET /tunnel/status?hostname=")
+                && hostnames.iter().any(|hostname| line.ends_with(hostname)) =>
+        {
+            Some(response(500, "application/json", THEIRS))
+        }
+        (Manner::Status | Manner::Crowded | Manner::Fails(_), line)
             if line.starts_with("GET /tunnel/status?hostname=") =>
         {
             let (_, hostname) = line.split_once('=').unwrap();
@@ -282,11 +290,17 @@ async fn answer(shared: &Shared, name: &str, line: &str) -> Option<Vec<u8>> {
                 "service_alive": ready.is_some_and(|ready| *ready > 0),
             })))
         }
-        (Manner::Status | Manner::Crowded | Manner::Domain, "GET /sdk/domain") => Some(envelope(
+        (
+            Manner::Status | Manner::Crowded | Manner::Fails(_) | Manner::Domain,
+            "GET /sdk/domain",
+        ) => Some(envelope(
             &json!({ "protocol_version": "1", "release_version": THEIRS }),
         )),
         (Manner::Domain, _) => Some(response(404, "text/plain", THEIRS)),
-        (Manner::State | Manner::Status | Manner::Crowded | Manner::Website, _) => website(),
+        (
+            Manner::State | Manner::Status | Manner::Crowded | Manner::Fails(_) | Manner::Website,
+            _,
+        ) => website(),
     }
 }
 

@@ -158,3 +158,125 @@ async fn addresses_that_are_not_public_are_blocked() {
     );
     assert_eq!(relay.most_open(), 0, "it was not even dialled");
 }
+
+/// Names that another user asks about at the same relay.
+const OTHERS: [&str; 2] = ["app-2.relay.example", "app-3.relay.example"];
+
+/// A tunnel can make a relay fail when it is asked about it.
+#[tokio::test]
+async fn one_hostname_that_the_relay_fails_for_says_nothing_about_the_others() {
+    // One of them is asked about before all others, and one after them.
+    for failing in [&[OTHERS[0]], &[APP]] {
+        let scene = Scene::start(SHORT);
+        let relay = scene.relay(Manner::Fails(failing)).await;
+        relay.lease(&[(APP, 1), (OTHERS[0], 1), (OTHERS[1], 1)]);
+        let hostnames = [APP, OTHERS[0], OTHERS[1]];
+        for hostname in hostnames {
+            let own = Lease {
+                hostname: hostname.to_owned(),
+                ..lease(&relay)
+            };
+            scene.relays.set(&user(hostname), vec![own]);
+        }
+        for hostname in hostnames {
+            let (status, code) = match failing.contains(&hostname) {
+                true => (Disconnected, "BadResponse"),
+                false => (Connected, ""),
+            };
+            let link = || {
+                let link = scene
+                    .relays
+                    .link(&user(hostname), &authority(&relay), hostname);
+                link.unwrap()
+            };
+            let shown = async {
+                while (link().status, code_of(&link())) != (status, code) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let found = timeout(PATIENCE, shown).await;
+            assert!(found.is_ok(), "{hostname}: {:?}", link());
+        }
+        assert_eq!(scene.up(), ["1"]);
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_fails_for_all_hostnames_is_in_trouble() {
+    let scene = Scene::start(SHORT);
+    let relay = scene
+        .relay(Manner::Fails(&[APP, OTHERS[0], OTHERS[1]]))
+        .await;
+    let leases = [APP, OTHERS[0], OTHERS[1]].map(|hostname| Lease {
+        hostname: hostname.to_owned(),
+        ..lease(&relay)
+    });
+    scene.relays.set(&user("one"), leases.to_vec());
+    scene.troubled(&relay, "BadResponse").await;
+    assert_eq!(scene.up(), ["0"]);
+    // It is no other kind of relay, so the tunnels themselves are not asked.
+    assert!(!relay.lines().iter().any(|line| line.starts_with("HEAD")));
+}
+
+/// Answers to lookups would tell which Services exist.
+#[tokio::test]
+async fn names_of_the_cluster_are_not_looked_up() {
+    /// Finds every name at this address, and counts the names.
+    struct Counting(Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Resolve for Counting {
+        fn resolve(&self, _: &str, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            futures::future::ready(Ok(vec![[127, 0, 0, 1].into()])).boxed()
+        }
+    }
+
+    let looked_up = Arc::<std::sync::atomic::AtomicUsize>::default();
+    let count = || looked_up.load(std::sync::atomic::Ordering::Relaxed);
+    let scene = |change: fn(&mut RelaySettings)| {
+        let resolver = Arc::new(Counting(Arc::clone(&looked_up)));
+        Scene::at(resolver, SHORT, change)
+    };
+    let hosts = ["web", "web.team.svc", "web.team.svc.example.com"];
+    for host in hosts {
+        let scene = scene(|settings| settings.allow.clear());
+        let relay = scene.relay(Manner::State).await;
+        let at = at(host, relay.address.port());
+        let own = Lease {
+            authority: at.clone(),
+            ..lease(&relay)
+        };
+        scene.relays.set(&user("one"), vec![own]);
+        let link = scene.look(at, |link| code_of(link) == "Blocked").await;
+        assert_eq!((link.status, count()), (Unknown, 0), "{host}");
+    }
+    // With an exception, it may be at an address that is allowed.
+    let scene = scene(|_| {});
+    let relay = scene.relay(Manner::State).await;
+    let at = at(hosts[1], relay.address.port());
+    let own = Lease {
+        authority: at.clone(),
+        ..lease(&relay)
+    };
+    scene.relays.set(&user("one"), vec![own]);
+    // The certificate is for other names.
+    scene.look(at, |link| code_of(link) == "TLSError").await;
+    assert!(count() > 0);
+}
+
+#[tokio::test]
+async fn addresses_that_are_denied_are_blocked_though_they_are_allowed() {
+    let scene = Scene::with(SHORT, |settings| {
+        settings.deny = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let relay = scene.relay(Manner::State).await;
+    relay.lease(&[(APP, 1)]);
+    scene.relays.set(&user("one"), vec![lease(&relay)]);
+    let link = scene.troubled(&relay, "Blocked").await;
+    let error = link.last_error.unwrap();
+    assert!(
+        error.contains("--portal-relay-deny-cidr") && !error.contains("127"),
+        "{error}"
+    );
+    assert_eq!(relay.most_open(), 0, "it was not even dialled");
+}

@@ -7,8 +7,8 @@ use podloom_api::{PortalExpose, TunnelClass};
 use serde_json::{Value, json};
 
 use super::{Class, cached};
+use crate::engine::wakes::Wakes;
 use crate::portal::wiring::exposes::{Exposes, Scope};
-use crate::portal::wiring::wakes::Wakes;
 
 fn class(name: &str, generation: i64, annotations: &Value) -> Class {
     serde_json::from_value(json!({

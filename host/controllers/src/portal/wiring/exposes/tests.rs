@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
+use kube::core::ObjectMeta;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::PortalExpose;
@@ -9,6 +10,7 @@ use serde_json::json;
 use super::{Expose, Exposes, Scope, Traces, Wakes, cached};
 use crate::portal::kind::tests::cluster::relays;
 use crate::portal::memory::Memory;
+use crate::portal::naming;
 use crate::portal::rivals::Rivals;
 use crate::portal::world::Try;
 
@@ -196,4 +198,61 @@ async fn a_secret_wakes_the_one_whose_identity_it_has() {
     assert!(woken().is_none());
     scope.wake_owner(&secret("rival-tunnel-identity"));
     assert_eq!(woken().unwrap().name, "rival");
+}
+
+/// Returns which of these are woken by a Deployment of this name, in namespace `a` and without any label or owner.
+fn having(exposes: &[&str], deployment: &str) -> Vec<String> {
+    let Scopes {
+        exposes: scopes,
+        mut first,
+        ..
+    } = scopes();
+    for name in exposes {
+        first.apply_watcher_event(&Event::Apply(expose("a", name, 1, "app")));
+    }
+    let child = ObjectMeta {
+        name: Some(deployment.to_owned()),
+        namespace: Some("a".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let woken = scopes.0[0].having(&child, naming::DEPLOYMENT);
+    woken.into_iter().map(|expose| expose.name).collect()
+}
+
+#[test]
+fn a_deployment_without_labels_and_owners_wakes_the_one_of_its_name() {
+    let long = "a".repeat(70);
+    let all = ["shop", "shop-tunnel", long.as_str(), "web-0123abcd"];
+    assert_eq!(having(&all, "shop-tunnel"), ["shop"]);
+    assert_eq!(having(&all, "shop-tunnel-tunnel"), ["shop-tunnel"]);
+    assert_eq!(
+        having(&all, &naming::deployment_name(&long)),
+        [long.as_str()]
+    );
+    assert_eq!(having(&all, "web-0123abcd-tunnel"), ["web-0123abcd"]);
+    assert_eq!(having(&all, "blog-tunnel"), [""; 0]);
+    assert_eq!(having(&all, "shop"), [""; 0]);
+    // It is in the other scope's namespace.
+    assert_eq!(having(&all, "rival-tunnel"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_namespace_that_changes_wakes_those_in_it() {
+    let Scopes {
+        exposes, mut first, ..
+    } = scopes();
+    first.apply_watcher_event(&Event::Apply(expose("a", "shop", 1, "app")));
+    let changed = Wakes::default();
+    let following = super::super::wake_in_namespaces(&changed, exposes.clone());
+    let following = tokio::spawn(following);
+    changed.wake("", "a");
+    let woken = std::pin::pin!(exposes.0[0].woken()).next().await;
+    assert_eq!(woken.unwrap().name, "shop");
+    assert!(
+        std::pin::pin!(exposes.0[1].woken())
+            .next()
+            .now_or_never()
+            .is_none()
+    );
+    following.abort();
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// Where objects of one controller are noted. Cheap to clone; all clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Wakes(Arc<Inner>);
+pub(crate) struct Wakes(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -20,29 +20,29 @@ struct Inner {
 
 /// What is noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(crate) struct Noted {
     /// Whether all objects are.
-    pub(super) all: bool,
+    pub(crate) all: bool,
     /// Namespaces and names. The namespace of a cluster-scoped object is empty.
-    pub(super) some: BTreeSet<(String, String)>,
+    pub(crate) some: BTreeSet<(String, String)>,
 }
 
 impl Wakes {
     /// Wakes an object.
-    pub(super) fn wake(&self, namespace: &str, name: &str) {
+    pub(crate) fn wake(&self, namespace: &str, name: &str) {
         let id = (namespace.to_owned(), name.to_owned());
         self.lock().some.insert(id);
         self.0.bell.notify_one();
     }
 
     /// Wakes all objects.
-    pub(super) fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.lock().all = true;
         self.0.bell.notify_one();
     }
 
     /// Returns what is noted, each time that something is. Take it once: two streams would share it.
-    pub(super) fn taken(&self) -> impl Stream<Item = Noted> + Send + use<> {
+    pub(crate) fn taken(&self) -> impl Stream<Item = Noted> + Send + use<> {
         stream::unfold(self.clone(), |wakes| async move {
             wakes.0.bell.notified().await;
             let taken = std::mem::take(&mut *wakes.lock());
