@@ -257,7 +257,7 @@ pub fn note(message: &str) {
 ///
 /// The schema's path is relative to the crate's root. The file is part of the plugin, so that the host can check a
 /// configuration before the plugin runs. It is made from the configuration's type, which derives
-/// [`JsonSchema`](schemars::JsonSchema) at least outside Wasm, by the test that this macro adds:
+/// [`JsonSchema`](schemars::JsonSchema), by the test that this macro adds:
 /// `cargo test` writes the file when it is missing or old, and fails once.
 ///
 /// Native tests check configurations against the schema too. Without a schema, the host and native tests check only that the

@@ -21,7 +21,9 @@ pub enum FileError {
     #[error("is larger than {}", show_bytes(SHIPPED_BYTES))]
     TooLarge,
     /// The gzip stream is damaged.
-    #[error("is gzip, but cannot be decompressed: {0}; compress it again")]
+    #[error(
+        "is gzip, but cannot be decompressed: {0}; it is cut off or damaged, so build or copy it again"
+    )]
     Inflate(String),
     /// Something follows the gzip stream.
     #[error("has {} after the end of its gzip stream; compress it again", show_bytes(*.0))]

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cases;
+mod coverage;
 mod entry;
 mod golden;
 mod own_crate;

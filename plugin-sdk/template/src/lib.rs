@@ -10,8 +10,7 @@ use podloom_plugin_sdk::prelude::*;
 
 // What stands below `config:` in chain.yaml. `cargo test` makes config.schema.json of it; its comments are what users read.
 /// Which environment variables to set, and where not.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Config {
     /// List the variables.
@@ -22,8 +21,7 @@ struct Config {
 }
 
 /// One environment variable.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(not(target_family = "wasm"), derive(JsonSchema))]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Variable {
     /// Name the variable.

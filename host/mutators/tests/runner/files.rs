@@ -140,7 +140,7 @@ fn damaged_gzip_is_refused() {
     assert!(load("\n- {name: it, file: it.wasm.gz}", &[("it.wasm.gz", &good)]).is_ok());
     check(
         &good[..good.len() / 2],
-        "is gzip, but cannot be decompressed: incomplete deflate stream; compress it again",
+        "is gzip, but cannot be decompressed: incomplete deflate stream; it is cut off or damaged, so build or copy it again",
     );
     check(
         &[good.as_slice(), b"more"].concat(),

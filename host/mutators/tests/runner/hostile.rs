@@ -386,7 +386,7 @@ fn wrong_writes_are_refused_with_a_reason_for_the_plugin() {
     check(
         "write-ungranted",
         "",
-        "writing /spec/nodeName is forbidden: the plugin may write /metadata/labels; add the line `- \"/spec/nodeName\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
+        "writing /spec/nodeName is forbidden: the plugin may write /metadata/labels; add the line `- \"/spec/nodeName\"` to `allow` in chain.yaml, and `.write(...)` with the path in the plugin's `needs`",
     );
     check(
         "write-ancestor",
@@ -396,17 +396,17 @@ fn wrong_writes_are_refused_with_a_reason_for_the_plugin() {
     check(
         "write-by-index",
         "allow: ['/spec/containers/[name=proxy]']",
-        "writing /spec/containers/0/image is forbidden: the plugin may write /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*/image\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
+        "writing /spec/containers/0/image is forbidden: the plugin may write /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*/image\"` to `allow` in chain.yaml, and `.write(...)` with the path in the plugin's `needs`",
     );
     check(
         "remove-ungranted",
         "allow: ['/spec/containers/[name=proxy]']",
-        "writing /spec/containers/0 is forbidden: the plugin may write /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
+        "writing /spec/containers/0 is forbidden: the plugin may write /spec/containers/[name=proxy]; add the line `- \"/spec/containers/*\"` to `allow` in chain.yaml, and `.write(...)` with the path in the plugin's `needs`",
     );
     check(
         "read-ungranted",
         "read: [/metadata]",
-        "reading /spec/containers is forbidden: the plugin may read /metadata and write /metadata/labels; add the line `- \"/spec/containers\"` to `read` in chain.yaml, and the path to `reads` in the plugin's description",
+        "reading /spec/containers is forbidden: the plugin may read /metadata and write /metadata/labels; add the line `- \"/spec/containers\"` to `read` in chain.yaml, and `.read(...)` with the path in the plugin's `needs`",
     );
 }
 

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use podloom_mutators::{Chain, Plugin};
 
+use super::coverage::covers;
 use super::golden::Golden;
-use super::trial::{CALLS, Trial, covers};
+use super::trial::{CALLS, Trial};
 use super::{TrialOutcome, Tried};
 use crate::chain::size;
 use crate::explain;
@@ -134,8 +135,10 @@ fn rights(plugin: &Plugin, trial: &Trial) -> Vec<String> {
     let asked = &plugin.description.writes;
     let granting = |path: &str| plugin.allow.iter().find(|grant| covers(grant, path));
     let used = |path: &str| {
-        let writes = trial.run.writes.iter();
-        writes.filter(|write| covers(path, &write.path)).count()
+        let covering = trial.covering.iter();
+        covering
+            .filter(|covering| covering.iter().any(|covered| covered == path))
+            .count()
     };
     let mut rows: Vec<[String; 3]> = asked
         .iter()

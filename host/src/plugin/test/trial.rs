@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use podloom_controllers::PluginRun;
 use podloom_mutators::{Chain, Mutation, Plugin, RejectionCause};
-use podloom_pod_path::Grants;
 use serde_json::Value;
 
+use super::coverage;
 use crate::explain;
 use crate::mutator::{Values, convert_run, to_chain};
 use crate::render::pod::Subject;
@@ -19,6 +19,8 @@ pub(super) const CALLS: usize = 21;
 pub(super) struct Trial {
     pub(super) pod: Value,
     pub(super) run: PluginRun,
+    /// For each write of the run, which of the paths that the plugin asks for, or is granted, cover it.
+    pub(super) covering: Vec<Vec<String>>,
     /// The plugin's memory at the end of a call, in bytes.
     pub(super) memory: usize,
     pub(super) is_deterministic: bool,
@@ -55,9 +57,15 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCau
         .into_iter()
         .next()
         .ok_or(RejectionCause::NotAPod("the chain of one plugin ran none"))?;
+    let plugins = chain.plugins().iter();
+    let paths: Vec<String> = plugins
+        .flat_map(|plugin| plugin.description.writes.iter().chain(plugin.allow.iter()))
+        .cloned()
+        .collect();
     Ok(Trial {
         pod,
         memory: run.memory,
+        covering: coverage::covering(&subject.pod, &run.writes, &paths),
         run: convert_run(run, Values::Shown),
         is_deterministic,
         again,
@@ -90,43 +98,22 @@ impl Trial {
         // With a selector, a write may be denied even if it was asked for: plugins may not change labels that the selector matches.
         if self.run.refused_writes > 0 && subject.request.selector.is_empty() {
             broken.push(format!(
-                "the plugin tried {} that it does not ask for; add the paths to its `writes`",
+                "the plugin tried {} that it does not ask for; add `.write(...)` with the paths in its `needs`",
                 explain::count(self.run.refused_writes, "write")
             ));
         }
         let asked = &plugin.description.writes;
-        let beyond: Vec<&str> = self
-            .run
-            .writes
-            .iter()
-            .map(|write| write.path.as_str())
-            .filter(|path| !asked.iter().any(|asked| covers(asked, path)))
+        let writes = self.run.writes.iter().zip(&self.covering);
+        let beyond: Vec<&str> = writes
+            .filter(|(_, covering)| !asked.iter().any(|asked| covering.contains(asked)))
+            .map(|(write, _)| write.path.as_str())
             .collect();
         if !beyond.is_empty() {
             broken.push(format!(
-                "the plugin writes paths that it does not ask for; add them to its `writes`: {}",
+                "the plugin writes paths that it does not ask for; add `.write(...)` in its `needs` for: {}",
                 beyond.join(", ")
             ));
         }
         broken
     }
-}
-
-/// Whether a grant covers a path: that of a write, or that of another grant.
-pub(super) fn covers(grant: &str, path: &str) -> bool {
-    match (Grants::parse(&[grant]), granted(path)) {
-        (Ok(grant), Some(path)) => grant.covers(&path).is_ok(),
-        _ => false,
-    }
-}
-
-/// A path as a grant: list indices become `*`, since grants have none.
-fn granted(path: &str) -> Option<Grants> {
-    let is_position = |segment: &str| segment.parse::<usize>().is_ok();
-    let any = path
-        .split('/')
-        .map(|segment| if is_position(segment) { "*" } else { segment });
-    let any = any.collect::<Vec<_>>().join("/");
-    let parsed = Grants::parse(&[path]).or_else(|_| Grants::parse(&[any]));
-    parsed.ok()
 }

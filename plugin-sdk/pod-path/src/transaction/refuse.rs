@@ -13,7 +13,7 @@ impl Transaction {
         let line = line(path, None);
         AccessError::Forbidden(format!(
             "reading {} is forbidden: the plugin may read {reads} and write {writes}; \
-             add the line {line} to `read` in chain.yaml, and the path to `reads` in the plugin's description",
+             add the line {line} to `read` in chain.yaml, and `.read(...)` with the path in the plugin's `needs`",
             shown(path)
         ))
     }
@@ -36,7 +36,7 @@ impl Transaction {
             ),
             None => format!(
                 "the plugin may write {writes}; add the line {} to `allow` in chain.yaml, \
-                 and the path to `writes` in the plugin's description",
+                 and `.write(...)` with the path in the plugin's `needs`",
                 line(path, None)
             ),
         };

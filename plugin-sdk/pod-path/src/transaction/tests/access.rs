@@ -303,7 +303,7 @@ fn the_refusal_says_what_is_granted_and_what_to_do() {
     for (call, text) in [
         (
             Set("/spec/hostNetwork", "true"),
-            "writing /spec/hostNetwork is forbidden: the plugin may write /spec/containers/[name=proxy], /metadata/labels; add the line `- \"/spec/hostNetwork\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
+            "writing /spec/hostNetwork is forbidden: the plugin may write /spec/containers/[name=proxy], /metadata/labels; add the line `- \"/spec/hostNetwork\"` to `allow` in chain.yaml, and `.write(...)` with the path in the plugin's `needs`",
         ),
         (
             Remove("/spec/containers"),
@@ -320,6 +320,6 @@ fn the_refusal_says_what_is_granted_and_what_to_do() {
         granted(&[], &[]),
         Remove("/spec"),
         "forbidden",
-        "writing /spec is forbidden: the plugin may write nothing; add the line `- \"/spec\"` to `allow` in chain.yaml, and the path to `writes` in the plugin's description",
+        "writing /spec is forbidden: the plugin may write nothing; add the line `- \"/spec\"` to `allow` in chain.yaml, and `.write(...)` with the path in the plugin's `needs`",
     );
 }

@@ -288,6 +288,6 @@ fn the_refusal_says_what_is_granted_and_what_to_do() {
     assert_eq!(
         error.to_string(),
         "reading /spec/nodeName is forbidden: the plugin may read /metadata/labels and write /spec/volumes; \
-         add the line `- \"/spec/nodeName\"` to `read` in chain.yaml, and the path to `reads` in the plugin's description"
+         add the line `- \"/spec/nodeName\"` to `read` in chain.yaml, and `.read(...)` with the path in the plugin's `needs`"
     );
 }
