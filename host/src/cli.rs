@@ -3,6 +3,8 @@
 mod bundle;
 mod controllers;
 mod duration;
+mod infra;
+mod infrastructure;
 mod plugin;
 mod portal;
 mod rbac;
@@ -19,10 +21,14 @@ use tracing_subscriber::filter::Targets;
 
 pub(crate) use bundle::BundleArguments;
 pub(crate) use controllers::Controllers;
+pub(crate) use infra::{InfraCheckArguments, InfraCommand};
+pub(crate) use infrastructure::InfrastructureArguments;
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
 };
-pub(crate) use portal::{ChainPolicyArgument, ObservationArgument, PortalArguments};
+pub(crate) use portal::{
+    ChainPolicyArgument, ObservationArgument, PortalArguments, TunnelArguments,
+};
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use render::{Format, RenderArguments};
 pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
@@ -89,6 +95,9 @@ pub(crate) enum Command {
     /// Check plugin chains, and print their JSON Schema.
     #[command(subcommand)]
     Chain(ChainCommand),
+    /// Check manifests of Clusters, clouds and Infrastructure Managers.
+    #[command(subcommand)]
+    Infra(InfraCommand),
     Bundle(BundleArguments),
     Crds(CrdsArguments),
     Rbac(RbacArguments),

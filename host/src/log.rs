@@ -3,8 +3,9 @@
 use std::io::IsTerminal;
 use std::str::FromStr;
 
+use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
@@ -20,6 +21,10 @@ const QUIETED: [(&str, LevelFilter); 6] = [
     ("cranelift", LevelFilter::WARN),
     ("wasmtime", LevelFilter::WARN),
 ];
+
+/// Where kube logs answers of the API server that it cannot read, and messages of its rejections. Both may have the values of Secrets,
+/// so this never logs, whatever the filter says. Requests are logged by another module of kube.
+const SECRETIVE: &str = "kube_client::client";
 
 /// Sets up the log of a command: standard error, without time, in colour on a terminal. Call it once, before anything logs.
 pub(crate) fn init_for_command(filter: Option<Targets>) {
@@ -54,6 +59,7 @@ pub(crate) fn init_for_operator(filter: Option<Targets>, format: LogFormat) -> F
     // As above.
     let _ = tracing_subscriber::registry()
         .with(layer)
+        .with(filter_fn(may_be_logged))
         .with(lines)
         .try_init();
     Filter(handle)
@@ -110,6 +116,10 @@ fn quieted(targets: Targets) -> Targets {
         .fold(targets, |targets, (name, level)| {
             targets.with_target(name, level)
         })
+}
+
+fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    metadata.target() != SECRETIVE
 }
 
 fn is_coloured() -> bool {

@@ -7,6 +7,7 @@ mod completion;
 mod crds;
 mod error;
 mod explain;
+mod infra;
 mod load;
 mod log;
 mod manifest;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Arguments, ChainCommand, Command, PluginCommand};
+use crate::cli::{Arguments, ChainCommand, Command, InfraCommand, PluginCommand};
 use crate::error::CommandError;
 
 /// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Plugin(PluginCommand::Test(arguments)) => plugin::test::run(arguments),
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
+        Command::Infra(InfraCommand::Check(arguments)) => infra::check(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),

@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
                     api,
                     watched: &namespaces,
                     own: &arguments.operator_namespace,
+                    secrets: arguments.secret_namespace(),
                     lease_namespace: arguments.lease_namespace(),
                     names: GivenNames {
                         lease: arguments.lease_name.as_deref(),

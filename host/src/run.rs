@@ -8,6 +8,7 @@ mod exposition;
 #[cfg(test)]
 mod fixtures;
 mod grants;
+mod infrastructure;
 mod leader;
 mod lease;
 mod metrics;

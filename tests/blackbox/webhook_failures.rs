@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
-use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, dry_run, free_address, plain_pod};
-use podloom_tests::{Bundle, Cluster, Said, Scene, blackbox_on, eventually};
+use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, dry_run, plain_pod};
+use podloom_tests::{Bundle, Cluster, Said, Scene, blackbox_on, eventually, free_address};
 use tokio::task::spawn_blocking;
 
 /// The plugins that misbehave, and a label that shows that the next plugin has run.

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use podloom_tests::doubles::{BackendState, Balancer, Double};
-use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, dry_run, free_address, plain_pod};
+use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, dry_run, plain_pod};
 use podloom_tests::{
     Cluster, MountedBundle, Operator, Scene, Signal, blackbox_on, eventually, eventually_within,
-    lock,
+    free_address, lock,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

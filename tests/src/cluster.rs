@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use podloom_api::{SelenosisApi, SelenosisKind, names};
+use podloom_api::{InfrastructureKind, SelenosisApi, SelenosisKind, names};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ pub struct Cluster {
     pub plane: ControlPlane,
     operator_kubeconfig: OnceLock<PathBuf>,
     portal_kubeconfig: OnceLock<PathBuf>,
+    infrastructure_kubeconfig: OnceLock<PathBuf>,
 }
 
 /// A request that the API server has answered, from its audit log.
@@ -89,6 +90,7 @@ impl Cluster {
             plane,
             operator_kubeconfig: OnceLock::new(),
             portal_kubeconfig: OnceLock::new(),
+            infrastructure_kubeconfig: OnceLock::new(),
         }
     }
 
@@ -102,8 +104,9 @@ impl Cluster {
 
     /// Installs Podloom, except for the operator itself.
     pub fn install(&self) {
-        for directory in ["crds", "crds/split", "crds/portal"] {
-            self.apply(&root().join(directory));
+        self.apply(&root().join("crds"));
+        for set in ["split", "portal", "infrastructure", "cleaner"] {
+            self.apply(&root().join("crds").join(set));
         }
         self.await_kinds();
         let browser = root().join("deploy/controllers/browser");
@@ -111,6 +114,7 @@ impl Cluster {
         self.apply(&browser.join("rbac.yaml"));
         self.apply(&browser.join("flow-schema/flow-schema.yaml"));
         self.apply(&root().join("deploy/controllers/portal/rbac.yaml"));
+        self.apply(&root().join("deploy/controllers/infrastructure/rbac.yaml"));
         self.apply(&root().join("deploy/controllers/webhook/rbac.yaml"));
         // The roles of both sets have the same name, since an installation has only one set.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
@@ -125,7 +129,11 @@ impl Cluster {
         });
         let portal = ["portalexposes", "tunnelclasses"];
         let portal = portal.map(|plural| format!("{plural}.{}", names::portal::GROUP));
-        for kind in kinds.chain(portal) {
+        let infrastructure = InfrastructureKind::ALL;
+        let infrastructure = infrastructure
+            .map(|kind| format!("{}.{}", kind.plural(), names::infrastructure::GROUP));
+        let cleaner = [format!("cleaners.{}", names::cleaner::GROUP)];
+        for kind in kinds.chain(portal).chain(infrastructure).chain(cleaner) {
             while let Err(error) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
                 assert!(Instant::now() < deadline, "{kind} is not served: {error}");
                 thread::sleep(POLL_INTERVAL);
@@ -191,6 +199,15 @@ impl Cluster {
         self.portal_kubeconfig.get_or_init(|| {
             self.plane
                 .kubeconfig_for_service_account("podloom-system", "podloom-portal")
+                .unwrap()
+        })
+    }
+
+    /// The kubeconfig of the infrastructure controller's own ServiceAccount.
+    pub fn infrastructure_kubeconfig(&self) -> &Path {
+        self.infrastructure_kubeconfig.get_or_init(|| {
+            self.plane
+                .kubeconfig_for_service_account("podloom-system", "podloom-infrastructure")
                 .unwrap()
         })
     }

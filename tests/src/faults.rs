@@ -1,4 +1,4 @@
-//! A proxy in front of the API server that counts requests and injects faults: `podloom-doubles proxy`.
+//! A proxy in front of the API server, or of another HTTP server, that records requests and injects faults: `podloom-doubles proxy`.
 //!
 //! A [`Rule`] selects requests and has the fault to inject. [`Proxy::silence`] simulates a lost network: connections stay open, but
 //! carry nothing.
@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use http::Method;
 use kube::config::Kubeconfig;
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::doubles::Double;
+use crate::wait::eventually;
 pub use rule::{Fault, RequestFilter, Rule};
 
 /// The number of requests, by verb and resource, and then by the status of the answer.
@@ -20,6 +23,33 @@ pub type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Stands for the status of requests that were not answered, or not yet.
 pub const UNANSWERED: &str = "unanswered";
+
+/// A request that reached the proxy.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct ProxiedRequest {
+    /// When it arrived, in seconds after the start of the proxy.
+    pub seconds: f64,
+    /// `GET`, `POST`, ...
+    pub method: String,
+    /// Path and query, with `{id}` for each part of the path that is a UUID.
+    pub path: String,
+    /// The status of the answer that the client got; none if it was not answered, or not yet.
+    pub status: Option<u16>,
+}
+
+impl ProxiedRequest {
+    /// Whether it may change anything.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        is_write(&self.method)
+    }
+}
+
+/// Whether requests with this method may change anything.
+#[must_use]
+pub fn is_write(method: &str) -> bool {
+    ![Method::GET.as_str(), Method::HEAD.as_str()].contains(&method)
+}
 
 /// The running proxy. Dropping it closes all connections through it.
 pub struct Proxy {
@@ -37,12 +67,37 @@ impl Proxy {
         let out = kubeconfigs.path().join("through");
         let arguments = [Path::new("proxy"), Path::new("--kubeconfig"), kubeconfig];
         let arguments = [&arguments[..], &[Path::new("--out"), &out]].concat();
-        let double = Double::start(arguments);
+        Self::new(Double::start(arguments), kubeconfigs)
+    }
+
+    /// Starts it in front of another HTTP server, without TLS. Requests are named by method and path: `GET /infrastructures/{id}`.
+    ///
+    /// It works whether the server runs or not. A connection for which the server cannot be reached is closed without an answer.
+    #[must_use]
+    pub fn to(server: SocketAddr) -> Self {
+        let double = Double::start(["proxy", "--to", &server.to_string()]);
+        Self::new(double, TempDir::new().unwrap())
+    }
+
+    fn new(double: Double, kubeconfigs: TempDir) -> Self {
         Self {
             address: double.address,
             double,
             kubeconfigs,
         }
+    }
+
+    /// Its URL, without a slash at the end.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// How many requests that may change something have arrived.
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        let requests = self.requests();
+        requests.iter().filter(|it| it.is_write()).count()
     }
 
     /// Copies a kubeconfig, with this proxy as its server.
@@ -65,6 +120,11 @@ impl Proxy {
         self.double.ask("/hits")
     }
 
+    /// The last 10,000 requests, in the order in which they arrived.
+    pub fn requests(&self) -> Vec<ProxiedRequest> {
+        self.double.ask("/requests")
+    }
+
     /// The number of requests, by verb and resource: `create pods`, `patch browsers/status`.
     pub fn counts(&self) -> Counts {
         self.double.ask("/counts")
@@ -74,6 +134,16 @@ impl Proxy {
     pub fn count(&self, request: &str) -> u64 {
         let counts = self.counts();
         counts.get(request).map_or(0, |codes| codes.values().sum())
+    }
+
+    /// Waits until so many more requests with one verb and resource have arrived.
+    pub async fn sees_more(&self, request: &str, more: u64) {
+        let enough = self.count(request) + more;
+        eventually(&format!("{enough} {request} arrive"), async || {
+            let count = self.count(request);
+            (count >= enough).then_some(()).ok_or(count.to_string())
+        })
+        .await;
     }
 
     /// Lets the open connections stay open but carry nothing more; new ones work.

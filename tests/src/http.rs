@@ -1,7 +1,7 @@
 //! A minimal HTTP client: one request per connection, the answer read to its end.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// How long a server on this machine may take to answer.
@@ -24,11 +24,32 @@ pub fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
     send(address, "GET", path, "")
 }
 
+/// An address that nobody listens on. Its port is below those of outgoing connections, so that none of them takes it.
+#[must_use]
+pub fn free_address() -> SocketAddr {
+    loop {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, fastrand::u16(15_000..30_000)));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
 /// Sends a request.
 pub(crate) fn send(
     address: SocketAddr,
     method: &str,
     path: &str,
+    body: &str,
+) -> io::Result<Answer> {
+    send_with(address, &format!("{method} {path}"), "", body)
+}
+
+/// Sends a request, which is a method and a path, with these header lines, each with its line end.
+pub(crate) fn send_with(
+    address: SocketAddr,
+    request: &str,
+    headers: &str,
     body: &str,
 ) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -37,7 +58,7 @@ pub(crate) fn send(
     let length = body.len();
     write!(
         stream,
-        "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{request} HTTP/1.0\r\nHost: {address}\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
     )?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

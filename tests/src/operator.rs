@@ -156,14 +156,20 @@ impl Operator {
             .sum()
     }
 
+    /// What it has logged and printed since it was last started.
+    #[must_use]
+    pub fn printed(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let own = text.get(usize::try_from(self.log_start).unwrap()..);
+        String::from_utf8_lossy(own.unwrap_or_default()).into_owned()
+    }
+
     /// The lines of its log since it was last started.
     #[must_use]
     pub fn log(&self) -> Vec<Value> {
-        let text = fs::read(&self.log).unwrap_or_default();
-        let own = text.get(usize::try_from(self.log_start).unwrap()..);
-        let lines = String::from_utf8_lossy(own.unwrap_or_default()).into_owned();
+        let printed = self.printed();
+        let lines = printed.lines();
         lines
-            .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect()
     }

@@ -74,21 +74,47 @@ impl Account {
 
     /// Adds the right to a Lease in the scene's namespace; the operator has the same right in its own.
     pub fn may_lead(&self, scene: &Scene) {
-        let (cluster, namespace) = (&scene.cluster, scene.namespace.as_str());
-        let (_, account) = self.user.rsplit_once(':').unwrap();
-        let name = format!("leader-{account}");
-        let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                "metadata": { "name": name, "namespace": namespace }, "rules": rules("Role"),
-            },
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-                "metadata": { "name": name, "namespace": namespace },
-                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
-                "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
-            },
-        ] });
-        cluster.apply_text(&objects.to_string());
+        let (namespace, account) = self.user.rsplit_once(':').unwrap();
+        let (_, namespace) = namespace.rsplit_once(':').unwrap();
+        bind(scene, namespace, account, &rules("Role"));
     }
+}
+
+/// Gives the account of a duty the right to Leases in the scene's namespace, whatever their names are.
+pub fn may_lead(scene: &Scene, namespace: &str, account: &str) {
+    let verbs = ["get", "create", "update"];
+    let leases =
+        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs });
+    bind(scene, namespace, account, &[leases]);
+}
+
+fn bind(scene: &Scene, namespace: &str, account: &str, rules: &[Value]) {
+    let name = format!("leader-{account}");
+    let metadata = json!({ "name": name, "namespace": scene.namespace });
+    let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": metadata, "rules": rules,
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+        },
+    ] });
+    scene.cluster.apply_text(&objects.to_string());
+}
+
+/// The flags of a replica whose Lease is in this namespace and ends three seconds after its holder is gone.
+#[must_use]
+pub fn election(namespace: &str) -> [&str; 6] {
+    [
+        "--lease-namespace",
+        namespace,
+        "--lease-name",
+        "podloom",
+        "--lease-duration",
+        "3s",
+    ]
 }

@@ -241,6 +241,16 @@ impl Scene {
         .await;
     }
 
+    /// Waits until there is an Event about an object whose line starts with this: `Warning DriftDetected`.
+    pub async fn has_event(&self, name: &str, start: &str) {
+        eventually(&format!("there is an Event {start}"), async || {
+            let events = self.events(name).await;
+            let is_there = events.iter().any(|event| event.starts_with(start));
+            is_there.then_some(()).ok_or_else(|| format!("{events:#?}"))
+        })
+        .await;
+    }
+
     /// The Events about a Browser that have arrived so far.
     pub async fn events(&self, name: &str) -> Vec<String> {
         // The pod has the same name, and its own Events.

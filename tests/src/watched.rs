@@ -1,5 +1,6 @@
 //! A client that watches objects and records every change, since objects that failed are deleted soon.
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,6 +107,27 @@ where
             Ok(answer) => answer,
             Err(_) => panic!("{what}: not within {} s", patience.as_secs()),
         }
+    }
+
+    /// Waits until so many objects have changed, none of them is gone, and the last state of each fulfils a condition.
+    pub async fn until_all(
+        &self,
+        count: usize,
+        what: &str,
+        patience: Duration,
+        is: impl Fn(&K) -> bool,
+    ) {
+        self.until_within(what, patience, |changes| {
+            let mut seen = HashSet::new();
+            for change in changes.iter().rev() {
+                let is_last = seen.insert(change.object().name_any());
+                if is_last && !matches!(change, Change::Is(object) if is(object)) {
+                    return None;
+                }
+            }
+            (seen.len() == count).then_some(())
+        })
+        .await;
     }
 
     /// Waits until an object's last state fulfils a condition.

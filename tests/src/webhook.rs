@@ -1,7 +1,7 @@
 //! The admission webhooks of one test: their rights, their configurations, and the operators that answer.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -144,12 +144,34 @@ impl Webhook {
 
     /// Sends the PortalExposes of the namespace to this address. TunnelClasses have none: those of other tests would be sent too.
     pub fn configure_portal(&self, address: SocketAddr, policy: Policy) {
-        let plural = "portalexposes";
-        let mut webhook = self.webhook(plural, address, &format!("/validate/{plural}"), policy);
-        let mut rules = rules(names::portal::GROUP, &["CREATE", "UPDATE"], plural);
-        rules[0]["apiVersions"] = json!([names::portal::VERSION]);
-        webhook["rules"] = rules;
-        self.apply("ValidatingWebhookConfiguration", &[webhook]);
+        let version = (names::portal::GROUP, names::portal::VERSION);
+        self.configure_kinds(address, policy, version, &["portalexposes"]);
+    }
+
+    /// Sends the Clusters, Clouds and InfrastructureProviders of the namespace to this address; they are refused if nobody answers.
+    /// The kinds without a namespace are left out, as TunnelClasses are.
+    pub fn configure_infrastructure(&self, address: SocketAddr) {
+        let version = (names::infrastructure::GROUP, names::infrastructure::VERSION);
+        let plurals = ["clusters", "clouds", "infrastructureproviders"];
+        self.configure_kinds(address, Policy::Fail, version, &plurals);
+    }
+
+    fn configure_kinds(
+        &self,
+        address: SocketAddr,
+        policy: Policy,
+        (group, version): (&str, &str),
+        plurals: &[&str],
+    ) {
+        let webhook = |plural: &&str| {
+            let mut webhook = self.webhook(plural, address, &format!("/validate/{plural}"), policy);
+            let mut rules = rules(group, &["CREATE", "UPDATE"], plural);
+            rules[0]["apiVersions"] = json!([version]);
+            webhook["rules"] = rules;
+            webhook
+        };
+        let webhooks: Vec<Value> = plurals.iter().map(webhook).collect();
+        self.apply("ValidatingWebhookConfiguration", &webhooks);
     }
 
     /// Sends the pods of the namespace to another server first, whose answers do not matter.
@@ -240,17 +262,6 @@ pub async fn address(operator: &Operator) -> SocketAddr {
         listens.ok_or_else(|| operator.tail(""))
     })
     .await
-}
-
-/// An address that nobody listens on. Its port is below those of outgoing connections, so that none of them takes it.
-#[must_use]
-pub fn free_address() -> SocketAddr {
-    loop {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, fastrand::u16(15_000..30_000)));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
 }
 
 /// Parameters of a request that stores nothing.

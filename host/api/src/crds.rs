@@ -6,7 +6,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 use crate::{
-    Browser, BrowserConfig, PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names,
+    Browser, BrowserConfig, Cleaner, Cloud, Cluster, InfrastructureKind, InfrastructureProvider,
+    PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names, schema,
 };
 
 /// Returns the CustomResourceDefinitions of Selenosis' kinds in one set of API groups, as `crds/` holds them.
@@ -69,6 +70,49 @@ pub fn portal_expose_crd() -> CustomResourceDefinition {
 /// ```
 pub fn tunnel_class_crd() -> CustomResourceDefinition {
     kept(TunnelClass::crd())
+}
+
+/// Returns the CustomResourceDefinition of Cleaners.
+///
+/// ```
+/// assert_eq!(podloom_api::cleaner_crd().spec.scope, "Namespaced");
+/// ```
+pub fn cleaner_crd() -> CustomResourceDefinition {
+    kept(Cleaner::crd())
+}
+
+/// Returns the CustomResourceDefinition of one of the kinds of infrastructure.
+///
+/// ```
+/// use podloom_api::{InfrastructureKind, infrastructure_crd};
+///
+/// assert_eq!(infrastructure_crd(InfrastructureKind::GlobalCloud).spec.scope, "Cluster");
+/// ```
+pub fn infrastructure_crd(kind: InfrastructureKind) -> CustomResourceDefinition {
+    let mut crd = match kind {
+        InfrastructureKind::Cluster => Cluster::crd(),
+        InfrastructureKind::Cloud | InfrastructureKind::GlobalCloud => Cloud::crd(),
+        InfrastructureKind::InfrastructureProvider
+        | InfrastructureKind::GlobalInfrastructureProvider => InfrastructureProvider::crd(),
+    };
+    if kind.is_global() {
+        globalize(&mut crd, kind);
+    }
+    kept(crd)
+}
+
+/// Makes the definition of a namespaced kind that of its cluster-scoped counterpart.
+fn globalize(crd: &mut CustomResourceDefinition, kind: InfrastructureKind) {
+    crd.metadata.name = Some(format!("{}.{}", kind.plural(), crd.spec.group));
+    crd.spec.scope = "Cluster".to_owned();
+    let names = &mut crd.spec.names;
+    names.kind = kind.name().to_owned();
+    names.plural = kind.plural().to_owned();
+    names.singular = Some(kind.name().to_lowercase());
+    names.short_names = None;
+    if kind == InfrastructureKind::GlobalCloud {
+        schema::only_global_providers(crd);
+    }
 }
 
 /// Asks Argo CD and Flux not to delete the definition when it leaves what they apply.

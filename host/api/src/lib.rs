@@ -24,7 +24,9 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! Two more kinds expose Services through relays: a [`PortalExpose`] and the [`TunnelClass`] of its pods.
+//! Two more kinds expose Services through relays: a [`PortalExpose`] and the [`TunnelClass`] of its pods. A [`Cluster`] has
+//! machines on a [`Cloud`], which an [`InfrastructureProvider`] creates. A [`Cleaner`] deletes objects once they are old enough
+//! and conditions hold.
 //!
 //! A BrowserConfig names each version's image, and whatever else its pod needs:
 //!
@@ -44,8 +46,11 @@
 
 mod browser;
 mod browser_config;
+mod cleaner;
 mod crds;
+pub mod duration;
 mod group;
+mod infrastructure;
 pub mod names;
 mod pod_settings;
 mod portal_expose;
@@ -60,8 +65,23 @@ pub use browser_config::{
     BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, SessionOptions,
     Versions,
 };
-pub use crds::{crd, crds, portal_expose_crd, tunnel_class_crd};
+pub use cleaner::{
+    Cleaner, CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerObject, CleanerRetry,
+    CleanerSpec, CleanerStatus, CleanerTarget, ConditionResult, ConditionVerdict, DeletionPhase,
+    DeletionProgress, DeliveryOutcome, DeliveryPolicy, DeliveryProgress, HelmHookRun, HelmProgress,
+    HelmStep, ObjectOutcome, PlannedObject, PropagationPolicy, TIME_VARIABLE, TargetReference,
+    TargetSnapshot, is_variable_name,
+};
+pub use crds::{cleaner_crd, crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd};
 pub use group::{SelenosisApi, SelenosisKind, UnknownSelenosisApi};
+pub use infrastructure::{
+    ApplicationCredential, Cloud, CloudKind, CloudObject, CloudRef, CloudSpec, CloudState,
+    CloudStatus, Cluster, ClusterObject, ClusterOperation, ClusterSpec, ClusterState,
+    ClusterStatus, ClusterTimeouts, DeletionPolicy, DriftPolicy, GenericCloud, IdentityVersion,
+    ImAccount, ImSpec, InfrastructureKind, InfrastructureProvider, InfrastructureProviderObject,
+    InfrastructureProviderSpec, InfrastructureProviderStatus, Machines, OpenStackAuth,
+    OpenStackCloud, OpenStackPassword, OperationKind, ProviderKind, ProviderRef, SecretRef,
+};
 pub use pod_settings::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,
 };
@@ -70,7 +90,7 @@ pub use portal_expose::{
     PortalExposeStatus, PortalPhase, PortalRelays, PortalService, RelayConnection, RelayState,
     RelayStates, RelayTarget, TunnelPods,
 };
-pub use schema::{ENTRIES_MAX, NAME_MAX};
+pub use schema::{DNS_SUBDOMAIN, ENTRIES_MAX, IM_URL, NAME_MAX, UUID};
 pub use tunnel_class::{
     TunnelClass, TunnelClassObject, TunnelClassSpec, TunnelClassStatus, TunnelClient,
     TunnelRollout, TunnelSize, asks_to_be_default,

@@ -1,5 +1,7 @@
 //! Every name that Podloom writes on objects or looks for on them, once.
 
+pub mod cleaner;
+pub mod infrastructure;
 pub mod portal;
 
 /// Labels.

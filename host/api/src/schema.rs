@@ -1,7 +1,10 @@
 //! What is changed in the schemas that the types give, so that CRDs are small and as strict as the API server.
 
-use schemars::Schema;
-use schemars::transform::{RecursiveTransform, transform_subschemas};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON,
+};
+use schemars::transform::{RecursiveTransform, Transform, transform_subschemas};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 /// What a quantity looks like, as every CRD made for Kubernetes itself says it.
@@ -24,6 +27,16 @@ pub(crate) const RELAY_URL: &str = concat!(
     "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
     "(/[A-Za-z0-9._~/-]*)?$",
 );
+
+/// The URL of an Infrastructure Manager or of a cloud: http or https, without a user, a query and a fragment.
+pub const IM_URL: &str = r"^https?://[^/?#@\s]+(/[^?#\s]*)?$";
+
+/// A UUID as the Infrastructure Manager writes it.
+pub const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+
+/// A DNS subdomain, as the names of Secrets are.
+pub const DNS_SUBDOMAIN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// Embeds a type of Kubernetes' core: keeps the description of our field, drops those inside.
 ///
@@ -154,4 +167,95 @@ pub(crate) fn node_selector(schema: &mut Schema) {
 pub(crate) fn port(schema: &mut Schema) {
     schema.insert("minimum".to_owned(), 1.into());
     schema.insert("maximum".to_owned(), 65_535.into());
+}
+
+/// Gives the key of a reference to a Secret a default.
+pub(crate) struct DefaultKey(pub(crate) &'static str);
+
+impl Transform for DefaultKey {
+    fn transform(&mut self, schema: &mut Schema) {
+        if let Some(key) = schema.pointer_mut("/properties/key") {
+            key["default"] = self.0.into();
+        }
+    }
+}
+
+/// A TOSCA template, of which only the output kubeconfig is asked for.
+pub(crate) fn tosca(_: &mut SchemaGenerator) -> Schema {
+    let object = |properties: Value, required: Value| {
+        json!({
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+            "properties": properties,
+            "required": required,
+        })
+    };
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let outputs = object(json!({ "kubeconfig": open }), json!(["kubeconfig"]));
+    let topology = object(json!({ "outputs": outputs }), json!(["outputs"]));
+    let mut template = object(
+        json!({ "topology_template": topology }),
+        json!(["topology_template"]),
+    );
+    template["x-kubernetes-map-type"] = "atomic".into();
+    Schema::try_from(template).unwrap_or_default()
+}
+
+/// An object that is stored as it is, and replaced as a whole.
+pub(crate) fn preserved_atomic(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "x-kubernetes-map-type": "atomic",
+    })
+}
+
+/// Asks for at most 32 parameters of a cloud.
+pub(crate) fn parameters(schema: &mut Schema) {
+    named_parameters(schema, 32);
+    if let Some(values) = schema.get_mut("additionalProperties") {
+        values["maxLength"] = 8192.into();
+    }
+}
+
+/// Asks for at most 16 parameters of a cloud that are in Secrets.
+pub(crate) fn secret_parameters(schema: &mut Schema) {
+    named_parameters(schema, 16);
+    if let Some(key) = schema.pointer_mut("/additionalProperties/properties/key") {
+        key["default"] = "value".into();
+    }
+}
+
+/// Keys of a map can have no `pattern`, so a rule says it.
+fn named_parameters(schema: &mut Schema, max: usize) {
+    schema.insert("maxProperties".to_owned(), max.into());
+    let rules = [
+        (
+            "self.all(n, size(n) <= 63 && n.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
+            "names of parameters have at most 63 letters, digits and underscores, and no digit first",
+        ),
+        (
+            "!('id' in self) && !('type' in self) && !('host' in self)",
+            "id, type and host are no parameters: type and host are fields beside them, and the operator sets id",
+        ),
+    ];
+    let rules = rules.map(|(rule, message)| json!({ "rule": rule, "message": message }));
+    schema.insert("x-kubernetes-validations".to_owned(), json!(rules));
+}
+
+/// Asks for a cluster-scoped provider: a namespaced one would be in no namespace.
+pub(crate) fn only_global_providers(crd: &mut CustomResourceDefinition) {
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut();
+        let root = schema.and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let field = ["spec", "providerRef", "kind"]
+            .into_iter()
+            .try_fold(root, |parent, name| {
+                Some(parent?.properties.as_mut()?.get_mut(name))
+            });
+        if let Some(Some(kind)) = field {
+            kind.enum_ = Some(vec![JSON("GlobalInfrastructureProvider".into())]);
+            kind.description = Some("Choose its kind: GlobalInfrastructureProvider.".to_owned());
+        }
+    }
 }

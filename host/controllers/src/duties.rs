@@ -10,7 +10,7 @@ mod rows;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind};
 
-use self::rows::{BROWSER, CHAIN, CLUSTER_EVENTS, EVENTS, LEASE, PORTAL, WEBHOOK};
+use self::rows::{BROWSER, CHAIN, CLUSTER_EVENTS, EVENTS, INFRASTRUCTURE, LEASE, PORTAL, WEBHOOK};
 pub use crate::engine::kind::ResourceScope;
 
 /// What an installation can switch on.
@@ -20,6 +20,8 @@ pub enum Duty {
     Browser,
     /// PortalExposes and TunnelClasses.
     Portal,
+    /// Clusters, and the Clouds and InfrastructureProviders that they run on.
+    Infrastructure,
     /// The admission webhooks.
     Webhook,
 }
@@ -176,6 +178,8 @@ pub enum RightScope {
     Namespace(&'static str),
     /// In the operator's own namespace.
     OwnNamespace,
+    /// In the namespace of the Secrets that cluster-scoped objects name (`--global-secret-namespace`).
+    GlobalSecrets,
 }
 
 /// An object whose name the installation decides.
@@ -198,7 +202,12 @@ pub enum Need {
 
 impl Duty {
     /// All duties.
-    pub const ALL: [Self; 3] = [Self::Browser, Self::Portal, Self::Webhook];
+    pub const ALL: [Self; 4] = [
+        Self::Browser,
+        Self::Portal,
+        Self::Infrastructure,
+        Self::Webhook,
+    ];
 
     /// Returns its row.
     #[must_use]
@@ -206,6 +215,7 @@ impl Duty {
         match self {
             Self::Browser => &BROWSER,
             Self::Portal => &PORTAL,
+            Self::Infrastructure => &INFRASTRUCTURE,
             Self::Webhook => &WEBHOOK,
         }
     }

@@ -8,6 +8,7 @@ mod browser;
 pub mod duties;
 pub mod engine;
 mod finding;
+pub mod infrastructure;
 mod metrics;
 mod mutator;
 pub mod outbound;
@@ -22,6 +23,7 @@ pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};
 pub use engine::readiness::Readiness;
 pub use finding::{FieldPath, Finding, Findings, Step, Subject};
+pub use infrastructure::InfrastructureSetup;
 pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,

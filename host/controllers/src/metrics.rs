@@ -5,6 +5,7 @@ use prometheus_client::registry::Registry;
 use crate::browser::BrowserMetrics;
 use crate::engine::events::EventMetrics;
 use crate::engine::metrics::EngineMetrics;
+use crate::infrastructure::InfrastructureMetrics;
 use crate::outbound::OutboundMetrics;
 use crate::portal::PortalMetrics;
 
@@ -16,6 +17,7 @@ pub struct ControllerMetrics {
     pub(crate) engine: EngineMetrics,
     pub(crate) browsers: BrowserMetrics,
     pub(crate) portal: PortalMetrics,
+    pub(crate) infrastructure: InfrastructureMetrics,
 }
 
 impl ControllerMetrics {
@@ -25,12 +27,14 @@ impl ControllerMetrics {
         let engine = EngineMetrics::register(registry);
         let browsers = BrowserMetrics::register(registry, &engine.objects);
         let outbound = OutboundMetrics::register(registry);
-        let portal = PortalMetrics::register(registry, &engine.objects, outbound);
+        let portal = PortalMetrics::register(registry, &engine.objects, outbound.clone());
+        let infrastructure = InfrastructureMetrics::register(registry, &engine.objects, outbound);
         Self {
             events,
             engine,
             browsers,
             portal,
+            infrastructure,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::engine::events::Events;
 use crate::engine::kind::Context;
 use crate::engine::readiness::Readiness;
 use crate::engine::scope::{Pace, WatchScope};
+use crate::infrastructure::{self, InfrastructureSetup};
 use crate::metrics::ControllerMetrics;
 use crate::portal::{self, PortalSetup};
 
@@ -49,6 +50,8 @@ pub enum DutySetup {
     Browser(BrowserSetup),
     /// PortalExposes and TunnelClasses.
     Portal(PortalSetup),
+    /// Clusters, Clouds and InfrastructureProviders.
+    Infrastructure(InfrastructureSetup),
 }
 
 /// Why the controllers ended without being stopped.
@@ -115,6 +118,9 @@ async fn begin(
     match duty {
         DutySetup::Browser(own) => browser::begin(scopes, own, &metrics.browsers).await,
         DutySetup::Portal(own) => portal::begin(scopes, own, &metrics.portal).await,
+        DutySetup::Infrastructure(own) => {
+            infrastructure::begin(scopes, own, &metrics.infrastructure)
+        }
     }
 }
 

@@ -112,9 +112,10 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
         Some(subresource) => format!("{}/{subresource}", right.resource),
     };
     let place = match right.scope {
-        RightScope::WatchedNamespaces | RightScope::Cluster | RightScope::Namespace(_) => {
-            EVERYWHERE
-        }
+        RightScope::WatchedNamespaces
+        | RightScope::Cluster
+        | RightScope::Namespace(_)
+        | RightScope::GlobalSecrets => EVERYWHERE,
         RightScope::LeaseNamespace | RightScope::OwnNamespace => OWN_NAMESPACE,
     };
     let verbs = right.verbs.iter().map(|verb| {
@@ -316,8 +317,9 @@ fn every_overlay_has_each_duty_with_its_settings() {
             let api = patched(&path, row, "PODLOOM_SELENOSIS_API");
             assert_eq!(api.as_deref(), Some("split"), "{component}");
         }
-        // What needs the whole cluster works in no single namespace.
+        // What needs the whole cluster works in no single namespace. What has an overlay of its own is installed by that.
         let is_placed = row.switch == Switch::Controllers
+            && !has_own
             && !row
                 .all_rights()
                 .any(|right| right.scope == RightScope::Cluster && right.need == Need::Required);

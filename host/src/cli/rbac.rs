@@ -41,6 +41,11 @@ pub(crate) struct RbacArguments {
     #[arg(long, value_name = "NS", default_value = "podloom-system", value_parser = namespace)]
     pub(crate) operator_namespace: String,
 
+    /// The namespace of the Secrets of GlobalInfrastructureProviders and GlobalClouds, the same as for podloom run; by default the
+    /// operator's namespace.
+    #[arg(long, value_name = "NS", env = "PODLOOM_GLOBAL_SECRET_NAMESPACE", value_parser = namespace)]
+    global_secret_namespace: Option<String>,
+
     /// The namespace of the Leases, the same as for podloom run; by default the operator's namespace.
     #[arg(long, value_name = "NS", env = "PODLOOM_LEASE_NAMESPACE", value_parser = namespace)]
     lease_namespace: Option<String>,
@@ -81,6 +86,12 @@ impl RbacArguments {
     pub(crate) fn lease_namespace(&self) -> &str {
         let own = &self.operator_namespace;
         self.lease_namespace.as_ref().unwrap_or(own)
+    }
+
+    /// The namespace of the Secrets of cluster-scoped objects.
+    pub(crate) fn secret_namespace(&self) -> &str {
+        let own = &self.operator_namespace;
+        self.global_secret_namespace.as_ref().unwrap_or(own)
     }
 
     /// The namespaces, each once; none means all.

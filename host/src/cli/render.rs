@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::namespace;
+use super::{TunnelArguments, namespace};
 use crate::manifest::NamedTemplate;
 
 /// Render manifests offline into the pods that the operator would create.
 ///
 /// For a Browser, its final pod is printed. A BrowserConfig in the Browser's namespace configures the pod, so pass that file too.
-/// For a PortalExpose, the Deployment of its tunnel is printed, as an operator without flags makes it. It needs a TunnelClass.
+/// For a PortalExpose, the Deployment of its tunnel is printed, as an operator makes it that has the same flags for tunnels. It needs
+/// a TunnelClass.
 /// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
 /// BrowserConfigs, TunnelClasses and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
 /// All other objects are printed as they were written, with their comments; the items of a List, and JSON, are reformatted.
@@ -64,6 +65,9 @@ pub(crate) struct RenderArguments {
     /// The output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     pub(crate) output: Format,
+
+    #[command(flatten)]
+    pub(crate) tunnel: TunnelArguments,
 }
 
 const EXAMPLES: &str = "\

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Duty;
 
+use super::infrastructure::InfrastructureArguments;
 use super::portal::PortalArguments;
 use super::webhook::WebhookArguments;
 use super::{Controllers, controllers, duration, namespace, object_name};
@@ -28,8 +29,8 @@ use super::{Controllers, controllers, duration, namespace, object_name};
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// The controllers to run, separated by commas. The controller browser creates pods for Browsers, and portal creates Deployments
-    /// for PortalExposes. With the value none, no controller runs. Each controller has its own leader election, and its own
+    /// The controllers to run, separated by commas. The controller browser creates pods for Browsers, portal creates Deployments for
+    /// PortalExposes, and infrastructure creates clusters for Clusters. With the value none, no controller runs. Each controller has its own leader election, and its own
     /// readiness, for example /readyz/browser. If one lacks a right or a CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
@@ -115,6 +116,9 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     pub(crate) portal: PortalArguments,
+
+    #[command(flatten)]
+    pub(crate) infrastructure: InfrastructureArguments,
 }
 
 /// The options of leader election.

@@ -1,6 +1,14 @@
-use tracing_subscriber::filter::Targets;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex};
 
-use super::quieted;
+use http::Response;
+use kube::client::Body;
+use tracing_subscriber::filter::{Targets, filter_fn};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+
+use super::{may_be_logged, quieted};
 
 #[track_caller]
 fn check(asked: &str, expected: &[&str]) {
@@ -36,4 +44,60 @@ fn verbose_libraries_log_less_unless_they_are_named() {
             "wasmtime=warn",
         ],
     );
+}
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// Returns what is logged of answers with a secret in them, at the level trace.
+async fn logged(filter: fn(&tracing::Metadata<'_>) -> bool) -> String {
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = fmt::layer().with_writer(move || writer.clone());
+    let subscriber = tracing_subscriber::registry()
+        .with(quieted("trace,kube_client=trace".parse().unwrap()))
+        .with(filter_fn(filter))
+        .with(lines);
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let asked = |code: u16| async move {
+        let answer = tower::service_fn(move |_: http::Request<Body>| async move {
+            let body = Body::from(br#"{"data":"hunter2"}"#.to_vec());
+            let answer = Response::builder().status(code).body(body).unwrap();
+            Ok::<_, Infallible>(answer)
+        });
+        let client = kube::Client::new(answer, "default");
+        let request = http::Request::get("/").body(Vec::new()).unwrap();
+        client.request::<Vec<String>>(request).await.unwrap_err();
+    };
+    asked(200).await;
+    asked(422).await;
+    tracing::trace!("the end");
+    log.text()
+}
+
+#[tokio::test]
+async fn what_kube_logs_of_answers_is_not_logged_whatever_the_filter_says() {
+    let all = logged(|_| true).await;
+    assert!(all.contains("hunter2"), "kube logs none: {all}");
+    let ours = logged(may_be_logged).await;
+    assert!(ours.contains("the end"), "{ours}");
+    assert!(!ours.contains("hunter2"), "{ours}");
 }

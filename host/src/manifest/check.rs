@@ -1,11 +1,18 @@
 //! Checks objects before they are rendered, so that each error names the position in the user's file.
 
+mod group;
+mod words;
+
+use std::collections::BTreeMap;
+
 use anyhow::Context;
-use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use podloom_api::{SelenosisApi, SelenosisKind};
+use podloom_api::{InfrastructureKind, SelenosisApi, SelenosisKind};
 use serde_json::{Map, Value, json};
+
+use self::words::{expected_types, in_words, one_of};
 
 use super::document::Document;
 use super::embedded;
@@ -17,7 +24,7 @@ use crate::error::CommandError;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
-    let schemas = Schemas::new()?;
+    let schemas = Schemas::new(documents)?;
     let mut findings = Findings::default();
     for (index, document) in documents.iter().enumerate() {
         let before = findings.errors.len();
@@ -38,6 +45,12 @@ pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings
             DocumentKind::TunnelClass => {
                 check_name(document, &mut findings);
                 schemas.tunnel_class.check(document, &mut findings);
+            }
+            DocumentKind::Infrastructure(kind) => {
+                check_name(document, &mut findings);
+                if let Some(schema) = schemas.infrastructure.get(&kind) {
+                    schema.check(document, &mut findings);
+                }
             }
             DocumentKind::Namespace => check_name(document, &mut findings),
             DocumentKind::Pod => embedded::check_pod(document, &[], &mut findings),
@@ -101,41 +114,11 @@ fn is_dns_subdomain(name: &str) -> bool {
 /// Checks what is printed unchanged: whether it should be.
 fn check_other(document: &Document, unknown: Unknown, findings: &mut Findings) {
     let before = findings.errors.len();
-    check_group(document, findings);
+    group::check(document, findings);
     let is_accepted = document.named.as_ref().is_some_and(Vec::is_empty);
     if findings.errors.len() == before && !is_accepted {
         untouched::check(document, unknown, findings);
     }
-}
-
-/// Catches a Browser or BrowserConfig in the wrong API group: it would be printed unchanged, and nobody would notice.
-fn check_group(document: &Document, findings: &mut Findings) {
-    let ours = document
-        .api_version
-        .split_once('/')
-        .is_some_and(|(group, _)| group == "selenosis.io" || group.ends_with(".selenosis.io"));
-    if !ours {
-        return;
-    }
-    let kind = SelenosisKind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == document.kind);
-    let message = match kind {
-        Some(kind) => {
-            let versions = SelenosisApi::ALL
-                .map(|api| format!("{}/{}", api.group(kind), SelenosisApi::VERSION));
-            format!(
-                "wrong API group for a {}: write {}",
-                document.kind,
-                versions.join(" or ")
-            )
-        }
-        None => "unknown kind: this API group has Browser and BrowserConfig".to_owned(),
-    };
-    let field = if kind.is_some() { "apiVersion" } else { "kind" };
-    findings
-        .errors
-        .push(document.diagnostic(&[Step::from(field)], message));
 }
 
 struct Schemas {
@@ -143,20 +126,32 @@ struct Schemas {
     browser_config: Schema,
     portal_expose: Schema,
     tunnel_class: Schema,
+    /// Only those of the kinds that there are: most users have none of them.
+    infrastructure: BTreeMap<InfrastructureKind, Schema>,
 }
 
 impl Schemas {
-    fn new() -> anyhow::Result<Self> {
+    fn new(documents: &[Document]) -> anyhow::Result<Self> {
         // Both sets of API groups have the same schemas.
         let selenosis = |kind| {
             let definition = podloom_api::crd(SelenosisApi::default(), kind);
             Schema::new(definition, Patterns::Checked)
         };
+        let mut infrastructure = BTreeMap::new();
+        for document in documents {
+            if let DocumentKind::Infrastructure(kind) = kinds::kind(document)
+                && !infrastructure.contains_key(&kind)
+            {
+                let definition = podloom_api::infrastructure_crd(kind);
+                infrastructure.insert(kind, Schema::new(definition, Patterns::Checked)?);
+            }
+        }
         Ok(Self {
             browser: selenosis(SelenosisKind::Browser)?,
             browser_config: selenosis(SelenosisKind::BrowserConfig)?,
             portal_expose: Schema::new(podloom_api::portal_expose_crd(), Patterns::LeftOut)?,
             tunnel_class: Schema::new(podloom_api::tunnel_class_crd(), Patterns::LeftOut)?,
+            infrastructure,
         })
     }
 }
@@ -232,7 +227,7 @@ impl Schema {
                 findings.errors.push(document.diagnostic(&path, message));
             }
             kind => {
-                let message = out_of_bounds(kind, error.instance());
+                let message = in_words(kind, error.instance());
                 let message = message.unwrap_or_else(|| error.to_string());
                 findings.errors.push(document.diagnostic(&path, message));
             }
@@ -250,69 +245,6 @@ impl Schema {
             .map(|properties| properties.keys().map(String::as_str).collect())
             .unwrap_or_default()
     }
-}
-
-/// The error for a value that is too large or too small: a number, or the size of something else, and the limit.
-fn out_of_bounds(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
-    let (size, limit, what) = match (kind, value) {
-        (ValidationErrorKind::Minimum { limit }, Value::Number(number)) => {
-            return Some(format!("is {number}, use at least {}", whole(limit)));
-        }
-        (ValidationErrorKind::Maximum { limit }, Value::Number(number)) => {
-            return Some(format!("is {number}, use at most {}", whole(limit)));
-        }
-        (ValidationErrorKind::MaxLength { limit }, Value::String(text)) => {
-            (text.chars().count(), limit, "characters")
-        }
-        (ValidationErrorKind::MaxItems { limit }, Value::Array(items)) => {
-            (items.len(), limit, "entries")
-        }
-        (ValidationErrorKind::MaxProperties { limit }, Value::Object(fields)) => {
-            (fields.len(), limit, "entries")
-        }
-        _ => return None,
-    };
-    Some(format!("has {size} {what}, use at most {limit}"))
-}
-
-/// A limit as people write it: CRDs have floating-point numbers.
-fn whole(limit: &Value) -> String {
-    limit
-        .as_f64()
-        .map_or_else(|| limit.to_string(), |limit| limit.to_string())
-}
-
-/// The values of an enum, without null.
-fn one_of(options: &Value) -> String {
-    let options: Vec<String> = options
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|option| !option.is_null())
-        .map(Value::to_string)
-        .collect();
-    options.join(" or ")
-}
-
-fn expected_types(kind: &TypeKind) -> String {
-    let names: Vec<String> = match kind {
-        TypeKind::Single(one) => vec![one.to_string()],
-        TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect(),
-    };
-    names
-        .iter()
-        .map(|name| match name.as_str() {
-            "object" => "a map",
-            "array" => "a list",
-            "string" => "a string",
-            "integer" => "an integer",
-            "number" => "a number",
-            "boolean" => "a boolean",
-            other => other,
-        })
-        .filter(|name| *name != "null")
-        .collect::<Vec<_>>()
-        .join(" or ")
 }
 
 /// Converts an OpenAPI schema into JSON Schema: forbids unknown fields, translates `nullable`, and leaves out patterns.

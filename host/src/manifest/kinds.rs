@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_api::SelenosisApi;
+use podloom_api::{InfrastructureKind, SelenosisApi};
 use serde_json::Value;
 
 use super::document::Document;
@@ -27,6 +27,8 @@ pub(crate) enum DocumentKind {
     Workload(Template),
     /// The same for all pod templates that the user named for this kind; at least one.
     Named(Vec<Template>),
+    /// Checked against its schema, and printed unchanged.
+    Infrastructure(InfrastructureKind),
     /// Printed unchanged.
     Other,
 }
@@ -68,6 +70,9 @@ const WORKLOADS: [(&str, &str, &[&str]); 8] = [
 /// The apiVersion of PortalExposes and TunnelClasses.
 const PORTAL: &str = "portal.gosuda.org/v1alpha1";
 
+/// The apiVersion of Clusters, and of what they run on.
+pub(super) const INFRASTRUCTURE: &str = "infrastructure.podloom.dev/v1alpha1";
+
 /// Returns the kind of a document.
 pub(crate) fn kind(document: &Document) -> DocumentKind {
     let api_version = document.api_version.as_str();
@@ -81,6 +86,11 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
         ("v1", "Namespace") => return DocumentKind::Namespace,
         (PORTAL, "PortalExpose") => return DocumentKind::PortalExpose,
         (PORTAL, "TunnelClass") => return DocumentKind::TunnelClass,
+        (INFRASTRUCTURE, name) => {
+            if let Some(kind) = infrastructure_kind(name) {
+                return DocumentKind::Infrastructure(kind);
+            }
+        }
         _ => {}
     }
     if let Some(named) = &document.named {
@@ -116,6 +126,16 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
     known.map_or(DocumentKind::Other, |path| {
         DocumentKind::Workload(Template::of(&document.value, steps(path)))
     })
+}
+
+fn infrastructure_kind(name: &str) -> Option<InfrastructureKind> {
+    let mut kinds = InfrastructureKind::ALL.into_iter();
+    kinds.find(|kind| kind.name() == name)
+}
+
+/// Whether an object is in the group of Clusters, whatever its version and kind.
+pub(crate) fn is_infrastructure(document: &Document) -> bool {
+    group(&document.api_version) == group(INFRASTRUCTURE)
 }
 
 /// The group of an object and its kind, as `apps/Deployment`; the core group has no name.
@@ -162,7 +182,10 @@ fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
         (PORTAL, "PortalExpose"),
         (PORTAL, "TunnelClass"),
     ];
-    others.into_iter().chain(workloads)
+    let infrastructure = InfrastructureKind::ALL
+        .into_iter()
+        .map(|kind| (INFRASTRUCTURE, kind.name()));
+    others.into_iter().chain(workloads).chain(infrastructure)
 }
 
 /// The API group of an apiVersion; empty for the core group.

@@ -12,6 +12,8 @@ pub(super) struct Installation<'a> {
     pub(super) watched: &'a [&'a str],
     /// The operator's own namespace.
     pub(super) own: &'a str,
+    /// The namespace of the Secrets of cluster-scoped objects.
+    pub(super) secrets: &'a str,
     /// The namespace of its Leases.
     pub(super) lease_namespace: &'a str,
     /// The names that the installation gives.
@@ -60,6 +62,7 @@ fn roles<'a>(row: &'static Row, installation: &Installation<'a>) -> Vec<Role<'a>
         let only = match right.scope {
             RightScope::Namespace(name) => name,
             RightScope::OwnNamespace => installation.own,
+            RightScope::GlobalSecrets => installation.secrets,
             _ => continue,
         };
         if !namespaces.contains(&Some(only)) {
@@ -95,7 +98,7 @@ fn rights_in(
 ) -> Vec<&'static Right> {
     let is_granted = |right: &&Right| match right.scope {
         RightScope::Cluster => namespace.is_none() && !is_left_out(right, installation),
-        RightScope::WatchedNamespaces | RightScope::Namespace(_)
+        RightScope::WatchedNamespaces | RightScope::Namespace(_) | RightScope::GlobalSecrets
             if installation.watched.is_empty() =>
         {
             namespace.is_none()
@@ -105,6 +108,7 @@ fn rights_in(
         }
         RightScope::Namespace(name) => namespace == Some(name),
         RightScope::OwnNamespace => namespace == Some(installation.own),
+        RightScope::GlobalSecrets => namespace == Some(installation.secrets),
         RightScope::LeaseNamespace => false,
     };
     let mut rights: Vec<&Right> = Vec::new();

@@ -51,6 +51,8 @@ pub(super) struct Preflight {
     pub(super) lease: Option<LeaseName>,
     /// The operator's own namespace.
     pub(super) own_namespace: String,
+    /// The namespace of the Secrets that cluster-scoped objects name.
+    pub(super) secret_namespace: String,
     /// The name of the webhook configurations.
     pub(super) webhook_name: String,
     /// The requests of all clients.
@@ -250,6 +252,7 @@ impl Preflight {
             RightScope::Cluster => vec![None],
             RightScope::Namespace(name) => vec![Some(name.to_owned())],
             RightScope::OwnNamespace => vec![Some(self.own_namespace.clone())],
+            RightScope::GlobalSecrets => vec![Some(self.secret_namespace.clone())],
             RightScope::LeaseNamespace => {
                 let namespace = self.lease.iter().map(|lease| Some(lease.namespace.clone()));
                 namespace.collect()

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client;
 use super::duty::{DutyTask, Work};
+use super::infrastructure;
 use super::lease::Candidate;
 use super::metrics::{ChainMetrics, LeaderMetrics};
 use super::own_pod;
@@ -153,6 +154,11 @@ fn work(
             let loops = Arc::clone(&parts.loops);
             DutySetup::Portal(portal::setup(&parts.arguments.portal, mutator, loops)?)
         }
+        Duty::Infrastructure => {
+            let (arguments, loops) = (parts.arguments, Arc::clone(&parts.loops));
+            let own = infrastructure::setup(&arguments.infrastructure, &arguments.own_pod, loops);
+            DutySetup::Infrastructure(own)
+        }
         Duty::Webhook => return Ok(webhook::issue(certificates.cloned())),
     };
     Ok(Box::new(move |duty| {
@@ -208,6 +214,10 @@ fn preflight(
             name: candidate.name.clone(),
         }),
         own_namespace: own_pod::namespace(&parts.arguments.own_pod),
+        secret_namespace: infrastructure::global_secret_namespace(
+            &parts.arguments.infrastructure,
+            &parts.arguments.own_pod,
+        ),
         webhook_name: parts.arguments.webhook.name.clone(),
         requests: requests.clone(),
     }

@@ -16,6 +16,8 @@ fn help_of_every_command() {
         ("chain", &["chain"]),
         ("chain_check", &["chain", "check"]),
         ("chain_schema", &["chain", "schema"]),
+        ("infra", &["infra"]),
+        ("infra_check", &["infra", "check"]),
         ("bundle", &["bundle"]),
         ("crds", &["crds"]),
         ("rbac", &["rbac"]),

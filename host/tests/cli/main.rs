@@ -5,6 +5,7 @@ mod chains;
 mod controllers;
 mod examples;
 mod help;
+mod infra;
 mod options;
 mod output;
 mod own_crate;

@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 11] = [
+const FILES: [(&str, &[&str]); 13] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -26,6 +26,14 @@ const FILES: [(&str, &[&str]); 11] = [
     (
         "controllers/portal/users.yaml",
         &["rbac", "--controllers", "portal", "--for", "users"],
+    ),
+    (
+        "controllers/infrastructure/rbac.yaml",
+        &["rbac", "--controllers", "infrastructure"],
+    ),
+    (
+        "controllers/infrastructure/users.yaml",
+        &["rbac", "--controllers", "infrastructure", "--for", "users"],
     ),
     (
         "controllers/webhook/rbac.yaml",
@@ -83,8 +91,8 @@ fn controllers_are_named_or_none() {
         let unknown = podloom(&[command, "--controllers", "browser,portals"]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
         let known = match command {
-            "rbac" => "browser, portal, webhook",
-            _ => "browser, portal",
+            "rbac" => "browser, portal, infrastructure, webhook",
+            _ => "browser, portal, infrastructure",
         };
         let expected = format!("unknown controller \"portals\"; known: {known}, or none");
         assert!(unknown.stderr.contains(&expected), "{}", unknown.stderr);

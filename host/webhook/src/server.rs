@@ -24,11 +24,16 @@ use crate::unavailable::Unavailable;
 use crate::validate::{self, ObjectWebhook, Row};
 
 const ENDPOINTS: &str = "\
-POST /mutate/pods               passes new pods through the plugin chain
-POST /validate/browsers         checks Browsers
-POST /validate/browserconfigs   checks BrowserConfigs, and tries their pods on the plugin chain
-POST /validate/portalexposes    checks PortalExposes
-POST /validate/tunnelclasses    checks TunnelClasses
+POST /mutate/pods                              passes new pods through the plugin chain
+POST /validate/browsers                        checks Browsers
+POST /validate/browserconfigs                  checks BrowserConfigs, and tries their pods on the plugin chain
+POST /validate/portalexposes                   checks PortalExposes
+POST /validate/tunnelclasses                   checks TunnelClasses
+POST /validate/clusters                        checks Clusters and their templates
+POST /validate/clouds                          checks Clouds
+POST /validate/globalclouds                    checks GlobalClouds
+POST /validate/infrastructureproviders         checks InfrastructureProviders
+POST /validate/globalinfrastructureproviders   checks GlobalInfrastructureProviders
 ";
 
 /// How long a client may take to send its body. The API server sends it at once.

@@ -3,6 +3,7 @@
 //! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
 
 mod browsers;
+mod infrastructure;
 mod portal;
 
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(crate) struct Row {
 }
 
 /// One row for each kind.
-pub(crate) const ROWS: [Row; 4] = [
+pub(crate) const ROWS: [Row; 9] = [
     Row {
         path: "/validate/browsers",
         endpoint: "validate/browsers",
@@ -66,6 +67,31 @@ pub(crate) const ROWS: [Row; 4] = [
         path: "/validate/tunnelclasses",
         endpoint: "validate/tunnelclasses",
         check: |webhook, review, deadline| Box::pin(webhook.tunnel_class(review, deadline)),
+    },
+    Row {
+        path: "/validate/clusters",
+        endpoint: "validate/clusters",
+        check: |webhook, review, deadline| Box::pin(webhook.cluster(review, deadline)),
+    },
+    Row {
+        path: "/validate/clouds",
+        endpoint: "validate/clouds",
+        check: |webhook, review, deadline| Box::pin(webhook.cloud(review, deadline)),
+    },
+    Row {
+        path: "/validate/globalclouds",
+        endpoint: "validate/globalclouds",
+        check: |webhook, review, deadline| Box::pin(webhook.cloud(review, deadline)),
+    },
+    Row {
+        path: "/validate/infrastructureproviders",
+        endpoint: "validate/infrastructureproviders",
+        check: |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
+    },
+    Row {
+        path: "/validate/globalinfrastructureproviders",
+        endpoint: "validate/globalinfrastructureproviders",
+        check: |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
     },
 ];
 
@@ -169,7 +195,20 @@ fn prune(object: &mut Value) {
         metadata.remove("managedFields");
     }
     if let Some(Value::Object(status)) = object.get_mut("status") {
-        status.retain(|field, value| field == "podUID" && value.is_string());
+        status.retain(|field, value| is_looked_at(field, value));
+    }
+}
+
+/// Whether a check looks at a field of a status. One of another form than ours would make the whole object unreadable.
+fn is_looked_at(field: &str, value: &Value) -> bool {
+    match field {
+        "podUID" => value.is_string(),
+        "lastAppliedTosca" => value.is_object(),
+        "retiredNodes" => {
+            let names = value.as_array();
+            names.is_some_and(|names| names.iter().all(Value::is_string))
+        }
+        _ => false,
     }
 }
 

@@ -1,5 +1,5 @@
 //! The benchmarks of the whole operator: `cargo xtask bench --cluster` on a real control plane, against a bare client,
-//! `cargo xtask bench --webhook` and `cargo xtask bench --portal`.
+//! `cargo xtask bench --webhook`, `cargo xtask bench --portal` and `cargo xtask bench --infrastructure`.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,16 @@ pub(crate) fn portal(json: Option<&Path>, options: &[String]) -> Result<()> {
     measure(&release::local("portal-bench")?, json, options)
 }
 
-/// Builds the operator as it is shipped and runs a benchmark, which has options of its own.
+/// Measures the infrastructure controller, which needs no plugins, with an IM server on this machine.
+pub(crate) fn infrastructure(json: Option<&Path>, options: &[String]) -> Result<()> {
+    let python = podloom_im::python()?;
+    release::local("podloom-doubles")?;
+    let mut bench = Command::new(release::local("infrastructure-bench")?);
+    bench.env("PODLOOM_IM_PYTHON", python);
+    start(&mut bench, &release::shipped()?, json, options)
+}
+
+/// Builds the operator as it is shipped and runs a benchmark that needs plugins too.
 fn measure(bench: &Path, json: Option<&Path>, options: &[String]) -> Result<()> {
     let bundle = plugins::run()?;
     let operator = release::shipped()?;
@@ -34,13 +43,24 @@ fn measure(bench: &Path, json: Option<&Path>, options: &[String]) -> Result<()> 
         .arg(&operator)
         .arg("--plugins")
         .arg(&bundle)
+        .env("PODLOOM_BUNDLE", &bundle);
+    start(&mut bench, &operator, json, options)
+}
+
+/// Runs a benchmark, which has options of its own.
+fn start(
+    bench: &mut Command,
+    operator: &Path,
+    json: Option<&Path>,
+    options: &[String],
+) -> Result<()> {
+    bench
         .args(options)
-        // For the harness of the black-box tests, which the benchmark of the portal controller uses.
-        .env("PODLOOM_BLACKBOX_BINARY", &operator)
-        .env("PODLOOM_BUNDLE", &bundle)
+        // For the harness of the black-box tests, which some of the benchmarks use.
+        .env("PODLOOM_BLACKBOX_BINARY", operator)
         .current_dir(run::root());
     if let Some(path) = json {
         bench.arg("--json").arg(path);
     }
-    run::succeed(&mut bench)
+    run::succeed(bench)
 }

@@ -2,6 +2,8 @@
 
 mod browsers;
 mod build;
+mod http;
+mod infrastructure;
 mod node;
 mod operator;
 mod portal;
@@ -89,6 +91,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let is_live = arguments.keep || scenes.iter().any(|scene| scene.play.is_live());
     let mut steps = Steps::default();
     steps.next("Build everything");
+    for scene in &scenes {
+        let name = scene.name;
+        (scene.prepare)().with_context(|| {
+            format!("the scene {name} cannot be shown; choose others with --only")
+        })?;
+    }
     let built = build::run(match (is_live, &arguments.kubeconfig) {
         (true, None) => Plane::Own,
         _ => Plane::NotNeeded,

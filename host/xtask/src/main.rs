@@ -7,6 +7,7 @@ mod control_plane;
 mod demo;
 mod deny;
 mod dist;
+mod im;
 mod image;
 mod plugins;
 mod progress;
@@ -33,7 +34,7 @@ enum Command {
     /// Run everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a
     /// real control plane, and two minutes of random faults around it.
     Test {
-        /// Leave out what needs the control plane.
+        /// Leave out what needs the control plane or the IM server.
         #[arg(long)]
         quick: bool,
     },
@@ -62,6 +63,10 @@ enum Command {
         /// All options after this one go to that benchmark: --exposes N, --relays N, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook"])]
         portal: Option<Vec<String>>,
+        /// Measure the infrastructure controller: requests to the API server and to the Infrastructure Manager for each Cluster, and
+        /// memory. All options after this one go to that benchmark: --clusters N, --rest N, ...; its --help lists all.
+        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal"])]
+        infrastructure: Option<Vec<String>>,
     },
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
@@ -73,6 +78,8 @@ enum Command {
         #[command(subcommand)]
         action: control_plane::Action,
     },
+    /// Install the IM server that the tests of the infrastructure controllers run with, and print its Python interpreter.
+    Im,
     /// Build the image's files and the manifests that install it, without a container engine.
     Dist {
         /// Where to put them; by default target/dist.
@@ -107,10 +114,16 @@ fn main() -> ExitCode {
             portal: Some(options),
             ..
         } => cluster::portal(json.as_deref(), &options),
+        Command::Bench {
+            json,
+            infrastructure: Some(options),
+            ..
+        } => cluster::infrastructure(json.as_deref(), &options),
         Command::Bench { json, .. } => bench::run(json.as_deref()),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
+        Command::Im => im::run(),
         Command::Dist { out } => dist::run(out.as_deref()),
         Command::Image(arguments) => image::run(&arguments).map(drop),
         Command::Deny => deny::run(),

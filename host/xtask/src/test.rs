@@ -1,11 +1,15 @@
 //! `cargo xtask test`: what CI runs.
 
+mod ahead;
+
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use crate::{image, plugins, release, run, soak};
+use ahead::Ahead;
 
 /// How many black-box tests run at once: more than there are processors, since they mostly wait.
 const AT_ONCE: &str = "8";
@@ -54,6 +58,8 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     step("lints of plugins", plugins::lint)?;
     let bundle = step("plugins", plugins::run)?;
     let examples = step("example plugins", plugins::examples)?;
+    // Tests wait now and then, and this is the longest build.
+    let ahead = (extent == Extent::Whole).then(|| Ahead::start("dist"));
     step("tests", || tests(&bundle, &examples, extent))?;
     step("documentation", || {
         run::succeed(
@@ -62,15 +68,13 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         )
     })?;
     if extent == Extent::Whole {
-        let image = step("image", image::standard)?;
-        let binary = release::shipped()?;
-        step("black-box tests", || {
-            black_box_tests(&binary, &bundle, &image.root)
+        let image = step("image", || {
+            if let Some(ahead) = ahead {
+                ahead.wait();
+            }
+            image::standard()
         })?;
-        if without_node.is_none() {
-            real_node(&binary, &bundle, &image)?;
-        }
-        step("soak", || soak::chaos(&binary, &bundle, SOAK_MINUTES, None))?;
+        as_shipped(&bundle, &image, without_node.is_none())?;
     }
     let time = seconds(start.elapsed());
     eprintln!("\n==> {}", summary(extent, &time, without_node.as_deref()));
@@ -88,12 +92,14 @@ fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
     }
     // The real node needs the image, so its tests come later.
     tests.env_remove(REAL_NODE).env("PODLOOM_BUNDLE", bundle);
+    // Always the same random cases, so that what fails is what was changed. `cargo test` has others each time.
+    tests.env("PROPTEST_RNG_SEED", "1");
     run::succeed(tests.env("PODLOOM_PLUGIN_EXAMPLES", examples))
 }
 
-/// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes. Without these
-/// variables the tests are skipped, so that `cargo test` starts no control plane.
-fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
+/// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes, and the IM server.
+/// Without these variables the tests are skipped, so that `cargo test` starts no control plane and installs nothing.
+fn black_box_tests(binary: &Path, bundle: &Path, root: &Path, im: &Path) -> Result<()> {
     let arguments = [
         "test",
         "--quiet",
@@ -105,6 +111,8 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
         "engine",
         "--test",
         "certificates",
+        "--test",
+        "im-server",
         "--",
         "--test-threads",
         AT_ONCE,
@@ -114,6 +122,7 @@ fn black_box_tests(binary: &Path, bundle: &Path, root: &Path) -> Result<()> {
             .env("PODLOOM_BLACKBOX_BINARY", binary)
             .env("PODLOOM_DIST_ROOT", root)
             .env("PODLOOM_BUNDLE", bundle)
+            .env("PODLOOM_IM_PYTHON", im)
             .env("PODLOOM_CONTROL_PLANE", "1"),
     )
 }
@@ -135,6 +144,26 @@ fn summary(extent: Extent, time: &str, without_node: Option<&str>) -> String {
         (Extent::Whole, None) => String::new(),
     };
     format!("all checks passed in {time}{left_out}")
+}
+
+/// The operator as it is shipped, on control planes and perhaps on a real node.
+fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()> {
+    let binary = release::shipped()?;
+    let im = step("IM server", || Ok(podloom_im::python()?))?;
+    step("black-box tests", || {
+        black_box_tests(&binary, bundle, &image.root, &im)
+    })?;
+    let soak = || step("soak", || soak::chaos(&binary, bundle, SOAK_MINUTES, None));
+    if !with_node {
+        return soak();
+    }
+    // Both wait most of the time.
+    thread::scope(|scope| {
+        let soak = scope.spawn(soak);
+        let node = real_node(&binary, bundle, image);
+        let soak = soak.join().map_err(|_| anyhow!("the soak panicked"))?;
+        node.and(soak)
+    })
 }
 
 /// The operator on a real node.

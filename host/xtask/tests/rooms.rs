@@ -17,10 +17,13 @@ struct Room {
 }
 
 const API: &str = "podloom-api";
+const CEL: &str = "podloom-cel";
 const CONFIG_SCHEMA: &str = "podloom-config-schema";
 const CONTROL_LOOP: &str = "podloom-control-loop";
 const CONTROL_PLANE: &str = "podloom-control-plane";
 const CONTROLLERS: &str = "podloom-controllers";
+const HELM: &str = "podloom-helm";
+const IM: &str = "podloom-im";
 const IMAGE: &str = "podloom-image";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
@@ -35,12 +38,17 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 17] = [
+const ROOMS: [Room; 20] = [
     Room {
         name: API,
         may_use: &[],
         // kube itself is there for its derive; its client and runtime are not.
         never: &["tokio", "kube-client", "kube-runtime", "hyper", "chrono"],
+    },
+    Room {
+        name: CEL,
+        may_use: &[],
+        never: &["kube", "k8s-openapi", "wasmtime"],
     },
     Room {
         name: CONTROL_LOOP,
@@ -71,6 +79,11 @@ const ROOMS: [Room; 17] = [
         // xtask is built before everything else, and this with it.
         name: IMAGE,
         may_use: &[SYNTAX],
+        never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
+        name: HELM,
+        may_use: &[],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
@@ -120,6 +133,11 @@ const ROOMS: [Room; 17] = [
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
+        name: IM,
+        may_use: &[CONTROL_PLANE],
+        never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
         name: REAL_NODE,
         may_use: &[CONTROL_PLANE, IMAGE, SYNTAX],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
@@ -127,12 +145,12 @@ const ROOMS: [Room; 17] = [
     Room {
         // Black-box tests know the operator as a binary.
         name: "podloom-tests",
-        may_use: &[API, CONTROL_PLANE],
+        may_use: &[API, CONTROL_PLANE, IM],
         never: &["wasmtime", "axum"],
     },
     Room {
         name: "podloom-xtask",
-        may_use: &[CONTROL_PLANE, IMAGE, REAL_NODE, SYNTAX],
+        may_use: &[CONTROL_PLANE, IM, IMAGE, REAL_NODE, SYNTAX],
         never: &["wasmtime", "tokio", "kube"],
     },
 ];

@@ -196,6 +196,50 @@ fn nothing_speaks_of_one_machine() {
     none(&offences);
 }
 
+/// The tests' IM server would dial the addresses of machines with a public network, which belong to somebody else, and would fetch
+/// what a template imports from the web. So no template asks for either, not even an example.
+#[test]
+fn no_template_leads_the_im_server_off_this_machine() {
+    let words = [
+        concat!("public", "_ip"),
+        concat!("network", "_name"),
+        concat!("network", "_type"),
+        concat!("tosca.nodes", ".network"),
+        concat!("floating", "ip"),
+        concat!("imports", ":"),
+        concat!("\"impo", "rts\""),
+    ];
+    let mut offences = Vec::new();
+    let mut templates = 0;
+    for (file, text) in texts("") {
+        if !text.contains(concat!("tosca_", "simple")) {
+            continue;
+        }
+        templates += 1;
+        for (number, line) in text.lines().enumerate() {
+            let lower = line.to_lowercase();
+            let place = format!("{file}:{}", number + 1);
+            if let Some(word) = words.iter().find(|word| lower.contains(*word)) {
+                offences.push(format!("{place}: {word}"));
+            }
+            let from_web = lower.contains("implementation") && lower.contains("http");
+            if from_web {
+                offences.push(format!("{place}: an implementation from the web"));
+            }
+            // In whatever way a network is declared, this word is part of it; elsewhere it is the name of an attribute.
+            let is_yaml = file.ends_with(".yaml") || file.ends_with(".yml");
+            if is_yaml && lower.replace("public_address", "").contains("public") {
+                offences.push(format!("{place}: public"));
+            }
+        }
+    }
+    assert!(
+        templates >= 6,
+        "only {templates} files with templates found"
+    );
+    none(&offences);
+}
+
 /// The page that shows where things are.
 const MAP: &str = "host/ARCHITECTURE.md";
 

@@ -6,18 +6,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Fault {
-    /// The connection is closed before the request reaches the API server.
+    /// The connection is closed before the request reaches the server.
     Drop,
-    /// The request reaches the API server, but the connection is closed instead of answering.
+    /// The request reaches the server, but the connection is closed instead of answering.
     Cut,
     /// The request is never answered.
     Stall,
+    /// The request is forwarded when the rules are replaced.
+    Hold,
     /// The request is forwarded late.
     Delay {
         /// The delay in seconds.
         seconds: f64,
     },
-    /// The proxy answers, and the API server never sees the request.
+    /// The proxy answers, and the server never sees the request.
     Answer {
         /// The answer's status.
         status: u16,
@@ -45,16 +47,17 @@ impl Fault {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestFilter {
-    /// Only requests with one of these verbs; `write` stands for all verbs that change something. All verbs if empty.
+    /// Only requests with one of these verbs, of Kubernetes or of HTTP; `write` stands for all verbs that change something. All verbs
+    /// if empty.
     pub verbs: Vec<String>,
-    /// Only requests for one of these resources: `pods`, `browsers/status`. All resources if empty.
+    /// Only requests for one of these resources: `pods`, `browsers/status`, `/infrastructures/{id}`. All resources if empty.
     pub resources: Vec<String>,
     /// Only requests with this text in path and query.
     pub path: String,
 }
 
 impl RequestFilter {
-    /// Selects one verb and resource: `create pods`, `write browsers/status`.
+    /// Selects one verb and resource: `create pods`, `write browsers/status`, `POST /infrastructures`.
     #[must_use]
     pub fn of(request: &str) -> Self {
         let (verb, resource) = request.split_once(' ').unwrap();

@@ -3,9 +3,11 @@ use std::path::PathBuf;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use super::{crds, portal_expose_crd, tunnel_class_crd};
-use crate::SelenosisApi;
+use super::{cleaner_crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd};
+use crate::{InfrastructureKind, SelenosisApi};
 
+mod cleaner;
+mod infrastructure;
 mod portal;
 
 /// `kubectl apply` keeps the whole document in an annotation, which can hold no more; a tenth is left for what kubectl adds.
@@ -16,13 +18,18 @@ const HEADER: &str =
 
 /// The directories of `crds/`, and the definitions in each. The default set is where `kubectl apply -f crds/` looks, which does not
 /// descend.
-fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 3] {
+fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 5] {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../crds");
     let portal = vec![portal_expose_crd(), tunnel_class_crd()];
     [
         (root.clone(), crds(SelenosisApi::Seed)),
         (root.join("split"), crds(SelenosisApi::Split)),
         (root.join("portal"), portal),
+        (
+            root.join("infrastructure"),
+            InfrastructureKind::ALL.map(infrastructure_crd).to_vec(),
+        ),
+        (root.join("cleaner"), vec![cleaner_crd()]),
     ]
 }
 
@@ -32,8 +39,9 @@ fn all() -> impl Iterator<Item = CustomResourceDefinition> {
 
 /// One of each kind.
 fn kinds() -> impl Iterator<Item = CustomResourceDefinition> {
-    let [seed, _, portal] = directories();
-    seed.1.into_iter().chain(portal.1)
+    let [seed, _, portal, infrastructure, cleaner] = directories();
+    let others = portal.1.into_iter().chain(infrastructure.1);
+    seed.1.into_iter().chain(others).chain(cleaner.1)
 }
 
 fn file(crd: &CustomResourceDefinition) -> String {
@@ -237,13 +245,27 @@ fn own_fields_are_described_and_embedded_ones_are_not() {
 }
 
 /// The bounds that are not 1024.
-const BOUNDS: [(&str, u64); 6] = [
+const BOUNDS: [(&str, u64); 14] = [
     (".spec.sessionOptions.env{}", 128),
     (".spec.sessionOptions.labels", 128),
     (".spec.sessionOptions.annotations", 128),
     (".spec.relay.targets", 16),
     (".spec.nodeSelector", 64),
     (".spec.tolerations", 64),
+    (".spec.generic.parameters", 32),
+    (".spec.generic.secretParameters", 16),
+    (".spec.conditions", 32),
+    (".spec.targets", 64),
+    (".spec.targets[].reference.matchLabels", 64),
+    (".spec.targets[].reference.labelSelector.matchLabels", 64),
+    (
+        ".spec.targets[].reference.labelSelector.matchExpressions",
+        64,
+    ),
+    (
+        ".spec.targets[].reference.labelSelector.matchExpressions[].values",
+        64,
+    ),
 ];
 
 /// What reading and merging a spec costs grows with its lists and maps, and a tenant may write it.

@@ -1,5 +1,9 @@
 //! The rows of the table, and the rights that several of them share.
 
+mod infrastructure;
+
+pub(super) use self::infrastructure::INFRASTRUCTURE;
+
 use podloom_api::{SelenosisApi, SelenosisKind, crd, names, portal_expose_crd, tunnel_class_crd};
 
 use super::{

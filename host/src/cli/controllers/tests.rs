@@ -20,11 +20,15 @@ fn duties_are_named_once_each() {
 fn an_unknown_name_is_answered_with_the_known_ones() {
     check(
         "browser,portals",
-        Err("unknown controller \"portals\"; known: browser, portal, or none for no controller"),
+        Err(
+            "unknown controller \"portals\"; known: browser, portal, infrastructure, or none for no controller",
+        ),
     );
     check(
         "",
-        Err("unknown controller \"\"; known: browser, portal, or none for no controller"),
+        Err(
+            "unknown controller \"\"; known: browser, portal, infrastructure, or none for no controller",
+        ),
     );
     check(
         "browser,none",

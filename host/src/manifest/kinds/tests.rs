@@ -33,6 +33,15 @@ fn documents_have_the_right_kind() {
     );
     check("{apiVersion: v1, kind: Namespace}", "Namespace");
     check("{apiVersion: v1, kind: Pod}", "Pod");
+    check(
+        "{apiVersion: infrastructure.podloom.dev/v1alpha1, kind: GlobalCloud}",
+        "Infrastructure(GlobalCloud)",
+    );
+    check(
+        "{apiVersion: infrastructure.podloom.dev/v1, kind: Cluster}",
+        "Other",
+    );
+    check("{apiVersion: cluster.x-k8s.io/v1, kind: Cluster}", "Other");
     check("{apiVersion: v1, kind: Service}", "Other");
     check("{apiVersion: metrics.k8s.io/v1, kind: Pod}", "Other");
     check("{apiVersion: example.com/v1, kind: Deployment}", "Other");

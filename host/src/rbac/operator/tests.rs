@@ -57,6 +57,7 @@ fn a_cluster_scoped_kind_always_needs_a_cluster_role() {
             api: SelenosisApi::Seed,
             watched,
             own: "home",
+            secrets: "podloom-system",
             lease_namespace: "home",
             names: GivenNames::default(),
         };
@@ -70,6 +71,7 @@ fn the_role_for_the_lease_is_in_the_namespace_of_the_lease() {
         api: SelenosisApi::Seed,
         watched: &[],
         own: "home",
+        secrets: "podloom-system",
         lease_namespace: "leases",
         names: GivenNames {
             lease: Some("second"),

@@ -61,6 +61,7 @@ impl Running {
             state: Arc::clone(&state),
             preflight: Preflight {
                 own_namespace: "home".to_owned(),
+                secret_namespace: "home".to_owned(),
                 webhook_name: "podloom-webhook".to_owned(),
                 row,
                 client,

@@ -45,6 +45,7 @@ impl Watched {
         let state = Arc::new(DutyState::new(row, Gauge::default(), stop));
         let preflight = Preflight {
             own_namespace: "home".to_owned(),
+            secret_namespace: "home".to_owned(),
             webhook_name: "podloom-webhook".to_owned(),
             row,
             client: Cluster::client(&cluster),

@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use super::{Webhook, router};
 use crate::metrics::WebhookMetrics;
 use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
-use crate::validate::ObjectWebhook;
+use crate::validate::{ObjectWebhook, ROWS};
 
 /// A chain and a cluster that do nothing.
 struct Nothing;
@@ -285,5 +285,8 @@ async fn other_paths_and_methods_list_the_endpoints() {
         let (got, text) = send(&router, request.expect("a request")).await;
         assert_eq!(got, status);
         assert!(text.contains("POST /mutate/pods"), "{text}");
+        for row in &ROWS {
+            assert!(text.contains(&format!("POST {} ", row.path)), "{text}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::metrics::Outcome;
 use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 use crate::review::{Answer, parse};
 
+mod infrastructure;
 mod portal;
 
 /// A chain that decides by the image of the first container: `denied-…`, `failing-…`, `unloaded-…`, `slow-…`, and all others pass.
@@ -343,6 +344,11 @@ async fn an_object_that_cannot_be_read_is_left_to_the_api_server() {
         "browserconfigs",
         "portalexposes",
         "tunnelclasses",
+        "clusters",
+        "clouds",
+        "globalclouds",
+        "infrastructureproviders",
+        "globalinfrastructureproviders",
     ] {
         for object in [
             Value::Null,

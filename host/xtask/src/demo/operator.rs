@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -12,10 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::http::{self, Answer};
 use super::screen;
 
 /// How long it may take to be ready; it compiles the plugins first.
 const START: Duration = Duration::from_mins(1);
+/// How long one thing may take while it runs. A dead relay is asked three times, with pauses, before it counts as lost.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often the cluster is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 /// How many of the last lines of its log an error repeats.
 const LOG_LINES: usize = 15;
 
@@ -45,7 +49,7 @@ impl Operator {
 
     /// Starts one that only serves the admission webhooks.
     pub(crate) fn start_webhook(binary: &Path, plugins: &Path, kubeconfig: &Path) -> Result<Self> {
-        let webhook = free_port()?;
+        let webhook = http::free_address()?;
         let (address, host) = (webhook.to_string(), webhook.ip().to_string());
         let more = [
             "--controllers",
@@ -68,7 +72,7 @@ impl Operator {
     ) -> Result<Self> {
         let log = plugins.with_file_name(log);
         let output = File::create(&log).with_context(|| log.display().to_string())?;
-        let address = free_port()?;
+        let address = http::free_address()?;
         let mut command = Command::new(binary);
         command
             .arg("run")
@@ -103,8 +107,8 @@ impl Operator {
         while start.elapsed() < START {
             self.check_alive()?;
             match self.ask("/readyz") {
-                Ok(answer) if answer.starts_with("HTTP/1.1 200") => return Ok(()),
-                Ok(answer) => last_answer = answer,
+                Ok(answer) if answer.status == 200 => return Ok(()),
+                Ok(answer) => last_answer = answer.body,
                 // It does not listen yet.
                 Err(_) => {}
             }
@@ -117,23 +121,28 @@ impl Operator {
         )
     }
 
-    fn ask(&self, path: &str) -> Result<String> {
-        let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+    fn ask(&self, path: &str) -> Result<Answer> {
+        http::send(self.address, &format!("GET {path}"), "", "")
     }
 
     /// What it reports about the plugins that serve.
     pub(crate) fn plugins(&self) -> Result<Value> {
         let answer = self.ask("/plugins")?;
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        serde_json::from_str(body).with_context(|| answer.clone())
+        serde_json::from_str(&answer.body).with_context(|| answer.body.clone())
+    }
+
+    /// Waits until something is so.
+    pub(crate) fn until(&self, is_so: impl Fn() -> Result<bool>) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            self.check_alive()?;
+            if is_so()? {
+                return Ok(());
+            }
+            thread::sleep(LOOK);
+        }
+        self.print_log();
+        bail!("it took longer than {} s", PATIENCE.as_secs())
     }
 
     /// Fails if it has ended.
@@ -154,11 +163,6 @@ impl Operator {
             screen::line(line);
         }
     }
-}
-
-/// An address for a server. Another process could take the port in between; then the operator fails and its log says why.
-fn free_port() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 impl Drop for Operator {

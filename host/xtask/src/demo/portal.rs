@@ -2,25 +2,19 @@
 
 mod relay;
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
 use self::relay::Relay;
 use super::operator::Operator;
 use super::volume::Volume;
-use super::{Built, Cluster, Live, screen};
+use super::{Built, Cluster, Live, browsers, screen};
 use crate::{release, run};
 
 /// The namespace of the scene.
 const NAMESPACE: &str = "portal-demo";
-/// How long one thing may take. A dead relay is asked three times, with pauses, before it counts as lost.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// How often the cluster is looked at.
-const LOOK: Duration = Duration::from_millis(100);
 /// The Deployment of the tunnel.
 const TUNNEL: &str = "deployment/shop-tunnel";
 
@@ -54,11 +48,11 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         &cluster.kubeconfig,
         ("portal.log", &more),
     )?;
-    apply(cluster, &manifests(&first, &second))?;
+    browsers::apply(cluster, &manifests(&first, &second))?;
     let begun = Instant::now();
     first.serve(&["shop.localhost"])?;
     second.serve(&["shop.localhost"])?;
-    let shown = until(&operator, || Ok(phase(cluster)? == "Ready"));
+    let shown = operator.until(|| Ok(phase(cluster)? == "Ready"));
     shown.with_context(|| "the PortalExpose is not ready")?;
     screen::step(
         begun.elapsed().as_millis(),
@@ -69,7 +63,7 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
 
     drop(second);
     let begun = Instant::now();
-    until(&operator, || Ok(phase(cluster)? == "Degraded"))?;
+    operator.until(|| Ok(phase(cluster)? == "Degraded"))?;
     screen::step(begun.elapsed().as_millis(), "one relay is dead");
     list(cluster)?;
     run::succeed(kubectl(cluster).args(["delete", "portalexpose", "shop"]))?;
@@ -83,9 +77,7 @@ fn change_plugins(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Re
     let (pods, chain) = (replica_sets(cluster)?, chain(cluster)?);
     let begun = Instant::now();
     volume.add_label()?;
-    until(operator, || {
-        Ok(self::chain(cluster)? != chain && phase(cluster)? == "Ready")
-    })?;
+    operator.until(|| Ok(self::chain(cluster)? != chain && phase(cluster)? == "Ready"))?;
     if replica_sets(cluster)? != pods + 1 {
         bail!("a plugin writes another label, but the tunnel did not roll");
     }
@@ -96,9 +88,7 @@ fn change_plugins(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Re
     let (pods, chain) = (replica_sets(cluster)?, self::chain(cluster)?);
     let begun = Instant::now();
     volume.add_plugin_for_browsers()?;
-    until(operator, || {
-        Ok(self::chain(cluster)? != chain && phase(cluster)? == "Ready")
-    })?;
+    operator.until(|| Ok(self::chain(cluster)? != chain && phase(cluster)? == "Ready"))?;
     if replica_sets(cluster)? != pods {
         bail!("the plugins change nothing, but the tunnel rolled");
     }
@@ -139,38 +129,10 @@ fn read(cluster: &Cluster, object: &str, path: &str) -> Result<String> {
     run::output(kubectl(cluster).args(["get", object, &path]))
 }
 
-fn until(operator: &Operator, is_so: impl Fn() -> Result<bool>) -> Result<()> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        operator.check_alive()?;
-        if is_so()? {
-            return Ok(());
-        }
-        thread::sleep(LOOK);
-    }
-    operator.print_log();
-    bail!("it took longer than {} s", PATIENCE.as_secs())
-}
-
 fn kubectl(cluster: &Cluster) -> Command {
     let mut kubectl = cluster.kubectl();
     kubectl.args(["--namespace", NAMESPACE]);
     kubectl
-}
-
-fn apply(cluster: &Cluster, manifests: &str) -> Result<()> {
-    let mut child = cluster
-        .kubectl()
-        .args(["apply", "-f", "-"])
-        .stdin(Stdio::piped())
-        .spawn()?;
-    let mut stdin = child.stdin.take().context("its input is piped")?;
-    stdin.write_all(manifests.as_bytes())?;
-    drop(stdin);
-    if !child.wait()?.success() {
-        bail!("kubectl apply failed");
-    }
-    Ok(())
 }
 
 fn manifests(first: &Relay, second: &Relay) -> String {

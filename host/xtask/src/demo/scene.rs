@@ -4,7 +4,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use super::{Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, portal, reload, webhook};
+use super::{
+    Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, infrastructure, portal, reload, webhook,
+};
 use crate::run;
 
 /// One scene.
@@ -13,6 +15,8 @@ pub(crate) struct Scene {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     what: &'static str,
+    /// Installs what it needs besides the builds, before anything else: what cannot be installed here is known at once.
+    pub(crate) prepare: fn() -> Result<()>,
     pub(crate) play: Play,
 }
 
@@ -32,17 +36,19 @@ impl Play {
 }
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 7] = [
+const SCENES: [Scene; 8] = [
     Scene {
         name: "explain",
         title: "What each plugin did to each pod",
         what: "what each plugin does to each pod of the examples, offline: no cluster",
+        prepare: nothing,
         play: Play::Offline(explain),
     },
     Scene {
         name: "sessions",
         title: "Sessions as kubectl shows them",
         what: "sessions start, and kubectl shows them",
+        prepare: nothing,
         play: Play::Live(|_, live| {
             let list = ["get", "browsers", "--namespace", NAMESPACE];
             run::succeed(live.cluster.kubectl().args(list))
@@ -52,6 +58,7 @@ const SCENES: [Scene; 7] = [
         name: "reload",
         title: "A plugin changes while they run",
         what: "a plugin changes and then breaks while sessions run",
+        prepare: nothing,
         play: Play::Live(|_, live| {
             live.reloaded = Some(reload::show(&live.cluster, &live.operator, &live.volume)?);
             Ok(())
@@ -61,24 +68,35 @@ const SCENES: [Scene; 7] = [
         name: "mistake",
         title: "What a mistake looks like",
         what: "a session that no BrowserConfig serves, and what its user sees",
+        prepare: nothing,
         play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
     },
     Scene {
         name: "webhook",
         title: "Pods of anybody, through the admission webhook",
         what: "pods of kubectl pass the chain through the admission webhook",
+        prepare: nothing,
         play: Play::Live(webhook::show),
     },
     Scene {
         name: "portal",
         title: "A Service, exposed through relays",
         what: "a tunnel exposes a Service, rolls for a new plugin, and loses a relay",
+        prepare: nothing,
         play: Play::Live(portal::show),
+    },
+    Scene {
+        name: "infrastructure",
+        title: "A cluster from an Infrastructure Manager",
+        what: "a Cluster is created, grows, is broken and repaired, and deleted",
+        prepare: || Ok(podloom_im::python().map(drop)?),
+        play: Play::Live(infrastructure::show),
     },
     Scene {
         name: "end",
         title: "Sessions end",
         what: "sessions are deleted, and their pods with them",
+        prepare: nothing,
         play: Play::Live(|built, live| {
             browsers::delete_all(&live.cluster, &built.examples, PATIENCE)
         }),
@@ -98,7 +116,7 @@ pub(crate) const NAMES: [&str; SCENES.len()] = {
 
 /// For `--help`.
 pub(crate) fn table() -> String {
-    let rows = SCENES.map(|scene| format!("  {:9} {}", scene.name, scene.what));
+    let rows = SCENES.map(|scene| format!("  {:14} {}", scene.name, scene.what));
     format!("Scenes:\n{}", rows.join("\n"))
 }
 
@@ -106,6 +124,10 @@ pub(crate) fn table() -> String {
 pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.name);
     SCENES.into_iter().filter(is_chosen).collect()
+}
+
+fn nothing() -> Result<()> {
+    Ok(())
 }
 
 /// The same chain offline: it writes the same as in the operator's pods.

@@ -1,14 +1,12 @@
 //! Pods of other controllers pass the chain through the admission webhook.
 
-use std::io::Write;
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::operator::Operator;
-use super::{Built, Cluster, Live, screen};
+use super::{Built, Cluster, Live, browsers, screen};
 use crate::run;
 
 /// The namespace of the scene, with the label that the install manifests ask for.
@@ -33,8 +31,8 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         return Ok(());
     }
     let operator = Operator::start_webhook(&built.binary, live.volume.path(), &cluster.kubeconfig)?;
-    apply(cluster, NAMESPACE)?;
-    apply(
+    browsers::apply(cluster, NAMESPACE)?;
+    browsers::apply(
         cluster,
         &configuration(&operator.webhook_url("/mutate/pods")?),
     )?;
@@ -93,20 +91,6 @@ webhooks:
   sideEffects: None
 "
     )
-}
-
-fn apply(cluster: &Cluster, manifest: &str) -> Result<()> {
-    let mut child = kubectl(cluster)
-        .args(["apply", "-f", "-"])
-        .stdin(Stdio::piped())
-        .spawn()?;
-    let mut stdin = child.stdin.take().context("its input is piped")?;
-    stdin.write_all(manifest.as_bytes())?;
-    drop(stdin);
-    if !child.wait()?.success() {
-        bail!("kubectl apply failed");
-    }
-    Ok(())
 }
 
 /// Waits until the configuration has the authority of the operator's certificate. Returns how long that took.

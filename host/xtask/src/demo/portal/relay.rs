@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
+
+use crate::demo::http;
 
 /// A running relay; dropping this kills it. Displayed as in a URL.
 pub(super) struct Relay {
@@ -51,16 +53,9 @@ impl Relay {
             .map(|name| ((*name).to_owned(), json!(1)))
             .collect();
         let body = json!({ "leases": leases }).to_string();
-        let mut stream = TcpStream::connect(self.control)?;
-        write!(
-            stream,
-            "PUT /behaviour HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        if !answer.starts_with("HTTP/1.1 200") {
-            bail!("the relay refuses: {answer}");
+        let answer = http::send(self.control, "PUT /behaviour", "", &body)?;
+        if answer.status != 200 {
+            bail!("the relay refuses: {}", answer.body);
         }
         Ok(())
     }

@@ -1,0 +1,286 @@
+//! The spec of a Cleaner.
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema repeats the struct inside a function"
+)]
+#![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
+
+use std::time::Duration;
+
+use kube::core::ApiResource;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::schema;
+use super::status::CleanerStatus;
+use super::target::CleanerTarget;
+use crate::duration::{self, DurationError};
+use crate::schema::DNS_SUBDOMAIN;
+
+/// A Cleaner as the API server stores it.
+pub type CleanerObject = kube::core::Object<CleanerSpec, CleanerStatus>;
+
+/// The shortest time between two evaluations.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+
+/// What is deleted, and when.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "cleaner.vtex.dev",
+    version = "v1alpha",
+    kind = "Cleaner",
+    plural = "cleaners",
+    shortname = "clnr",
+    namespaced,
+    status = "CleanerStatus",
+    derive = "PartialEq",
+    doc = "Deletes a group of objects of this namespace, and itself, once they are old enough and all conditions are true.",
+    printcolumn(name = "TTL", type_ = "string", json_path = ".spec.ttl"),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(
+        name = "Next",
+        type_ = "string",
+        json_path = ".status.nextScheduledEvaluation"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanerSpec {
+    /// Give the time for which nothing is deleted, counted from the creation of this object, such as 360h, 1.5h or 1w2d.
+    /// Units: ns, us, ms, s, m, h, d (24 hours) and w (7 days). Then everything is deleted as soon as all conditions are true.
+    #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
+    pub ttl: String,
+
+    /// Choose when the conditions are evaluated again if they are not all true. Without it, that is every 5 minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<CleanerRetry>,
+
+    /// Name a Helm release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helm: Option<CleanerHelm>,
+
+    /// List up to 64 targets: objects that conditions look at, objects that are deleted, or both. Defaults to none.
+    #[serde(default)]
+    #[schemars(length(max = 64), transform = schema::targets)]
+    pub targets: Vec<CleanerTarget>,
+
+    /// List up to 32 conditions in CEL, each of 1 to 8192 characters. All must be true. The variable time is the time of the
+    /// evaluation; every target with includeWhenEvaluating is a variable too: one object if it is chosen by name, otherwise a
+    /// list with its objects in items. Defaults to none: only the time decides.
+    #[serde(default)]
+    #[schemars(transform = schema::conditions)]
+    pub conditions: Vec<String>,
+
+    /// Give an http or https URL that gets a CloudEvent once everything is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), regex(pattern = schema::SINK))]
+    pub cloud_event_sink: Option<String>,
+
+    /// Choose what happens if the CloudEvent cannot be delivered.
+    #[serde(default)]
+    pub delivery: CleanerDelivery,
+
+    /// Choose how targets are deleted, and how many at most.
+    #[serde(default)]
+    pub deletion: CleanerDeletion,
+
+    /// Only report what would be deleted, and delete nothing. Defaults to false.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// When conditions are evaluated again.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanerRetry {
+    /// Give the time between two evaluations if no target changes, such as 5h. Less than 1s counts as 1s. Defaults to 5m.
+    #[serde(default = "default_period")]
+    #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
+    pub period: String,
+
+    /// Say that conditions which time has made true stay true, as long as no target changes. The operator then computes when that
+    /// will be, and looks exactly then instead of every period. Defaults to false.
+    #[serde(default)]
+    pub monotonic: bool,
+}
+
+/// A Helm release.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanerHelm {
+    /// Name the release, in the namespace of this object.
+    #[schemars(length(min = 1, max = 53), regex(pattern = DNS_SUBDOMAIN))]
+    pub release: String,
+
+    /// Uninstall the release after the targets are deleted. Defaults to false.
+    #[serde(default)]
+    pub delete: bool,
+
+    /// Do not run the hooks of the chart that belong to its deletion. Defaults to false.
+    #[serde(default)]
+    pub disable_hooks: bool,
+
+    /// Give the time that each hook may take, such as 10m. Defaults to 5m.
+    #[serde(default = "default_hook_timeout")]
+    #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
+    pub hook_timeout: String,
+}
+
+/// What happens if the CloudEvent cannot be delivered.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanerDelivery {
+    /// Choose what happens: Block keeps this object until the event is delivered, Ignore gives up after the deadline.
+    /// Defaults to Block.
+    #[serde(default)]
+    pub policy: DeliveryPolicy,
+
+    /// Give the time after which Ignore gives up, such as 10m. Defaults to 1h.
+    #[serde(default = "default_deadline")]
+    #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
+    pub deadline: String,
+}
+
+/// How targets are deleted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanerDeletion {
+    /// Choose when the objects that a target owns are deleted: Background deletes them after it, Foreground before it.
+    /// Defaults to Background.
+    #[serde(default)]
+    pub propagation_policy: PropagationPolicy,
+
+    /// Give the number of objects, 1 to 2000, above which nothing is deleted. The objects of the Helm release do not count.
+    /// Defaults to 100.
+    #[serde(default = "default_max_objects")]
+    #[schemars(range(min = 1, max = 2000))]
+    pub max_objects: i32,
+
+    /// Give the time that each phase may take before it is late, such as 1h: first the targets, then the Helm release.
+    /// What is late is still tried again. Defaults to 10m.
+    #[serde(default = "default_timeout")]
+    #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
+    pub timeout: String,
+
+    /// Go on only when the targets are gone, not already when they are being deleted. Defaults to false.
+    #[serde(default)]
+    pub wait_for_gone: bool,
+}
+
+/// What happens if the CloudEvent cannot be delivered.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryPolicy {
+    /// It is tried until it is delivered.
+    #[default]
+    Block,
+    /// It is tried until the deadline.
+    Ignore,
+}
+
+/// When the objects that a target owns are deleted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PropagationPolicy {
+    /// After it.
+    #[default]
+    Background,
+    /// Before it.
+    Foreground,
+}
+
+impl Default for CleanerRetry {
+    fn default() -> Self {
+        Self {
+            period: default_period(),
+            monotonic: false,
+        }
+    }
+}
+
+impl Default for CleanerDelivery {
+    fn default() -> Self {
+        Self {
+            policy: DeliveryPolicy::default(),
+            deadline: default_deadline(),
+        }
+    }
+}
+
+impl Default for CleanerDeletion {
+    fn default() -> Self {
+        Self {
+            propagation_policy: PropagationPolicy::default(),
+            max_objects: default_max_objects(),
+            timeout: default_timeout(),
+            wait_for_gone: false,
+        }
+    }
+}
+
+fn default_period() -> String {
+    "5m".to_owned()
+}
+
+fn default_hook_timeout() -> String {
+    "5m".to_owned()
+}
+
+fn default_deadline() -> String {
+    "1h".to_owned()
+}
+
+fn default_timeout() -> String {
+    "10m".to_owned()
+}
+
+fn default_max_objects() -> i32 {
+    100
+}
+
+impl CleanerSpec {
+    /// Returns the time between two evaluations: at least a second, and 5 minutes if the spec has no `retry`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use podloom_api::CleanerSpec;
+    ///
+    /// let mut spec: CleanerSpec = serde_json::from_str(r#"{ "ttl": "360h", "retry": { "period": "2ms" } }"#)?;
+    /// assert_eq!(spec.retry_period(), Ok(Duration::from_secs(1)));
+    /// spec.retry = None;
+    /// assert_eq!(spec.retry_period(), Ok(Duration::from_secs(300)));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn retry_period(&self) -> Result<Duration, DurationError> {
+        let period = match &self.retry {
+            Some(retry) => duration::parse(&retry.period)?,
+            None => duration::parse(&default_period())?,
+        };
+        Ok(period.max(SHORTEST_PERIOD))
+    }
+}
+
+impl Cleaner {
+    /// Returns what a dynamic client needs to know of the kind.
+    pub fn resource() -> ApiResource {
+        ApiResource::erase::<Self>(&())
+    }
+}
+
+impl PropagationPolicy {
+    /// Returns the policy as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+        }
+    }
+}

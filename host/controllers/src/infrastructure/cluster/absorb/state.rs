@@ -1,0 +1,160 @@
+//! What a reading of the state means, and what it means that there is none.
+
+use jiff::Timestamp;
+use podloom_api::names::infrastructure::reason;
+use podloom_api::{Machines, OperationKind};
+
+use super::trouble;
+use crate::engine::plan::later;
+use crate::infrastructure::cluster::backoff;
+use crate::infrastructure::cluster::durable::{Operation, micros};
+use crate::infrastructure::cluster::edit::{Edit, edit};
+use crate::infrastructure::cluster::memory::{At, Search};
+use crate::infrastructure::cluster::world::World;
+use crate::infrastructure::im::{ImState, Reading};
+use crate::infrastructure::template::is_named;
+
+/// Notes a reading. Configured machines end the operation; others begin one, if none is under way.
+pub(super) fn read(world: &mut World, reading: Reading, at: Timestamp) {
+    let configured = reading
+        .vms
+        .values()
+        .filter(|it| **it == ImState::Configured);
+    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    world.durable.machines = Some(Machines {
+        total: count(reading.vms.len()),
+        configured: count(configured.count()),
+    });
+    world.durable.im_state = Some(reading.state.as_str().to_owned());
+    if let Some(url) = world
+        .resolved()
+        .map(|backend| backend.im.written_url.clone())
+    {
+        world.durable.provider_url = Some(url);
+    }
+    world.known.missing_since = None;
+    world.known.gone = None;
+    let state = reading.state;
+    world.known.reading = Some(At { what: reading, at });
+    match state {
+        ImState::Configured => finish(world, at),
+        _ => notice(world, state, at),
+    }
+}
+
+/// Ends the operation that is under way, unless it is an update that IM may not have.
+fn finish(world: &mut World, at: Timestamp) {
+    world.known.log = None;
+    let is_ahead = matches!(edit(world), Edit::Send(_));
+    if !is_ahead {
+        // Whatever was refused, it is not needed any more.
+        world.known.refusal = None;
+    }
+    let Some(operation) = &mut world.durable.operation else {
+        return;
+    };
+    let waits = is_ahead && operation.kind == OperationKind::Update;
+    if operation.finished_at.is_none() && !waits && operation.kind != OperationKind::Delete {
+        operation.finished_at = Some(micros(at));
+        operation.attempts = 0;
+    }
+}
+
+/// Begins an operation, without any request yet: its deadline counts from now.
+fn notice(world: &mut World, state: ImState, at: Timestamp) {
+    let is_moving = matches!(state, ImState::Pending | ImState::Running);
+    if world.durable.under_way().is_some() || !(world.is_repaired() || is_moving) {
+        return;
+    }
+    let kind = match state {
+        ImState::Stopped | ImState::Off => OperationKind::Start,
+        ImState::Failed | ImState::Pending => OperationKind::Update,
+        _ => OperationKind::Reconfigure,
+    };
+    world.durable.operation = Some(Operation::new(kind, micros(at)));
+}
+
+/// There is no such infrastructure, as IM says. Only the same answer one interval later is believed.
+pub(super) fn missing(world: &mut World, at: Timestamp) {
+    world.known.reading = None;
+    world.known.trouble = None;
+    world.known.failures = 0;
+    if world.is_deleted() {
+        return deleted(world, at);
+    }
+    let Some(since) = world.known.missing_since else {
+        world.known.missing_since = Some(at);
+        return;
+    };
+    if at < later(since, world.poll()) {
+        return;
+    }
+    if world.is_elsewhere() {
+        return elsewhere(world, at);
+    }
+    if world.is_repaired() {
+        return forget(world, at);
+    }
+    let message = "the Infrastructure Manager does not know the infrastructure any more";
+    world.known.gone = Some(trouble(reason::VANISHED, message));
+    // Somebody may bring it back.
+    world.known.missing_since = Some(at);
+}
+
+/// The infrastructure was to be deleted, and does not exist.
+pub(super) fn deleted(world: &mut World, at: Timestamp) {
+    if world.is_elsewhere() {
+        return elsewhere(world, at);
+    }
+    // More than one may have the name of this Cluster.
+    let others = world.known.search.matches.len() > 1;
+    match others {
+        true => {
+            world.durable.id = None;
+            world.known.search = Search::about(world.durable.last_call_at());
+        }
+        false => world.learned.is_gone = true,
+    }
+}
+
+/// Notes whether what has the Cluster's id at another URL is its infrastructure.
+pub(super) fn named(world: &mut World, template: &str, at: Timestamp) {
+    world.known.missing_since = None;
+    match is_named(template, &world.infrastructure_name()) {
+        Some(true) => {
+            world.known.gone = None;
+            let backend = world.resolved();
+            world.durable.provider_url = backend.map(|backend| backend.im.written_url.clone());
+        }
+        _ => elsewhere(world, at),
+    }
+}
+
+pub(super) fn elsewhere(world: &mut World, at: Timestamp) {
+    let message = "the provider has another URL now, and the Infrastructure Manager there does not have the Cluster's infrastructure; \
+                   give the provider its old URL back, or abandon the infrastructure";
+    world.known.gone = Some(trouble(reason::ENDPOINT_CHANGED, message));
+    world.known.missing_since = Some(at);
+    world.known.rest = Some(later(at, backoff::longest(world.poll())));
+}
+
+/// Forgets an infrastructure that is gone. What comes next is the create flow, which looks it up once more.
+fn forget(world: &mut World, at: Timestamp) {
+    let durable = &mut world.durable;
+    durable.id = None;
+    durable.running_on = None;
+    durable.provider_url = None;
+    durable.applied = None;
+    durable.retired.clear();
+    durable.im_state = None;
+    durable.machines = None;
+    durable.operation = Some(Operation::new(OperationKind::Create, micros(at)));
+    let known = &mut world.known;
+    known.missing_since = None;
+    known.clean = None;
+    known.kept = None;
+    known.log = None;
+    known.unsure = None;
+    known.refusal = None;
+    known.has_no_template = false;
+}

@@ -1,0 +1,132 @@
+//! Asks IM.
+
+use super::super::action::{Ask, Asked, Reply};
+use super::super::change::Change;
+use super::super::edit::{Edit, edit};
+use super::super::kind::ClusterKind;
+use super::super::world::{Prepared, World};
+use super::is_too_late;
+use crate::engine::error::Error;
+use crate::engine::kind::Context;
+use crate::infrastructure::im::{Call, Owner, Target};
+use crate::infrastructure::secrets::TargetError;
+use crate::infrastructure::template::to_send;
+
+impl ClusterKind {
+    /// Asks IM one question.
+    pub(super) async fn ask(
+        &self,
+        ctx: &Context,
+        world: &World,
+        ask: &Ask,
+    ) -> Result<Asked, Error> {
+        let reply = match self.target(world).await {
+            Ok(target) => self.reply(ctx, world, ask, &target).await?,
+            Err(TargetError::Missing(missing)) => Reply::Missing(missing),
+            Err(TargetError::Request(error)) => return Err(error),
+        };
+        Ok(Asked {
+            ask: ask.clone(),
+            reply,
+            at: ctx.clock.now(),
+        })
+    }
+
+    async fn target(&self, world: &World) -> Result<Target, TargetError> {
+        if let Some(Prepared(Some(target))) = &world.learned.prepared {
+            return Ok(target.clone());
+        }
+        match world.resolved() {
+            Some(backend) => self.secrets.target(backend).await,
+            // No plan asks without one.
+            None => Err(TargetError::Request(Error::Endless)),
+        }
+    }
+
+    async fn reply(
+        &self,
+        ctx: &Context,
+        world: &World,
+        ask: &Ask,
+        target: &Target,
+    ) -> Result<Reply, Error> {
+        match ask {
+            Ask::Search { skip } => self.search(world, target, skip).await,
+            Ask::AddOwner(_) => self.add_owner(world, ask, target).await,
+            Ask::Change(_) if is_too_late(world, ctx.clock.now()) => Ok(Reply::TooLate),
+            _ => match call(world, ask) {
+                Some(call) => Ok(self.send(target, &call).await),
+                None => Ok(Reply::TooLate),
+            },
+        }
+    }
+
+    async fn send(&self, target: &Target, call: &Call) -> Reply {
+        match self.im.call(target, call).await {
+            Ok(answer) => Reply::Answer(answer),
+            Err(failure) => Reply::Failure(failure),
+        }
+    }
+
+    /// Lets the account of now own the infrastructure. Only who owns it may say so: the account with the previous password.
+    async fn add_owner(&self, world: &World, ask: &Ask, target: &Target) -> Result<Reply, Error> {
+        let (Some(backend), Ask::AddOwner(id), Owner::Basic { username, password }) =
+            (world.resolved(), ask, &target.owner)
+        else {
+            return Ok(Reply::TooLate);
+        };
+        match self.secrets.previous(backend).await {
+            Ok(Some(previous)) => {
+                let call = Call::AddOwner {
+                    id: id.clone(),
+                    username: username.clone(),
+                    password: password.clone(),
+                };
+                Ok(self.send(&previous, &call).await)
+            }
+            Ok(None) => Ok(Reply::TooLate),
+            Err(TargetError::Missing(missing)) => Ok(Reply::Missing(missing)),
+            Err(TargetError::Request(error)) => Err(error),
+        }
+    }
+}
+
+/// The call for a question; none if the world has no such infrastructure or template.
+pub(super) fn call(world: &World, ask: &Ask) -> Option<Call> {
+    let id = || world.durable.id.clone();
+    Some(match ask {
+        Ask::Change(Change::Create) => Call::Create {
+            template: whole(world)?,
+        },
+        Ask::Change(Change::Update) => {
+            let Edit::Send(update) = edit(world) else {
+                return None;
+            };
+            Call::Update {
+                id: id()?,
+                template: to_send(&update.sent, &world.infrastructure_name()),
+            }
+        }
+        Ask::Change(Change::Resend) => Call::Update {
+            id: id()?,
+            template: whole(world)?,
+        },
+        Ask::Change(Change::Reconfigure) => Call::Reconfigure { id: id()? },
+        Ask::Change(Change::Start) => Call::Start { id: id()? },
+        Ask::Change(Change::Delete { force }) => Call::Delete {
+            id: id()?,
+            force: *force,
+        },
+        Ask::Name(id) => Call::Template { id: id.clone() },
+        Ask::State(id) | Ask::Adopt(id) => Call::State { id: id.clone() },
+        Ask::Outputs(id) => Call::Outputs { id: id.clone() },
+        Ask::Log(id) => Call::Log { id: id.clone() },
+        Ask::Search { .. } | Ask::AddOwner(_) => return None,
+    })
+}
+
+/// The template that IM has, or gets now.
+fn whole(world: &World) -> Option<String> {
+    let template = world.whole()?;
+    Some(to_send(template, &world.infrastructure_name()))
+}

@@ -1,0 +1,119 @@
+//! What to do next about a Cluster that is being deleted: its infrastructure goes first, then our finalizer.
+
+use podloom_api::{DeletionPolicy, OperationKind};
+
+use super::{Case, Step, create, existing};
+use crate::engine::plan::later;
+use crate::infrastructure::cluster::action::{Action, Ask};
+use crate::infrastructure::cluster::change::Change;
+use crate::infrastructure::cluster::inputs::OnDelete;
+use crate::infrastructure::cluster::memory::Ownership;
+use crate::infrastructure::cluster::world::World;
+use crate::infrastructure::im::{ImState, InfrastructureId, Reading};
+
+/// How a Cluster ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing is left of its infrastructure, or there never was one.
+    Gone,
+    /// Its infrastructure stays, since the spec says so.
+    Orphaned,
+    /// Its infrastructure may stay, and nobody knows of it any more.
+    Abandoned,
+    /// Its infrastructure is another Cluster's.
+    Rival,
+}
+
+/// Returns how the Cluster ends, if nothing keeps it.
+pub(crate) fn end(world: &World) -> Option<End> {
+    let durable = &world.durable;
+    let may_exist = durable.id.is_some() || durable.is_attempt_open();
+    // Without a status, what was created may be forgotten. If it is bound to nothing, there is nowhere to look.
+    let is_unknown = durable.operation.is_none() && !world.is_clean() && world.backend.is_some();
+    if world.is_registered() || world.learned.is_gone {
+        return Some(End::Gone);
+    }
+    if !may_exist && !is_unknown {
+        return Some(End::Gone);
+    }
+    if durable.is_attempt_open() && world.is_clean() {
+        return Some(End::Gone);
+    }
+    if world.on_delete() == OnDelete::Abandon {
+        return Some(End::Abandoned);
+    }
+    if world.cluster.spec.deletion_policy == DeletionPolicy::Orphan {
+        return Some(End::Orphaned);
+    }
+    world.rival.is_some().then_some(End::Rival)
+}
+
+/// Decides the next step.
+pub(crate) fn step(case: Case<'_>) -> Step {
+    let world = case.world;
+    let Some(release) = world.without_finalizer() else {
+        return Step::Rest;
+    };
+    if end(world).is_some() {
+        return Step::Act(Action::SetMetadata(release));
+    }
+    if world.resolved().is_none() {
+        return Step::Rest;
+    }
+    match &world.durable.id {
+        None => create::search(case),
+        Some(id) if world.known.owner == Ownership::ToAdd && !world.is_unnamed() => {
+            case.ask(Ask::AddOwner(id.clone()))
+        }
+        Some(id) => delete(case, id),
+    }
+}
+
+/// Asks IM to delete the infrastructure, until it does not exist.
+///
+/// A state read while IM deletes could bring the record back. So the state is read only some time after an accepted deletion; without an
+/// answer, the deletion is sent again instead.
+fn delete(case: Case<'_>, id: &InfrastructureId) -> Step {
+    let Case { world, now, .. } = case;
+    if world.is_unnamed() {
+        return existing::read(case, id);
+    }
+    let is_begun = world
+        .durable
+        .under_way()
+        .is_some_and(|it| it.kind == OperationKind::Delete && it.attempts > 0);
+    let force = world.on_delete() == OnDelete::Force;
+    let change = Change::Delete { force };
+    if !is_begun || (force && !world.known.is_forced) {
+        return case.change(change);
+    }
+    if world.known.is_deleting {
+        let Some(reading) = world.fresh(now) else {
+            return existing::read(case, id);
+        };
+        if let Some(step) = going(case, reading) {
+            return step;
+        }
+    }
+    match case
+        .retry_at()
+        .filter(|at| now < *at && !world.known.is_busy)
+    {
+        Some(at) => Step::Wait(at),
+        None => case.change(change),
+    }
+}
+
+/// What to do while IM says that it deletes; none if it does not, or not in time.
+fn going(case: Case<'_>, reading: &Reading) -> Option<Step> {
+    let Case { world, now, .. } = case;
+    if reading.state != ImState::Deleting || world.is_overdue(now) {
+        return None;
+    }
+    let again = world
+        .known
+        .reading
+        .as_ref()
+        .map(|it| later(it.at, world.poll()));
+    Some(Step::Wait(again.unwrap_or(now)))
+}

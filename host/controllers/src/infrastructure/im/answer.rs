@@ -1,0 +1,185 @@
+//! What IM answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::failure::Failure;
+use super::id::InfrastructureId;
+use super::reading::{ImState, Reading};
+use super::words;
+
+/// The header with the id of a new infrastructure.
+const ID_HEADER: &str = "InfID";
+/// The longest version.
+const VERSION_MAX: usize = 64;
+/// The most machines that an infrastructure may have.
+const MACHINES_MAX: usize = 10_000;
+
+/// An answer with the status 200.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Answer {
+    Version(String),
+    List(Vec<InfrastructureId>),
+    Created(InfrastructureId),
+    /// IM has accepted the request.
+    Done,
+    State(Reading),
+    /// The outputs of the template; they may be secret.
+    Outputs(Map<String, Value>),
+    /// The template as IM has it; it may have secrets.
+    Template(String),
+    /// The end of the log, fit to be shown.
+    Log(String),
+    Quotas,
+}
+
+#[derive(Deserialize)]
+struct State {
+    state: States,
+}
+
+#[derive(Deserialize)]
+struct States {
+    state: String,
+    #[serde(default)]
+    vm_states: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Uri {
+    uri: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(rename = "uri-list")]
+    uris: Vec<Uri>,
+}
+
+#[derive(Deserialize)]
+struct Outputs {
+    outputs: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Tosca {
+    tosca: String,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    contmsg: String,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+}
+
+impl Answer {
+    /// Reads the answer to a call.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if it has another form than IM gives it. Nothing of the answer is repeated.
+    pub(super) fn read(call: &Call, headers: &HeaderMap, body: &[u8]) -> Result<Self, Failure> {
+        match call {
+            Call::Version => version(body),
+            Call::List => {
+                let List { uris } = json(body)?;
+                // An owner may have other infrastructures, but each has an id.
+                let ids = uris.iter().map(|uri| id_of(&uri.uri));
+                ids.collect::<Option<_>>()
+                    .map(Self::List)
+                    .ok_or_else(|| Failure::unreadable("an infrastructure has no id"))
+            }
+            Call::Create { .. } => created(headers, body),
+            Call::Update { .. }
+            | Call::Reconfigure { .. }
+            | Call::Start { .. }
+            | Call::Delete { .. }
+            | Call::AddOwner { .. } => match words::is_page(body) {
+                true => Err(Failure::unreadable("it is a page for people")),
+                false => Ok(Self::Done),
+            },
+            Call::State { .. } => state(body),
+            Call::Outputs { .. } => Ok(Self::Outputs(json::<Outputs>(body)?.outputs)),
+            Call::Template { .. } => Ok(Self::Template(json::<Tosca>(body)?.tosca)),
+            Call::Log { .. } => Ok(Self::Log(json::<Log>(body)?.contmsg)),
+            Call::Quotas { .. } => json::<Value>(body).map(|_| Self::Quotas),
+        }
+    }
+}
+
+fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body)
+        .map_err(|_| Failure::unreadable("it is not the JSON that is expected"))
+}
+
+fn version(body: &[u8]) -> Result<Answer, Failure> {
+    let given = match json::<Version>(body) {
+        Ok(Version { version }) => version,
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    let version = given.trim().trim_matches('"');
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || ".-+_".contains(char);
+    if version.is_empty() || version.len() > VERSION_MAX || !version.chars().all(is_plain) {
+        return Err(Failure::unreadable("it is no version"));
+    }
+    Ok(Answer::Version(version.to_owned()))
+}
+
+fn created(headers: &HeaderMap, body: &[u8]) -> Result<Answer, Failure> {
+    let header = headers.get(ID_HEADER).and_then(|value| value.to_str().ok());
+    let id = match json::<Uri>(body) {
+        Ok(Uri { uri }) => id_of(&uri),
+        Err(_) => None,
+    };
+    id.or_else(|| InfrastructureId::parse(header?))
+        .map(Answer::Created)
+        .ok_or_else(|| Failure::unreadable("the new infrastructure has no id"))
+}
+
+/// The last part of the URI of an infrastructure.
+fn id_of(uri: &str) -> Option<InfrastructureId> {
+    InfrastructureId::parse(uri.rsplit('/').next()?)
+}
+
+fn state(body: &[u8]) -> Result<Answer, Failure> {
+    let State { state } = json(body)?;
+    if state.vm_states.len() > MACHINES_MAX {
+        return Err(Failure::unreadable("it has too many machines"));
+    }
+    let of = |word: &str| {
+        ImState::of(word).ok_or_else(|| Failure::unreadable("a state has an unknown name"))
+    };
+    let vms = state.vm_states.iter();
+    Ok(Answer::State(Reading {
+        state: of(&state.state)?,
+        vms: vms
+            .map(|(id, word)| Ok((id.clone(), of(word)?)))
+            .collect::<Result<_, Failure>>()?,
+    }))
+}
+
+impl fmt::Debug for Answer {
+    /// Without what may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => f.debug_tuple("Version").field(version).finish(),
+            Self::List(ids) => f.debug_tuple("List").field(&ids.len()).finish(),
+            Self::Created(id) => f.debug_tuple("Created").field(id).finish(),
+            Self::Done => f.write_str("Done"),
+            Self::State(reading) => f.debug_tuple("State").field(reading).finish(),
+            Self::Outputs(_) => f.write_str("Outputs"),
+            Self::Template(_) => f.write_str("Template"),
+            Self::Log(_) => f.write_str("Log"),
+            Self::Quotas => f.write_str("Quotas"),
+        }
+    }
+}
