@@ -5,6 +5,7 @@
 
 mod admission;
 mod browser;
+pub mod cleaner;
 pub mod duties;
 pub mod engine;
 mod finding;
@@ -18,6 +19,7 @@ mod shown;
 
 pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
 pub use browser::{BrowserSetup, Timeouts, render, validate};
+pub use cleaner::CleanerSetup;
 pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};

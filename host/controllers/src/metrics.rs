@@ -3,6 +3,7 @@
 use prometheus_client::registry::Registry;
 
 use crate::browser::BrowserMetrics;
+use crate::cleaner::CleanerMetrics;
 use crate::engine::events::EventMetrics;
 use crate::engine::metrics::EngineMetrics;
 use crate::infrastructure::InfrastructureMetrics;
@@ -18,6 +19,7 @@ pub struct ControllerMetrics {
     pub(crate) browsers: BrowserMetrics,
     pub(crate) portal: PortalMetrics,
     pub(crate) infrastructure: InfrastructureMetrics,
+    pub(crate) cleaner: CleanerMetrics,
 }
 
 impl ControllerMetrics {
@@ -28,13 +30,16 @@ impl ControllerMetrics {
         let browsers = BrowserMetrics::register(registry, &engine.objects);
         let outbound = OutboundMetrics::register(registry);
         let portal = PortalMetrics::register(registry, &engine.objects, outbound.clone());
-        let infrastructure = InfrastructureMetrics::register(registry, &engine.objects, outbound);
+        let infrastructure =
+            InfrastructureMetrics::register(registry, &engine.objects, outbound.clone());
+        let cleaner = CleanerMetrics::register(registry, &engine.objects, outbound);
         Self {
             events,
             engine,
             browsers,
             portal,
             infrastructure,
+            cleaner,
         }
     }
 }

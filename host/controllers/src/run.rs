@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::browser::{self, BrowserSetup};
+use crate::cleaner::{self, CleanerSetup};
 use crate::engine::blocking::BlockingThreads;
 use crate::engine::clock::Clock;
 use crate::engine::events::Events;
@@ -52,6 +53,8 @@ pub enum DutySetup {
     Portal(PortalSetup),
     /// Clusters, Clouds and InfrastructureProviders.
     Infrastructure(InfrastructureSetup),
+    /// Cleaners.
+    Cleaner(CleanerSetup),
 }
 
 /// Why the controllers ended without being stopped.
@@ -121,6 +124,7 @@ async fn begin(
         DutySetup::Infrastructure(own) => {
             infrastructure::begin(scopes, own, &metrics.infrastructure)
         }
+        DutySetup::Cleaner(own) => cleaner::begin(scopes, own, &metrics.cleaner),
     }
 }
 

@@ -88,21 +88,23 @@ const ROOMS: [Room; 20] = [
     },
     Room {
         name: CONTROLLERS,
-        may_use: &[API, CONTROL_LOOP, SYNTAX],
+        may_use: &[API, CEL, CONTROL_LOOP, HELM, SYNTAX],
         never: &["wasmtime", "axum"],
     },
     Room {
         name: WEBHOOK,
-        may_use: &[API, CONTROL_LOOP, CONTROLLERS, SYNTAX],
+        may_use: &[API, CEL, CONTROL_LOOP, CONTROLLERS, HELM, SYNTAX],
         never: &["wasmtime"],
     },
     Room {
         name: "podloom",
         may_use: &[
             API,
+            CEL,
             CONFIG_SCHEMA,
             CONTROL_LOOP,
             CONTROLLERS,
+            HELM,
             MUTATORS,
             POD_PATH,
             SYNTAX,

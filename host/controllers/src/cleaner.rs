@@ -1,0 +1,24 @@
+//! Cleaners: each deletes a group of objects of its namespace once they are old enough and conditions hold.
+//!
+//! - `checked` reads a spec into types that cannot be wrong.
+//! - `discovery` finds the kinds of targets, and `objects` reads and deletes objects of any kind.
+//! - `helm` uninstalls a Helm release, and `delivery` sends the CloudEvent.
+//! - `validate` says what is wrong with a Cleaner before it is stored, and `offline` what one in a file would do.
+#![allow(dead_code, reason = "the controller that uses it is being written")]
+
+mod checked;
+mod delivery;
+mod discovery;
+mod failure;
+mod helm;
+mod metrics;
+mod objects;
+pub mod offline;
+mod served;
+mod settings;
+pub mod validate;
+mod wiring;
+
+pub(crate) use metrics::CleanerMetrics;
+pub use settings::{CleanerSettings, CleanerSetup, GroupResource, GroupResourceError};
+pub(crate) use wiring::begin;

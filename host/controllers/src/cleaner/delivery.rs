@@ -1,0 +1,1 @@
+//! The phase in which the CloudEvent about a deletion is delivered.

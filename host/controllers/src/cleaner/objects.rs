@@ -1,0 +1,242 @@
+//! Reads and deletes objects of any kind. They are JSON as the API server sends it, since conditions see all of it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use kube::api::{DeleteParams, GetParams, ListParams, Preconditions, PropagationPolicy as Policy};
+use kube::core::response::reason;
+use kube::core::{DynamicObject, Request, Selector, Status};
+use kube::{Client, Resource};
+use podloom_api::PropagationPolicy;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::failure::{FailureKind, RequestError};
+use super::served::ServedKind;
+
+/// How long one request may take, retries of the client included.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many objects are on a page of a list.
+const PAGE: u32 = 500;
+/// How many objects a list may have.
+const OBJECTS_MAX: usize = 10_000;
+/// How much of what the API server says is passed on, in bytes.
+const MESSAGE_MAX: usize = 512;
+
+/// The objects of the cluster. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Objects {
+    client: Client,
+}
+
+/// One object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// Its kind.
+    pub(super) kind: &'a ServedKind,
+    /// Its namespace; none if its kind is cluster-scoped.
+    pub(super) namespace: Option<&'a str>,
+    /// Its name.
+    pub(super) name: &'a str,
+}
+
+/// What became of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deleted {
+    /// The API server has accepted it; finalizers may keep the object for a while.
+    Accepted,
+    /// There is no such object.
+    Gone,
+}
+
+/// A list, and where its next page is.
+struct PageOf {
+    list: Value,
+    next: Option<String>,
+}
+
+impl Objects {
+    /// Returns those that a client sees.
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Reads an object; none if there is none of this name.
+    pub(super) async fn get(&self, place: Place<'_>) -> Result<Option<Value>, RequestError> {
+        let request = Request::new(place.url()).get(&segment(place.name), &GetParams::default());
+        match self.send(request).await {
+            Ok(object) => Ok(Some(place.kind.completed(object))),
+            Err(Answer::Missing) => Ok(None),
+            Err(Answer::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Lists the objects that a selector matches, as CEL sees a list: with `apiVersion`, `kind`, `metadata` and `items`, and each item
+    /// with `apiVersion` and `kind`.
+    pub(super) async fn list(
+        &self,
+        kind: &ServedKind,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Value, RequestError> {
+        let mut items = Vec::new();
+        let mut from = None;
+        loop {
+            let page = self.page(kind, namespace, selector, from).await?;
+            let PageOf { mut list, next } = page;
+            if let Value::Array(more) = list["items"].take() {
+                items.extend(more.into_iter().map(|item| kind.completed(item)));
+            }
+            if items.len() > OBJECTS_MAX {
+                return Err(RequestError {
+                    kind: FailureKind::TooLong,
+                    message: format!("there are more than {OBJECTS_MAX} objects, select fewer"),
+                });
+            }
+            match next {
+                Some(next) => from = Some(next),
+                None => return Ok(kind.list(list["metadata"].take(), items)),
+            }
+        }
+    }
+
+    async fn page(
+        &self,
+        kind: &ServedKind,
+        namespace: Option<&str>,
+        selector: &Selector,
+        from: Option<String>,
+    ) -> Result<PageOf, RequestError> {
+        let parameters = ListParams {
+            continue_token: from,
+            limit: Some(PAGE),
+            ..ListParams::default().labels_from(selector)
+        };
+        let url = DynamicObject::url_path(&kind.resource, namespace);
+        let list: Value = match self.send(Request::new(url).list(&parameters)).await {
+            Ok(list) => list,
+            Err(Answer::Failed(error)) => return Err(error),
+            Err(Answer::Missing) => return Err(kind.not_served()),
+        };
+        let next = list["metadata"]["continue"].as_str();
+        let next = next.filter(|next| !next.is_empty()).map(str::to_owned);
+        Ok(PageOf { list, next })
+    }
+
+    /// Deletes the object of this UID, never another of the same name. The propagation policy is always given: without it, what the
+    /// object owns would stay for some kinds.
+    ///
+    /// A conflict means that the object of this name has another UID.
+    pub(super) async fn delete(
+        &self,
+        place: Place<'_>,
+        uid: &str,
+        propagation: PropagationPolicy,
+    ) -> Result<Deleted, RequestError> {
+        let parameters = DeleteParams {
+            propagation_policy: Some(match propagation {
+                PropagationPolicy::Background => Policy::Background,
+                PropagationPolicy::Foreground => Policy::Foreground,
+            }),
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let request = Request::new(place.url()).delete(&segment(place.name), &parameters);
+        match self.send::<Value>(request).await {
+            Ok(_) => Ok(Deleted::Accepted),
+            Err(Answer::Missing) => Ok(Deleted::Gone),
+            Err(Answer::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, Answer> {
+        let request = request.map_err(|error| {
+            let message = format!("the request cannot be built: {error}");
+            failed(FailureKind::Refused, message)
+        })?;
+        // Not `Client::request`: it logs an answer that it cannot read, and that may be a Secret.
+        let answered = async {
+            let text = self.client.request_text(request).await?;
+            // The text of the error would quote the answer.
+            serde_json::from_str(&text).map_err(|_| {
+                let error = serde::de::Error::custom("the answer has not the expected form");
+                kube::Error::SerdeError(error)
+            })
+        };
+        match timeout(REQUEST_TIMEOUT, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(kube::Error::Api(status))) => Err(read_status(*status)),
+            Ok(Err(error)) => {
+                let message = format!("no answer from the API server: {error}");
+                Err(failed(FailureKind::Transient, message))
+            }
+            Err(_) => {
+                let message = format!(
+                    "no answer from the API server after {} s",
+                    REQUEST_TIMEOUT.as_secs()
+                );
+                Err(failed(FailureKind::Transient, message))
+            }
+        }
+    }
+}
+
+/// An answer that is not what was asked for.
+enum Answer {
+    /// There is no object of this name.
+    Missing,
+    Failed(RequestError),
+}
+
+fn failed(kind: FailureKind, mut message: String) -> Answer {
+    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+    Answer::Failed(RequestError { kind, message })
+}
+
+fn read_status(status: Status) -> Answer {
+    // Without a name, the kind is not there: a 404 in plain text is from a server that knows nothing of the group.
+    let names_object = status.details.iter().any(|it| !it.name.is_empty());
+    if status.reason == reason::NOT_FOUND && names_object {
+        return Answer::Missing;
+    }
+    let kind = match status.code {
+        401 | 403 => FailureKind::Forbidden,
+        404 => FailureKind::NotServed,
+        409 => FailureKind::Conflict,
+        // The page of a list is too old: the next attempt begins with the first.
+        408 | 410 | 429 | 500.. => FailureKind::Transient,
+        _ => FailureKind::Refused,
+    };
+    failed(kind, status.message)
+}
+
+impl Place<'_> {
+    fn url(&self) -> String {
+        DynamicObject::url_path(&self.kind.resource, self.namespace)
+    }
+}
+
+/// Writes a name as a segment of a URL's path.
+fn segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => {
+                segment.push(char::from(byte));
+            }
+            // Writing to a string never fails.
+            _ => drop(write!(segment, "%{byte:02X}")),
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! A kind that the API server serves.
+
+use kube::core::ApiResource;
+use serde_json::{Map, Value};
+
+use super::failure::{FailureKind, RequestError};
+use crate::engine::kind::ResourceScope;
+
+const API_VERSION: &str = "apiVersion";
+const KIND: &str = "kind";
+
+/// A kind that the API server serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServedKind {
+    /// What its URLs and objects have.
+    pub(super) resource: ApiResource,
+    /// Whether its objects are in namespaces.
+    pub(super) scope: ResourceScope,
+}
+
+impl ServedKind {
+    /// Fills in what the API server leaves out in lists of its own kinds.
+    pub(super) fn completed(&self, mut object: Value) -> Value {
+        if let Value::Object(fields) = &mut object {
+            let resource = &self.resource;
+            let missing = |value: Option<&Value>| value.is_none_or(|value| value == "");
+            if missing(fields.get(API_VERSION)) {
+                fields.insert(API_VERSION.to_owned(), resource.api_version.clone().into());
+            }
+            if missing(fields.get(KIND)) {
+                fields.insert(KIND.to_owned(), resource.kind.clone().into());
+            }
+        }
+        object
+    }
+
+    /// Returns a list as CEL sees it.
+    pub(super) fn list(&self, metadata: Value, items: Vec<Value>) -> Value {
+        // Not by `json!`, which would copy the objects.
+        Value::Object(Map::from_iter([
+            (
+                API_VERSION.to_owned(),
+                self.resource.api_version.clone().into(),
+            ),
+            (
+                KIND.to_owned(),
+                format!("{}List", self.resource.kind).into(),
+            ),
+            ("metadata".to_owned(), metadata),
+            ("items".to_owned(), items.into()),
+        ]))
+    }
+
+    /// Returns the error for a request that found the kind gone.
+    pub(super) fn not_served(&self) -> RequestError {
+        RequestError {
+            kind: FailureKind::NotServed,
+            message: format!(
+                "the API server does not serve {} any more",
+                self.resource.plural
+            ),
+        }
+    }
+}
+
+/// Writes a group and a version as `apiVersion` has them.
+pub(super) fn group_version(group: &str, version: &str) -> String {
+    match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    }
+}

@@ -1,0 +1,81 @@
+//! What the controller of Cleaners runs with.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use podloom_syntax::names::{dns_label, dns_subdomain};
+
+/// What the controller of Cleaners runs with.
+#[derive(Clone, Debug)]
+pub struct CleanerSetup {
+    /// What the operator's flags say about every Cleaner.
+    pub settings: Arc<CleanerSettings>,
+    /// How many Cleaners are reconciled at once, in each watch scope; at least 8, 16 by default.
+    pub workers: u16,
+    /// How many threads evaluate conditions at once, in the whole process; 2 by default.
+    pub evaluation_threads: usize,
+}
+
+/// What the operator's flags say about every Cleaner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CleanerSettings {
+    /// Namespaces in which no Cleaner deletes anything.
+    pub excluded_namespaces: BTreeSet<String>,
+    /// The cluster-scoped kinds that targets may have.
+    pub cluster_scoped: BTreeSet<GroupResource>,
+    /// Whether CloudEvents may be sent to this machine itself.
+    pub allow_loopback_sinks: bool,
+}
+
+impl CleanerSettings {
+    /// The namespaces that are excluded unless a flag says otherwise.
+    pub const EXCLUDED_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+}
+
+/// A kind by its plural and group, as `kubectl` writes it: `namespaces`, `clusterroles.rbac.authorization.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    /// The plural of the kind, in lower case.
+    pub plural: String,
+    /// The API group; empty for the core.
+    pub group: String,
+}
+
+/// Why a text is no [`GroupResource`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this is no kind; write its plural and its group with a dot between them, such as clusterroles.rbac.authorization.k8s.io, or \
+     only the plural for the core, such as namespaces"
+)]
+pub struct GroupResourceError;
+
+impl FromStr for GroupResource {
+    type Err = GroupResourceError;
+
+    fn from_str(text: &str) -> Result<Self, GroupResourceError> {
+        let (plural, group) = text.split_once('.').unwrap_or((text, ""));
+        let is_valid = dns_label(plural).is_ok()
+            && (dns_subdomain(group).is_ok() || (group.is_empty() && !text.ends_with('.')));
+        is_valid
+            .then(|| Self {
+                plural: plural.to_owned(),
+                group: group.to_owned(),
+            })
+            .ok_or(GroupResourceError)
+    }
+}
+
+impl fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plural)?;
+        match self.group.as_str() {
+            "" => Ok(()),
+            group => write!(f, ".{group}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
