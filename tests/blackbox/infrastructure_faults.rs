@@ -221,3 +221,27 @@ fn im_crashes_with_and_without_its_data() {
         assert_eq!(infrastructure.owner.list(), [other]);
     });
 }
+
+/// IM says that it does not know an infrastructure, and has it all the same: as when it writes a record back that it has removed, while
+/// it builds another infrastructure. The real one does that by chance, so the proxy says it.
+#[test]
+fn what_im_still_has_is_deleted_although_it_says_that_it_is_gone() {
+    blackbox_on(Cluster::without_operator, "infra-left", async |scene| {
+        let im = ImServer::shared().await;
+        let proxy = Proxy::to(im.address);
+        let infrastructure = Infrastructure::behind(&scene, im, &proxy).await;
+        let _operator = infrastructure.operator(&[]).await;
+        infrastructure
+            .cluster(&templates::single_node(&kubeconfig()))
+            .await;
+        infrastructure.until_configured(1).await;
+        let gone = json!({ "message": "Error deleting Inf: Invalid infrastructure ID or access not granted.", "code": 404 });
+        proxy.set_rules(&[Rule {
+            times: Some(1),
+            ..answer("DELETE /infrastructures/{id}", 404, &gone.to_string())
+        }]);
+        infrastructure.until_gone().await;
+        assert_eq!(proxy.hits(), [1]);
+        assert!(infrastructure.owner.list().is_empty());
+    });
+}

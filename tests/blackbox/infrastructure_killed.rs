@@ -3,7 +3,7 @@
 
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::im::{ImServer, templates};
-use podloom_tests::infrastructure::{Infrastructure, is_configured, kubeconfig};
+use podloom_tests::infrastructure::{CLUSTER, Infrastructure, is_configured, kubeconfig};
 use podloom_tests::{Cluster, Operator, Scene, blackbox_on, election, eventually, may_lead};
 use serde_json::json;
 
@@ -220,6 +220,46 @@ fn whichever_answer_is_lost_nothing_is_made_twice() {
             }
             assert!((3..MANY).contains(&lost), "{lost}");
         }
+    });
+}
+
+/// Two infrastructures have the Cluster's name, and the process that knows it is killed while it deletes the first.
+#[test]
+fn of_two_infrastructures_of_a_name_none_is_left() {
+    blackbox_on(Cluster::without_operator, "infra-twins", async |scene| {
+        let mut victim = Victim::new(&scene, &[]).await;
+        let rule = |request: &str, fault| Rule {
+            on: RequestFilter::of(request),
+            after: 0,
+            times: Some(1),
+            fault,
+        };
+        // The answer is lost, and there is another one before the operator looks.
+        victim.manager.set_rules(&[
+            rule("POST /infrastructures", Fault::Cut),
+            Rule {
+                times: None,
+                ..rule("GET /infrastructures", Fault::Hold)
+            },
+        ]);
+        victim.create(CLUSTER).await;
+        let infrastructure = &victim.infrastructure;
+        infrastructure.until_owned(1).await;
+        let uid = infrastructure.now().await.metadata.uid.unwrap();
+        let mut twin = templates::single_node(&kubeconfig());
+        twin["metadata"] = json!({ "infra_name": format!("podloom-{uid}") });
+        let _twin = infrastructure.owner.create(&twin);
+        victim.manager.set_rules(&[]);
+        infrastructure
+            .until_condition("InfrastructureReady", "False/DuplicateInfrastructures")
+            .await;
+        let hang = rule("DELETE /infrastructures/{id}", Fault::Stall);
+        victim.manager.set_rules(&[hang]);
+        infrastructure.delete().await;
+        let is_gone = async |victim: &Victim<'_>| victim.is_gone(CLUSTER).await;
+        assert!(victim.killed_at(Place::Manager, 0, is_gone).await);
+        victim.infrastructure.gone().await;
+        assert_eq!(victim.infrastructure.owner.list(), [""; 0]);
     });
 }
 

@@ -74,6 +74,51 @@ fn stopped_machines_are_started_again() {
     });
 }
 
+/// IM only knows the machines that are left. With `driftPolicy: Repair` the deleted one is created again, and only that.
+#[test]
+fn a_deleted_machine_is_created_again_or_reported() {
+    blackbox_on(Cluster::without_operator, "infra-machine", async |scene| {
+        let im = ImServer::shared().await;
+        let proxy = Proxy::to(im.address);
+        let infrastructure = Infrastructure::behind(&scene, im, &proxy).await;
+        let _operator = infrastructure.operator(&[]).await;
+        infrastructure.cluster(&templates::pool(2, &[])).await;
+        let id = infrastructure.until_configured(3).await;
+        let update = "POST /infrastructures/{id}";
+        assert_eq!(proxy.count(update), 0);
+        let first = |id: &str| {
+            let machines = infrastructure.owner.state(id).machines;
+            machines.into_keys().next_back().unwrap()
+        };
+        infrastructure.owner.delete_machine(&id, &first(&id));
+        eventually("the machine is created again", async || {
+            let machines = infrastructure.owner.state(&id).machines.len();
+            (machines == 3 && proxy.count(update) == 1)
+                .then_some(())
+                .ok_or_else(|| format!("{machines} {:#?}", proxy.requests()))
+        })
+        .await;
+        assert_eq!(infrastructure.until_configured(3).await, id);
+        scene.has_event(CLUSTER, "Warning DriftDetected").await;
+        // Nothing more is sent.
+        proxy.sees_more("GET /infrastructures/{id}/state", 3).await;
+        assert_eq!(proxy.count(update), 1);
+
+        infrastructure
+            .patch(json!({ "driftPolicy": "Report" }))
+            .await;
+        infrastructure.owner.delete_machine(&id, &first(&id));
+        let status = infrastructure.until_state(ClusterState::Failed).await;
+        assert_eq!(condition(&status, "Stalled"), "True/MachinesMissing");
+        proxy.sees_more("GET /infrastructures/{id}/state", 3).await;
+        assert_eq!(proxy.count(update), 1);
+        infrastructure
+            .patch(json!({ "driftPolicy": "Repair" }))
+            .await;
+        assert_eq!(infrastructure.until_configured(3).await, id);
+    });
+}
+
 /// An orphaned infrastructure goes on, and another Cluster takes it over without new machines.
 #[test]
 fn an_orphaned_infrastructure_is_adopted() {

@@ -168,6 +168,12 @@ impl ImOwner {
         self.done(&format!("PUT {}", path(id, "start")), "text/plain", "");
     }
 
+    /// Deletes one of the machines, by its number.
+    pub fn delete_machine(&self, id: &str, machine: &str) {
+        let path = path(id, &format!("vms/{machine}"));
+        self.done(&format!("DELETE {path}"), "text/plain", "");
+    }
+
     /// Deletes an infrastructure; when this returns, it can be read safely that it is gone.
     pub async fn delete(&self, id: &str) {
         self.done(&format!("DELETE {}", path(id, "")), "text/plain", "");

@@ -83,6 +83,8 @@ pub mod reason {
     pub const UNBOUND: &str = "Unbound";
     /// There is no cloud of that kind and name.
     pub const CLOUD_NOT_FOUND: &str = "CloudNotFound";
+    /// The Cloud or its provider is being deleted, and takes nothing new.
+    pub const CLOUD_DELETING: &str = "CloudDeleting";
     /// There is no provider of that kind and name.
     pub const PROVIDER_NOT_FOUND: &str = "ProviderNotFound";
     /// There is no Secret of that name, or no value under the key.
@@ -123,6 +125,8 @@ pub mod reason {
     pub const STOPPED: &str = "Stopped";
     /// The Infrastructure Manager does not know how the machines are, or nobody asked it yet.
     pub const UNKNOWN: &str = "Unknown";
+    /// Machines are gone, and those that are left are configured.
+    pub const MACHINES_MISSING: &str = "MachinesMissing";
     /// The infrastructure is gone.
     pub const VANISHED: &str = "Vanished";
     /// The provider has another URL, and the infrastructure is not there.
@@ -158,6 +162,8 @@ pub mod reason {
     pub const KUBECONFIG_UNSAFE: &str = "KubeconfigUnsafe";
     /// The Secret for the kubeconfig is somebody else's.
     pub const SECRET_CONFLICT: &str = "SecretConflict";
+    /// The API server does not accept the Secret for the kubeconfig.
+    pub const SECRET_REJECTED: &str = "SecretRejected";
 
     /// The API server of the cluster answers.
     pub const PROBE_SUCCEEDED: &str = "ProbeSucceeded";

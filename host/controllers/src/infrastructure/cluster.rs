@@ -25,6 +25,7 @@ mod memory;
 mod notices;
 mod observe;
 mod plan;
+mod shortage;
 mod state;
 mod status;
 mod step;

@@ -34,6 +34,9 @@ pub(crate) enum KubeconfigProblem {
     /// It cannot be used.
     #[error("the kubeconfig cannot be used: {0}")]
     Invalid(&'static str),
+    /// Its certificates or keys cannot be used; the sentence names the field.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Certificates(String),
     /// It names files or programs.
     #[error("the kubeconfig is not stored, since it is not safe: {0}")]
     Unsafe(&'static str),

@@ -111,8 +111,8 @@ pub(crate) struct Backend {
     pub(crate) login: CloudSpec,
     /// All Secrets that a request needs.
     pub(crate) secrets: Vec<SecretUse>,
-    /// Whether the Cloud or the provider is being deleted: then they do for existing infrastructures, and not for new ones.
-    pub(crate) is_deleted: bool,
+    /// The kind and name of the Cloud or the provider, if it is being deleted: it does for existing infrastructures, and not for new ones.
+    pub(crate) going: Option<String>,
     /// Whether the cached Cloud and provider have our finalizer in-use. No create request may be sent before they do: see
     /// `in_use::confirm`.
     pub(crate) is_guarded: bool,
@@ -172,6 +172,12 @@ pub(crate) fn of_cloud(
     secrets.sort();
     secrets.dedup();
     let both = [&cloud.metadata, &provider.metadata];
+    let kinds = [reference.kind.as_str(), named.kind.as_str()];
+    let going = both.iter().zip(kinds).map(|(metadata, kind)| {
+        let name = metadata.name.as_deref().unwrap_or_default();
+        metadata.deletion_timestamp.as_ref()?;
+        Some(format!("{kind} {}", shown(name)))
+    });
     Ok(Backend {
         cloud: reference.clone(),
         cloud_namespace: namespace,
@@ -180,7 +186,7 @@ pub(crate) fn of_cloud(
         im,
         login: cloud.spec.clone(),
         secrets,
-        is_deleted: both.iter().any(|it| it.deletion_timestamp.is_some()),
+        going: going.flatten().next(),
         is_guarded: both.iter().all(|it| is_guarded(it)),
     })
 }

@@ -6,6 +6,7 @@
 
 mod change;
 mod files;
+mod machines;
 mod name;
 mod nodes;
 mod path;
@@ -16,6 +17,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 pub(crate) use self::change::{Comparison, compare};
+pub(crate) use self::machines::machines;
 pub(crate) use self::name::is_named;
 
 use self::path::Path;

@@ -8,6 +8,7 @@ use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::CertificateResult;
 
+mod listed;
 mod pem;
 mod problem;
 mod unchecked;
@@ -28,6 +29,8 @@ pub enum Roots<'a> {
     PublicAnd(&'a Pem),
     /// Those of a file only.
     Only(&'a Pem),
+    /// Those of a file only, and servers whose own certificate is in it: what `kubectl` accepts.
+    Listed(&'a Pem),
     /// No verification: any certificate is accepted. Anyone on the network path can read and change everything.
     Unchecked,
 }
@@ -76,11 +79,18 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Provider(error.to_string()))?;
-        let builder = match store(roots)? {
-            Some(store) => builder.with_root_certificates(store),
-            None => builder
+        let verified_by = |verifier| {
+            builder
+                .clone()
                 .dangerous()
-                .with_custom_certificate_verifier(unchecked::verifier(&provider)),
+                .with_custom_certificate_verifier(verifier)
+        };
+        let builder = match roots {
+            Roots::Unchecked => verified_by(unchecked::verifier(&provider)),
+            Roots::Listed(pem) => verified_by(listed::verifier(pem, &provider)?),
+            Roots::Public => builder.with_root_certificates(machine()?),
+            Roots::PublicAnd(pem) => builder.with_root_certificates(with(machine()?, pem)?),
+            Roots::Only(pem) => builder.with_root_certificates(with(RootCertStore::empty(), pem)?),
         };
         let mut config = match identity {
             None => builder.with_no_client_auth(),
@@ -110,18 +120,10 @@ fn unfit(identity: &Identity, error: &rustls::Error) -> TlsError {
     }
 }
 
-/// The trusted authorities; none if certificates are not verified.
-fn store(roots: &Roots<'_>) -> Result<Option<RootCertStore>, TlsError> {
-    let (mut store, added) = match roots {
-        Roots::Unchecked => return Ok(None),
-        Roots::Public => (machine()?, None),
-        Roots::PublicAnd(pem) => (machine()?, Some(pem)),
-        Roots::Only(pem) => (RootCertStore::empty(), Some(pem)),
-    };
-    if let Some(pem) = added {
-        pem.add_to(&mut store)?;
-    }
-    Ok(Some(store))
+/// The authorities, and those of a file.
+fn with(mut store: RootCertStore, pem: &Pem) -> Result<RootCertStore, TlsError> {
+    pem.add_to(&mut store)?;
+    Ok(store)
 }
 
 /// The authorities of the machine.

@@ -17,7 +17,10 @@ pub(super) fn status(world: &World, now: Timestamp) -> (CloudStatus, Vec<Notice>
     let resolved = resolved(world);
     let quotas = match (&resolved, &world.probe) {
         (Found::Yes, Some(probe)) => probe.found.quotas.clone(),
-        _ => Found::Unclear(reason::UNKNOWN, "it was not asked yet".to_owned()),
+        _ => Found::Unclear(
+            reason::UNKNOWN,
+            "the cloud was not asked for its quotas yet".to_owned(),
+        ),
     };
     let ready = match &resolved {
         Found::Yes => world.provider.ready.clone(),

@@ -45,6 +45,7 @@ pub(crate) fn absorb(world: &mut World, asked: Asked) {
             // The API server is slow, or the template must not be sent after all.
             world.known.rest = Some(later(at, LIMITED));
         }
+        Reply::Found(found) if matches!(ask, Ask::Left(_)) => state::left(world, &found),
         Reply::Found(found) => search::found(world, found, was_heard, at),
         Reply::Answer(answer) => answered(world, ask, answer, at),
         Reply::Failure(failure) => failure::failed(world, &ask, &failure, at),

@@ -53,6 +53,8 @@ pub(crate) enum Ask {
     Search {
         skip: Vec<InfrastructureId>,
     },
+    /// Whether the account still has the infrastructure that was deleted. It is not read: that could bring it back.
+    Left(InfrastructureId),
     /// For the state of the infrastructure to take over.
     Adopt(InfrastructureId),
     /// For the name, since the provider has another URL than before: what has the same id there may be somebody else's.
@@ -110,7 +112,7 @@ pub(crate) struct Asked {
 pub(crate) enum Reply {
     /// An answer.
     Answer(Answer),
-    /// The state of the search.
+    /// What was found in the lists of the account.
     Found(Found),
     Failure(Failure),
     /// A Secret that the request needs is missing. Nothing was sent.

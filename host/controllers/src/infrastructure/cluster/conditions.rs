@@ -8,6 +8,7 @@ use super::edit::Edit;
 use super::world::{SeenSecret, Settings, World};
 use crate::engine::conditions::{ConditionStatus, NewCondition};
 use crate::infrastructure::in_use::Guard;
+use crate::infrastructure::resolve::Backend;
 
 pub(crate) use self::infrastructure::infrastructure_ready;
 
@@ -53,13 +54,15 @@ pub(crate) fn scheduled(world: &World) -> Finding {
         return no((reason::UNBOUND, message.to_owned()));
     };
     let name = |cloud: &podloom_api::CloudRef| format!("{} {}", cloud.kind.as_str(), cloud.name);
-    let is_going = backend.is_deleted || world.learned.guard == Some(Guard::Deleted);
-    if is_going && durable.id.is_none() && !durable.is_attempt_open() {
+    if let Some(going) = going(world, backend)
+        && durable.id.is_none()
+        && !durable.is_attempt_open()
+    {
         let message = format!(
-            "{} or its provider is being deleted, so nothing is created there",
+            "{going} is being deleted, so no machines are created on {}; bind the Cluster to another cloud",
             name(&backend.cloud)
         );
-        return no((reason::CLOUD_NOT_FOUND, message));
+        return no((reason::CLOUD_DELETING, message));
     }
     match (&durable.running_on, &durable.scheduled_to) {
         (Some(runs), Some(wanted)) if runs != wanted => {
@@ -72,6 +75,15 @@ pub(crate) fn scheduled(world: &World) -> Finding {
         }
         _ => yes((reason::BOUND, format!("{} is used", name(&backend.cloud)))),
     }
+}
+
+/// What of a Cloud and its provider is being deleted.
+fn going(world: &World, backend: &Backend) -> Option<String> {
+    let seen = || {
+        let is_seen = world.learned.guard == Some(Guard::Deleted);
+        is_seen.then(|| "the cloud or its provider".to_owned())
+    };
+    backend.going.clone().or_else(seen)
 }
 
 /// Whether IM has the template.
@@ -97,12 +109,15 @@ pub(crate) fn template_applied(world: &World, edit: &Edit) -> Finding {
     match world.durable.id.is_none() || is_ahead {
         true => no(
             reason::PENDING,
-            "the Infrastructure Manager has not accepted it yet",
+            "the Infrastructure Manager has not accepted the template yet",
         ),
         false => Finding::new(
             condition::TEMPLATE_APPLIED,
             ConditionStatus::True,
-            (reason::APPLIED, "the Infrastructure Manager has it"),
+            (
+                reason::APPLIED,
+                "the Infrastructure Manager has the template",
+            ),
         ),
     }
 }
@@ -127,11 +142,14 @@ pub(crate) fn kubeconfig_ready(world: &World) -> Finding {
         true => Finding::new(
             type_,
             ConditionStatus::True,
-            (reason::STORED, format!("Secret {name} has it")),
+            (
+                reason::STORED,
+                format!("the kubeconfig is in Secret {name}"),
+            ),
         ),
         false => no(
             reason::WAITING,
-            "it is stored once all machines are configured".to_owned(),
+            "the kubeconfig is stored once all machines are configured".to_owned(),
         ),
     }
 }
@@ -141,11 +159,17 @@ pub(crate) fn connected(world: &World, settings: &Settings) -> Finding {
     let type_ = condition::CONNECTED;
     let probe = &world.known.probe;
     if !settings.probe {
-        let why = (reason::PROBE_DISABLED, "the operator was told not to ask");
+        let why = (
+            reason::PROBE_DISABLED,
+            "the operator runs with --probe-clusters=false",
+        );
         return Finding::new(type_, ConditionStatus::False, why);
     }
     if probe.answers {
-        let why = (reason::PROBE_SUCCEEDED, "its API server answers");
+        let why = (
+            reason::PROBE_SUCCEEDED,
+            "the API server of the cluster answers",
+        );
         return Finding::new(type_, ConditionStatus::True, why);
     }
     match &probe.message {
@@ -157,7 +181,10 @@ pub(crate) fn connected(world: &World, settings: &Settings) -> Finding {
         None => Finding::new(
             type_,
             ConditionStatus::Unknown,
-            (reason::WAITING, "its API server was not asked yet"),
+            (
+                reason::WAITING,
+                "the API server of the cluster was not asked yet",
+            ),
         ),
     }
 }

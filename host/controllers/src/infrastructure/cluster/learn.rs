@@ -54,7 +54,7 @@ pub(crate) fn learn(world: &mut World, outcome: Outcome) -> Remains {
             world.secret = SeenSecret::Ours(secret);
         }
         Outcome::StoreRefused(message, at) => {
-            let reason = reason::WAITING;
+            let reason = reason::SECRET_REJECTED;
             note(world, Trouble { reason, message }, at);
             world.learned.kubeconfig = None;
         }

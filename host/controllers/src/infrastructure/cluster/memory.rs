@@ -7,12 +7,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use podloom_api::ClusterObject;
 use podloom_api::names::infrastructure::{condition, reason};
+use podloom_api::{ClusterObject, ClusterStatus, OperationKind};
 use serde_json::Value;
 
 use super::durable::Durable;
 use super::inputs::Inputs;
+use super::shortage::Shortage;
 use crate::infrastructure::im::{InfrastructureId, Reading};
 use crate::infrastructure::resolve::Unresolved;
 
@@ -58,10 +59,16 @@ pub(crate) struct Known {
     pub(crate) tried: Option<i64>,
     /// IM has accepted the deletion, and did not fail since.
     pub(crate) is_deleting: bool,
+    /// Since when IM has said that the infrastructure which was to be deleted does not exist.
+    pub(crate) gone_since: Option<Timestamp>,
+    /// More than one infrastructure may have the Cluster's name: a search found several, or the process that searched has ended.
+    pub(crate) may_have_twins: bool,
     /// The last deletion was refused for a moment, since machines are being added.
     pub(crate) is_busy: bool,
     /// IM was asked to give up what it cannot delete.
     pub(crate) is_forced: bool,
+    /// Whether machines are missing.
+    pub(crate) shortage: Shortage,
     /// IM has no template of the infrastructure.
     pub(crate) has_no_template: bool,
     /// The Secret with the kubeconfig as it was last written or compared.
@@ -221,8 +228,8 @@ impl Search {
 }
 
 impl Known {
-    /// What a status says about the time before a restart: whether the cluster answered, and what IM refused. Without the latter, a
-    /// rejected template would be sent once more after each restart.
+    /// What a status says about the time before a restart: whether the cluster answered, what IM refused, and that a deletion had begun.
+    /// Without what was refused, a rejected template would be sent once more after each restart.
     pub(crate) fn of(cluster: &ClusterObject) -> Self {
         let status = cluster.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_deref());
@@ -244,6 +251,7 @@ impl Known {
         Self {
             tried: refusal.as_ref().and(cluster.metadata.generation),
             refusal,
+            may_have_twins: is_deletion_begun(status),
             probe: Probe {
                 answers,
                 ..Probe::default()
@@ -305,6 +313,12 @@ impl Known {
             self.heard_since = None;
         }
     }
+}
+
+/// Whether a deletion was recorded. It may have been that of the first of several infrastructures.
+fn is_deletion_begun(status: Option<&ClusterStatus>) -> bool {
+    let operation = status.and_then(|status| status.operation.as_ref());
+    operation.is_some_and(|it| it.kind == OperationKind::Delete)
 }
 
 #[cfg(test)]

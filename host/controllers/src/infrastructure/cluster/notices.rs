@@ -77,6 +77,7 @@ fn has_drifted(view: &View<'_>) -> bool {
     );
     let is_bad = |it: &Finding| {
         let bad = [
+            reason::MACHINES_MISSING,
             reason::UNCONFIGURED,
             reason::FAILED,
             reason::STOPPED,
@@ -129,7 +130,9 @@ fn of_end(world: &World) -> Option<Notice> {
             let note = format!("infrastructure {which} stays, since spec.deletionPolicy is Orphan");
             Some(Notice::normal(event::ABANDONED, note))
         }
-        End::Abandoned => stays("its annotation says that it is abandoned"),
+        End::Abandoned => {
+            stays("the Cluster's annotation says that the infrastructure is abandoned")
+        }
         End::Rival => stays("it belongs to another Cluster"),
     }
 }

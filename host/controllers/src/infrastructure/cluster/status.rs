@@ -52,7 +52,7 @@ fn ready(view: &View<'_>) -> NewCondition {
         let (reason, message) = (wrong.reason, wrong.message.clone());
         return NewCondition::new(type_, ConditionStatus::False, reason, message);
     }
-    let message = "its API server answers";
+    let message = "the API server of the cluster answers";
     NewCondition::new(type_, ConditionStatus::True, reason::READY, message)
 }
 

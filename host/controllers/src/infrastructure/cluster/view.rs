@@ -23,7 +23,8 @@ pub(crate) struct View<'a> {
 }
 
 /// Reasons for which trying again is useless.
-const FINAL: [&str; 12] = [
+const FINAL: [&str; 13] = [
+    reason::CLOUD_DELETING,
     reason::CLOUD_NOT_FOUND,
     reason::PROVIDER_NOT_FOUND,
     reason::SECRET_NOT_FOUND,
@@ -39,7 +40,8 @@ const FINAL: [&str; 12] = [
 ];
 
 /// Reasons for which nothing is done if the drift policy forbids repairs.
-const REPORTED: [&str; 4] = [
+const REPORTED: [&str; 5] = [
+    reason::MACHINES_MISSING,
     reason::UNCONFIGURED,
     reason::FAILED,
     reason::STOPPED,

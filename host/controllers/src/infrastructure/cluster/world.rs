@@ -22,7 +22,7 @@ use crate::infrastructure::im::{ImState, InfrastructureId, Reading, Target};
 use crate::infrastructure::in_use::Guard;
 use crate::infrastructure::kubeconfig::Kubeconfig;
 use crate::infrastructure::resolve::{Backend, Unresolved};
-use crate::infrastructure::template::check;
+use crate::infrastructure::template::{check, machines};
 
 /// What the operator was started with.
 #[derive(Clone, Copy, Debug)]
@@ -274,6 +274,11 @@ impl World {
         let wanted = self.wanted.as_ref().map(|it| &it.template);
         let template = self.durable.applied.as_ref().or(wanted)?;
         self.may_send(template).then_some(template)
+    }
+
+    /// How many machines IM has for the template that it has, at least.
+    pub(crate) fn machines_wanted(&self) -> usize {
+        self.durable.applied.as_deref().map_or(0, machines)
     }
 
     /// Whether a template passes our own checks.

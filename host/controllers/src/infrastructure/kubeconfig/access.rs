@@ -60,7 +60,7 @@ impl Access {
         // The public authorities are read from the machine, and are none of the kubeconfig.
         let is_alone = self.authority.is_none();
         self.tls_with(is_alone || self.is_unchecked)
-            .map_err(|_| invalid("a certificate or key in it cannot be used"))?;
+            .map_err(|error| KubeconfigProblem::Certificates(error.to_string()))?;
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Access {
             .transpose()?;
         let roots = match (&authority, is_unchecked) {
             (_, true) => Roots::Unchecked,
-            (Some(authority), false) => Roots::Only(authority),
+            (Some(authority), false) => Roots::Listed(authority),
             (None, false) => Roots::Public,
         };
         let identity = match &self.certificate {

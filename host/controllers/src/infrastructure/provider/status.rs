@@ -57,7 +57,10 @@ fn found(world: &World) -> ProviderFound {
     match (&world.endpoint, &world.probe) {
         (Ok(_), Some(probe)) => probe.found.clone(),
         _ => {
-            let unclear = Found::Unclear(reason::UNKNOWN, "it was not asked yet".to_owned());
+            let unclear = Found::Unclear(
+                reason::UNKNOWN,
+                "the Infrastructure Manager was not asked yet".to_owned(),
+            );
             ProviderFound {
                 reachable: unclear.clone(),
                 version: None,

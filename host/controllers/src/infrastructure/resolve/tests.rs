@@ -135,14 +135,17 @@ fn secrets_are_in_the_namespace_of_the_object_that_names_them() {
 fn what_is_being_deleted_or_unguarded_is_said() {
     let both = |cloud: Value, provider: Value| {
         let backend = find("Cloud", &caches(&[cloud], &[provider])).unwrap();
-        (backend.is_deleted, backend.is_guarded)
+        (backend.going, backend.is_guarded)
     };
     let (cloud, provider) = (cloud(TEAM, "InfrastructureProvider"), provider(TEAM, NAMED));
-    assert_eq!(both(cloud.clone(), provider.clone()), (false, true));
+    assert_eq!(both(cloud.clone(), provider.clone()), (None, true));
     let mut going = provider.clone();
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(both(cloud.clone(), going), (true, true));
+    assert_eq!(
+        both(cloud.clone(), going),
+        (Some("InfrastructureProvider im".to_owned()), true)
+    );
     let mut unguarded = cloud;
     unguarded["metadata"]["finalizers"] = json!([]);
-    assert_eq!(both(unguarded, provider), (false, false));
+    assert_eq!(both(unguarded, provider), (None, false));
 }

@@ -9,7 +9,7 @@ const COMPUTE: [&str; 2] = ["tosca.nodes.Compute", "tosca.nodes.indigo.Compute"]
 /// The capability of a node to have several machines.
 const SCALABLE: &str = "scalable";
 /// The number of machines of a node.
-const COUNT: &str = "count";
+pub(super) const COUNT: &str = "count";
 /// The machines to remove, which IM would look for.
 const REMOVAL_LIST: &str = "removal_list";
 /// The numbers of machines of a node of TOSCA itself.
@@ -17,7 +17,7 @@ const INSTANCES: [&str; 3] = ["min_instances", "max_instances", "default_instanc
 
 /// Returns whether a node is a machine, by its type or by the types of the template that this is derived from.
 pub(super) fn is_compute(template: &Value, node: &Value) -> bool {
-    let line = line(template, "node_types", type_of(node));
+    let line = line_of(template, node);
     line.into_iter().any(|(name, _)| COMPUTE.contains(&name))
 }
 
@@ -52,16 +52,32 @@ pub(super) fn zeroed(template: &Value, node: &Value) -> Value {
 
 /// Whether the type of a node gives it a count. IM prefers that to the numbers of instances.
 fn has_default_count(template: &Value, node: &Value) -> bool {
-    let nodes = line(template, "node_types", type_of(node));
+    instances_of_type(template, node, COUNT).is_some()
+}
+
+/// Returns what the type of a node says about its number of machines, under this name; none if its types in the template do not say it.
+pub(super) fn instances_of_type<'a>(
+    template: &'a Value,
+    node: &'a Value,
+    name: &str,
+) -> Option<&'a Value> {
+    let nodes = line_of(template, node);
     let scalable = nodes
         .into_iter()
         .find_map(|(_, node)| node?.get("capabilities")?.get(SCALABLE));
     let scalable = scalable.and_then(|it| it.as_str().or_else(|| type_of(it)));
     let capabilities = line(template, "capability_types", scalable);
-    capabilities.into_iter().any(|(_, capability)| {
-        let count = || capability?.get("properties")?.get(COUNT)?.get("default");
-        count().is_some()
-    })
+    capabilities
+        .into_iter()
+        .find_map(|(_, capability)| capability?.get("properties")?.get(name)?.get("default"))
+}
+
+/// Returns the type of a node and those that it is derived from, with their definitions in the template.
+pub(super) fn line_of<'a>(
+    template: &'a Value,
+    node: &'a Value,
+) -> Vec<(&'a str, Option<&'a Value>)> {
+    line(template, "node_types", type_of(node))
 }
 
 fn type_of(value: &Value) -> Option<&str> {

@@ -1,5 +1,6 @@
 mod changes;
 mod laws;
+mod machines;
 
 use std::collections::BTreeSet;
 

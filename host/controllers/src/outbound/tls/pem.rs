@@ -118,17 +118,33 @@ impl Pem {
     /// Adds all certificates as authorities. A certificate that is not an authority's is an error, since it would be trusted for every
     /// name. One that cannot be parsed is an error too: a user put it there for a reason.
     pub(super) fn add_to(&self, store: &mut RootCertStore) -> Result<(), PemError> {
+        match self.add_authorities_to(store)? {
+            None => Ok(()),
+            Some(leaf) => Err(self.broken(
+                CERTIFICATE,
+                leaf,
+                "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there".to_owned(),
+            )),
+        }
+    }
+
+    /// Adds the certificates of authorities, and returns the index of the first other one. One that cannot be parsed is an error.
+    pub(super) fn add_authorities_to(
+        &self,
+        store: &mut RootCertStore,
+    ) -> Result<Option<usize>, PemError> {
+        let mut leaf = None;
         for (index, certificate) in self.certificates()?.into_iter().enumerate() {
-            let broken = |reason: &str| self.broken(CERTIFICATE, index, reason.to_owned());
-            let added = store.add(certificate.clone());
-            added.map_err(|_| broken("it is not an X.509 certificate"))?;
+            let reason = "it is not an X.509 certificate";
+            let broken = |_| self.broken(CERTIFICATE, index, reason.to_owned());
             if is_leaf(&certificate) {
-                return Err(broken(
-                    "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there",
-                ));
+                RootCertStore::empty().add(certificate).map_err(broken)?;
+                leaf = leaf.or(Some(index));
+            } else {
+                store.add(certificate).map_err(broken)?;
             }
         }
-        Ok(())
+        Ok(leaf)
     }
 
     fn missing(&self, (wanted, label): (&'static str, &'static str)) -> PemError {
@@ -207,11 +223,16 @@ fn is_leaf(certificate: &CertificateDer<'_>) -> bool {
         })) => verify(not_before),
         found => found,
     };
-    match found {
-        Err(Error::InvalidCertificate(CertificateError::Other(other))) => {
-            other.to_string() != "CaUsedAsEndEntity"
+    !found.is_err_and(|error| is_of_authority(&error))
+}
+
+/// Returns whether a certificate was rejected as a server's because it is an authority's.
+pub(super) fn is_of_authority(error: &Error) -> bool {
+    match error {
+        Error::InvalidCertificate(CertificateError::Other(other)) => {
+            other.to_string() == "CaUsedAsEndEntity"
         }
-        _ => true,
+        _ => false,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::plan::later;
 use crate::infrastructure::cluster::action::Ask;
 use crate::infrastructure::cluster::change::Change;
 use crate::infrastructure::cluster::edit::{Edit, edit};
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 
 /// After a deletion, the state is not read for this long: IM would bring the record back.
@@ -30,6 +31,10 @@ pub(super) fn accepted(world: &mut World, change: Change, at: Timestamp) {
     world.known.has_no_template = false;
     if matches!(change, Change::Create | Change::Update) {
         world.known.tried = world.metadata().generation;
+        world.known.shortage = Shortage::None;
+    }
+    if change == Change::Resend && world.known.shortage == Shortage::Found {
+        world.known.shortage = Shortage::Sent;
     }
     look_again(world, change, at);
 }
@@ -42,6 +47,7 @@ pub(super) fn look_again(world: &mut World, change: Change, at: Timestamp) {
     };
     world.known.reading = None;
     world.known.missing_since = None;
+    world.known.gone_since = None;
     world.known.quiet = Some(later(at, quiet));
 }
 

@@ -86,7 +86,7 @@ fn may_add_owner(world: &World, ask: &Ask) -> bool {
     let has_previous = world.resolved().is_some_and(has_previous);
     let is_about_one = !matches!(
         ask,
-        Ask::AddOwner(_) | Ask::Search { .. } | Ask::Change(Change::Create)
+        Ask::AddOwner(_) | Ask::Search { .. } | Ask::Left(_) | Ask::Change(Change::Create)
     );
     has_previous
         && is_about_one

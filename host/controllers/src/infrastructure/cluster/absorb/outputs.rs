@@ -24,7 +24,9 @@ pub(super) fn read(world: &mut World, outputs: &Map<String, Value>, at: Timestam
         Err(problem) => {
             let reason = match problem {
                 KubeconfigProblem::Missing => reason::OUTPUT_MISSING,
-                KubeconfigProblem::Invalid(_) => reason::KUBECONFIG_INVALID,
+                KubeconfigProblem::Invalid(_) | KubeconfigProblem::Certificates(_) => {
+                    reason::KUBECONFIG_INVALID
+                }
                 KubeconfigProblem::Unsafe(_) => reason::KUBECONFIG_UNSAFE,
             };
             note(world, trouble(reason, problem.to_string()), at);

@@ -10,6 +10,7 @@ use crate::infrastructure::cluster::action::Found;
 use crate::infrastructure::cluster::backoff;
 use crate::infrastructure::cluster::durable::{Operation, micros};
 use crate::infrastructure::cluster::memory::{Search, Trouble};
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::InfrastructureId;
 
@@ -36,11 +37,12 @@ pub(super) fn found(world: &mut World, found: Found, was_heard: bool, at: Timest
         return;
     }
     let mut matches = search.matches.iter().cloned();
+    world.known.may_have_twins = search.matches.len() > 1;
     match (matches.next(), search.matches.len()) {
         (None, _) => nothing(world, at),
         (Some(id), 1) => take(world, id, at),
         // All of them have this Cluster's name, so all of them go.
-        (Some(id), _) if world.is_deleted() => take_one(world, id, at),
+        (Some(id), _) if world.is_deleted() => take(world, id, at),
         (Some(_), count) => several(world, count, at),
     }
 }
@@ -76,10 +78,6 @@ fn several(world: &mut World, count: usize, at: Timestamp) {
 /// Takes over the infrastructure of the Cluster's name.
 fn take(world: &mut World, id: InfrastructureId, at: Timestamp) {
     world.known.search = Search::default();
-    take_one(world, id, at);
-}
-
-fn take_one(world: &mut World, id: InfrastructureId, at: Timestamp) {
     let was_recorded = world.durable.is_attempt_open();
     own(world, id);
     if world.durable.operation.is_none() {
@@ -112,5 +110,7 @@ fn own(world: &mut World, id: InfrastructureId) {
     world.known.gone = None;
     world.known.reading = None;
     world.known.clean = None;
+    world.known.gone_since = None;
+    world.known.shortage = Shortage::None;
     world.known.is_deleting = false;
 }

@@ -4,12 +4,14 @@ use jiff::Timestamp;
 use podloom_api::names::infrastructure::reason;
 use podloom_api::{Machines, OperationKind};
 
-use super::trouble;
+use super::{succeeded, trouble};
 use crate::engine::plan::later;
+use crate::infrastructure::cluster::action::Found;
 use crate::infrastructure::cluster::backoff;
 use crate::infrastructure::cluster::durable::{Operation, micros};
 use crate::infrastructure::cluster::edit::{Edit, edit};
 use crate::infrastructure::cluster::memory::{At, Search};
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::{ImState, Reading};
 use crate::infrastructure::template::is_named;
@@ -33,13 +35,28 @@ pub(super) fn read(world: &mut World, reading: Reading, at: Timestamp) {
         world.durable.provider_url = Some(url);
     }
     world.known.missing_since = None;
+    world.known.gone_since = None;
     world.known.gone = None;
-    let state = reading.state;
+    let (state, total) = (reading.state, reading.vms.len());
     world.known.reading = Some(At { what: reading, at });
-    match state {
-        ImState::Configured => finish(world, at),
-        _ => notice(world, state, at),
+    if state != ImState::Configured {
+        return notice(world, state, at);
     }
+    compare(world, total, at);
+    match world.known.shortage.is_open() {
+        true => notice(world, state, at),
+        false => finish(world, at),
+    }
+}
+
+/// Notes whether machines are missing. While an update is ahead, nobody knows what IM has the template for.
+fn compare(world: &mut World, total: usize, at: Timestamp) {
+    let wanted = match edit(world) {
+        Edit::Send(_) => 0,
+        _ => world.machines_wanted(),
+    };
+    let poll = world.poll();
+    world.known.shortage = world.known.shortage.after((total, wanted), at, poll);
 }
 
 /// Ends the operation that is under way, unless it is an update that IM may not have.
@@ -67,8 +84,9 @@ fn notice(world: &mut World, state: ImState, at: Timestamp) {
         return;
     }
     let kind = match state {
+        ImState::Configured if world.known.shortage != Shortage::Found => return,
         ImState::Stopped | ImState::Off => OperationKind::Start,
-        ImState::Failed | ImState::Pending => OperationKind::Update,
+        ImState::Configured | ImState::Failed | ImState::Pending => OperationKind::Update,
         _ => OperationKind::Reconfigure,
     };
     world.durable.operation = Some(Operation::new(kind, micros(at)));
@@ -101,14 +119,29 @@ pub(super) fn missing(world: &mut World, at: Timestamp) {
     world.known.missing_since = Some(at);
 }
 
-/// The infrastructure was to be deleted, and does not exist.
+/// The infrastructure was to be deleted, and does not exist, as IM says. Only its list some time later is believed.
 pub(super) fn deleted(world: &mut World, at: Timestamp) {
     if world.is_elsewhere() {
         return elsewhere(world, at);
     }
-    // More than one may have the name of this Cluster.
-    let others = world.known.search.matches.len() > 1;
-    match others {
+    succeeded(world);
+    world.known.refusal = None;
+    world.known.is_busy = false;
+    world.known.gone_since.get_or_insert(at);
+}
+
+/// Notes whether the account still has the infrastructure that was deleted.
+pub(super) fn left(world: &mut World, found: &Found) {
+    succeeded(world);
+    world.known.gone_since = None;
+    if !found.matches.is_empty() {
+        // It is deleted once more.
+        world.known.is_deleting = false;
+        world.known.reading = None;
+        return;
+    }
+    match world.known.may_have_twins {
+        // A search finds the next one, or that there is none.
         true => {
             world.durable.id = None;
             world.known.search = Search::about(world.durable.last_call_at());
@@ -156,5 +189,6 @@ fn forget(world: &mut World, at: Timestamp) {
     known.log = None;
     known.unsure = None;
     known.refusal = None;
+    known.shortage = Shortage::None;
     known.has_no_template = false;
 }

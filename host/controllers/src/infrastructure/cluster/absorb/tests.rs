@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use podloom_api::OperationKind;
 
@@ -6,8 +8,11 @@ use crate::infrastructure::cluster::action::{Ask, Asked, Found, Reply};
 use crate::infrastructure::cluster::change::Change;
 use crate::infrastructure::cluster::memory::Ownership;
 use crate::infrastructure::cluster::plan::tests::setting::Case;
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
-use crate::infrastructure::im::{Answer, Failure, FailureKind, InfrastructureId, Sent};
+use crate::infrastructure::im::{
+    Answer, Failure, FailureKind, ImState, InfrastructureId, Reading, Sent,
+};
 use crate::infrastructure::resolve::{OwnerUse, SecretUse};
 
 const OPEN: &str = "{ cluster: { status: { clusterId: null, operation: { kind: Create, startedAt: \"2026-01-01T00:59:00.000000Z\", lastCallAt: \"2026-01-01T00:59:00.000000Z\", finishedAt: null, attempts: 1 } } } }";
@@ -161,19 +166,83 @@ fn an_infrastructure_that_another_url_does_not_know_is_not_forgotten() {
     assert_eq!(world.known.gone.unwrap().reason, "EndpointChanged");
 }
 
+const DELETED: &str = "{ metadata: { deletionTimestamp: \"2026-01-01T01:00:00Z\" } }";
+
 #[test]
-fn a_deletion_that_finds_nothing_is_done_only_at_the_same_url() {
+fn a_deletion_that_finds_nothing_counts_only_at_the_same_url() {
     let ask = || Ask::Change(Change::Delete { force: false });
     let missing = || failure(FailureKind::NotFound, Sent::Refused);
-    let deleted = "{ metadata: { deletionTimestamp: \"2026-01-01T01:00:00Z\" } }";
-    let world = after(&format!("cluster: {deleted}"), ask(), missing());
-    assert!(world.learned.is_gone);
+    let world = after(&format!("cluster: {DELETED}"), ask(), missing());
+    assert!(world.known.gone_since.is_some());
     let world = after(
-        &format!("{{ cluster: {deleted}, backend: moved }}"),
+        &format!("{{ cluster: {DELETED}, backend: moved }}"),
         ask(),
         missing(),
     );
+    assert!(world.known.gone_since.is_none());
+}
+
+/// IM can write a record back that it has removed. Its list shows that.
+#[test]
+fn an_infrastructure_is_gone_when_the_list_lacks_it() {
+    let listed = |matches: Vec<InfrastructureId>| {
+        let found = Found {
+            matches,
+            is_complete: true,
+            ..Found::default()
+        };
+        let case = format!("{{ cluster: {DELETED}, known: {{ deleting: true, goneFor: 5 }} }}");
+        after(&case, Ask::Left(id('1')), Reply::Found(found))
+    };
+    let world = listed(vec![id('1')]);
+    assert!(!world.learned.is_gone && world.durable.id.is_some());
+    assert!(!world.known.is_deleting && world.known.gone_since.is_none());
+    assert!(listed(Vec::new()).learned.is_gone);
+}
+
+/// The one that was deleted may have been the first of two, and the process that knew it has ended.
+#[test]
+fn after_a_restart_the_name_is_searched_at_the_end() {
+    let deleting = "{ metadata: { deletionTimestamp: \"2026-01-01T01:00:00Z\" }, status: { operation: { kind: Delete, startedAt: \"2026-01-01T00:59:00.000000Z\", lastCallAt: \"2026-01-01T00:59:00.000000Z\", finishedAt: null, attempts: 1 } } }";
+    let found = Found {
+        is_complete: true,
+        ..Found::default()
+    };
+    let case = format!("{{ cluster: {deleting}, known: {{ nothing: true }} }}");
+    let world = after(&case, Ask::Left(id('1')), Reply::Found(found));
     assert!(!world.learned.is_gone);
+    assert_eq!(world.durable.id, None);
+    assert!(world.durable.is_attempt_open() && !world.is_clean());
+}
+
+/// The template asks for two machines.
+#[test]
+fn missing_machines_are_believed_after_an_interval_and_asked_for_once() {
+    let Case { mut world, now } = Case::read("{}");
+    let later = |polls: i64| now + jiff::SignedDuration::from_secs(30 * polls);
+    let mut reply = |ask, answer, at| {
+        let reply = Reply::Answer(answer);
+        absorb(&mut world, Asked { ask, reply, at });
+        (
+            world.known.shortage,
+            world.durable.under_way().map(|it| it.kind),
+        )
+    };
+    let one = || {
+        let vms = BTreeMap::from([("0".to_owned(), ImState::Configured)]);
+        let state = ImState::Configured;
+        Answer::State(Reading { state, vms })
+    };
+    let seen = Shortage::Seen(now);
+    assert_eq!(reply(Ask::State(id('1')), one(), now), (seen, None));
+    let found = (Shortage::Found, Some(OperationKind::Update));
+    assert_eq!(reply(Ask::State(id('1')), one(), later(1)), found);
+    let sent = reply(Ask::Change(Change::Resend), Answer::Done, later(1));
+    assert_eq!(sent, (Shortage::Sent, Some(OperationKind::Update)));
+    // An IM that makes no more of it does not count as we do.
+    let accepted = (Shortage::Accepted(1), None);
+    assert_eq!(reply(Ask::State(id('1')), one(), later(2)), accepted);
+    assert_eq!(reply(Ask::State(id('1')), one(), later(3)), accepted);
 }
 
 #[test]

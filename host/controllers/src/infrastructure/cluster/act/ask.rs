@@ -20,8 +20,8 @@ impl ClusterKind {
         world: &World,
         ask: &Ask,
     ) -> Result<Asked, Error> {
-        let reply = match self.target(world).await {
-            Ok(target) => self.reply(ctx, world, ask, &target).await?,
+        let reply = match self.reply(ctx, world, ask).await {
+            Ok(reply) => reply,
             Err(TargetError::Missing(missing)) => Reply::Missing(missing),
             Err(TargetError::Request(error)) => return Err(error),
         };
@@ -43,15 +43,11 @@ impl ClusterKind {
         }
     }
 
-    async fn reply(
-        &self,
-        ctx: &Context,
-        world: &World,
-        ask: &Ask,
-        target: &Target,
-    ) -> Result<Reply, Error> {
+    async fn reply(&self, ctx: &Context, world: &World, ask: &Ask) -> Result<Reply, TargetError> {
+        let target = &self.target(world).await?;
         match ask {
             Ask::Search { skip } => self.search(world, target, skip).await,
+            Ask::Left(id) => self.left(world, target, id).await,
             Ask::AddOwner(_) => self.add_owner(world, ask, target).await,
             Ask::Change(_) if is_too_late(world, ctx.clock.now()) => Ok(Reply::TooLate),
             _ => match call(world, ask) {
@@ -69,25 +65,26 @@ impl ClusterKind {
     }
 
     /// Lets the account of now own the infrastructure. Only who owns it may say so: the account with the previous password.
-    async fn add_owner(&self, world: &World, ask: &Ask, target: &Target) -> Result<Reply, Error> {
+    async fn add_owner(
+        &self,
+        world: &World,
+        ask: &Ask,
+        target: &Target,
+    ) -> Result<Reply, TargetError> {
         let (Some(backend), Ask::AddOwner(id), Owner::Basic { username, password }) =
             (world.resolved(), ask, &target.owner)
         else {
             return Ok(Reply::TooLate);
         };
-        match self.secrets.previous(backend).await {
-            Ok(Some(previous)) => {
-                let call = Call::AddOwner {
-                    id: id.clone(),
-                    username: username.clone(),
-                    password: password.clone(),
-                };
-                Ok(self.send(&previous, &call).await)
-            }
-            Ok(None) => Ok(Reply::TooLate),
-            Err(TargetError::Missing(missing)) => Ok(Reply::Missing(missing)),
-            Err(TargetError::Request(error)) => Err(error),
-        }
+        let Some(previous) = self.secrets.previous(backend).await? else {
+            return Ok(Reply::TooLate);
+        };
+        let call = Call::AddOwner {
+            id: id.clone(),
+            username: username.clone(),
+            password: password.clone(),
+        };
+        Ok(self.send(&previous, &call).await)
     }
 }
 
@@ -121,7 +118,7 @@ pub(super) fn call(world: &World, ask: &Ask) -> Option<Call> {
         Ask::State(id) | Ask::Adopt(id) => Call::State { id: id.clone() },
         Ask::Outputs(id) => Call::Outputs { id: id.clone() },
         Ask::Log(id) => Call::Log { id: id.clone() },
-        Ask::Search { .. } | Ask::AddOwner(_) => return None,
+        Ask::Search { .. } | Ask::Left(_) | Ask::AddOwner(_) => return None,
     })
 }
 

@@ -7,7 +7,6 @@ use futures::{StreamExt, stream};
 use super::super::action::{Found, Reply};
 use super::super::kind::ClusterKind;
 use super::super::world::World;
-use crate::engine::error::Error;
 use crate::infrastructure::im::{
     Answer, Call, Failure, FailureKind, InfrastructureId, Sent, Target,
 };
@@ -35,20 +34,58 @@ impl ClusterKind {
         world: &World,
         target: &Target,
         skip: &[InfrastructureId],
-    ) -> Result<Reply, Error> {
-        let mut owners = vec![target.clone()];
-        if let Some(backend) = world.resolved() {
-            // The request may have been signed with the password from before its change.
-            match self.secrets.previous(backend).await {
-                Ok(previous) => owners.extend(previous),
-                Err(TargetError::Missing(missing)) => return Ok(Reply::Missing(missing)),
-                Err(TargetError::Request(error)) => return Err(error),
-            }
-        }
+    ) -> Result<Reply, TargetError> {
+        let owners = self.owners(world, target).await?;
         Ok(match self.found(world, &owners, skip).await {
             Ok(found) => Reply::Found(found),
             Err(failure) => Reply::Failure(failure),
         })
+    }
+
+    /// Looks whether the account lists an infrastructure.
+    pub(super) async fn left(
+        &self,
+        world: &World,
+        target: &Target,
+        id: &InfrastructureId,
+    ) -> Result<Reply, TargetError> {
+        let owners = self.owners(world, target).await?;
+        let mut found = Found {
+            is_complete: true,
+            ..Found::default()
+        };
+        for (number, owner) in owners.iter().enumerate() {
+            match self.listed(number, owner).await {
+                Ok(listed) if listed.contains(id) => found.matches = vec![id.clone()],
+                Ok(_) => {}
+                Err(failure) => return Ok(Reply::Failure(failure)),
+            }
+        }
+        Ok(Reply::Found(found))
+    }
+
+    /// Whose infrastructures are looked at: a request may have been signed with the password from before its change.
+    async fn owners(&self, world: &World, target: &Target) -> Result<Vec<Target>, TargetError> {
+        let mut owners = vec![target.clone()];
+        if let Some(backend) = world.resolved() {
+            owners.extend(self.secrets.previous(backend).await?);
+        }
+        Ok(owners)
+    }
+
+    /// What the owner of this number has.
+    async fn listed(
+        &self,
+        number: usize,
+        owner: &Target,
+    ) -> Result<Vec<InfrastructureId>, Failure> {
+        match self.im.call(owner, &Call::List).await {
+            Ok(Answer::List(listed)) => Ok(listed),
+            Ok(_) => Err(unexpected()),
+            // An account with a previous password that IM does not accept any more owns nothing.
+            Err(failure) if number > 0 && is_unknown(&failure) => Ok(Vec::new()),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn found(
@@ -63,14 +100,7 @@ impl ClusterKind {
             ..Found::default()
         };
         for (number, owner) in owners.iter().enumerate() {
-            let listed = match self.im.call(owner, &Call::List).await {
-                Ok(Answer::List(listed)) => listed,
-                Ok(_) => return Err(unexpected()),
-                // An account with a previous password that IM does not accept any more owns nothing.
-                Err(failure) if number > 0 && is_unknown(&failure) => continue,
-                Err(failure) => return Err(failure),
-            };
-            let mut left = listed;
+            let mut left = self.listed(number, owner).await?;
             left.retain(|id| {
                 !self.claims.is_anothers(id, &world.cluster) && seen.insert(id.clone())
             });

@@ -7,6 +7,7 @@ use podloom_api::names::infrastructure::{condition, reason};
 use super::Finding;
 use crate::engine::conditions::ConditionStatus;
 use crate::infrastructure::cluster::memory::Trouble;
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::ImState;
 
@@ -41,7 +42,7 @@ fn found(world: &World, now: Timestamp) -> (ConditionStatus, Why) {
         return no((reason::DEADLINE_EXCEEDED, late(world)));
     }
     if world.is_deleted() {
-        let message = "the Infrastructure Manager deletes it".to_owned();
+        let message = "the Infrastructure Manager deletes the infrastructure".to_owned();
         return no((reason::DELETING, message));
     }
     match world.durable.id {
@@ -76,11 +77,11 @@ fn without(world: &World) -> (ConditionStatus, Why) {
     match &world.durable.operation {
         Some(operation) if operation.last_call_at.is_some() || operation.attempts > 0 => no(
             reason::CREATING,
-            "the Infrastructure Manager is asked to create it",
+            "the Infrastructure Manager is asked to create the infrastructure",
         ),
         Some(_) => no(
             reason::VANISHED,
-            "the Infrastructure Manager does not know it any more; it is created again",
+            "the Infrastructure Manager does not know the infrastructure any more; it is created again",
         ),
         None => {
             let message = "nothing was created yet".to_owned();
@@ -93,8 +94,15 @@ fn with(world: &World) -> (ConditionStatus, Why) {
     let no = |reason| (ConditionStatus::False, (reason, said(world)));
     let under_way = world.durable.under_way().map(|it| it.kind);
     match world.im_state() {
+        Some(ImState::Configured) if world.known.shortage == Shortage::Found => {
+            let why = (reason::MACHINES_MISSING, fewer(world));
+            (ConditionStatus::False, why)
+        }
         Some(ImState::Configured) if under_way.is_none() => {
-            let message = "all machines are configured".to_owned();
+            let message = match world.known.shortage {
+                Shortage::Accepted(_) => format!("all machines are configured; {}", fewer(world)),
+                _ => "all machines are configured".to_owned(),
+            };
             (ConditionStatus::True, (reason::CONFIGURED, message))
         }
         Some(ImState::Unconfigured) => no(reason::UNCONFIGURED),
@@ -112,15 +120,24 @@ fn with(world: &World) -> (ConditionStatus, Why) {
     }
 }
 
+/// How many machines there are, and how many there should be.
+fn fewer(world: &World) -> String {
+    let total = world.durable.machines.map_or(0, |machines| machines.total);
+    let wanted = world.machines_wanted();
+    format!("the template asks for {wanted} machines, and the Infrastructure Manager has {total}")
+}
+
 /// What IM says about it.
 fn said(world: &World) -> String {
     let state = world.im_state().map(ImState::as_str);
     let log = world.known.log.as_ref().map(|log| log.what.as_str());
     match (state, log.filter(|log| !log.is_empty())) {
         (Some(state), Some(log)) => {
-            format!("the Infrastructure Manager says that it is {state}: {log}")
+            format!("the Infrastructure Manager says that the infrastructure is {state}: {log}")
         }
-        (Some(state), None) => format!("the Infrastructure Manager says that it is {state}"),
+        (Some(state), None) => {
+            format!("the Infrastructure Manager says that the infrastructure is {state}")
+        }
         (None, _) => "the Infrastructure Manager was not asked yet".to_owned(),
     }
 }

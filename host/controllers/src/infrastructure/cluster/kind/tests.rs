@@ -158,6 +158,23 @@ async fn a_foreign_secret_is_a_conflict_and_left_alone() {
     assert_eq!(secrets(&fixture), theirs);
 }
 
+/// The API server says no, which is no reason to wait for the machines.
+#[tokio::test]
+async fn a_rejected_secret_has_a_reason_of_its_own() {
+    let fixture = fixture();
+    fixture.state().rejects_secrets = true;
+    fixture.until("CONNECTING").await;
+    assert_eq!(fixture.reason("KubeconfigReady"), "SecretRejected");
+    let status = fixture.status().to_string();
+    assert!(
+        status.contains("Secret a-kubeconfig cannot be written"),
+        "{status}"
+    );
+    fixture.state().rejects_secrets = false;
+    fixture.until("CONNECTING").await;
+    assert_eq!(stored(&fixture), KUBECONFIG);
+}
+
 /// What is in a kubeconfig is in no status, however wrong it is.
 #[tokio::test]
 async fn an_unsafe_kubeconfig_is_not_stored_nor_shown() {
@@ -184,11 +201,19 @@ async fn a_deleted_cluster_leaves_nothing() {
     // No state was read since.
     assert_eq!(fixture.asked.all().last(), Some(&"delete"));
     fixture.restart();
-    fixture.state().cluster["status"]["operation"]["lastCallAt"] =
-        json!("2026-01-01T00:00:00.000000Z");
-    fixture.pass().await.unwrap();
-    let finalizers = fixture.state().cluster["metadata"]["finalizers"].clone();
-    assert_eq!(finalizers, json!([]));
+    fixture.until_released().await;
+}
+
+/// IM can write the record of what it has deleted back, while it builds something else.
+#[tokio::test]
+async fn what_im_brings_back_is_deleted_again() {
+    let fixture = fixture();
+    fixture.until("CONNECTING").await;
+    fixture.state().comes_back = true;
+    fixture.state().cluster["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    fixture.until_released().await;
+    assert_eq!(infrastructures(&fixture), 0);
+    assert!(fixture.asked("delete") > 1, "{:?}", fixture.asked.all());
 }
 
 /// The account with the old password lets the one with the new password own the infrastructure.

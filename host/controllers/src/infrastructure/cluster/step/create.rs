@@ -32,7 +32,10 @@ pub(super) fn step(case: Case<'_>) -> Step {
     if is_rejected || matches!(case.edit, Edit::Invalid(_)) {
         return Step::Rest;
     }
-    if world.resolved().is_some_and(|backend| backend.is_deleted) {
+    if world
+        .resolved()
+        .is_some_and(|backend| backend.going.is_some())
+    {
         return Step::Rest;
     }
     if !is_prepared {

@@ -1,5 +1,8 @@
 //! What to do next about a Cluster that is being deleted: its infrastructure goes first, then our finalizer.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use podloom_api::{DeletionPolicy, OperationKind};
 
 use super::{Case, Step, create, existing};
@@ -10,6 +13,9 @@ use crate::infrastructure::cluster::inputs::OnDelete;
 use crate::infrastructure::cluster::memory::Ownership;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::{ImState, InfrastructureId, Reading};
+
+/// How long IM may take at most to write the record of a deleted infrastructure back: as long as its database lets it wait for others.
+const WRITTEN_BACK: Duration = Duration::from_secs(5);
 
 /// How a Cluster ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +93,9 @@ fn delete(case: Case<'_>, id: &InfrastructureId) -> Step {
     if !is_begun || (force && !world.known.is_forced) {
         return case.change(change);
     }
+    if let Some(since) = world.known.gone_since {
+        return confirm(case, id, since);
+    }
     if world.known.is_deleting {
         let Some(reading) = world.fresh(now) else {
             return existing::read(case, id);
@@ -101,6 +110,18 @@ fn delete(case: Case<'_>, id: &InfrastructureId) -> Step {
     {
         Some(at) => Step::Wait(at),
         None => case.change(change),
+    }
+}
+
+/// Looks whether the account still has an infrastructure of which IM says that it does not exist.
+///
+/// An IM that builds another infrastructure at that moment can write the record back that it has just removed. So only its list some time
+/// later is believed.
+fn confirm(case: Case<'_>, id: &InfrastructureId, since: Timestamp) -> Step {
+    let settled = later(since, case.settings.settle.min(WRITTEN_BACK));
+    match case.now < settled {
+        true => Step::Wait(settled),
+        false => case.ask(Ask::Left(id.clone())),
     }
 }
 

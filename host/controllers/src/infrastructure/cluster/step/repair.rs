@@ -7,6 +7,7 @@ use super::{Case, Step};
 use crate::engine::plan::later;
 use crate::infrastructure::cluster::action::Ask;
 use crate::infrastructure::cluster::change::Change;
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::{ImState, InfrastructureId, Reading};
 
@@ -28,14 +29,32 @@ pub(crate) enum Deadline {
     Passed,
 }
 
+/// What an infrastructure lacks although its machines are configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lack {
+    /// It has no outputs: an IM that crashed forgot what it was told.
+    pub(crate) has_no_template: bool,
+    /// Machines.
+    pub(crate) shortage: Shortage,
+}
+
+impl Lack {
+    fn remedy(self) -> Remedy {
+        match self.shortage {
+            _ if self.has_no_template => Remedy::Send(Change::Resend),
+            Shortage::Found => Remedy::Send(Change::Resend),
+            Shortage::Seen(_) => Remedy::Wait,
+            Shortage::None | Shortage::Sent | Shortage::Accepted(_) => Remedy::None,
+        }
+    }
+}
+
 /// Returns what helps in a state: a table, in which the first row that fits counts.
-pub(crate) fn remedy(reading: &Reading, has_no_template: bool, deadline: Deadline) -> Remedy {
+pub(crate) fn remedy(reading: &Reading, lack: Lack, deadline: Deadline) -> Remedy {
     let late = deadline == Deadline::Passed;
     let has_machines = !reading.vms.is_empty();
     match reading.state {
-        // It has no outputs: an IM that crashed forgot what it was told.
-        ImState::Configured if has_no_template => Remedy::Send(Change::Resend),
-        ImState::Configured => Remedy::None,
+        ImState::Configured => lack.remedy(),
         ImState::Pending | ImState::Deleting if late => Remedy::Send(Change::Resend),
         ImState::Pending | ImState::Deleting => Remedy::Wait,
         ImState::Running if late => Remedy::Send(Change::Reconfigure),
@@ -56,7 +75,11 @@ pub(super) fn step(case: Case<'_>, id: &InfrastructureId, reading: &Reading) -> 
         false => Deadline::Ahead,
     };
     let again = read_again(world, now);
-    let change = match remedy(reading, world.known.has_no_template, deadline) {
+    let lack = Lack {
+        has_no_template: world.known.has_no_template,
+        shortage: world.known.shortage,
+    };
+    let change = match remedy(reading, lack, deadline) {
         // Whoever looks for drift wakes the Cluster.
         Remedy::None => return Step::Rest,
         Remedy::Wait => return Step::Wait(again),

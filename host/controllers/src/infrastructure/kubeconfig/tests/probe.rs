@@ -266,6 +266,76 @@ async fn certificates_are_checked_as_the_kubeconfig_says() {
     assert!(matches!(found, Probed::Fails(_)), "{found:?}");
 }
 
+/// A server's own certificate, and what it needs to serve with it.
+fn server_of(
+    params: &CertificateParams,
+    issuer: Option<&Issuer<'_, KeyPair>>,
+) -> (String, ServerConfig) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = match issuer {
+        Some(issuer) => params.signed_by(&key, issuer).unwrap(),
+        None => params.self_signed(&key).unwrap(),
+    };
+    let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.der().clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        );
+    (certificate.pem(), server.unwrap())
+}
+
+/// As `kubectl` does: it takes a certificate in certificate-authority-data for that of the server, too.
+#[tokio::test]
+async fn a_server_whose_own_certificate_is_listed_is_trusted() {
+    use base64::Engine as _;
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let named = || CertificateParams::new(vec!["kubernetes.test".to_owned()]).unwrap();
+    let mut authority = named();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = Issuer::new(authority.clone(), KeyPair::generate().unwrap());
+    let mut expired = named();
+    expired.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let (other, _) = server_of(&named(), None);
+    for (params, issuer, is_trusted) in [
+        (named(), None, true),
+        (named(), Some(&issuer), true),
+        (authority, None, true),
+        (expired, None, false),
+    ] {
+        let (own, config) = server_of(&params, issuer);
+        let server = Server::start(answer("200 OK", VERSION), Some(config)).await;
+        let url = format!("https://127.0.0.1:{}", server.port);
+        let asked = async |pem: &str, name: &str| {
+            let authority = encoded(pem);
+            let cluster = json!({ "server": url, "certificate-authority-data": authority, "tls-server-name": name });
+            probe(cluster, json!({})).await == Probed::Answers
+        };
+        assert_eq!(asked(&own, "kubernetes.test").await, is_trusted);
+        assert_eq!(
+            asked(&format!("{other}{own}"), "kubernetes.test").await,
+            is_trusted
+        );
+        assert!(!asked(&own, "other.test").await);
+        assert!(!asked(&other, "kubernetes.test").await);
+    }
+}
+
+#[test]
+fn a_certificate_or_key_that_cannot_be_used_is_named() {
+    use base64::Engine as _;
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let mut text = kubeconfig();
+    text["clusters"][0]["cluster"]["certificate-authority-data"] = encoded("s3cr3t").into();
+    let problem = Kubeconfig::of_output(Some(&text)).unwrap_err().to_string();
+    assert_eq!(
+        problem,
+        "the kubeconfig cannot be used: certificate-authority-data has no certificate; it must have a block that begins with -----BEGIN CERTIFICATE-----"
+    );
+}
+
 /// Collects what is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -43,6 +43,12 @@ pub(super) struct State {
     /// The infrastructures of each password, by id: their names.
     pub(super) infrastructures: BTreeMap<InfrastructureId, (String, String)>,
     pub(super) outputs: Value,
+    /// Whether IM brings the next one back that it deletes, once it has said that there is none.
+    pub(super) comes_back: bool,
+    /// What comes back.
+    deleted: Option<(InfrastructureId, (String, String))>,
+    /// Whether an admission policy rejects Secrets.
+    pub(super) rejects_secrets: bool,
     /// The recorded operation when IM was last asked to change something.
     pub(super) recorded: Value,
     /// The answers to the next writes of a status, from the last to the first.
@@ -78,6 +84,9 @@ impl Fixture {
             secrets: BTreeMap::from([("account".to_owned(), account), ("cloud".to_owned(), token)]),
             infrastructures: BTreeMap::new(),
             outputs: json!(KUBECONFIG),
+            comes_back: false,
+            deleted: None,
+            rejects_secrets: false,
             recorded: Value::Null,
             faults: Vec::new(),
             version: 100,
@@ -178,6 +187,21 @@ impl Fixture {
         assert_eq!(self.status()["state"], state, "{}", self.status());
     }
 
+    /// Makes passes until our finalizer is gone, each long after the last request.
+    pub(super) async fn until_released(&self) {
+        for _ in 0..20 {
+            self.later();
+            self.pass().await.unwrap();
+            let mut state = self.state();
+            if state.cluster["metadata"]["finalizers"] == json!([]) {
+                return;
+            }
+            let operation = &mut state.cluster["status"]["operation"];
+            operation["lastCallAt"] = json!("2026-01-01T00:00:00.000000Z");
+        }
+        panic!("{}", self.state().cluster);
+    }
+
     pub(super) fn asked(&self, what: &str) -> usize {
         let asked = self.asked.all();
         asked.iter().filter(|it| **it == what).count()
@@ -232,6 +256,9 @@ impl State {
     }
 
     fn create_secret(&mut self, mut body: Value) -> (u16, Value) {
+        if self.rejects_secrets {
+            return (403, status(403, "Forbidden", "no Secrets, please"));
+        }
         let name = body["metadata"]["name"].as_str().unwrap().to_owned();
         if self.secrets.contains_key(&name) {
             return (409, status(409, "AlreadyExists", "there is one"));
@@ -251,8 +278,17 @@ impl State {
         (200, secret.clone())
     }
 
-    /// Answers as IM does.
+    /// Answers as IM does, and brings back what it said is not there.
     fn answer(&mut self, target: &Target, call: &Call) -> Result<Answer, FailureKind> {
+        let answer = self.answer_now(target, call);
+        if matches!(answer, Err(FailureKind::NotFound)) && self.deleted.is_some() {
+            self.comes_back = false;
+            self.infrastructures.extend(self.deleted.take());
+        }
+        answer
+    }
+
+    fn answer_now(&mut self, target: &Target, call: &Call) -> Result<Answer, FailureKind> {
         let Owner::Basic { password, .. } = &target.owner else {
             unreachable!("the provider has an account")
         };
@@ -297,7 +333,8 @@ impl State {
                 Answer::Outputs(Map::from_iter(outputs))
             }),
             Call::Delete { id, .. } => of(id).map(|_| {
-                self.infrastructures.remove(id);
+                let deleted = self.infrastructures.remove_entry(id);
+                self.deleted = deleted.filter(|_| self.comes_back);
                 Answer::Done
             }),
             Call::AddOwner { id, password, .. } => {

@@ -17,6 +17,9 @@ use crate::infrastructure::im::{
 /// How long IM destroys an infrastructure. Whoever reads its state meanwhile brings the record back.
 const DESTROYING: Duration = Duration::from_millis(800);
 
+/// How long after its end a record may be written back, while IM builds another infrastructure.
+const WRITTEN_BACK: Duration = Duration::from_secs(4);
+
 /// An infrastructure.
 #[derive(Clone, Debug)]
 pub(super) struct Infrastructure {
@@ -49,6 +52,8 @@ pub(super) enum Luck {
 pub(super) struct Manager {
     pub(super) all: BTreeMap<InfrastructureId, Infrastructure>,
     delayed: Vec<(Timestamp, Request)>,
+    /// Records that are written back.
+    returning: Vec<(Timestamp, InfrastructureId, Infrastructure)>,
     count: u64,
     /// How many create requests were carried out.
     pub(super) created: u32,
@@ -67,8 +72,7 @@ pub(super) struct Request {
 impl Manager {
     /// Time passes.
     pub(super) fn pass_time(&mut self, now: Timestamp, random: &mut Random, is_calm: bool) {
-        self.all
-            .retain(|_, it| it.destroyed.is_none_or(|at| now < at));
+        self.destroy(now, random);
         for it in self.all.values_mut().filter(|it| it.moves <= now) {
             it.advance(now, random, is_calm);
         }
@@ -81,9 +85,25 @@ impl Manager {
         }
     }
 
-    /// Whether requests are still on their way.
+    /// Removes what is destroyed. Some of it comes back, as a record without machines.
+    fn destroy(&mut self, now: Timestamp, random: &mut Random) {
+        let is_over = |it: &Infrastructure| it.destroyed.is_some_and(|at| at <= now);
+        for (id, it) in self.all.extract_if(.., |_, it| is_over(it)) {
+            if random.once_in(3) {
+                self.returning.push((later(now, WRITTEN_BACK), id, it));
+            }
+        }
+        for (_, id, mut it) in self.returning.extract_if(.., |(at, ..)| *at <= now) {
+            it.destroyed = None;
+            it.harm(ImState::Unknown);
+            it.machines = 0;
+            self.all.insert(id, it);
+        }
+    }
+
+    /// Whether nothing is on its way any more: no request, and no record.
     pub(super) fn is_quiet(&self) -> bool {
-        self.delayed.is_empty()
+        self.delayed.is_empty() && self.returning.is_empty()
     }
 
     /// Sends a request that changes something.
@@ -114,6 +134,16 @@ impl Manager {
         }
         match ask {
             Ask::Search { skip } => Reply::Found(self.search(skip, name)),
+            Ask::Left(id) => Reply::Found(Found {
+                matches: self
+                    .all
+                    .get_key_value(id)
+                    .map(|it| it.0.clone())
+                    .into_iter()
+                    .collect(),
+                is_complete: true,
+                ..Found::default()
+            }),
             Ask::State(id) | Ask::Adopt(id) => self.state(id, now),
             Ask::Name(id) => match self.all.get(id) {
                 Some(it) => Reply::Answer(Answer::Template(it.template.to_string())),

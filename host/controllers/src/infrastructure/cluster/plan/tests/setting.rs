@@ -14,6 +14,7 @@ use crate::infrastructure::cluster::change::Change;
 use crate::infrastructure::cluster::memory::{
     At, Kept, Known, KubeconfigTrouble, Ownership, Probe, Search, Trouble,
 };
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::wanted::Wanted;
 use crate::infrastructure::cluster::world::{
     Learned, OurSecret, Prepared, Rival, SeenSecret, World,
@@ -75,6 +76,17 @@ enum Kubeconfig {
     Current,
 }
 
+/// Whether machines are missing.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Lacks {
+    #[default]
+    Nothing,
+    Seen,
+    Found,
+    Accepted,
+}
+
 /// What is remembered; ages and waits in seconds.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -88,6 +100,7 @@ struct Knows {
     rest: Option<i64>,
     quiet: Option<i64>,
     missing_for: Option<i64>,
+    gone_for: Option<i64>,
     /// How long IM has answered every request, in seconds.
     heard_for: Option<i64>,
     gone: Option<String>,
@@ -104,6 +117,8 @@ struct Knows {
     busy: bool,
     #[serde(default)]
     no_template: bool,
+    #[serde(default)]
+    shortage: Lacks,
     #[serde(default)]
     to_add_owner: bool,
     #[serde(default)]
@@ -206,11 +221,11 @@ fn base() -> Value {
             "vms": { "total": 2, "configured": 2 },
             "conditions": [
                 condition("Scheduled", "True", "Bound", "Cloud private is used"),
-                condition("TemplateApplied", "True", "Applied", "the Infrastructure Manager has it"),
+                condition("TemplateApplied", "True", "Applied", "the Infrastructure Manager has the template"),
                 condition("InfrastructureReady", "True", "Configured", "all machines are configured"),
-                condition("KubeconfigReady", "True", "Stored", "Secret edge-kubeconfig has it"),
-                condition("Connected", "True", "ProbeSucceeded", "its API server answers"),
-                condition("Ready", "True", "Ready", "its API server answers"),
+                condition("KubeconfigReady", "True", "Stored", "the kubeconfig is in Secret edge-kubeconfig"),
+                condition("Connected", "True", "ProbeSucceeded", "the API server of the cluster answers"),
+                condition("Ready", "True", "Ready", "the API server of the cluster answers"),
                 condition("Stalled", "False", "NotStalled", "nothing needs to be changed"),
             ],
         },
@@ -292,6 +307,7 @@ fn known(knows: &Knows, cluster: &podloom_api::ClusterObject, now: Timestamp) ->
         rest: knows.rest.map(ahead),
         quiet: knows.quiet.map(ahead),
         missing_since: knows.missing_for.map(ago),
+        gone_since: knows.gone_for.map(ago),
         heard_since: knows.heard_for.map(ago),
         gone: knows.gone.as_deref().map(trouble),
         log: knows.log.clone().map(|what| At { what, at: now }),
@@ -299,6 +315,12 @@ fn known(knows: &Knows, cluster: &podloom_api::ClusterObject, now: Timestamp) ->
         is_deleting: knows.deleting,
         is_busy: knows.busy,
         has_no_template: knows.no_template,
+        shortage: match knows.shortage {
+            Lacks::Nothing => Shortage::None,
+            Lacks::Seen => Shortage::Seen(now),
+            Lacks::Found => Shortage::Found,
+            Lacks::Accepted => Shortage::Accepted(1),
+        },
         owner: match knows.to_add_owner {
             true => Ownership::ToAdd,
             false => Ownership::Assumed,
@@ -351,6 +373,7 @@ fn trouble(named: &str) -> Trouble {
         reason::VANISHED,
         reason::OUTPUT_MISSING,
         reason::KUBECONFIG_UNSAFE,
+        reason::SECRET_REJECTED,
     ];
     Trouble {
         reason: known.into_iter().find(|it| *it == named).unwrap(),
@@ -388,7 +411,7 @@ fn cloud(cloud: &Cloud) -> Option<Result<Backend, Unresolved>> {
             }));
         }
         Cloud::Deleted => Backend {
-            is_deleted: true,
+            going: Some("Cloud private".to_owned()),
             ..there
         },
         Cloud::Moved => {
@@ -447,7 +470,7 @@ pub(in crate::infrastructure::cluster) fn backend() -> Backend {
             ..CloudSpec::default()
         },
         secrets: vec![password],
-        is_deleted: false,
+        going: None,
         is_guarded: true,
     }
 }

@@ -380,6 +380,12 @@ impl Simulation {
                 }
             }
             3 => self.wipe_status(),
+            8 => {
+                self.log.push(format!("{}: a machine vanishes", self.now));
+                for it in self.im.all.values_mut().filter(|it| it.machines > 1) {
+                    it.machines -= 1;
+                }
+            }
             4 => self.secret = None,
             5 => self.restart(),
             6 | 7 => {

@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
-use super::{Deadline, Remedy, remedy};
+use jiff::Timestamp;
+
+use super::{Deadline, Lack, Remedy, remedy};
 use crate::infrastructure::cluster::change::Change;
+use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::im::{ImState, Reading};
 
 #[track_caller]
@@ -11,8 +14,9 @@ fn check(state: ImState, machines: usize, ahead: Remedy, passed: Remedy) {
         state,
         vms: BTreeMap::from_iter(vms),
     };
-    assert_eq!(remedy(&reading, false, Deadline::Ahead), ahead);
-    assert_eq!(remedy(&reading, false, Deadline::Passed), passed);
+    let nothing = Lack::default();
+    assert_eq!(remedy(&reading, nothing, Deadline::Ahead), ahead);
+    assert_eq!(remedy(&reading, nothing, Deadline::Passed), passed);
 }
 
 #[test]
@@ -34,11 +38,30 @@ fn each_state_has_its_remedy() {
 }
 
 #[test]
-fn an_infrastructure_without_a_template_gets_it_again() {
+fn configured_machines_may_lack_something() {
     let reading = Reading {
         state: ImState::Configured,
         vms: BTreeMap::new(),
     };
-    let found = remedy(&reading, true, Deadline::Ahead);
-    assert_eq!(found, Remedy::Send(Change::Resend));
+    let check = |lack: Lack, expected: Remedy| {
+        assert_eq!(remedy(&reading, lack, Deadline::Ahead), expected);
+    };
+    let resend = Remedy::Send(Change::Resend);
+    let no_template = Lack {
+        has_no_template: true,
+        ..Lack::default()
+    };
+    check(no_template, resend);
+    for (shortage, expected) in [
+        (Shortage::Seen(Timestamp::UNIX_EPOCH), Remedy::Wait),
+        (Shortage::Found, resend),
+        (Shortage::Sent, Remedy::None),
+        (Shortage::Accepted(1), Remedy::None),
+    ] {
+        let lack = Lack {
+            shortage,
+            ..Lack::default()
+        };
+        check(lack, expected);
+    }
 }
