@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bundle;
+mod cleaner;
 mod controllers;
 mod duration;
 mod infra;
@@ -20,6 +21,7 @@ use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use bundle::BundleArguments;
+pub(crate) use cleaner::CleanerArguments;
 pub(crate) use controllers::Controllers;
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
 pub(crate) use infrastructure::InfrastructureArguments;

@@ -1,6 +1,7 @@
 //! `podloom run`: the operator.
 
 mod checks;
+mod cleaner;
 mod client;
 mod connections;
 mod duty;

@@ -21,6 +21,7 @@ pub struct Cluster {
     operator_kubeconfig: OnceLock<PathBuf>,
     portal_kubeconfig: OnceLock<PathBuf>,
     infrastructure_kubeconfig: OnceLock<PathBuf>,
+    cleaner_kubeconfig: OnceLock<PathBuf>,
 }
 
 /// A request that the API server has answered, from its audit log.
@@ -91,6 +92,7 @@ impl Cluster {
             operator_kubeconfig: OnceLock::new(),
             portal_kubeconfig: OnceLock::new(),
             infrastructure_kubeconfig: OnceLock::new(),
+            cleaner_kubeconfig: OnceLock::new(),
         }
     }
 
@@ -115,6 +117,8 @@ impl Cluster {
         self.apply(&browser.join("flow-schema/flow-schema.yaml"));
         self.apply(&root().join("deploy/controllers/portal/rbac.yaml"));
         self.apply(&root().join("deploy/controllers/infrastructure/rbac.yaml"));
+        self.apply(&root().join("deploy/controllers/cleaner/rbac.yaml"));
+        self.apply(&root().join("tests/blackbox/fixtures/cleaner/rights.yaml"));
         self.apply(&root().join("deploy/controllers/webhook/rbac.yaml"));
         // The roles of both sets have the same name, since an installation has only one set.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
@@ -138,6 +142,17 @@ impl Cluster {
                 assert!(Instant::now() < deadline, "{kind} is not served: {error}");
                 thread::sleep(POLL_INTERVAL);
             }
+        }
+    }
+
+    /// Waits until the controller of Cleaners has the rights to targets: Kubernetes copies them into the role that it has.
+    fn await_target_rights(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        let account = "system:serviceaccount:podloom-system:podloom-cleaner";
+        let asked = ["auth", "can-i", "delete", "pods", "--as", account];
+        while let Err(error) = self.try_kubectl(&asked) {
+            assert!(Instant::now() < deadline, "no rights to targets: {error}");
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -208,6 +223,16 @@ impl Cluster {
         self.infrastructure_kubeconfig.get_or_init(|| {
             self.plane
                 .kubeconfig_for_service_account("podloom-system", "podloom-infrastructure")
+                .unwrap()
+        })
+    }
+
+    /// The kubeconfig of the ServiceAccount of the controller of Cleaners.
+    pub fn cleaner_kubeconfig(&self) -> &Path {
+        self.cleaner_kubeconfig.get_or_init(|| {
+            self.await_target_rights();
+            self.plane
+                .kubeconfig_for_service_account("podloom-system", "podloom-cleaner")
                 .unwrap()
         })
     }

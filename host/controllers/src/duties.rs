@@ -10,7 +10,9 @@ mod rows;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind};
 
-use self::rows::{BROWSER, CHAIN, CLUSTER_EVENTS, EVENTS, INFRASTRUCTURE, LEASE, PORTAL, WEBHOOK};
+use self::rows::{
+    BROWSER, CHAIN, CLEANER, CLUSTER_EVENTS, EVENTS, INFRASTRUCTURE, LEASE, PORTAL, WEBHOOK,
+};
 pub use crate::engine::kind::ResourceScope;
 
 /// What an installation can switch on.
@@ -22,6 +24,8 @@ pub enum Duty {
     Portal,
     /// Clusters, and the Clouds and InfrastructureProviders that they run on.
     Infrastructure,
+    /// Cleaners.
+    Cleaner,
     /// The admission webhooks.
     Webhook,
 }
@@ -41,8 +45,24 @@ pub struct Row {
     pub kinds: &'static [OwnKind],
     /// The rights that it needs, except those that [`Row::all_rights`] adds.
     pub rights: &'static [Right],
+    /// The role that users fill with rights for it; none if it needs none.
+    pub aggregated: Option<Aggregated>,
     /// Whether it needs the plugin chain.
     pub chain: Chain,
+}
+
+/// A ClusterRole without rules, which Kubernetes fills with those of all ClusterRoles that have a label.
+///
+/// Users give the operator rights to their own kinds in this way. Preflight asks for none of them: an object that needs one that is
+/// missing says so in its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aggregated {
+    /// What its name ends in, after the name of the duty's other objects and a dash.
+    pub suffix: &'static str,
+    /// The label, whose value is `true`.
+    pub label: &'static str,
+    /// What the rights are for, in words that complete "the operator …".
+    pub why: &'static str,
 }
 
 /// What switches a duty on.
@@ -202,10 +222,11 @@ pub enum Need {
 
 impl Duty {
     /// All duties.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Browser,
         Self::Portal,
         Self::Infrastructure,
+        Self::Cleaner,
         Self::Webhook,
     ];
 
@@ -216,6 +237,7 @@ impl Duty {
             Self::Browser => &BROWSER,
             Self::Portal => &PORTAL,
             Self::Infrastructure => &INFRASTRUCTURE,
+            Self::Cleaner => &CLEANER,
             Self::Webhook => &WEBHOOK,
         }
     }
@@ -281,6 +303,14 @@ impl Row {
             Names::Plain => "podloom-browsers".to_owned(),
             Names::WithDuty | Names::Webhook => format!("{}-kinds", self.object_name(given)),
         }
+    }
+
+    /// Returns the role that users fill, and its name; none if the duty has none.
+    #[must_use]
+    pub fn aggregated_role(&self, given: &GivenNames<'_>) -> Option<(String, Aggregated)> {
+        let role = self.aggregated?;
+        let name = format!("{}-{}", self.object_name(given), role.suffix);
+        Some((name, role))
     }
 }
 

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Duty;
 
+use super::cleaner::CleanerArguments;
 use super::infrastructure::InfrastructureArguments;
 use super::portal::PortalArguments;
 use super::webhook::WebhookArguments;
@@ -30,8 +31,9 @@ use super::{Controllers, controllers, duration, namespace, object_name};
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
     /// The controllers to run, separated by commas. The controller browser creates pods for Browsers, portal creates Deployments for
-    /// PortalExposes, and infrastructure creates clusters for Clusters. With the value none, no controller runs. Each controller has its own leader election, and its own
-    /// readiness, for example /readyz/browser. If one lacks a right or a CustomResourceDefinition, only that one waits.
+    /// PortalExposes, infrastructure creates clusters for Clusters, and cleaner deletes what Cleaners name. With the value none, no
+    /// controller runs. Each controller has its own leader election, and its own readiness, for example /readyz/browser. If one
+    /// lacks a right or a CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: Controllers,
 
@@ -119,6 +121,9 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     pub(crate) infrastructure: InfrastructureArguments,
+
+    #[command(flatten)]
+    pub(crate) cleaner: CleanerArguments,
 }
 
 /// The options of leader election.

@@ -32,7 +32,35 @@ pub(super) fn manifests(row: &'static Row, installation: &Installation<'_>) -> S
         documents.push(text::role(&role));
         documents.push(text::binding(&role, &account));
     }
+    documents.extend(aggregated(row, installation, &account));
     text::file(&header(row, installation), &documents)
+}
+
+/// The role that users fill, and its bindings: in the watched namespaces, or in all.
+fn aggregated(row: &Row, installation: &Installation<'_>, account: &Account<'_>) -> Vec<String> {
+    let Some((name, role)) = row.aggregated_role(&installation.names) else {
+        return Vec::new();
+    };
+    let metadata = |namespace| Metadata {
+        name: name.clone(),
+        namespace,
+        app: account.name.to_owned(),
+        aggregate_to: None,
+    };
+    let comment = [
+        format!("The operator {}. There are none at first:", role.why),
+        "Kubernetes fills in the rules of all ClusterRoles with this label.".to_owned(),
+    ];
+    let namespaces: Vec<Option<&str>> = match installation.watched {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let bindings = namespaces
+        .into_iter()
+        .map(|namespace| text::binding_to(RoleKind::Cluster, &metadata(namespace), account));
+    std::iter::once(text::aggregated_role(&metadata(None), &comment, role.label))
+        .chain(bindings)
+        .collect()
 }
 
 fn header(row: &Row, installation: &Installation<'_>) -> Vec<String> {

@@ -100,15 +100,39 @@ pub(super) fn role(role: &Role<'_>) -> String {
     text
 }
 
+/// A ClusterRole without rules, which Kubernetes fills with those of all ClusterRoles that have this label.
+///
+/// It says nothing of its rules: whoever applies it again would remove them until Kubernetes fills them in again.
+pub(super) fn aggregated_role(metadata: &Metadata<'_>, comment: &[String], label: &str) -> String {
+    let mut text = begun(RBAC, RoleKind::Cluster.name(), metadata);
+    for line in comment {
+        let _infallible = writeln!(text, "# {line}");
+    }
+    let _infallible = write!(
+        text,
+        "aggregationRule:\n  clusterRoleSelectors:\n  - matchLabels:\n      {label}: \"true\"\n"
+    );
+    text
+}
+
 /// The binding of a role to an account, with the role's name and namespace.
 pub(super) fn binding(role: &Role<'_>, account: &Account<'_>) -> String {
-    let kind = role.kind.name();
-    let mut text = begun(RBAC, &format!("{kind}Binding"), &role.metadata);
+    binding_to(role.kind, &role.metadata, account)
+}
+
+/// The binding of a role to an account, with the role's name. It may bind a ClusterRole in one namespace.
+pub(super) fn binding_to(role: RoleKind, metadata: &Metadata<'_>, account: &Account<'_>) -> String {
+    let kind = role.name();
+    let bound = match metadata.namespace {
+        Some(_) => RoleKind::Namespaced,
+        None => RoleKind::Cluster,
+    };
+    let mut text = begun(RBAC, &format!("{}Binding", bound.name()), metadata);
     let _infallible = write!(
         text,
         "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\n\
          subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
-        scalar(&role.metadata.name),
+        scalar(&metadata.name),
         scalar(account.name),
         scalar(account.namespace)
     );

@@ -21,6 +21,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::cleaner;
 use super::client;
 use super::duty::{DutyTask, Work};
 use super::infrastructure;
@@ -159,6 +160,7 @@ fn work(
             let own = infrastructure::setup(&arguments.infrastructure, &arguments.own_pod, loops);
             DutySetup::Infrastructure(own)
         }
+        Duty::Cleaner => DutySetup::Cleaner(cleaner::setup(&parts.arguments.cleaner)),
         Duty::Webhook => return Ok(webhook::issue(certificates.cloned())),
     };
     Ok(Box::new(move |duty| {

@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 13] = [
+const FILES: [(&str, &[&str]); 15] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -34,6 +34,14 @@ const FILES: [(&str, &[&str]); 13] = [
     (
         "controllers/infrastructure/users.yaml",
         &["rbac", "--controllers", "infrastructure", "--for", "users"],
+    ),
+    (
+        "controllers/cleaner/rbac.yaml",
+        &["rbac", "--controllers", "cleaner"],
+    ),
+    (
+        "controllers/cleaner/users.yaml",
+        &["rbac", "--controllers", "cleaner", "--for", "users"],
     ),
     (
         "controllers/webhook/rbac.yaml",
@@ -91,8 +99,8 @@ fn controllers_are_named_or_none() {
         let unknown = podloom(&[command, "--controllers", "browser,portals"]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
         let known = match command {
-            "rbac" => "browser, portal, infrastructure, webhook",
-            _ => "browser, portal, infrastructure",
+            "rbac" => "browser, portal, infrastructure, cleaner, webhook",
+            _ => "browser, portal, infrastructure, cleaner",
         };
         let expected = format!("unknown controller \"portals\"; known: {known}, or none");
         assert!(unknown.stderr.contains(&expected), "{}", unknown.stderr);

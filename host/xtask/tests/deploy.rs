@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 /// The Deployment of the first controller.
 const DEPLOYMENT: &str = "deploy/controllers/browser/workload/deployment.yaml";
 /// All Deployments, and their readiness.
-const DEPLOYMENTS: [(&str, &str); 4] = [
+const DEPLOYMENTS: [(&str, &str); 5] = [
     (DEPLOYMENT, "/readyz"),
+    (
+        "deploy/controllers/cleaner/workload/deployment.yaml",
+        "/readyz/cleaner",
+    ),
     (
         "deploy/controllers/infrastructure/workload/deployment.yaml",
         "/readyz/infrastructure",
@@ -160,6 +164,7 @@ fn the_operator_knows_every_variable_that_it_is_given() {
         DEPLOYMENT,
         DEPLOYMENTS[1].0,
         DEPLOYMENTS[2].0,
+        DEPLOYMENTS[3].0,
         "deploy/controllers/webhook/split/kustomization.yaml",
         "deploy/options/cert-manager/kustomization.yaml",
         "deploy/controllers/browser/split/kustomization.yaml",

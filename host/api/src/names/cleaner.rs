@@ -9,6 +9,12 @@ pub const FINALIZER: &str = "cleaner.vtex.dev/deletion";
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "podloom-cleaner";
 
+/// Labels.
+pub mod label {
+    /// On a ClusterRole, with the value `true`: the operator has its rights when it looks at targets and deletes them.
+    pub const AGGREGATE: &str = "rbac.podloom.dev/aggregate-to-cleaner";
+}
+
 /// Annotations. Both have an effect only if their value is `true`.
 pub mod annotation {
     /// On any object: a Cleaner that would delete it deletes nothing.

@@ -1,7 +1,9 @@
 //! The rows of the table, and the rights that several of them share.
 
+mod cleaner;
 mod infrastructure;
 
+pub(super) use self::cleaner::CLEANER;
 pub(super) use self::infrastructure::INFRASTRUCTURE;
 
 use podloom_api::{SelenosisApi, SelenosisKind, crd, names, portal_expose_crd, tunnel_class_crd};
@@ -71,6 +73,7 @@ pub(super) const BROWSER: Row = Row {
             ..fixed("", "pods", RightScope::WatchedNamespaces)
         },
     ],
+    aggregated: None,
     chain: Chain::Needed,
 };
 
@@ -163,6 +166,7 @@ pub(super) const PORTAL: Row = Row {
             ..fixed("", "secrets", RightScope::WatchedNamespaces)
         },
     ],
+    aggregated: None,
     chain: Chain::Needed,
 };
 
@@ -217,6 +221,7 @@ pub(super) const WEBHOOK: Row = Row {
         publishes("mutatingwebhookconfigurations"),
         publishes("validatingwebhookconfigurations"),
     ],
+    aggregated: None,
     chain: Chain::Needed,
 };
 

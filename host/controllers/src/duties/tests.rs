@@ -145,6 +145,7 @@ const CLUSTERS: Row = Row {
         need: Need::Required,
         why: "watches clusters",
     }],
+    aggregated: None,
     chain: Chain::Unused,
 };
 

@@ -43,6 +43,7 @@ const CLUSTERS: Row = Row {
             why: "reads credentials",
         },
     ],
+    aggregated: None,
     chain: Chain::Needed,
 };
 

@@ -111,6 +111,7 @@ pub(in crate::duties) const INFRASTRUCTURE: Row = Row {
             ..fixed("", "secrets", RightScope::GlobalSecrets)
         },
     ],
+    aggregated: None,
     chain: Chain::Unused,
 };
 
