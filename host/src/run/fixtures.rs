@@ -42,6 +42,7 @@ pub(super) const CLUSTERS: Row = Row {
         need: Need::Required,
         why: "follows clusters",
     }],
+    aggregated: None,
     chain: Chain::Unused,
 };
 
