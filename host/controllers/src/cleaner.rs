@@ -6,18 +6,42 @@
 //! - `validate` says what is wrong with a Cleaner before it is stored, and `offline` what one in a file would do.
 #![allow(dead_code, reason = "the controller that uses it is being written")]
 
+mod act;
+mod action;
+mod alarms;
 mod checked;
 mod delivery;
 mod discovery;
 mod failure;
+#[cfg(test)]
+mod fixtures;
+mod frozen;
+mod guards;
 mod helm;
+mod index;
+mod kind;
+mod look;
+mod memory;
 mod metrics;
 mod objects;
 pub mod offline;
+mod plan;
+mod read;
+mod rules;
+mod schedule;
 mod served;
 mod settings;
+mod sight;
+mod snapshot;
+mod standing;
+mod status;
+mod stored;
 pub mod validate;
+mod variables;
+mod watches;
+mod who;
 mod wiring;
+mod world;
 
 pub(crate) use metrics::CleanerMetrics;
 pub use settings::{CleanerSettings, CleanerSetup, GroupResource, GroupResourceError};

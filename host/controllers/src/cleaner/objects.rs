@@ -42,10 +42,10 @@ pub(super) struct Place<'a> {
 }
 
 /// What became of a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Deleted {
-    /// The API server has accepted it; finalizers may keep the object for a while.
-    Accepted,
+    /// The API server has accepted it; finalizers may keep the object for a while. Its answer is the object, or that it is gone.
+    Accepted(Value),
     /// There is no such object.
     Gone,
 }
@@ -147,7 +147,7 @@ impl Objects {
         };
         let request = Request::new(place.url()).delete(&segment(place.name), &parameters);
         match self.send::<Value>(request).await {
-            Ok(_) => Ok(Deleted::Accepted),
+            Ok(answer) => Ok(Deleted::Accepted(answer)),
             Err(Answer::Missing) => Ok(Deleted::Gone),
             Err(Answer::Failed(error)) => Err(error),
         }

@@ -1,5 +1,7 @@
 //! A kind that the API server serves.
 
+use std::fmt;
+
 use kube::core::ApiResource;
 use serde_json::{Map, Value};
 
@@ -8,6 +10,17 @@ use crate::engine::kind::ResourceScope;
 
 const API_VERSION: &str = "apiVersion";
 const KIND: &str = "kind";
+
+/// A kind, by what its URLs have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct KindKey {
+    /// The API group; empty for the core.
+    pub(super) group: String,
+    /// The version.
+    pub(super) version: String,
+    /// The plural.
+    pub(super) plural: String,
+}
 
 /// A kind that the API server serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +32,23 @@ pub(super) struct ServedKind {
 }
 
 impl ServedKind {
+    /// Returns what tells it from other kinds.
+    pub(super) fn key(&self) -> KindKey {
+        KindKey {
+            group: self.resource.group.clone(),
+            version: self.resource.version.clone(),
+            plural: self.resource.plural.clone(),
+        }
+    }
+
+    /// Returns the namespace of its objects, for a Cleaner in this one; none if they are in none.
+    pub(super) fn namespace<'a>(&self, of_cleaner: &'a str) -> Option<&'a str> {
+        match self.scope {
+            ResourceScope::Namespaced => Some(of_cleaner),
+            ResourceScope::Cluster => None,
+        }
+    }
+
     /// Fills in what the API server leaves out in lists of its own kinds.
     pub(super) fn completed(&self, mut object: Value) -> Value {
         if let Value::Object(fields) = &mut object {
@@ -59,6 +89,16 @@ impl ServedKind {
                 "the API server does not serve {} any more",
                 self.resource.plural
             ),
+        }
+    }
+}
+
+impl fmt::Display for KindKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plural)?;
+        match self.group.as_str() {
+            "" => Ok(()),
+            group => write!(f, ".{group}"),
         }
     }
 }

@@ -54,7 +54,7 @@ const ERROR_MAX: usize = 256;
 /// Removes the value from an error text of serde: it may be a secret, have many lines, and be as long as the object.
 ///
 /// The value is quoted, before what was expected: `invalid type: string "hunter2", expected i32`.
-fn without_value(error: &str) -> String {
+pub(crate) fn without_value(error: &str) -> String {
     // This text names a field of ours, and no value.
     if error.starts_with("missing field") {
         return error.to_owned();

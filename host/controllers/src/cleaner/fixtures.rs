@@ -1,0 +1,69 @@
+//! Targets for tests.
+
+use std::sync::Arc;
+
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+
+use super::served::ServedKind;
+use super::sight::{Found, SeenTarget};
+use crate::engine::kind::ResourceScope;
+
+/// A kind of the core in namespaces.
+pub(super) fn kind(kind: &str, plural: &str) -> Arc<ServedKind> {
+    Arc::new(ServedKind {
+        resource: ApiResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        },
+        scope: ResourceScope::Namespaced,
+    })
+}
+
+/// A pod.
+pub(super) fn pod(name: &str, uid: &str) -> Value {
+    object("Pod", name, uid)
+}
+
+/// A Secret.
+pub(super) fn secret(name: &str, uid: &str) -> Value {
+    object("Secret", name, uid)
+}
+
+fn object(kind: &str, name: &str, uid: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name, "namespace": "demo", "uid": uid } })
+}
+
+/// A target that is one object.
+pub(super) fn one(name: &str, object: Value, is_deleted: bool) -> SeenTarget {
+    target(name, Found::One(object), is_deleted)
+}
+
+/// A target that is a list.
+pub(super) fn list(name: &str, objects: &[Value], is_deleted: bool) -> SeenTarget {
+    let list = kind("Pod", "pods").list(json!({}), objects.to_vec());
+    target(name, Found::List(list), is_deleted)
+}
+
+/// A target that does not exist.
+pub(super) fn missing(name: &str, object: &str) -> SeenTarget {
+    target(name, Found::Missing(object.to_owned()), true)
+}
+
+/// A target that was not read.
+pub(super) fn named(name: &str, object: &str) -> SeenTarget {
+    target(name, Found::Named(object.to_owned()), false)
+}
+
+fn target(name: &str, found: Found, is_deleted: bool) -> SeenTarget {
+    SeenTarget {
+        name: name.to_owned(),
+        is_evaluated: true,
+        is_deleted,
+        kind: kind("Pod", "pods"),
+        found,
+    }
+}

@@ -1,0 +1,69 @@
+//! The plan of a deletion: which objects, decided once. Nothing else is ever deleted.
+
+use std::collections::BTreeSet;
+
+use podloom_api::PlannedObject;
+use serde_json::Value;
+
+use super::served::ServedKind;
+use super::sight::{Problem, SeenTarget, metadata};
+use crate::engine::kind::ResourceScope;
+
+/// An object that would be deleted, and the object itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Doomed<'a> {
+    /// What is planned.
+    pub(super) planned: PlannedObject,
+    /// The object as it was read.
+    pub(super) object: &'a Value,
+}
+
+/// Returns the objects of the targets that are deleted: targets in the order of the spec, objects in the order of their list, each object
+/// once. The Cleaner with this UID is never one of them.
+///
+/// # Errors
+///
+/// If an object has no UID: it could not be told from another one of its name.
+pub(super) fn plan<'a>(
+    targets: impl IntoIterator<Item = &'a SeenTarget>,
+    own_uid: &str,
+) -> Result<Vec<Doomed<'a>>, Problem> {
+    let mut doomed = Vec::new();
+    let mut uids = BTreeSet::from([own_uid]);
+    for target in targets.into_iter().filter(|target| target.is_deleted) {
+        for object in target.objects() {
+            let uid = metadata(object, "uid");
+            if uid.is_empty() {
+                let text = "an object without a UID cannot be deleted safely; remove this target";
+                return Err(Problem::lasting(&target.name, &text));
+            }
+            if uids.insert(uid) {
+                let planned = planned(&target.name, &target.kind, object);
+                doomed.push(Doomed { planned, object });
+            }
+        }
+    }
+    Ok(doomed)
+}
+
+fn planned(target: &str, kind: &ServedKind, object: &Value) -> PlannedObject {
+    let resource = &kind.resource;
+    PlannedObject {
+        target: target.to_owned(),
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        kind: resource.kind.clone(),
+        resource: resource.plural.clone(),
+        namespace: match kind.scope {
+            ResourceScope::Namespaced => metadata(object, "namespace").to_owned(),
+            ResourceScope::Cluster => String::new(),
+        },
+        name: metadata(object, "name").to_owned(),
+        uid: metadata(object, "uid").to_owned(),
+        outcome: None,
+        message: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! What keeps a Cleaner from deleting although all conditions are true.
+
+use podloom_api::names::cleaner::{annotation, reason};
+
+use super::checked::CheckedDeletion;
+use super::frozen::Doomed;
+
+/// Why nothing is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The reason of the condition Ready.
+    pub(super) reason: &'static str,
+    /// What to change.
+    pub(super) message: String,
+}
+
+/// Returns why none of the objects is deleted; none if nothing forbids it.
+pub(super) fn refusal(doomed: &[Doomed<'_>], deletion: &CheckedDeletion) -> Option<Refusal> {
+    too_many(doomed.len(), deletion.max_objects).or_else(|| protected(doomed))
+}
+
+fn too_many(count: usize, most: usize) -> Option<Refusal> {
+    (count > most).then(|| Refusal {
+        reason: reason::BLAST_RADIUS_EXCEEDED,
+        message: format!(
+            "{count} objects would be deleted, more than spec.deletion.maxObjects allows: {most}. Raise it, or select fewer"
+        ),
+    })
+}
+
+fn protected(doomed: &[Doomed<'_>]) -> Option<Refusal> {
+    let is_protected = |it: &&Doomed<'_>| {
+        it.object["metadata"]["annotations"][annotation::PROTECT].as_str() == Some("true")
+    };
+    let first = doomed.iter().find(is_protected)?;
+    let more = doomed.iter().filter(is_protected).count() - 1;
+    let others = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let planned = &first.planned;
+    Some(Refusal {
+        reason: reason::TARGET_PROTECTED,
+        message: format!(
+            "the {} {} of target {} is annotated {}: \"true\"{others}; remove the annotation to let it be deleted",
+            planned.kind,
+            planned.name,
+            planned.target,
+            annotation::PROTECT
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Which Cleaners a change of an object matters to.
+//!
+//! - By kind and name, also of objects that do not exist: so their creation is noticed.
+//! - By the objects that were seen: so one that leaves a selector is noticed.
+//! - By selectors: so one that enters is.
+//!
+//! An event that shows an object exactly as it was seen matters to nobody.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{ObjectMeta, Selector, SelectorExt};
+
+use super::served::KindKey;
+use super::who::CleanerId;
+
+/// What a Cleaner is interested in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Interest {
+    /// The kind.
+    pub(super) kind: KindKey,
+    /// The namespace; empty for a cluster-scoped kind.
+    pub(super) namespace: Arc<str>,
+    /// Which objects.
+    pub(super) wanted: Wanted,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// The one of this name.
+    Name(String),
+    /// Those with these labels.
+    Labels(Selector),
+}
+
+/// An object as a Cleaner saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SeenObject {
+    /// Its kind.
+    pub(super) kind: KindKey,
+    /// Its namespace; empty for a cluster-scoped kind.
+    pub(super) namespace: Arc<str>,
+    /// Its name.
+    pub(super) name: String,
+    /// Its version.
+    pub(super) resource_version: String,
+}
+
+/// A kind in a namespace.
+pub(super) type Place = (KindKey, Arc<str>);
+
+/// Who is interested in what.
+#[derive(Default)]
+pub(super) struct Index {
+    places: HashMap<Place, Interested>,
+    /// Where each Cleaner, by its UID, is interested.
+    of: HashMap<Arc<str>, BTreeSet<Place>>,
+}
+
+/// Who is interested in the objects of one place. The sets only find candidates.
+#[derive(Default)]
+struct Interested {
+    subscriptions: HashMap<Arc<str>, Subscription>,
+    by_name: HashMap<String, BTreeSet<Arc<str>>>,
+    by_label: HashMap<(String, String), BTreeSet<Arc<str>>>,
+    others: BTreeSet<Arc<str>>,
+}
+
+struct Subscription {
+    id: CleanerId,
+    names: BTreeSet<String>,
+    selectors: Vec<Selector>,
+    /// The versions of the objects that were seen, by name.
+    seen: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Sets what a Cleaner is interested in, and returns the places of that. What it has seen is kept.
+    pub(super) fn set(&mut self, id: &CleanerId, interests: &[Interest]) -> BTreeSet<Place> {
+        let mut wanted: BTreeMap<Place, Vec<&Wanted>> = BTreeMap::new();
+        for interest in interests {
+            let place = (interest.kind.clone(), Arc::clone(&interest.namespace));
+            wanted.entry(place).or_default().push(&interest.wanted);
+        }
+        let before = self.of.remove(&id.uid).unwrap_or_default();
+        for place in before.iter().filter(|place| !wanted.contains_key(place)) {
+            self.leave(place, &id.uid);
+        }
+        for (place, wanted) in &wanted {
+            let interested = self.places.entry(place.clone()).or_default();
+            let seen = interested.remove(&id.uid).unwrap_or_default();
+            interested.add(Subscription::of(id, wanted, seen));
+        }
+        let places: BTreeSet<Place> = wanted.into_keys().collect();
+        if !places.is_empty() {
+            self.of.insert(Arc::clone(&id.uid), places.clone());
+        }
+        places
+    }
+
+    /// Sets what a Cleaner has seen.
+    pub(super) fn see(&mut self, id: &CleanerId, objects: Vec<SeenObject>) {
+        let mut seen: BTreeMap<Place, BTreeMap<String, String>> = BTreeMap::new();
+        for object in objects {
+            let place = (object.kind, object.namespace);
+            let versions = seen.entry(place).or_default();
+            versions.insert(object.name, object.resource_version);
+        }
+        for place in self.of.get(&id.uid).into_iter().flatten() {
+            let Some(interested) = self.places.get_mut(place) else {
+                continue;
+            };
+            if let Some(mut subscription) = interested.take(&id.uid) {
+                subscription.seen = seen.remove(place).unwrap_or_default();
+                interested.add(subscription);
+            }
+        }
+    }
+
+    /// Returns whether a Cleaner is interested in anything.
+    pub(super) fn knows(&self, uid: &str) -> bool {
+        self.of.contains_key(uid)
+    }
+
+    /// Returns the places that a Cleaner is interested in.
+    pub(super) fn places(&self, uid: &str) -> impl Iterator<Item = &Place> {
+        self.of.get(uid).into_iter().flatten()
+    }
+
+    /// Returns who is interested in a place.
+    pub(super) fn users(&self, place: &Place) -> Vec<CleanerId> {
+        let interested = self.places.get(place);
+        let all = interested
+            .into_iter()
+            .flat_map(|it| it.subscriptions.values());
+        all.map(|it| it.id.clone()).collect()
+    }
+
+    /// Returns whom a change of an object matters to. Its metadata has its name, version and labels.
+    pub(super) fn affected(&self, place: &Place, object: &ObjectMeta) -> Vec<CleanerId> {
+        let Some(interested) = self.places.get(place) else {
+            return Vec::new();
+        };
+        let candidates = interested.candidates(object);
+        let subscriptions = candidates
+            .iter()
+            .filter_map(|uid| interested.subscriptions.get(*uid));
+        subscriptions
+            .filter(|it| it.is_affected(object))
+            .map(|it| it.id.clone())
+            .collect()
+    }
+
+    /// Returns whether any Cleaner has seen an object of this name.
+    pub(super) fn is_seen(&self, place: &Place, name: &str) -> bool {
+        let Some(interested) = self.places.get(place) else {
+            return false;
+        };
+        let candidates = interested.by_name.get(name);
+        let mut subscriptions = candidates
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| interested.subscriptions.get(uid));
+        subscriptions.any(|it| it.seen.contains_key(name))
+    }
+
+    /// Returns who has seen an object of a kind that is not among those that there are, in one namespace or in all.
+    pub(super) fn missing(
+        &self,
+        kind: &KindKey,
+        namespace: Option<&str>,
+        there: &HashSet<(Arc<str>, String)>,
+    ) -> Vec<CleanerId> {
+        let places = self.places.iter().filter(|((of, within), _)| {
+            of == kind && namespace.is_none_or(|namespace| namespace == &**within)
+        });
+        let mut affected = Vec::new();
+        for ((_, namespace), interested) in places {
+            let is_missing =
+                |name: &String| !there.contains(&(Arc::clone(namespace), name.clone()));
+            let subscriptions = interested.subscriptions.values();
+            let of_missing = subscriptions.filter(|it| it.seen.keys().any(is_missing));
+            affected.extend(of_missing.map(|it| it.id.clone()));
+        }
+        affected
+    }
+
+    fn leave(&mut self, place: &Place, uid: &Arc<str>) {
+        if let Some(interested) = self.places.get_mut(place) {
+            interested.remove(uid);
+            if interested.subscriptions.is_empty() {
+                self.places.remove(place);
+            }
+        }
+    }
+}
+
+impl Interested {
+    fn add(&mut self, subscription: Subscription) {
+        let uid = &subscription.id.uid;
+        for name in subscription.names.iter().chain(subscription.seen.keys()) {
+            let users = self.by_name.entry(name.clone()).or_default();
+            users.insert(Arc::clone(uid));
+        }
+        for selector in &subscription.selectors {
+            match one_label(selector) {
+                Some(label) => self
+                    .by_label
+                    .entry(label)
+                    .or_default()
+                    .insert(Arc::clone(uid)),
+                None => self.others.insert(Arc::clone(uid)),
+            };
+        }
+        self.subscriptions.insert(Arc::clone(uid), subscription);
+    }
+
+    /// Removes a subscription, and returns what it has seen.
+    fn remove(&mut self, uid: &Arc<str>) -> Option<BTreeMap<String, String>> {
+        self.take(uid).map(|subscription| subscription.seen)
+    }
+
+    fn take(&mut self, uid: &Arc<str>) -> Option<Subscription> {
+        let subscription = self.subscriptions.remove(uid)?;
+        for name in subscription.names.iter().chain(subscription.seen.keys()) {
+            drop_user(&mut self.by_name, name, uid);
+        }
+        for label in subscription.selectors.iter().filter_map(one_label) {
+            drop_user(&mut self.by_label, &label, uid);
+        }
+        self.others.remove(uid);
+        Some(subscription)
+    }
+
+    fn candidates(&self, object: &ObjectMeta) -> BTreeSet<&Arc<str>> {
+        let name = object.name.as_deref().unwrap_or_default();
+        let mut candidates: BTreeSet<&Arc<str>> = self.others.iter().collect();
+        candidates.extend(self.by_name.get(name).into_iter().flatten());
+        for (key, value) in object.labels.iter().flatten() {
+            let users = self.by_label.get(&(key.clone(), value.clone()));
+            candidates.extend(users.into_iter().flatten());
+        }
+        candidates
+    }
+}
+
+fn drop_user<K: std::hash::Hash + Eq>(
+    users: &mut HashMap<K, BTreeSet<Arc<str>>>,
+    key: &K,
+    uid: &Arc<str>,
+) {
+    if let Some(of_key) = users.get_mut(key) {
+        of_key.remove(uid);
+        if of_key.is_empty() {
+            users.remove(key);
+        }
+    }
+}
+
+impl Subscription {
+    fn of(id: &CleanerId, wanted: &[&Wanted], seen: BTreeMap<String, String>) -> Self {
+        let names = wanted.iter().filter_map(|it| match it {
+            Wanted::Name(name) => Some(name.clone()),
+            Wanted::Labels(_) => None,
+        });
+        let selectors = wanted.iter().filter_map(|it| match it {
+            Wanted::Name(_) => None,
+            Wanted::Labels(selector) => Some(selector.clone()),
+        });
+        Self {
+            id: id.clone(),
+            names: names.collect(),
+            selectors: selectors.collect(),
+            seen,
+        }
+    }
+
+    fn is_affected(&self, object: &ObjectMeta) -> bool {
+        let name = object.name.as_deref().unwrap_or_default();
+        if let Some(seen) = self.seen.get(name) {
+            return object.resource_version.as_ref() != Some(seen);
+        }
+        let none = BTreeMap::new();
+        let labels = object.labels.as_ref().unwrap_or(&none);
+        self.names.contains(name) || self.selectors.iter().any(|it| it.matches(labels))
+    }
+}
+
+/// A label that a selector requires with a value, if there is one.
+fn one_label(selector: &Selector) -> Option<(String, String)> {
+    let selector = LabelSelector::from(selector.clone());
+    selector.match_labels?.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! The kind Cleaner: what the engine needs to run its controller.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::core::ObjectMeta;
+use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event};
+use podloom_api::{DeletionProgress, ObjectOutcome};
+
+use super::act::Hands;
+use super::action::{Action, ActionOutcome, Fate};
+use super::checked::{Checked, InvalidSpec};
+use super::metrics::CONTROLLER;
+use super::plan::plan;
+use super::schedule::JITTER_MAX;
+use super::stored::StoredCleaner;
+use super::who::CleanerId;
+use super::world::{Learned, World};
+use crate::engine::backoff::Waits;
+use crate::engine::error::Error;
+use crate::engine::events::Notice;
+use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use crate::engine::plan::Plan;
+
+/// How much is kept of why an object cannot be deleted, in bytes.
+const MESSAGE_MAX: usize = 256;
+
+/// The controller of Cleaners.
+pub(super) struct CleanerKind {
+    pub(super) hands: Hands,
+}
+
+impl Kind for CleanerKind {
+    type Object = StoredCleaner;
+    type World = World;
+    type Action = Action;
+    type Outcome = ActionOutcome;
+
+    const TRAITS: Traits = Traits {
+        // One that cannot be read is let go when it is deleted, and its targets stay: the engine leaves out all else.
+        finalizer: Some(FINALIZER),
+        steps: 24,
+        pass_timeout: Duration::from_mins(1),
+        backoff: Waits {
+            first: Duration::from_secs(1),
+            longest: Duration::from_mins(5),
+        },
+        ..Traits::of("Cleaner", CONTROLLER, FIELD_MANAGER)
+    };
+
+    async fn observe(
+        &self,
+        _: &Context,
+        cleaner: &StoredCleaner,
+        _: Source,
+    ) -> Result<World, Error> {
+        let metadata = &cleaner.metadata;
+        let id = CleanerId::of(metadata);
+        let eyes = &self.hands.eyes;
+        Ok(World {
+            checked: self.checked(cleaner),
+            recalled: eyes.memory.recall(&id.uid, metadata.generation),
+            is_watching: eyes.watches.knows(&id.uid),
+            jitter: random() * JITTER_MAX,
+            cleaner: cleaner.clone(),
+            learned: Learned::default(),
+        })
+    }
+
+    fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
+        plan(world, now)
+    }
+
+    fn is_heavy(&self, world: &World) -> bool {
+        // A snapshot of all objects may be made.
+        world.learned.doomed.is_some()
+    }
+
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<ActionOutcome, Error> {
+        self.hands.act(ctx, world, action).await
+    }
+
+    fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
+        if let ActionOutcome::Cleaner(None) = done.outcome {
+            // Nothing was written.
+            return Vec::new();
+        }
+        self.count(done, &notices);
+        log(done);
+        notices
+    }
+
+    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
+        let learned = &mut world.learned;
+        match outcome {
+            ActionOutcome::Compiled(verdict) => world.recalled.compiled = Some(verdict),
+            ActionOutcome::Unwatched => world.is_watching = false,
+            ActionOutcome::Seen(sight) => {
+                learned.sight = Some(Arc::from(sight));
+                world.is_watching = self.hands.eyes.watches.knows(world.uid());
+            }
+            ActionOutcome::Evaluated(evaluation, variables) => {
+                learned.evaluation = Some(evaluation);
+                learned.variables = Some(variables);
+            }
+            ActionOutcome::Unusable(problem) => learned.problem = Some(problem),
+            ActionOutcome::Found(found) => learned.search = Some(found),
+            ActionOutcome::Doomed(doomed) => learned.doomed = Some(doomed),
+            ActionOutcome::Remembered(looked) => {
+                world.recalled.events = looked.events;
+                world.recalled.looked = Some(looked);
+                world.learned = Learned::default();
+            }
+            ActionOutcome::Deleted(fates) => {
+                let mut progress = progress(world);
+                fold(&mut progress, fates);
+                world.learned.progress = Some(progress);
+                world.learned.has_deleted = true;
+                world.recalled.attempted = self.attempted(world);
+            }
+            ActionOutcome::Confirmed(places) => {
+                let mut progress = progress(world);
+                for place in places {
+                    if let Some(object) = progress.objects.get_mut(place) {
+                        object.outcome = Some(ObjectOutcome::Gone);
+                    }
+                }
+                world.learned.progress = Some(progress);
+                world.learned.has_confirmed = true;
+            }
+            ActionOutcome::Cleaner(None) => return Remains::Unknown,
+            ActionOutcome::Cleaner(Some(cleaner)) => return self.changed(world, *cleaner),
+        }
+        Remains::Object
+    }
+
+    fn metadata(world: &World) -> &ObjectMeta {
+        &world.cleaner.metadata
+    }
+}
+
+impl CleanerKind {
+    fn checked(&self, cleaner: &StoredCleaner) -> Result<Checked, InvalidSpec> {
+        let settings = &self.hands.eyes.reader.settings;
+        let namespace = cleaner.metadata.namespace.as_deref().unwrap_or_default();
+        match cleaner.spec.spec() {
+            Some(spec) => Checked::of(spec, namespace, settings),
+            // The plan says so before it looks at this.
+            None => Err(InvalidSpec(Vec::new())),
+        }
+    }
+
+    /// Takes over the Cleaner as it is now. Its spec is the one that was checked, unless somebody was faster.
+    fn changed(&self, world: &mut World, cleaner: StoredCleaner) -> Remains {
+        if cleaner.metadata.generation != world.cleaner.metadata.generation {
+            world.checked = self.checked(&cleaner);
+        }
+        let is_committed = |it: &StoredCleaner| {
+            it.status
+                .as_ref()
+                .is_some_and(|status| status.deletion.is_some())
+        };
+        if is_committed(&cleaner) {
+            world.learned.progress = None;
+        }
+        let remains = Remains::of(&cleaner.metadata);
+        world.cleaner = cleaner;
+        if remains == Remains::Nothing {
+            self.forget(&CleanerId::of(&world.cleaner.metadata));
+        }
+        remains
+    }
+
+    /// Forgets a Cleaner that is gone.
+    fn forget(&self, id: &CleanerId) {
+        self.hands.eyes.watches.forget(id);
+        self.hands.eyes.memory.forget(&id.uid);
+    }
+
+    fn attempted(&self, world: &World) -> Option<Timestamp> {
+        let memory = &self.hands.eyes.memory;
+        let generation = world.cleaner.metadata.generation;
+        memory.recall(&world.uid().into(), generation).attempted
+    }
+
+    fn count(&self, done: &Done<'_, Self>, notices: &[Notice]) {
+        let metrics = &self.hands.metrics;
+        match done.action {
+            Action::Look(at) => {
+                let due = done.world.recalled.looked.as_ref().map(|it| it.due);
+                if let Some(due) = due.filter(|due| due <= at) {
+                    metrics.delayed(Duration::try_from(at.duration_since(due)).unwrap_or_default());
+                }
+            }
+            Action::Commit(_) => metrics.triggered(),
+            Action::WriteStatus(status) => {
+                let is_refusal = |it: &&Notice| it.reason == event::TRIGGER_REFUSED;
+                if notices.iter().any(|it| is_refusal(&it)) {
+                    metrics.refused(status);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How far the deletion is, as the world has it now.
+fn progress(world: &World) -> DeletionProgress {
+    let learned = world.learned.progress.as_ref();
+    let progress = learned.or(world.deletion()).cloned();
+    // Only a plan for a deletion asks for what leads here.
+    progress.unwrap_or_else(|| DeletionProgress {
+        phase: podloom_api::DeletionPhase::Done,
+        phase_started_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(
+            Timestamp::UNIX_EPOCH,
+        ),
+        objects: Vec::new(),
+        helm: None,
+        event: None,
+    })
+}
+
+fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
+    for (place, fate) in fates {
+        let Some(object) = progress.objects.get_mut(place) else {
+            continue;
+        };
+        (object.outcome, object.message) = match fate {
+            Fate::Accepted => (Some(ObjectOutcome::Accepted), None),
+            Fate::Gone => (Some(ObjectOutcome::Gone), None),
+            Fate::Replaced => (Some(ObjectOutcome::Replaced), None),
+            Fate::Skipped(message) => (Some(ObjectOutcome::Skipped), Some(cut(message))),
+            Fate::Failed(message) => (None, Some(cut(message))),
+        };
+    }
+}
+
+fn cut(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+    message
+}
+
+/// A random number from 0 to 1.
+fn random() -> f64 {
+    let random = u32::try_from(RandomState::new().hash_one(0_u8) >> 32).unwrap_or_default();
+    f64::from(random) / f64::from(u32::MAX)
+}
+
+/// Logs what changed.
+fn log(done: &Done<'_, CleanerKind>) {
+    let ObjectMeta {
+        namespace, name, ..
+    } = &done.world.cleaner.metadata;
+    match done.action {
+        Action::Commit(status) => {
+            let deletion = status.deletion.as_ref();
+            let objects = deletion.map_or(0, |it| it.objects.len());
+            tracing::info!(
+                namespace,
+                name,
+                objects,
+                "all conditions are true, deletion begins"
+            );
+        }
+        Action::SetMetadata(_) if done.world.is_deleted() => {
+            tracing::info!(namespace, name, "cleaner deleted");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! A look at the targets that conditions see. Their watches begin before they are read, so that no change is missed.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+
+use super::checked::{Checked, CheckedTarget, Selection};
+use super::index::{Interest, SeenObject, Wanted};
+use super::memory::Memory;
+use super::read::{IfMissing, Reader, seen};
+use super::served::ServedKind;
+use super::sight::{Found, Problem, SeenTarget, Sight, metadata};
+use super::watches::{Watches, Wish};
+use super::who::CleanerId;
+
+/// How many targets are read at once.
+const READS: usize = 4;
+
+/// What a look needs. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Eyes {
+    pub(super) reader: Reader,
+    pub(super) watches: Watches,
+    pub(super) memory: Memory,
+}
+
+/// A target and its kind.
+type Known<'a> = (&'a CheckedTarget, Result<Arc<ServedKind>, Problem>);
+
+impl Eyes {
+    /// Looks at the targets that conditions see; `at` is the time for the conditions.
+    pub(super) async fn look(&self, id: &CleanerId, checked: &Checked, at: Timestamp) -> Sight {
+        let known = self.kinds(checked).await;
+        // What comes from now on may not be in what is read.
+        let events = self.memory.events(&id.uid);
+        let wishes = known.iter().filter_map(|it| wish(it, &id.namespace));
+        self.watches.set(id, &wishes.collect::<Vec<_>>());
+        self.watches.answered(&id.uid).await;
+        let read: Vec<_> = known
+            .iter()
+            .map(|known| self.read(known, &id.namespace))
+            .collect();
+        let read = all(read).await;
+        let mut targets = Vec::new();
+        let mut problem = None;
+        for result in read.into_iter().flatten() {
+            match result {
+                Ok(target) => targets.push(target),
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        self.watches.see(id, seen_objects(&targets, id));
+        Sight {
+            at,
+            events,
+            targets,
+            problem,
+            unwatched: self.watches.unwatched(&id.uid),
+        }
+    }
+
+    /// Reads the targets that are only deleted.
+    ///
+    /// # Errors
+    ///
+    /// The first problem, in the order of the spec.
+    pub(super) async fn doom(
+        &self,
+        id: &CleanerId,
+        checked: &Checked,
+    ) -> Result<Vec<SeenTarget>, Problem> {
+        let targets = checked.targets.iter();
+        let doomed = targets.filter(|target| target.is_deleted && !target.is_evaluated);
+        let read: Vec<_> = doomed
+            .map(|target| self.doomed(target, &id.namespace))
+            .collect();
+        all(read).await.into_iter().collect()
+    }
+
+    async fn doomed(&self, target: &CheckedTarget, namespace: &str) -> Result<SeenTarget, Problem> {
+        let kind = self.reader.kind(target).await?;
+        let read = self
+            .reader
+            .target(target, &kind, namespace, IfMissing::Skip);
+        read.await
+    }
+
+    /// The kinds of the targets that conditions see and of single ones. Other targets never block.
+    async fn kinds<'a>(&self, checked: &'a Checked) -> Vec<Known<'a>> {
+        let mut wanted = Vec::new();
+        for target in &checked.targets {
+            if target.is_evaluated || matches!(target.selection, Selection::One(_)) {
+                wanted.push(self.known(target));
+            }
+        }
+        all(wanted).await
+    }
+
+    async fn known<'a>(&self, target: &'a CheckedTarget) -> Known<'a> {
+        (target, self.reader.kind(target).await)
+    }
+
+    /// Reads a target that conditions see, and only names another; none if its kind is not known.
+    async fn read(
+        &self,
+        (target, kind): &Known<'_>,
+        namespace: &str,
+    ) -> Option<Result<SeenTarget, Problem>> {
+        match (kind, &target.selection) {
+            (Ok(kind), _) if target.is_evaluated => {
+                let read = self
+                    .reader
+                    .target(target, kind, namespace, IfMissing::Problem);
+                Some(read.await)
+            }
+            (Ok(kind), Selection::One(name)) => {
+                Some(Ok(seen(target, kind, Found::Named(name.clone()))))
+            }
+            (Err(problem), _) if target.is_evaluated => Some(Err(problem.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// What some requests come to, a few at once, in their order.
+async fn all<F: Future>(requests: Vec<F>) -> Vec<F::Output> {
+    stream::iter(requests).buffered(READS).collect().await
+}
+
+/// What to watch for a target that conditions see.
+fn wish((target, kind): &Known<'_>, namespace: &str) -> Option<Wish> {
+    let kind = kind.as_ref().ok().filter(|_| target.is_evaluated)?;
+    let wanted = match &target.selection {
+        Selection::One(name) => Wanted::Name(name.clone()),
+        Selection::Labelled(Ok(selector)) => Wanted::Labels(selector.clone()),
+        Selection::Labelled(Err(_)) => return None,
+    };
+    let interest = Interest {
+        kind: kind.key(),
+        namespace: Arc::from(kind.namespace(namespace).unwrap_or_default()),
+        wanted,
+    };
+    Some((Arc::clone(kind), interest))
+}
+
+/// The versions of the objects that conditions see.
+fn seen_objects(targets: &[SeenTarget], id: &CleanerId) -> Vec<SeenObject> {
+    let mut objects = Vec::new();
+    for target in targets.iter().filter(|target| target.is_evaluated) {
+        let namespace = Arc::from(target.kind.namespace(&id.namespace).unwrap_or_default());
+        for object in target.objects() {
+            objects.push(SeenObject {
+                kind: target.kind.key(),
+                namespace: Arc::clone(&namespace),
+                name: metadata(object, "name").to_owned(),
+                resource_version: metadata(object, "resourceVersion").to_owned(),
+            });
+        }
+    }
+    objects
+}

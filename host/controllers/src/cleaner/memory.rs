@@ -1,0 +1,163 @@
+//! What the process remembers of each Cleaner. After a restart nothing of it is needed: each Cleaner is then looked at once.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kube::core::ObjectMeta;
+use podloom_cel::{Failure, Program};
+use serde::Serialize;
+
+/// What is remembered, by UID. Cheap to clone; all clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Memory(Arc<Mutex<HashMap<Arc<str>, Remembered>>>);
+
+#[derive(Default)]
+struct Remembered {
+    compilation: Option<Compilation>,
+    looked: Option<Looked>,
+    events: u64,
+    attempted: Option<Timestamp>,
+}
+
+/// The conditions of one generation.
+struct Compilation {
+    generation: Option<i64>,
+    verdict: Compiled,
+    /// None while they are not needed: thousands of Cleaners may wait for their time.
+    programs: Option<Arc<[Program]>>,
+}
+
+/// What the compiler says of the conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Compiled {
+    /// All compile.
+    Fine,
+    /// These do not.
+    Failed(Arc<[Failure]>),
+}
+
+/// The last look at the targets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Looked {
+    /// When it was.
+    pub(super) at: Timestamp,
+    /// The Cleaner as it was.
+    #[serde(skip)]
+    pub(super) edition: Edition,
+    /// How many events of targets had come before.
+    #[serde(skip)]
+    pub(super) events: u64,
+    /// When the next look is due, unless something changes before.
+    pub(super) due: Timestamp,
+}
+
+/// What changes when a Cleaner changes such that its targets must be looked at. Its status changes nothing of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Edition(u64);
+
+/// What is remembered of one Cleaner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Recalled {
+    /// What the compiler says of the conditions of this generation.
+    pub(super) compiled: Option<Compiled>,
+    /// The last look at the targets.
+    pub(super) looked: Option<Looked>,
+    /// How many events of targets have come.
+    pub(super) events: u64,
+    /// When objects were last deleted.
+    pub(super) attempted: Option<Timestamp>,
+}
+
+impl Edition {
+    /// Returns that of a Cleaner.
+    pub(super) fn of(metadata: &ObjectMeta) -> Self {
+        let mut hasher = DefaultHasher::new();
+        let ObjectMeta {
+            generation,
+            finalizers,
+            annotations,
+            ..
+        } = metadata;
+        (generation, finalizers, annotations).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+impl Memory {
+    /// Returns what is remembered of a Cleaner of this generation. From now on, events of its targets are counted.
+    pub(super) fn recall(&self, uid: &Arc<str>, generation: Option<i64>) -> Recalled {
+        let mut all = self.lock();
+        let it = all.entry(Arc::clone(uid)).or_default();
+        let compilation = it.compilation.as_ref();
+        let compilation = compilation.filter(|it| it.generation == generation);
+        Recalled {
+            compiled: compilation.map(|it| it.verdict.clone()),
+            looked: it.looked.clone(),
+            events: it.events,
+            attempted: it.attempted,
+        }
+    }
+
+    /// Remembers what the compiler said of the conditions of this generation, and the programs if they are needed soon.
+    pub(super) fn compiled(
+        &self,
+        uid: &Arc<str>,
+        generation: Option<i64>,
+        verdict: Compiled,
+        programs: Option<Arc<[Program]>>,
+    ) {
+        let mut all = self.lock();
+        all.entry(Arc::clone(uid)).or_default().compilation = Some(Compilation {
+            generation,
+            verdict,
+            programs,
+        });
+    }
+
+    /// Returns the programs of this generation.
+    pub(super) fn programs(
+        &self,
+        uid: &Arc<str>,
+        generation: Option<i64>,
+    ) -> Option<Arc<[Program]>> {
+        let all = self.lock();
+        let compilation = all.get(uid)?.compilation.as_ref()?;
+        let programs = compilation.programs.as_ref();
+        programs
+            .filter(|_| compilation.generation == generation)
+            .map(Arc::clone)
+    }
+
+    /// Remembers a look.
+    pub(super) fn looked(&self, uid: &Arc<str>, looked: Looked) {
+        self.lock().entry(Arc::clone(uid)).or_default().looked = Some(looked);
+    }
+
+    /// Remembers when objects were deleted.
+    pub(super) fn attempted(&self, uid: &Arc<str>, at: Timestamp) {
+        self.lock().entry(Arc::clone(uid)).or_default().attempted = Some(at);
+    }
+
+    /// Returns how many events of targets have come.
+    pub(super) fn events(&self, uid: &Arc<str>) -> u64 {
+        self.lock().get(uid).map_or(0, |it| it.events)
+    }
+
+    /// Counts an event of a target. One of a Cleaner that is forgotten does not count.
+    pub(super) fn event(&self, uid: &Arc<str>) {
+        if let Some(it) = self.lock().get_mut(uid) {
+            it.events += 1;
+        }
+    }
+
+    /// Forgets a Cleaner that is gone.
+    pub(super) fn forget(&self, uid: &Arc<str>) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Remembered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

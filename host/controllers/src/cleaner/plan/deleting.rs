@@ -1,0 +1,180 @@
+//! The next step for a Cleaner that deletes: one phase after another, by what the status says and nothing else.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use podloom_api::names::cleaner::event;
+use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject};
+
+use super::{released, report};
+use crate::cleaner::action::Action;
+use crate::cleaner::rules::Rules;
+use crate::cleaner::status;
+use crate::cleaner::world::World;
+use crate::engine::plan::{Plan, Then, later};
+
+/// How long a phase that is late waits between two attempts.
+const LATE_INTERVAL: Duration = Duration::from_mins(5);
+/// How long it waits at least until it looks again whether objects are gone.
+const CONFIRM_FIRST: Duration = Duration::from_secs(1);
+/// How long it waits at most.
+const CONFIRM_LONGEST: Duration = Duration::from_secs(30);
+
+/// Plans the next step of a deletion; `written` is how far it is, as the status says it.
+pub(super) fn plan(world: &World, written: &DeletionProgress, now: Timestamp) -> Plan<Action> {
+    let progress = world.learned.progress.as_ref().unwrap_or(written);
+    match progress.phase {
+        DeletionPhase::Targets => targets(world, written, progress, now),
+        DeletionPhase::Helm | DeletionPhase::Event => unready(world, written, progress, now),
+        DeletionPhase::Done => match progress == written {
+            true => released(world),
+            false => record(world, written, progress.clone(), now),
+        },
+    }
+}
+
+/// The next step of the phase in which the targets are deleted.
+fn targets(
+    world: &World,
+    written: &DeletionProgress,
+    progress: &DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    let rules = Rules::of(world.spec());
+    if let Some(skipped) = without_forged(progress, &rules, world.namespace()) {
+        return record(world, written, skipped, now);
+    }
+    let deadline = later(progress.phase_started_at.0, rules.timeout);
+    let is_late = deadline <= now;
+    let open = places(progress, |it| it.outcome.is_none());
+    let attempted = world.recalled.attempted.filter(|at| *at <= now);
+    let pause = attempted.map(|at| later(at, LATE_INTERVAL));
+    let is_pausing = is_late && pause.is_some_and(|until| now < until);
+    if !open.is_empty() && !world.learned.has_deleted && !is_pausing {
+        return Plan::act(Action::DeleteTargets(open));
+    }
+    let accepted = places(progress, |it| it.outcome == Some(ObjectOutcome::Accepted));
+    let waits = rules.waits_for_gone && !accepted.is_empty() && !is_late;
+    if open.is_empty() && waits && !world.learned.has_confirmed {
+        return Plan::act(Action::Confirm(accepted));
+    }
+    if open.is_empty() && !waits {
+        return record(world, written, advanced(progress, now), now);
+    }
+    let late = (is_late && !open.is_empty()).then(|| {
+        let timeout = podloom_api::duration::print(rules.timeout);
+        format!(
+            "{} of {} objects could not be deleted within {timeout}; the operator tries again every 5 minutes",
+            open.len(),
+            progress.objects.len()
+        )
+    });
+    let wanted = status::deleting(world, progress.clone(), late.as_deref(), now);
+    if world.status() != Some(&wanted) {
+        let mut notices = report::deleted(written, progress);
+        let is_new = |late: &String| report::late(world, event::DELETE_TARGET_FAILED, late);
+        notices.extend(late.as_ref().and_then(is_new));
+        return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
+    }
+    Plan::wait(match (open.is_empty(), is_late) {
+        (true, _) => Then::At(next_confirmation(progress, deadline, now)),
+        (false, true) => Then::At(pause.unwrap_or_else(|| later(now, LATE_INTERVAL))),
+        (false, false) => Then::Retry {
+            reason: "DeleteTarget",
+            message: format!("{} objects could not be deleted", open.len()),
+            until: deadline,
+        },
+    })
+}
+
+/// The phases of the Helm release and of the CloudEvent.
+fn unready(
+    world: &World,
+    written: &DeletionProgress,
+    progress: &DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    if progress != written {
+        return record(world, written, progress.clone(), now);
+    }
+    Plan::wait(Then::Retry {
+        reason: "Phase",
+        message: "this phase is not written yet".to_owned(),
+        until: Timestamp::MAX,
+    })
+}
+
+/// Writes how far the deletion is.
+fn record(
+    world: &World,
+    written: &DeletionProgress,
+    progress: DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    // Nothing is lost if nobody learns that only the phase has changed: with the finalizer, the status goes too.
+    if progress.phase == DeletionPhase::Done && progress.objects == written.objects {
+        return released(world).with_notices(report::deleted(written, &progress));
+    }
+    let notices = report::deleted(written, &progress);
+    let status = status::deleting(world, progress, None, now);
+    Plan::act(Action::WriteStatus(Box::new(status))).with_notices(notices)
+}
+
+/// The progress with the objects skipped that must not be deleted; none if there is no such object.
+fn without_forged(
+    progress: &DeletionProgress,
+    rules: &Rules,
+    namespace: &str,
+) -> Option<DeletionProgress> {
+    let objection = |object: &PlannedObject| match object.outcome {
+        None => rules.objection(object, namespace),
+        Some(_) => None,
+    };
+    progress.objects.iter().find_map(objection)?;
+    let mut skipped = progress.clone();
+    for object in &mut skipped.objects {
+        if let Some(objection) = objection(object) {
+            object.outcome = Some(ObjectOutcome::Skipped);
+            object.message = Some(objection.to_owned());
+        }
+    }
+    Some(skipped)
+}
+
+/// The progress once a phase is done.
+fn advanced(progress: &DeletionProgress, now: Timestamp) -> DeletionProgress {
+    let next = match progress.phase {
+        DeletionPhase::Targets if progress.helm.is_some() => DeletionPhase::Helm,
+        DeletionPhase::Targets | DeletionPhase::Helm if progress.event.is_some() => {
+            DeletionPhase::Event
+        }
+        _ => DeletionPhase::Done,
+    };
+    DeletionProgress {
+        phase: next,
+        phase_started_at: MicroTime(status::micros(now)),
+        ..progress.clone()
+    }
+}
+
+/// The places of the objects with something in common.
+fn places(progress: &DeletionProgress, is: impl Fn(&PlannedObject) -> bool) -> Vec<usize> {
+    let objects = progress.objects.iter().enumerate();
+    objects
+        .filter(|(_, object)| is(object))
+        .map(|(place, _)| place)
+        .collect()
+}
+
+/// When to look again whether objects are gone: the longer it takes, the later.
+fn next_confirmation(
+    progress: &DeletionProgress,
+    deadline: Timestamp,
+    now: Timestamp,
+) -> Timestamp {
+    let elapsed = now.duration_since(progress.phase_started_at.0);
+    let elapsed = Duration::try_from(elapsed).unwrap_or_default();
+    let wait = (elapsed / 4).clamp(CONFIRM_FIRST, CONFIRM_LONGEST);
+    later(now, wait).min(deadline)
+}

@@ -1,0 +1,113 @@
+//! The Events about a Cleaner.
+
+use podloom_api::names::cleaner::{condition, event, reason};
+use podloom_api::{DeletionProgress, ObjectOutcome, PlannedObject};
+
+use super::trigger::counted;
+use crate::cleaner::checked::Checked;
+use crate::cleaner::standing::Standing;
+use crate::cleaner::world::World;
+use crate::engine::events::Notice;
+
+/// If there are more objects, there is one Event about all of them.
+const SINGLE_MAX: usize = 50;
+
+/// Returns the Event about a Cleaner that deletes nothing although all conditions are true, when that is new.
+pub(super) fn refused(world: &World, standing: &Standing<'_>) -> Option<Notice> {
+    let Standing::Refused(refusal) = standing else {
+        return None;
+    };
+    let before = reason_of(world, condition::READY);
+    (before != Some(refusal.reason))
+        .then(|| Notice::warning(event::TRIGGER_REFUSED, refusal.message.clone()))
+}
+
+/// Returns the Event about a deletion that begins.
+pub(super) fn triggered(objects: &[PlannedObject], checked: &Checked) -> Notice {
+    let helm = match &checked.helm {
+        Some(helm) => format!(", then the Helm release {} is uninstalled", helm.release),
+        None => String::new(),
+    };
+    let note = format!(
+        "all conditions are true: {} and this Cleaner are deleted{helm}",
+        counted(objects)
+    );
+    Notice::normal(event::CONDITIONS_MET, note)
+}
+
+/// Returns the Events about what became of objects since the status was written.
+pub(super) fn deleted(before: &DeletionProgress, after: &DeletionProgress) -> Vec<Notice> {
+    let pairs = before.objects.iter().zip(&after.objects);
+    let changed = pairs.filter(|(before, after)| {
+        before.outcome != after.outcome || before.message != after.message
+    });
+    let changed: Vec<&PlannedObject> = changed.map(|(_, after)| after).collect();
+    let mut notices = Vec::new();
+    let failed = changed.iter().filter(|it| it.message.is_some());
+    let warnings: Vec<Notice> = failed.map(|it| not_deleted(it)).collect();
+    if after.objects.len() <= SINGLE_MAX {
+        let accepted = changed
+            .iter()
+            .filter(|it| it.outcome == Some(ObjectOutcome::Accepted));
+        notices.extend(accepted.map(|it| {
+            let note = format!("deleted {} {} of target {}", it.kind, it.name, it.target);
+            Notice::normal(event::TARGET_DELETED, note)
+        }));
+        notices.extend(warnings);
+        return notices;
+    }
+    let more = warnings.len().saturating_sub(1);
+    if let Some(mut first) = warnings.into_iter().next() {
+        if more > 0 {
+            first.note += &format!("; and {more} more");
+        }
+        notices.push(first);
+    }
+    if before.phase != after.phase {
+        notices.push(Notice::normal(
+            event::TARGET_DELETED,
+            summary(&after.objects),
+        ));
+    }
+    notices
+}
+
+/// Returns the Event about a phase that is late, when that is new.
+pub(super) fn late(world: &World, reason: &'static str, message: &str) -> Option<Notice> {
+    let before = reason_of(world, condition::DELETING);
+    (before != Some(reason::DEADLINE_EXCEEDED)).then(|| Notice::warning(reason, message))
+}
+
+fn not_deleted(object: &PlannedObject) -> Notice {
+    let message = object.message.as_deref().unwrap_or_default();
+    let note = match object.outcome {
+        Some(ObjectOutcome::Skipped) => {
+            format!("left {} {} alone: {message}", object.kind, object.name)
+        }
+        _ => format!("cannot delete {} {}: {message}", object.kind, object.name),
+    };
+    Notice::warning(event::DELETE_TARGET_FAILED, note)
+}
+
+/// What became of many objects.
+fn summary(objects: &[PlannedObject]) -> String {
+    let count = |outcome| {
+        let of_it = objects.iter().filter(|it| it.outcome == Some(outcome));
+        of_it.count()
+    };
+    format!(
+        "deleted {} of {}; {} were gone, {} replaced by others, {} left alone",
+        count(ObjectOutcome::Accepted),
+        counted(objects),
+        count(ObjectOutcome::Gone),
+        count(ObjectOutcome::Replaced),
+        count(ObjectOutcome::Skipped)
+    )
+}
+
+/// The reason of a condition in the status.
+fn reason_of<'a>(world: &'a World, type_: &str) -> Option<&'a str> {
+    let conditions = world.status()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|it| it.type_ == type_);
+    found.map(|it| it.reason.as_str())
+}

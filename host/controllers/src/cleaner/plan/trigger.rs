@@ -1,0 +1,102 @@
+//! The next step for a Cleaner whose conditions are all true: what it would delete is read whole, and guards may forbid it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use podloom_api::{
+    DeletionPhase, DeletionProgress, DeliveryProgress, HelmProgress, HelmStep, PlannedObject,
+};
+
+use super::waiting::{Next, period, rest, unresolved};
+use super::{marked, report};
+use crate::cleaner::action::Action;
+use crate::cleaner::checked::{Checked, CheckedHelm};
+use crate::cleaner::sight::Sight;
+use crate::cleaner::standing::Standing;
+use crate::cleaner::world::World;
+use crate::cleaner::{frozen, guards, status};
+use crate::engine::plan::Plan;
+
+pub(super) fn plan(
+    world: &World,
+    checked: &Checked,
+    sight: &Sight,
+    now: Timestamp,
+) -> Plan<Action> {
+    let Some(read) = &world.learned.doomed else {
+        return Plan::act(Action::Doom);
+    };
+    let targets = status::in_order(world, &sight.targets, read);
+    let doomed = match frozen::plan(targets, world.uid()) {
+        Ok(doomed) => doomed,
+        Err(problem) => return unresolved(world, checked, &problem, now),
+    };
+    let next = Next::Look(period(world, checked, sight));
+    if let Some(refusal) = guards::refusal(&doomed, &checked.deletion) {
+        return rest(world, &Standing::Refused(&refusal), next, now);
+    }
+    let objects: Vec<PlannedObject> = doomed.into_iter().map(|it| it.planned).collect();
+    if checked.is_dry_run {
+        let message = dry_run(&objects, checked);
+        return rest(world, &Standing::DryRun(&message), next, now);
+    }
+    if !world.has_finalizer() {
+        return marked(world);
+    }
+    let notice = report::triggered(&objects, checked);
+    let progress = DeletionProgress {
+        phase: DeletionPhase::Targets,
+        phase_started_at: MicroTime(status::micros(now)),
+        objects,
+        helm: checked.helm.as_ref().map(uninstallation),
+        event: checked.sink.as_ref().map(|_| DeliveryProgress::default()),
+    };
+    let status = status::committed(world, sight, progress, now);
+    Plan::act(Action::Commit(Box::new(status))).with_notices([notice])
+}
+
+fn uninstallation(helm: &CheckedHelm) -> HelmProgress {
+    HelmProgress {
+        release: helm.release.clone(),
+        step: HelmStep::PreDeleteHooks,
+        revision: None,
+        hooks_done: 0,
+        hook: None,
+        kept: None,
+        skipped: None,
+        message: None,
+    }
+}
+
+/// What would be deleted.
+fn dry_run(objects: &[PlannedObject], checked: &Checked) -> String {
+    let mut message = format!(
+        "all conditions are true; {} would be deleted, but spec.dryRun is true",
+        counted(objects)
+    );
+    if let Some(helm) = &checked.helm {
+        message += &format!("; the Helm release {} would be uninstalled", helm.release);
+    }
+    if checked.sink.is_some() {
+        message += "; a CloudEvent would be sent";
+    }
+    message
+}
+
+/// The number of objects, and of each kind.
+pub(super) fn counted(objects: &[PlannedObject]) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for object in objects {
+        *kinds.entry(&object.kind).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{kind}: {count}"))
+        .collect();
+    match objects.len() {
+        0 => "no object".to_owned(),
+        1 => format!("1 object ({})", kinds.join(", ")),
+        count => format!("{count} objects ({})", kinds.join(", ")),
+    }
+}

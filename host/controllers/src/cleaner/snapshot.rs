@@ -1,0 +1,133 @@
+//! The targets as they were when all conditions were true, for the status and the CloudEvent: without secrets, and not too large.
+
+use podloom_api::TargetSnapshot;
+use serde_json::{Map, Value, json};
+
+use super::sight::{Found, SeenTarget, metadata};
+
+/// How many bytes of JSON the states of all targets may take together.
+const BYTES_MAX: usize = 256 * 1024;
+/// What `kubectl apply` writes: the whole object once more, also the values of a Secret.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Returns the snapshots of the targets that were read, in their order.
+///
+/// If all states together are too large, each has only names and UIDs, as many as fit.
+pub(super) fn of<'a>(targets: impl IntoIterator<Item = &'a SeenTarget>) -> Vec<TargetSnapshot> {
+    let read: Vec<&SeenTarget> = targets
+        .into_iter()
+        .filter(|target| !matches!(target.found, Found::Named(_)))
+        .collect();
+    let whole: Vec<TargetSnapshot> = read
+        .iter()
+        .map(|target| snapshot(target, target.state().map(redacted)))
+        .collect();
+    let size: usize = whole.iter().map(bytes).sum();
+    match size <= BYTES_MAX {
+        true => whole,
+        false => identities(&read),
+    }
+}
+
+fn snapshot(target: &SeenTarget, state: Option<Value>) -> TargetSnapshot {
+    TargetSnapshot {
+        name: target.name.clone(),
+        delete: target.is_deleted,
+        include_when_evaluating: target.is_evaluated,
+        state,
+        truncated: false,
+    }
+}
+
+/// Snapshots with names and UIDs only.
+fn identities(targets: &[&SeenTarget]) -> Vec<TargetSnapshot> {
+    let mut left = BYTES_MAX;
+    let mut take = |value: &Value| {
+        // And what separates it from the next.
+        let size = value.to_string().len() + 1;
+        let fits = size <= left;
+        left = left.saturating_sub(if fits { size } else { left });
+        fits
+    };
+    let of = |target: &&SeenTarget| {
+        let state = match &target.found {
+            Found::Named(_) | Found::Missing(_) => None,
+            Found::One(object) => Some(identity(object)).filter(&mut take),
+            Found::List(list) => {
+                let items = target.objects().iter().map(identity);
+                let items: Vec<Value> = items.take_while(&mut take).collect();
+                let resource = &target.kind.resource;
+                let kind = list["kind"].as_str().unwrap_or(&resource.kind);
+                Some(json!({
+                    "apiVersion": resource.api_version,
+                    "kind": kind,
+                    "items": items,
+                }))
+            }
+        };
+        TargetSnapshot {
+            truncated: true,
+            ..snapshot(target, state)
+        }
+    };
+    targets.iter().map(of).collect()
+}
+
+fn identity(object: &Value) -> Value {
+    json!({
+        "apiVersion": object["apiVersion"],
+        "kind": object["kind"],
+        "metadata": {
+            "namespace": metadata(object, "namespace"),
+            "name": metadata(object, "name"),
+            "uid": metadata(object, "uid"),
+        },
+    })
+}
+
+fn bytes(snapshot: &TargetSnapshot) -> usize {
+    snapshot
+        .state
+        .as_ref()
+        .map_or(0, |state| state.to_string().len())
+}
+
+/// Returns an object or a list without what nobody needs and what nobody should see.
+fn redacted(state: &Value) -> Value {
+    let Value::Object(fields) = state else {
+        return state.clone();
+    };
+    let mut kept = Map::new();
+    let is_secret = fields.get("kind").is_some_and(|kind| kind == "Secret")
+        && fields
+            .get("apiVersion")
+            .is_some_and(|version| version == "v1");
+    let is_list = fields.get("items").is_some_and(Value::is_array) && is_list_kind(fields);
+    for (key, value) in fields {
+        let value = match (key.as_str(), value) {
+            ("data" | "stringData", _) if is_secret => continue,
+            ("metadata", Value::Object(metadata)) => Value::Object(redacted_metadata(metadata)),
+            ("items", Value::Array(items)) if is_list => items.iter().map(redacted).collect(),
+            (_, value) => value.clone(),
+        };
+        kept.insert(key.clone(), value);
+    }
+    Value::Object(kept)
+}
+
+fn is_list_kind(fields: &Map<String, Value>) -> bool {
+    let kind = fields.get("kind").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind.ends_with("List"))
+}
+
+fn redacted_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
+    let mut kept = metadata.clone();
+    kept.remove("managedFields");
+    if let Some(Value::Object(annotations)) = kept.get_mut("annotations") {
+        annotations.remove(LAST_APPLIED);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests;
