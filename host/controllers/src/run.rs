@@ -124,7 +124,7 @@ async fn begin(
         DutySetup::Infrastructure(own) => {
             infrastructure::begin(scopes, own, &metrics.infrastructure)
         }
-        DutySetup::Cleaner(own) => cleaner::begin(scopes, own, &metrics.cleaner),
+        DutySetup::Cleaner(own) => cleaner::begin(scopes, &own, &metrics.cleaner),
     }
 }
 

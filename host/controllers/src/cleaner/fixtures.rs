@@ -2,12 +2,28 @@
 
 use std::sync::Arc;
 
+use kube::Client;
 use kube::core::ApiResource;
+use podloom_api::Cleaner;
+use podloom_cel::Evaluator;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
+use super::act::Hands;
+use super::alarms::Alarms;
+use super::discovery::Discovery;
+use super::kind::CleanerKind;
+use super::look::Eyes;
+use super::memory::Memory;
+use super::metrics::CleanerMetrics;
+use super::objects::Objects;
+use super::read::Reader;
 use super::served::ServedKind;
+use super::settings::CleanerSettings;
 use super::sight::{Found, SeenTarget};
+use super::watches::Watches;
 use crate::engine::kind::ResourceScope;
+use crate::outbound::OutboundMetrics;
 
 /// A kind of the core in namespaces.
 pub(super) fn kind(kind: &str, plural: &str) -> Arc<ServedKind> {
@@ -65,5 +81,37 @@ fn target(name: &str, found: Found, is_deleted: bool) -> SeenTarget {
         is_deleted,
         kind: kind("Pod", "pods"),
         found,
+    }
+}
+
+/// A controller whose client gets no answer.
+pub(super) fn cleaner_kind() -> CleanerKind {
+    let (client, _) = crate::engine::fixtures::client(503, Value::Null);
+    kind_with(client, CleanerSettings::default())
+}
+
+/// A controller with this client.
+pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKind {
+    let mut registry = Registry::default();
+    let objects = crate::engine::metrics::Objects::default();
+    let outbound = OutboundMetrics::register(&mut registry);
+    let metrics = CleanerMetrics::register(&mut registry, &objects, outbound);
+    let memory = Memory::default();
+    let alarms = Alarms::new(memory.clone(), [None]);
+    CleanerKind {
+        hands: Hands {
+            resource: Arc::new(Cleaner::resource()),
+            eyes: Eyes {
+                reader: Reader {
+                    discovery: Discovery::new(client.clone()),
+                    objects: Objects::new(client.clone()),
+                    settings: Arc::new(settings),
+                },
+                watches: Watches::new(client, true, alarms, metrics.clone()),
+                memory,
+            },
+            evaluator: Evaluator::new(2),
+            metrics,
+        },
     }
 }

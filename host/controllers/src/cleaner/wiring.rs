@@ -40,7 +40,7 @@ type Cached = Readable<StoredCleaner>;
 /// Returns the work of the controller in all scopes until it is stopped.
 pub(crate) fn begin(
     scopes: &[WatchScope],
-    setup: CleanerSetup,
+    setup: &CleanerSetup,
     metrics: &CleanerMetrics,
 ) -> BoxFuture<'static, ()> {
     let Some(first) = scopes.first() else {

@@ -1,0 +1,145 @@
+//! Passes in a cluster that answers as a case says. Whatever is planned, the rules that protect objects hold.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use podloom_cel::Variables;
+use serde::Serialize;
+
+use super::setting::Cluster;
+use crate::cleaner::action::{Action, ActionOutcome, Fate};
+use crate::cleaner::fixtures::cleaner_kind;
+use crate::cleaner::kind::CleanerKind;
+use crate::cleaner::plan::plan;
+use crate::cleaner::sight::Sight;
+use crate::cleaner::world::World;
+use crate::engine::events::Notice;
+use crate::engine::kind::{Kind, Remains};
+use crate::engine::plan::Then;
+
+/// What a pass did.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Pass {
+    pub(super) steps: Vec<Step>,
+    /// What it waits for; none if nothing is left of the Cleaner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) then: Option<Then>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Step {
+    pub(super) action: Action,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Makes a pass, and returns what it did and the world after it.
+pub(super) fn pass(mut world: World, now: Timestamp, cluster: &Cluster) -> (Pass, World) {
+    // A client needs one, although nothing is asked.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    let kind = cleaner_kind();
+    let mut steps = Vec::new();
+    for _ in 0..CleanerKind::TRAITS.steps {
+        let plan = plan(&world, now);
+        let Some(action) = plan.action else {
+            assert_ne!(plan.then, Then::GoOn, "it waits for nothing");
+            let then = Some(plan.then);
+            return (Pass { steps, then }, world);
+        };
+        check(&world, &action);
+        let outcome = outcome(&mut world, &action, cluster);
+        steps.push(Step {
+            action,
+            notices: plan.notices,
+        });
+        if kind.learn(&mut world, outcome) != Remains::Object {
+            return (Pass { steps, then: None }, world);
+        }
+    }
+    unreachable!("the pass has no end: {steps:#?}")
+}
+
+/// What holds whatever happens.
+fn check(world: &World, action: &Action) {
+    let metadata = &world.cleaner.metadata;
+    let is_dry = world.spec().is_none_or(|spec| spec.dry_run);
+    match action {
+        Action::DeleteTargets(places) => {
+            assert!(
+                metadata.deletion_timestamp.is_some(),
+                "the Cleaner is deleted first"
+            );
+            assert!(world.has_finalizer());
+            let planned = world.deletion().unwrap().objects.len();
+            assert!(places.iter().all(|place| *place < planned));
+        }
+        Action::Commit(_) => {
+            assert!(world.has_finalizer(), "the finalizer is first");
+            assert!(!world.is_deleted() && !is_dry && world.deletion().is_none());
+        }
+        Action::DeleteCleaner => assert!(world.deletion().is_some() && world.has_finalizer()),
+        Action::WriteStatus(status) => {
+            assert_eq!(status.deletion.is_some(), world.deletion().is_some());
+        }
+        _ => {}
+    }
+}
+
+fn outcome(world: &mut World, action: &Action, cluster: &Cluster) -> ActionOutcome {
+    match action {
+        Action::Compile(_) => ActionOutcome::Compiled(cluster.compiled.clone()),
+        Action::Unwatch => ActionOutcome::Unwatched,
+        Action::Look(at) => ActionOutcome::Seen(Box::new(Sight {
+            at: *at,
+            events: world.recalled.events,
+            targets: cluster.targets.clone(),
+            problem: cluster.problem.clone(),
+            unwatched: cluster.unwatched.clone(),
+        })),
+        Action::Evaluate(_) => {
+            ActionOutcome::Evaluated(cluster.evaluation.clone(), Variables::default().into())
+        }
+        Action::Search(_) => ActionOutcome::Found(cluster.search),
+        Action::Doom => match &cluster.doomed {
+            Ok(doomed) => ActionOutcome::Doomed(doomed.clone()),
+            Err(problem) => ActionOutcome::Unusable(problem.clone()),
+        },
+        Action::Remember(looked) => ActionOutcome::Remembered(looked.clone()),
+        Action::DeleteTargets(places) => {
+            let fate = |place: &usize| cluster.fates.get(*place).cloned().unwrap_or(Fate::Accepted);
+            let fates = places.iter().map(|place| (*place, fate(place)));
+            ActionOutcome::Deleted(fates.collect())
+        }
+        Action::Confirm(places) => {
+            let gone = places.iter().filter(|place| cluster.gone.contains(place));
+            ActionOutcome::Confirmed(gone.copied().collect())
+        }
+        Action::SetMetadata(_)
+        | Action::WriteStatus(_)
+        | Action::Commit(_)
+        | Action::DeleteCleaner => written(world, action),
+    }
+}
+
+/// The Cleaner after a write.
+fn written(world: &World, action: &Action) -> ActionOutcome {
+    let mut cleaner = world.cleaner.clone();
+    let metadata = &mut cleaner.metadata;
+    let version: u64 = metadata
+        .resource_version
+        .as_deref()
+        .unwrap()
+        .parse()
+        .unwrap();
+    metadata.resource_version = Some((version + 1).to_string());
+    match action {
+        Action::SetMetadata(patch) => metadata.finalizers.clone_from(&patch.finalizers),
+        Action::WriteStatus(status) | Action::Commit(status) => {
+            cleaner.status = Some((**status).clone());
+        }
+        _ => metadata.deletion_timestamp = Some(Time("2026-01-01T02:00:00Z".parse().unwrap())),
+    }
+    ActionOutcome::Cleaner(Some(Box::new(cleaner)))
+}
