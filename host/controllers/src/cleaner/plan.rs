@@ -5,6 +5,7 @@
 
 mod deleting;
 mod report;
+mod rest;
 mod trigger;
 mod waiting;
 

@@ -1,9 +1,10 @@
 //! The Events about a Cleaner.
 
+use std::collections::BTreeMap;
+
 use podloom_api::names::cleaner::{condition, event, reason};
 use podloom_api::{DeletionProgress, ObjectOutcome, PlannedObject};
 
-use super::trigger::counted;
 use crate::cleaner::checked::Checked;
 use crate::cleaner::standing::Standing;
 use crate::cleaner::world::World;
@@ -110,4 +111,21 @@ fn reason_of<'a>(world: &'a World, type_: &str) -> Option<&'a str> {
     let conditions = world.status()?.conditions.as_ref()?;
     let found = conditions.iter().find(|it| it.type_ == type_);
     found.map(|it| it.reason.as_str())
+}
+
+/// The number of objects, and of each kind.
+pub(super) fn counted(objects: &[PlannedObject]) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for object in objects {
+        *kinds.entry(&object.kind).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{kind}: {count}"))
+        .collect();
+    match objects.len() {
+        0 => "no object".to_owned(),
+        1 => format!("1 object ({})", kinds.join(", ")),
+        count => format!("{count} objects ({})", kinds.join(", ")),
+    }
 }

@@ -1,14 +1,12 @@
 //! The next step for a Cleaner whose conditions are all true: what it would delete is read whole, and guards may forbid it.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use podloom_api::{
     DeletionPhase, DeletionProgress, DeliveryProgress, HelmProgress, HelmStep, PlannedObject,
 };
 
-use super::waiting::{Next, period, rest, unresolved};
+use super::rest::{Next, period, rest, unresolved};
 use super::{marked, report};
 use crate::cleaner::action::Action;
 use crate::cleaner::checked::{Checked, CheckedHelm};
@@ -73,7 +71,7 @@ fn uninstallation(helm: &CheckedHelm) -> HelmProgress {
 fn dry_run(objects: &[PlannedObject], checked: &Checked) -> String {
     let mut message = format!(
         "all conditions are true; {} would be deleted, but spec.dryRun is true",
-        counted(objects)
+        report::counted(objects)
     );
     if let Some(helm) = &checked.helm {
         message += &format!("; the Helm release {} would be uninstalled", helm.release);
@@ -82,21 +80,4 @@ fn dry_run(objects: &[PlannedObject], checked: &Checked) -> String {
         message += "; a CloudEvent would be sent";
     }
     message
-}
-
-/// The number of objects, and of each kind.
-pub(super) fn counted(objects: &[PlannedObject]) -> String {
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    for object in objects {
-        *kinds.entry(&object.kind).or_default() += 1;
-    }
-    let kinds: Vec<String> = kinds
-        .iter()
-        .map(|(kind, count)| format!("{kind}: {count}"))
-        .collect();
-    match objects.len() {
-        0 => "no object".to_owned(),
-        1 => format!("1 object ({})", kinds.join(", ")),
-        count => format!("{count} objects ({})", kinds.join(", ")),
-    }
 }
