@@ -1,5 +1,7 @@
 //! An Infrastructure Manager that is gone, hangs, refuses changes, answers garbage, or has lost its data.
 
+use std::time::{Duration, Instant};
+
 use podloom_api::{ClusterState, ClusterStatus};
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::im::{BootMode, ImData, ImOptions, ImServer, templates};
@@ -96,6 +98,70 @@ fn im_that_hangs_delays_only_its_own_clusters() {
         im.thaw();
         infrastructure.until_configured(1).await;
         assert_eq!(infrastructure.owner.list().len(), 1);
+    });
+}
+
+/// A Cluster whose API server is not probed, and that has nothing to do, asks nobody by itself.
+#[test]
+fn an_idle_cluster_sees_that_im_is_gone() {
+    blackbox_on(Cluster::without_operator, "infra-idle", async |scene| {
+        let mut im = ImServer::start(&ImOptions::default()).await;
+        let infrastructure = Infrastructure::at(&scene, &im, &im.url()).await;
+        let _operator = infrastructure.operator(&[]).await;
+        infrastructure
+            .cluster(&templates::single_node(&kubeconfig()))
+            .await;
+        infrastructure.until_configured(1).await;
+        im.stop().await;
+        infrastructure
+            .until_condition("InfrastructureReady", "Unknown/Unreachable")
+            .await;
+        im.restart_same().await;
+        infrastructure.until_configured(1).await;
+    });
+}
+
+/// More Clusters than there are workers have an IM that hangs, and the others still have workers.
+#[test]
+fn im_that_hangs_holds_one_worker() {
+    blackbox_on(Cluster::without_operator, "infra-workers", async |scene| {
+        let im = ImServer::start(&ImOptions::default()).await;
+        let infrastructure = Infrastructure::at(&scene, &im, &im.url()).await;
+        let arguments = ["--probe-clusters", "true", "--infrastructure-workers", "2"];
+        let _operator = infrastructure.operator(&arguments).await;
+        let template = templates::single_node(&kubeconfig());
+        let names = ["a", "b", "c", "d"];
+        for name in names {
+            let spec = json!({ "tosca": template });
+            infrastructure.cluster_with(name, spec).await;
+        }
+        let is_there = |status: &ClusterStatus| is_configured(status, 1);
+        for name in names {
+            infrastructure
+                .until_of(name, "is configured", is_there)
+                .await;
+        }
+        let shared = ImServer::shared().await;
+        let other = infrastructure.basic(&shared.url());
+        infrastructure.provider("other", other).await;
+        infrastructure.cloud("other", "other").await;
+        im.freeze();
+        let is_silent = |status: &ClusterStatus| {
+            condition(status, "InfrastructureReady") == "Unknown/Unreachable"
+        };
+        for name in names {
+            infrastructure.until_of(name, "is silent", is_silent).await;
+        }
+        let begun = Instant::now();
+        let spec = json!({ "tosca": template, "cloudRef": { "kind": "Cloud", "name": "other" } });
+        infrastructure.cluster_with("other", spec).await;
+        infrastructure
+            .until_of("other", "is configured", is_there)
+            .await;
+        // Sooner than a request to the other one times out.
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(25), "{took:?}");
+        im.thaw();
     });
 }
 

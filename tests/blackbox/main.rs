@@ -29,6 +29,7 @@ mod infrastructure_rules_cluster;
 mod infrastructure_scopes;
 mod infrastructure_secrets;
 mod infrastructure_templates;
+mod infrastructure_tls;
 mod infrastructure_webhook;
 mod installs;
 mod interference;

@@ -1,5 +1,6 @@
-//! `podloom-doubles tls`: the sink with TLS, with a valid or a flawed certificate.
+//! `podloom-doubles tls`: the sink with TLS, or TLS in front of another server, with a valid or a flawed certificate.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,11 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::sink::{SinkOptions, SinkServer};
 use crate::{control, listen};
@@ -21,7 +25,7 @@ use crate::{control, listen};
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The sink with TLS. It creates a new certificate at each start.
+/// The sink with TLS, or TLS in front of another server. It creates a new certificate at each start.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -30,6 +34,9 @@ pub(crate) struct Arguments {
     /// The file to write: the certificate authority for clients to trust.
     #[arg(long, value_name = "FILE")]
     ca: PathBuf,
+    /// Forward what is sent to this server, without TLS, instead of answering like the sink.
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<SocketAddr>,
     /// A name or address that the certificate is for; may be repeated.
     #[arg(long = "name", value_name = "HOST", default_values = ["localhost", "127.0.0.1", "::1"])]
     names: Vec<String>,
@@ -41,6 +48,9 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = r"Examples:
   podloom-doubles tls --listen 127.0.0.1:8443 --ca ca.pem
   curl --cacert ca.pem https://localhost:8443/
+
+  # TLS in front of a server that speaks plain HTTP
+  podloom-doubles tls --listen 127.0.0.1:8445 --ca ca.pem --to 127.0.0.1:8080
 
   # Clients that check certificates refuse this one
   podloom-doubles tls --listen 127.0.0.1:8444 --ca other.pem --flaw expired";
@@ -63,12 +73,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let listener = listen::bind(arguments.sink.listen).await?;
     let control = listen::bind(arguments.sink.control).await?;
     listen::ready(&listener, Some(&control))?;
-    let served = Arc::clone(&sink);
+    let (served, to) = (Arc::clone(&sink), arguments.to);
     let serve = move |stream| {
         let (acceptor, sink) = (acceptor.clone(), Arc::clone(&served));
         async move {
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                sink.serve(stream).await;
+            let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else {
+                return;
+            };
+            match to {
+                None => sink.serve(stream).await,
+                Some(to) => forward(stream, to).await,
             }
         }
     };
@@ -77,6 +91,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         control::serve(control, sink)
     )?;
     Ok(())
+}
+
+/// Passes on all bytes in both directions. Either end may close the connection whenever it likes.
+async fn forward(mut client: TlsStream<TcpStream>, to: SocketAddr) {
+    if let Ok(mut server) = TcpStream::connect(to).await {
+        let _closed = copy_bidirectional(&mut client, &mut server).await;
+    }
 }
 
 /// Creates the certificates, and writes the authority's to its file.

@@ -88,6 +88,13 @@ impl Double {
         Sink(Self::start([&["tls", "--ca", authority], flags].concat()))
     }
 
+    /// TLS in front of another server; the certificate of its certificate authority is written to the file.
+    #[must_use]
+    pub fn tls_to(authority: &Path, server: SocketAddr) -> Self {
+        let (authority, server) = (authority.to_str().unwrap(), server.to_string());
+        Self::start(["tls", "--ca", authority, "--to", &server])
+    }
+
     /// A relay with this host, which may serve these hostnames; the certificate of its certificate authority is written to the file.
     #[must_use]
     pub fn relay(authority: &Path, host: &str, hostnames: &[&str]) -> Relay {

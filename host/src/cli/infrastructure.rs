@@ -27,7 +27,7 @@ pub(crate) struct InfrastructureArguments {
 
     /// How long an Infrastructure Manager must have answered before a request whose answer was lost is sent again, if nothing shows
     /// that it was carried out. At least a minute is wise: it may carry out a request late.
-    #[arg(long = "im-settle", value_name = "TIME", env = "PODLOOM_IM_SETTLE", default_value = "60s", value_parser = duration::parse)]
+    #[arg(long = "im-settle", value_name = "TIME", env = "PODLOOM_IM_SETTLE", default_value = "60s", value_parser = settle)]
     pub(crate) settle: Duration,
 
     /// Allow requests to Infrastructure Managers and to the API servers of clusters with addresses in this network, such as
@@ -59,3 +59,19 @@ pub(crate) struct InfrastructureArguments {
     #[arg(long = "probe-clusters", value_name = "BOOL", env = "PODLOOM_PROBE_CLUSTERS", default_value = "true", action = ArgAction::Set)]
     pub(crate) probe_clusters: bool,
 }
+
+/// The shortest settle time: within less, no answer could show anything.
+const SETTLE_MIN: Duration = Duration::from_secs(1);
+
+/// Parses the settle time.
+fn settle(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        settle if settle < SETTLE_MIN => Err(
+            "it must be at least 1s, and 60s is wise: an Infrastructure Manager may carry out a request late".to_owned(),
+        ),
+        settle => Ok(settle),
+    }
+}
+
+#[cfg(test)]
+mod tests;

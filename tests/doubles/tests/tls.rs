@@ -62,3 +62,15 @@ fn a_flawed_certificate_is_refused() {
     check_refused("wrong-name", "localhost", "not valid for name");
     check_refused("unknown-ca", "localhost", "UnknownIssuer");
 }
+
+#[test]
+fn what_is_sent_is_forwarded_without_tls() {
+    let files = TempDir::new().unwrap();
+    let authority = files.path().join("ca.pem");
+    let server = Double::sink(&["--body", "plain"]);
+    let front = Double::tls_to(&authority, server.address());
+    let mut stream = connect_tls(front.address, "localhost", &authority).unwrap();
+    let answer = send(&mut stream, "POST", "/", "secret");
+    assert!(answer.ends_with("plain"), "{answer}");
+    assert_eq!(server.received().requests[0].body, "secret");
+}

@@ -26,6 +26,7 @@ mod notices;
 mod observe;
 mod plan;
 mod shortage;
+mod silent;
 mod state;
 mod status;
 mod step;
@@ -36,6 +37,7 @@ mod world;
 pub(crate) use claims::Claims;
 pub(crate) use kind::ClusterKind;
 pub(crate) use memory::Memory;
+pub(crate) use silent::Silent;
 pub(crate) use world::Settings;
 
 #[cfg(test)]

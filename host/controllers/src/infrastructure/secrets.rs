@@ -1,4 +1,4 @@
-//! The values of Secrets: read from the API server at the moment of a request, and kept no longer than that.
+//! The values of Secrets: read from the API server at the moment of a request, and kept for some seconds at most, see [`lately`].
 //!
 //! So a new password or token counts from the next request on. What is missing is a sentence that names the Secret and the key, and
 //! never the value.
@@ -15,12 +15,16 @@ use podloom_api::names::infrastructure::{FIELD_MANAGER, reason};
 
 use super::im::{CloudLogin, Hidden, Owner, Target};
 use super::resolve::{Backend, ImEndpoint, OwnerUse, SecretKey, SecretUse, Unresolved};
+use super::secret_metas::SecretMetas;
 use crate::engine::error::{Attempt, Error};
 use crate::engine::write::Target as Read;
 use crate::outbound::{Pem, Roots, Tls, TlsError};
 use crate::shown::shown;
 
+mod lately;
 mod login;
+
+use self::lately::Lately;
 
 /// The largest value, in bytes: a token with many claims has a few KiB, a certificate too.
 const VALUE_MAX: usize = 64 * 1024;
@@ -33,6 +37,8 @@ const READ: Attempt = Attempt::at_secret("ReadSecret", "read Secret");
 #[derive(Clone)]
 pub(crate) struct Secrets {
     client: Client,
+    /// What was read lately; none if nothing is kept.
+    lately: Option<Lately>,
     tls: Arc<Mutex<HashMap<Trust, Tls>>>,
 }
 
@@ -57,11 +63,31 @@ pub(crate) enum TargetError {
 struct Values(BTreeMap<SecretUse, Hidden>);
 
 impl Secrets {
-    /// Returns a reader of Secrets.
+    /// Returns a reader of Secrets that keeps nothing.
+    #[cfg(test)]
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
+            lately: None,
             tls: Arc::default(),
+        }
+    }
+
+    /// Returns a reader of Secrets that keeps what it read for some seconds, while the metadata shows that it is the same. Let
+    /// [`Secrets::forget`] run beside it.
+    pub(crate) fn remembering(client: Client, metas: &SecretMetas) -> Self {
+        Self {
+            client,
+            lately: Some(Lately::new(metas.clone())),
+            tls: Arc::default(),
+        }
+    }
+
+    /// Forgets what was read some seconds ago, until it is dropped.
+    pub(crate) async fn forget(&self) {
+        match &self.lately {
+            Some(lately) => lately.forget().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -188,6 +214,10 @@ impl Secrets {
 
     /// Reads the values of a Secret; none if there is no such Secret.
     async fn read(&self, secret: &SecretKey) -> Result<Option<Entries>, Error> {
+        let lately = self.lately.as_ref();
+        if let Some(entries) = lately.and_then(|lately| lately.get(secret)) {
+            return Ok(Some(entries));
+        }
         let resource = ApiResource::erase::<Secret>(&());
         let read = Read {
             client: &self.client,
@@ -197,7 +227,13 @@ impl Secrets {
             field_manager: FIELD_MANAGER,
         };
         let read: Option<Secret> = read.read(READ).await?;
-        Ok(read.map(|secret| secret.data.unwrap_or_default()))
+        Ok(read.map(|read| {
+            let entries = read.data.unwrap_or_default();
+            if let Some(lately) = lately {
+                lately.put(secret, &read.metadata, &entries);
+            }
+            entries
+        }))
     }
 }
 

@@ -19,7 +19,7 @@ use podloom_control_loop::Hints;
 use self::hub::{Hub, Twins as TwinWaking};
 use self::run::Duty;
 use self::scoped::Writers;
-use super::cluster::Memory;
+use super::cluster::{Memory, Silent};
 use super::im::{ImClient, ImRules, InfrastructureManager};
 use super::in_use::{Known, Live, Resources};
 use super::metrics::InfrastructureMetrics;
@@ -105,12 +105,13 @@ pub(crate) fn begin_with(
             resources: resources.clone(),
             global_secret_namespace: global,
         },
-        secrets: Secrets::new(first.ctx.client.clone()),
+        secrets: Secrets::remembering(first.ctx.client.clone(), &metas),
         metrics: metrics.clone(),
         resources,
         metas,
         hub,
         im,
+        silent: Silent::default(),
         setup,
     };
     let controllers = duty.run(scopes, writers);

@@ -42,6 +42,9 @@ pub(crate) fn absorb(world: &mut World, asked: Asked) {
         Reply::Missing(unresolved) => missing(world, unresolved, at),
         Reply::TooLate => {
             change::not_sent(world, &ask);
+            if let Ask::AddOwner(_) = ask {
+                world.known.owner = Ownership::Tried;
+            }
             // The API server is slow, or the template must not be sent after all.
             world.known.rest = Some(later(at, LIMITED));
         }

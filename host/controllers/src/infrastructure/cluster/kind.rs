@@ -14,6 +14,7 @@ use super::learn::learn;
 use super::memory::Memory;
 use super::notices;
 use super::plan::plan;
+use super::silent::Silent;
 use super::world::{Settings, World};
 use crate::engine::error::Error;
 use crate::engine::events::Notice;
@@ -42,6 +43,7 @@ pub(crate) struct ClusterKind {
     pub(crate) secrets: Secrets,
     pub(crate) prober: Prober,
     pub(crate) memory: Memory,
+    pub(crate) silent: Silent,
     pub(crate) metrics: InfrastructureMetrics,
     pub(crate) settings: Settings,
 }

@@ -39,6 +39,7 @@ pub(crate) fn learn(world: &mut World, outcome: Outcome) -> Remains {
             world.learned.recorded = Some(change);
             if change == Change::Create {
                 world.known.clean = None;
+                world.known.sent_as = None;
                 world.known.search = Search::default();
             }
         }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::durable::Durable;
 use super::inputs::Inputs;
 use super::shortage::Shortage;
-use crate::infrastructure::im::{InfrastructureId, Reading};
+use crate::infrastructure::im::{InfrastructureId, Owner, Reading};
 use crate::infrastructure::resolve::Unresolved;
 
 /// What is remembered of each Cluster, by UID. Cheap to clone; all clones share it.
@@ -50,6 +50,9 @@ pub(crate) struct Known {
     pub(crate) clean: Option<Option<Timestamp>>,
     /// Since when IM has answered every request; none before the first answer, and after a request that it did not answer.
     pub(crate) heard_since: Option<Timestamp>,
+    /// As whom the create request was sent whose outcome is unknown. Its infrastructure belongs to this account, even if the Secret has
+    /// another password by now. It is forgotten as soon as the outcome is known.
+    pub(crate) sent_as: Option<Owner>,
     pub(crate) search: Search,
     /// The end of IM's log.
     pub(crate) log: Option<At<String>>,

@@ -37,7 +37,8 @@ impl Clusters {
     /// Compares the infrastructures of an account one after another.
     async fn account(&self, claimed: HashSet<Claimed>) {
         let mut silent = 0;
-        for one in claimed {
+        let mut claimed = claimed.into_iter();
+        while let Some(one) = claimed.next() {
             // Without a reading there is nothing to compare with: the Cluster's own controller reads it first.
             if self.0.memory.reading(&one.uid).is_none() {
                 continue;
@@ -50,9 +51,20 @@ impl Clusters {
             match seen {
                 Seen::State(reading) => self.compare(&one, &reading),
                 Seen::Gone => self.differs(&one, DriftKind::Vanished),
-                Seen::Silence if silent >= SILENCE => return,
-                Seen::Silence | Seen::Nothing => {}
+                Seen::Silence => self.unheard(&one),
+                Seen::Nothing => {}
             }
+            if silent >= SILENCE {
+                return claimed.for_each(|one| self.unheard(&one));
+            }
+        }
+    }
+
+    /// Has a Cluster find out for itself that nobody answers: not all ask by themselves while nothing is to be done.
+    fn unheard(&self, one: &Claimed) {
+        if self.0.memory.reading(&one.uid).is_some() {
+            self.0.memory.doubt(&one.uid);
+            self.0.clusters.wake(&one.cluster);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is read of Infrastructure Managers. A failure is no news: the Cluster sees it by itself.
+//! What is read of Infrastructure Managers. Only that nobody answers is news; any other failure the Cluster sees by itself.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

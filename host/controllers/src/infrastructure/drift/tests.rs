@@ -204,6 +204,21 @@ async fn an_account_that_does_not_answer_is_left_alone_until_the_next_turn() {
     assert_eq!(begun.elapsed(), 2 * TIMEOUT);
 }
 
+/// A Cluster whose API server is not probed asks nobody by itself.
+#[tokio::test(start_paused = true)]
+async fn clusters_of_a_silent_server_are_woken_once() {
+    let (drift, im) = drift(&[("slow", SILENT, 50)]);
+    let clusters = Clusters(drift);
+    let claims = clusters.0.outside.claims(&tenant("slow"));
+    clusters.turn(claims.clone()).await;
+    let seen = woken(&clusters.0.clusters, Duration::from_millis(1)).await;
+    assert_eq!(seen.len(), 50);
+    clusters.turn(claims).await;
+    let seen = woken(&clusters.0.clusters, Duration::from_millis(1)).await;
+    assert!(seen.is_empty(), "{seen:?}");
+    assert_eq!(im.count("https://silent.example.com state"), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_turn_of_an_account_with_many_infrastructures_has_an_end() {
     let (drift, im) = drift(&[("team", PROMPT, 1), ("slow", SILENT, 1)]);

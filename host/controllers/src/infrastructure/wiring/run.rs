@@ -20,7 +20,7 @@ use crate::engine::readable::Readable;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::engine::wiring::{self, Wiring};
 use crate::infrastructure::cloud::{CloudKind, CloudParts};
-use crate::infrastructure::cluster::{Claims, ClusterKind, Settings};
+use crate::infrastructure::cluster::{Claims, ClusterKind, Settings, Silent};
 use crate::infrastructure::drift::{Drift, Outside, Schedule};
 use crate::infrastructure::im::{ImRules, InfrastructureManager};
 use crate::infrastructure::in_use::secrets::{Keeper, Warned};
@@ -45,6 +45,7 @@ pub(super) struct Duty {
     pub(super) metas: SecretMetas,
     pub(super) secrets: Secrets,
     pub(super) im: Arc<dyn InfrastructureManager>,
+    pub(super) silent: Silent,
     pub(super) metrics: InfrastructureMetrics,
     pub(super) setup: InfrastructureSetup,
 }
@@ -213,12 +214,14 @@ impl Duty {
             stop: stop.clone(),
         });
         let filled = future::join_all(awaited.0.clone());
+        let secrets = self.secrets.clone();
         async move {
             tokio::select! {
                 _ = filled => {}
                 () = stop.cancelled() => return,
             }
-            future::join(keeping, comparing).await;
+            let work = future::join(keeping, comparing);
+            future::select(work.boxed(), secrets.forget().boxed()).await;
         }
         .boxed()
     }
@@ -248,6 +251,7 @@ impl Duty {
             secrets: self.secrets.clone(),
             prober: Prober::new(&rules, resolver, self.metrics.outbound.clone()),
             memory: self.hub.memory.clone(),
+            silent: self.silent.clone(),
             metrics: self.metrics.clone(),
             settings: Settings {
                 settle: self.setup.settle,

@@ -67,7 +67,11 @@ fn record(world: &mut World, ask: &Ask, failure: &Failure) {
     }
     match (change, failure.sent) {
         // What is there and what is not must be looked up.
-        (Change::Create, Sent::Unknown) => {}
+        (Change::Create, Sent::Unknown) => {
+            let prepared = world.learned.prepared.as_ref();
+            let target = prepared.and_then(|it| it.0.as_ref());
+            world.known.sent_as = target.map(|target| target.owner.clone());
+        }
         (Change::Create, _) => change::cleared(world),
         (Change::Update, Sent::Unknown) => {
             world.known.unsure = world.wanted.as_ref().map(|it| it.template.clone());
@@ -83,7 +87,7 @@ fn record(world: &mut World, ask: &Ask, failure: &Failure) {
 
 /// Whether the account with the previous password may let the one of now own the infrastructure. It is tried once.
 fn may_add_owner(world: &World, ask: &Ask) -> bool {
-    let has_previous = world.resolved().is_some_and(has_previous);
+    let has_previous = world.known.sent_as.is_some() || world.resolved().is_some_and(has_previous);
     let is_about_one = !matches!(
         ask,
         Ask::AddOwner(_) | Ask::Search { .. } | Ask::Left(_) | Ask::Change(Change::Create)

@@ -55,6 +55,7 @@ fn nothing(world: &mut World, at: Timestamp) {
         false => {
             world.known.clean = Some(world.durable.last_call_at());
             world.known.gone = None;
+            world.known.sent_as = None;
             // Nothing runs anywhere, so it can be created where it is bound to by now.
             world.durable.running_on = None;
             world.durable.provider_url = None;

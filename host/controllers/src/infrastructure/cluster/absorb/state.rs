@@ -37,6 +37,7 @@ pub(super) fn read(world: &mut World, reading: Reading, at: Timestamp) {
     world.known.missing_since = None;
     world.known.gone_since = None;
     world.known.gone = None;
+    world.known.sent_as = None;
     let (state, total) = (reading.state, reading.vms.len());
     world.known.reading = Some(At { what: reading, at });
     if state != ImState::Configured {

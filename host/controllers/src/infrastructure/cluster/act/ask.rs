@@ -4,6 +4,7 @@ use super::super::action::{Ask, Asked, Reply};
 use super::super::change::Change;
 use super::super::edit::{Edit, edit};
 use super::super::kind::ClusterKind;
+use super::super::silent::unasked;
 use super::super::world::{Prepared, World};
 use super::is_too_late;
 use crate::engine::error::Error;
@@ -45,11 +46,27 @@ impl ClusterKind {
 
     async fn reply(&self, ctx: &Context, world: &World, ask: &Ask) -> Result<Reply, TargetError> {
         let target = &self.target(world).await?;
+        if matches!(ask, Ask::Change(_)) && is_too_late(world, ctx.clock.now()) {
+            return Ok(Reply::TooLate);
+        }
+        let Some(turn) = self.silent.turn(target) else {
+            return Ok(unasked());
+        };
+        let reply = self.answer(world, ask, target).await?;
+        turn.end(&reply);
+        Ok(reply)
+    }
+
+    async fn answer(
+        &self,
+        world: &World,
+        ask: &Ask,
+        target: &Target,
+    ) -> Result<Reply, TargetError> {
         match ask {
             Ask::Search { skip } => self.search(world, target, skip).await,
             Ask::Left(id) => self.left(world, target, id).await,
             Ask::AddOwner(_) => self.add_owner(world, ask, target).await,
-            Ask::Change(_) if is_too_late(world, ctx.clock.now()) => Ok(Reply::TooLate),
             _ => match call(world, ask) {
                 Some(call) => Ok(self.send(target, &call).await),
                 None => Ok(Reply::TooLate),
@@ -71,12 +88,11 @@ impl ClusterKind {
         ask: &Ask,
         target: &Target,
     ) -> Result<Reply, TargetError> {
-        let (Some(backend), Ask::AddOwner(id), Owner::Basic { username, password }) =
-            (world.resolved(), ask, &target.owner)
-        else {
+        let (Ask::AddOwner(id), Owner::Basic { username, password }) = (ask, &target.owner) else {
             return Ok(Reply::TooLate);
         };
-        let Some(previous) = self.secrets.previous(backend).await? else {
+        let previous = self.previous(world, target).await?;
+        let Some(previous) = previous.first() else {
             return Ok(Reply::TooLate);
         };
         let call = Call::AddOwner {
@@ -84,7 +100,7 @@ impl ClusterKind {
             username: username.clone(),
             password: password.clone(),
         };
-        Ok(self.send(&previous, &call).await)
+        Ok(self.send(previous, &call).await)
     }
 }
 

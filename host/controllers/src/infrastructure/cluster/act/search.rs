@@ -67,10 +67,28 @@ impl ClusterKind {
     /// Whose infrastructures are looked at: a request may have been signed with the password from before its change.
     async fn owners(&self, world: &World, target: &Target) -> Result<Vec<Target>, TargetError> {
         let mut owners = vec![target.clone()];
-        if let Some(backend) = world.resolved() {
-            owners.extend(self.secrets.previous(backend).await?);
-        }
+        owners.extend(self.previous(world, target).await?);
         Ok(owners)
+    }
+
+    /// As whom requests were sent before the password was changed: as it was seen, and as the provider says.
+    pub(super) async fn previous(
+        &self,
+        world: &World,
+        target: &Target,
+    ) -> Result<Vec<Target>, TargetError> {
+        let sent_as = world.known.sent_as.clone().map(|owner| Target {
+            owner,
+            ..target.clone()
+        });
+        let named = match world.resolved() {
+            Some(backend) => self.secrets.previous(backend).await?,
+            None => None,
+        };
+        let others = sent_as.into_iter().chain(named);
+        let mut previous: Vec<Target> = others.filter(|it| it.owner != target.owner).collect();
+        previous.dedup_by(|one, other| one.owner == other.owner);
+        Ok(previous)
     }
 
     /// What the owner of this number has.

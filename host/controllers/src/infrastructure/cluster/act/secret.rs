@@ -41,7 +41,12 @@ impl ClusterKind {
             return Ok(Outcome::Secret(world.secret.clone()));
         };
         let name = world.secret_name();
-        let Some(found) = self.found_secret(ctx, world, &name).await? else {
+        let found = match world.secret {
+            // It was looked for in this pass. If there is one by now, it is looked at again.
+            SeenSecret::Absent => None,
+            _ => self.found_secret(ctx, world, &name).await?,
+        };
+        let Some(found) = found else {
             let wanted = secret(world, kubeconfig, &mark);
             return self.create(ctx, world, &wanted).await;
         };

@@ -110,6 +110,28 @@ async fn a_recorded_create_that_was_never_sent_is_sent_after_a_search() {
     assert_eq!(fixture.asked("create"), 1);
 }
 
+/// The password in the Secret was corrected before anybody looked what became of the request, and the provider names another previous
+/// one.
+#[tokio::test]
+async fn a_create_without_an_answer_is_looked_up_as_who_sent_it() {
+    let fixture = fixture();
+    fixture.state().loses_ids = true;
+    fixture.pass().await.unwrap();
+    assert_eq!(infrastructures(&fixture), 1);
+    let password = STANDARD.encode("corrected");
+    fixture.state().secrets.get_mut("account").unwrap()["data"]["password"] = json!(password);
+    for _ in 0..8 {
+        fixture.later();
+        fixture.pass().await.unwrap();
+    }
+    assert_eq!(fixture.asked("create"), 1, "{:?}", fixture.asked.all());
+    assert_eq!(fixture.status()["clusterId"], ID);
+    // The account of now owns it too.
+    assert_eq!(fixture.asked("add_owner"), 1);
+    assert_eq!(fixture.status()["state"], "CONNECTING");
+    assert!(!fixture.status().to_string().contains("corrected"));
+}
+
 #[tokio::test]
 async fn a_wiped_status_creates_nothing() {
     let fixture = fixture();

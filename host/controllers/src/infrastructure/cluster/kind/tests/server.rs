@@ -17,6 +17,7 @@ use crate::infrastructure::InfrastructureMetrics;
 use crate::infrastructure::cluster::claims::Claims;
 use crate::infrastructure::cluster::kind::ClusterKind;
 use crate::infrastructure::cluster::memory::Memory;
+use crate::infrastructure::cluster::silent::Silent;
 use crate::infrastructure::cluster::world::Settings;
 use crate::infrastructure::fixtures::{
     Asked, caches, cloud, cluster, known, manager, metas, provider, resources, secret,
@@ -47,6 +48,8 @@ pub(super) struct State {
     pub(super) comes_back: bool,
     /// What comes back.
     deleted: Option<(InfrastructureId, (String, String))>,
+    /// Whether the answer to a create request has no id.
+    pub(super) loses_ids: bool,
     /// Whether an admission policy rejects Secrets.
     pub(super) rejects_secrets: bool,
     /// The recorded operation when IM was last asked to change something.
@@ -86,6 +89,7 @@ impl Fixture {
             outputs: json!(KUBECONFIG),
             comes_back: false,
             deleted: None,
+            loses_ids: false,
             rejects_secrets: false,
             recorded: Value::Null,
             faults: Vec::new(),
@@ -121,6 +125,7 @@ impl Fixture {
                 outbound,
             ),
             memory: Memory::default(),
+            silent: Silent::default(),
             metrics,
             settings: Settings {
                 settle: Duration::ZERO,
@@ -166,7 +171,7 @@ impl Fixture {
     }
 
     /// Time passes: what is remembered is old, and nothing has to wait any more.
-    fn later(&self) {
+    pub(super) fn later(&self) {
         let cluster = serde_json::from_value(self.state().cluster.clone()).unwrap();
         let mut known = self.kind.memory.of("uid-of-a", &cluster);
         known.rest = None;
@@ -310,7 +315,10 @@ impl State {
                 let id = InfrastructureId::parse(ID).unwrap();
                 self.infrastructures
                     .insert(id.clone(), (password, name.to_owned()));
-                Ok(Answer::Created(id))
+                match self.loses_ids {
+                    true => Ok(Answer::Done),
+                    false => Ok(Answer::Created(id)),
+                }
             }
             Call::List => {
                 let all = self.infrastructures.iter();
