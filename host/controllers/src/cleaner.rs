@@ -37,6 +37,7 @@ mod standing;
 mod status;
 mod stored;
 pub mod validate;
+mod validator;
 mod variables;
 mod watches;
 mod who;
@@ -45,4 +46,5 @@ mod world;
 
 pub(crate) use metrics::CleanerMetrics;
 pub use settings::{CleanerSettings, CleanerSetup, GroupResource, GroupResourceError};
+pub use validator::CleanerValidator;
 pub(crate) use wiring::begin;

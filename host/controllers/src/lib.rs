@@ -19,7 +19,7 @@ mod shown;
 
 pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
 pub use browser::{BrowserSetup, Timeouts, render, validate};
-pub use cleaner::{CleanerSettings, CleanerSetup, GroupResource};
+pub use cleaner::{CleanerSettings, CleanerSetup, CleanerValidator, GroupResource};
 pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
 pub use engine::events::{EventMetrics, Events, Notice, Severity};

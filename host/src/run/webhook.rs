@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::Object;
-use podloom_controllers::{AdmissionCaches, PodMutator};
+use podloom_controllers::{AdmissionCaches, CleanerValidator, PodMutator};
 use podloom_webhook::{
     CertificateMetrics, CertificateSlot, ClusterNamespaces, Hosts, Namespaces, ObjectWebhook,
     OwnSetup, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates, router,
@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::cleaner;
 use super::connections::{self, ConnectionLimits, Reuse, Server, Stop, Transport, WhenFull};
 use super::duty::Work;
 use super::own_pod;
@@ -191,6 +192,10 @@ pub(super) fn task(
             caches,
             blocking: parts.blocking.clone(),
             turns: Semaphore::new(OBJECT_TURNS),
+            cleaners: CleanerValidator::new(
+                cleaner::settings(&parts.arguments.cleaner),
+                parts.arguments.cleaner.evaluation_threads.into(),
+            ),
         },
         metrics: WebhookMetrics::register(registry),
     };

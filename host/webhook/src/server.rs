@@ -34,6 +34,7 @@ POST /validate/clouds                          checks Clouds
 POST /validate/globalclouds                    checks GlobalClouds
 POST /validate/infrastructureproviders         checks InfrastructureProviders
 POST /validate/globalinfrastructureproviders   checks GlobalInfrastructureProviders
+POST /validate/cleaners                        checks Cleaners and compiles their conditions
 ";
 
 /// How long a client may take to send its body. The API server sends it at once.

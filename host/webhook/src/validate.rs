@@ -3,6 +3,7 @@
 //! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
 
 mod browsers;
+mod cleaner;
 mod infrastructure;
 mod portal;
 
@@ -12,7 +13,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use kube::core::ObjectMeta;
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, Finding, Findings, PodMutator, Subject,
+    AdmissionCaches, BlockingThreads, CleanerValidator, Finding, Findings, PodMutator, Subject,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,6 +36,8 @@ pub struct ObjectWebhook {
     pub blocking: BlockingThreads,
     /// How many objects have their pods tried at once, so that new pods need not wait for them.
     pub turns: Semaphore,
+    /// Compiles the conditions of Cleaners.
+    pub cleaners: CleanerValidator,
 }
 
 /// How objects of one kind are checked, whatever their API group.
@@ -47,7 +50,7 @@ pub(crate) struct Row {
 }
 
 /// One row for each kind.
-pub(crate) const ROWS: [Row; 9] = [
+pub(crate) const ROWS: [Row; 10] = [
     Row {
         path: "/validate/browsers",
         endpoint: "validate/browsers",
@@ -92,6 +95,11 @@ pub(crate) const ROWS: [Row; 9] = [
         path: "/validate/globalinfrastructureproviders",
         endpoint: "validate/globalinfrastructureproviders",
         check: |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
+    },
+    Row {
+        path: "/validate/cleaners",
+        endpoint: "validate/cleaners",
+        check: |webhook, review, deadline| Box::pin(webhook.cleaner(review, deadline)),
     },
 ];
 

@@ -26,7 +26,7 @@ use crate::outbound::Url;
 /// How many targets a spec may have.
 const TARGETS_MAX: usize = 64;
 /// How many conditions a spec may have.
-const CONDITIONS_MAX: usize = 32;
+pub(super) const CONDITIONS_MAX: usize = 32;
 /// How many objects may be deleted at most.
 const OBJECTS_MAX: i32 = 2000;
 /// How many characters the name of a Helm release may have.

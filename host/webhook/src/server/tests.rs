@@ -10,7 +10,8 @@ use axum::http::{Request, StatusCode};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod,
+    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod, PodMutator,
+    PodRejection, PodRequest, RejectedPod,
 };
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -79,6 +80,7 @@ fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
             caches: AdmissionCaches::of([], [], []),
             blocking: BlockingThreads::new(),
             turns: Semaphore::new(1),
+            cleaners: CleanerValidator::new(CleanerSettings::default(), 1),
         },
         metrics: WebhookMetrics::register(&mut registry),
     };

@@ -5,8 +5,8 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_api::TunnelClassObject;
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, MutatedPod, PluginOutcome, PluginRun, PodMutator,
-    PodRejection, PodRequest, RejectedPod,
+    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod, PluginOutcome,
+    PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -16,6 +16,7 @@ use crate::metrics::Outcome;
 use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 use crate::review::{Answer, parse};
 
+mod cleaner;
 mod infrastructure;
 mod portal;
 
@@ -86,6 +87,13 @@ impl Namespaces for Known {
     }
 }
 
+fn settings() -> CleanerSettings {
+    CleanerSettings {
+        excluded_namespaces: ["kube-system".to_owned()].into(),
+        ..CleanerSettings::default()
+    }
+}
+
 fn config(browsers: &Value) -> Value {
     json!({ "metadata": { "name": "a", "namespace": "team-a" }, "spec": { "browsers": browsers } })
 }
@@ -118,6 +126,7 @@ async fn ask_with(plural: &str, request: &Value, classes: Vec<TunnelClassObject>
         caches: AdmissionCaches::of([], classes, []),
         blocking: BlockingThreads::new(),
         turns: Semaphore::new(1),
+        cleaners: CleanerValidator::new(settings(), 1),
     };
     let mut whole = json!({
         "uid": "1", "operation": "CREATE", "namespace": "team-a",
@@ -349,6 +358,7 @@ async fn an_object_that_cannot_be_read_is_left_to_the_api_server() {
         "globalclouds",
         "infrastructureproviders",
         "globalinfrastructureproviders",
+        "cleaners",
     ] {
         for object in [
             Value::Null,
