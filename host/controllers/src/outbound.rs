@@ -58,6 +58,7 @@ pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
 pub use url::{Origin, Scheme, Url, UrlError};
 
 use connect::{Deadline, Lookup};
+use exchange::Wanted;
 use metered::Metered;
 use permits::RequestPermits;
 
@@ -145,6 +146,16 @@ impl Client {
     /// It takes at most twice [`RequestLimits::permit_timeout`] and the total timeout. Dropping the future ends the request; the server may
     /// have received it by then.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, RequestError> {
+        self.sent(request, Wanted::Whole).await
+    }
+
+    /// Sends a request and returns the response without its body, which is not read: for callers to whom the status says all. A body
+    /// that is too large, compressed, late or broken is no error then.
+    pub async fn send_for_head(&self, request: Request<'_>) -> Result<Response, RequestError> {
+        self.sent(request, Wanted::Head).await
+    }
+
+    async fn sent(&self, request: Request<'_>, wanted: Wanted) -> Result<Response, RequestError> {
         let origin = request.url.origin().clone();
         let span = tracing::debug_span!(
             "external_request",
@@ -152,11 +163,15 @@ impl Client {
             operation = request.operation,
             host = %origin,
         );
-        let sent = self.attempt(request).instrument(span).await;
+        let sent = self.attempt(request, wanted).instrument(span).await;
         sent.map_err(|kind| RequestError { origin, kind })
     }
 
-    async fn attempt(&self, request: Request<'_>) -> Result<Response, RequestErrorKind> {
+    async fn attempt(
+        &self,
+        request: Request<'_>,
+        wanted: Wanted,
+    ) -> Result<Response, RequestErrorKind> {
         let Settings {
             system,
             rules,
@@ -183,7 +198,7 @@ impl Client {
         let stream = connect::dial(&vetted, target.port(), connecting).await?;
         let stream = Metered::new(stream, metered::wire_limit(limits));
         let stream = connect::secure(stream, origin, request.tls, connecting).await?;
-        exchange::exchange(stream, message(request), limits, total).await
+        exchange::exchange(stream, message(request), (limits, wanted), total).await
     }
 }
 

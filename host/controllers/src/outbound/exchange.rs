@@ -43,11 +43,20 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Sends the request and reads the whole response. The connection is closed afterwards in any case.
+/// What is read of a response.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All of it.
+    Whole,
+    /// Its head.
+    Head,
+}
+
+/// Sends the request and reads the response. The connection is closed afterwards in any case.
 pub(super) async fn exchange(
     stream: Box<dyn Stream>,
     request: http::Request<Full<Bytes>>,
-    limits: &RequestLimits,
+    (limits, wanted): (&RequestLimits, Wanted),
     deadline: Deadline,
 ) -> Result<Response, RequestErrorKind> {
     let stream = Metered::new(stream, http_limit(limits));
@@ -61,10 +70,18 @@ pub(super) async fn exchange(
     let response = drive(connection.as_mut(), sender.send_request(request));
     let response = deadline.hold(RequestPhase::Head, response).await?;
     let response = response.map_err(|error| error_kind(&error, limits))?;
-    check(&response, limits)?;
+    check_status(&response)?;
+    if wanted == Wanted::Whole {
+        check_body(&response, limits)?;
+    }
     let (head, body) = response.into_parts();
-    let body = drive(connection.as_mut(), read(body, limits));
-    let body = deadline.hold(RequestPhase::Body, body).await??;
+    let body = match wanted {
+        Wanted::Head => Bytes::new(),
+        Wanted::Whole => {
+            let body = drive(connection.as_mut(), read(body, limits));
+            deadline.hold(RequestPhase::Body, body).await??
+        }
+    };
     Ok(Response {
         status: head.status,
         headers: head.headers,
@@ -86,11 +103,8 @@ async fn drive<C: Future, F: Future>(
     .await
 }
 
-/// Rejects redirects, encodings and sizes that show before the body is read.
-fn check(
-    response: &http::Response<Incoming>,
-    limits: &RequestLimits,
-) -> Result<(), RequestErrorKind> {
+/// Rejects redirects and other protocols.
+fn check_status(response: &http::Response<Incoming>) -> Result<(), RequestErrorKind> {
     let status = response.status();
     if matches!(status.as_u16(), 300..=303 | 305 | 307 | 308) {
         let to = response.headers().get(LOCATION).and_then(host);
@@ -99,6 +113,14 @@ fn check(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(BadResponse::Switched.into());
     }
+    Ok(())
+}
+
+/// Rejects encodings and sizes that show before the body is read.
+fn check_body(
+    response: &http::Response<Incoming>,
+    limits: &RequestLimits,
+) -> Result<(), RequestErrorKind> {
     let is_encoded = |(name, plain): (_, &str)| {
         let values = response.headers().get_all(name);
         let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(plain.as_bytes());

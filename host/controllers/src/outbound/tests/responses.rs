@@ -350,3 +350,37 @@ async fn a_response_before_the_request_was_read_counts() {
     };
     assert_eq!(send(&client(limits), request).await.unwrap().status, 401);
 }
+
+/// Whoever wants the status alone has it, whatever the body is.
+#[tokio::test]
+async fn a_head_is_returned_although_its_body_is_bad() {
+    let bodies = [
+        "content-length: 999999999999\r\n\r\nx",
+        "content-length: 5\r\n\r\nx",
+        "content-length: 5\r\ncontent-encoding: gzip\r\n\r\nhello",
+        "transfer-encoding: chunked\r\n\r\nnonsense\r\n",
+    ];
+    let unchecked = unchecked();
+    for body in bodies {
+        let server = Server::start(respond(format!("HTTP/1.1 202 x\r\n{body}"))).await;
+        let url = at(server.address);
+        let client = client(limits());
+        let response = client.send_for_head(get(&url, &unchecked)).await;
+        let response = response.expect(body);
+        assert_eq!(response.status, StatusCode::ACCEPTED);
+        assert!(response.body.is_empty());
+    }
+    for (bytes, code) in [
+        (
+            "HTTP/1.1 302 x\r\nlocation: http://a/\r\n\r\n",
+            "BadResponse",
+        ),
+        ("HTTP/1.1 2", "BadResponse"),
+    ] {
+        let server = Server::start(respond(bytes)).await;
+        let url = at(server.address);
+        let client = client(limits());
+        let error = client.send_for_head(get(&url, &unchecked)).await;
+        assert_eq!(error.unwrap_err().kind.code(), code);
+    }
+}
