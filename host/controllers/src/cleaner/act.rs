@@ -13,6 +13,7 @@ use podloom_cel::{Budget, Evaluation, Evaluator, Program, Variables};
 
 use super::action::{Action, ActionOutcome, Programs};
 use super::checked::Checked;
+use super::delivery::{CloudEvent, Delivery, Shot};
 use super::look::Eyes;
 use super::memory::Compiled;
 use super::metrics::CleanerMetrics;
@@ -33,10 +34,18 @@ pub(super) struct Hands {
     pub(super) resource: Arc<ApiResource>,
     pub(super) eyes: Eyes,
     pub(super) evaluator: Evaluator,
+    pub(super) delivery: Delivery,
     pub(super) metrics: CleanerMetrics,
 }
 
 impl Hands {
+    /// Forgets a Cleaner that is gone.
+    pub(super) fn forget(&self, id: &CleanerId) {
+        self.eyes.watches.forget(id);
+        self.eyes.memory.forget(&id.uid);
+        self.delivery.forget(&id.uid);
+    }
+
     /// Executes one action.
     pub(super) async fn act(
         &self,
@@ -61,6 +70,7 @@ impl Hands {
             Action::DeleteCleaner => self.delete_cleaner(world).await,
             Action::DeleteTargets(places) => Ok(self.delete_targets(ctx, world, places).await),
             Action::Confirm(places) => Ok(self.confirm(world, places).await),
+            Action::Deliver(shot) => self.deliver(world, &id, shot),
             Action::Compile(_)
             | Action::Look(_)
             | Action::Evaluate(_)
@@ -194,6 +204,18 @@ impl Hands {
             .evaluator
             .next_true(programs, variables, *at, Budget::SEARCH);
         Ok(ActionOutcome::Found(searching.await))
+    }
+
+    /// Begins to send the CloudEvent. It is made anew from the status each time, which is smaller than to keep it.
+    fn deliver(&self, world: &World, id: &CleanerId, shot: &Shot) -> Result<ActionOutcome, Error> {
+        let (Some(status), Some(progress)) = (world.status(), world.progress()) else {
+            // No plan asks for it.
+            return Err(retry("Deliver", "nothing is being deleted".to_owned()));
+        };
+        let event = CloudEvent::about(&world.cleaner.metadata, status, progress);
+        let event = event.map_err(|message| retry("Deliver", message))?;
+        let begun = self.delivery.send(id, shot, event);
+        Ok(ActionOutcome::Delivering(begun))
     }
 
     async fn write_status(

@@ -6,6 +6,7 @@ use podloom_cel::{Evaluation, Variables};
 use serde::Serialize;
 use std::sync::Arc;
 
+use super::delivery::{Begun, Shot};
 use super::memory::{Compiled, Looked};
 use super::sight::{Problem, SeenTarget, Sight};
 use super::stored::StoredCleaner;
@@ -40,6 +41,8 @@ pub(super) enum Action {
     DeleteTargets(Vec<usize>),
     /// Look which of these objects of the plan still exist.
     Confirm(Vec<usize>),
+    /// Begin to send the CloudEvent.
+    Deliver(Shot),
 }
 
 /// What becomes of compiled conditions.
@@ -75,6 +78,8 @@ pub(super) enum ActionOutcome {
     Deleted(Vec<(usize, Fate)>),
     /// Which objects of the plan are gone, by their places in it.
     Confirmed(Vec<usize>),
+    /// Whether the CloudEvent is being sent.
+    Delivering(Begun),
 }
 
 /// What became of an object that was to be deleted.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::act::Hands;
 use super::alarms::Alarms;
+use super::delivery::{Delivery, SinkSettings};
 use super::discovery::Discovery;
 use super::kind::CleanerKind;
 use super::look::Eyes;
@@ -22,8 +23,10 @@ use super::served::ServedKind;
 use super::settings::CleanerSettings;
 use super::sight::{Found, SeenTarget};
 use super::watches::Watches;
+use super::who::CleanerId;
+use crate::engine::clock::Clock;
 use crate::engine::kind::ResourceScope;
-use crate::outbound::OutboundMetrics;
+use crate::outbound::{OutboundMetrics, SystemResolver};
 
 /// A kind of the core in namespaces.
 pub(super) fn kind(kind: &str, plural: &str) -> Arc<ServedKind> {
@@ -95,7 +98,15 @@ pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKin
     let mut registry = Registry::default();
     let objects = crate::engine::metrics::Objects::default();
     let outbound = OutboundMetrics::register(&mut registry);
-    let metrics = CleanerMetrics::register(&mut registry, &objects, outbound);
+    let metrics = CleanerMetrics::register(&mut registry, &objects, outbound.clone());
+    let sinks = SinkSettings {
+        allows_loopback: true,
+        resolver: Arc::new(SystemResolver::default()),
+        outbound,
+    };
+    let wake = Arc::new(|_: &CleanerId| {});
+    // Nothing is sent without its work.
+    let (delivery, _) = Delivery::start(&sinks, Clock::new(), metrics.delivery.clone(), wake);
     let memory = Memory::default();
     let alarms = Alarms::new(memory.clone(), [None]);
     CleanerKind {
@@ -111,6 +122,7 @@ pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKin
                 memory,
             },
             evaluator: Evaluator::new(2),
+            delivery,
             metrics,
         },
     }

@@ -12,6 +12,7 @@ use podloom_api::{DeletionProgress, ObjectOutcome};
 use super::act::Hands;
 use super::action::{Action, ActionOutcome, Fate};
 use super::checked::{Checked, InvalidSpec};
+use super::delivery::{Begun, Counted};
 use super::metrics::CONTROLLER;
 use super::plan::plan;
 use super::schedule::JITTER_MAX;
@@ -62,6 +63,7 @@ impl Kind for CleanerKind {
         Ok(World {
             checked: self.checked(cleaner),
             recalled: eyes.memory.recall(&id.uid, metadata.generation),
+            attempt: self.hands.delivery.attempt(&id.uid),
             is_watching: eyes.watches.knows(&id.uid),
             jitter: random() * JITTER_MAX,
             cleaner: cleaner.clone(),
@@ -135,6 +137,8 @@ impl Kind for CleanerKind {
                 world.learned.progress = Some(progress);
                 world.learned.has_confirmed = true;
             }
+            ActionOutcome::Delivering(Begun::Running(attempt)) => world.attempt = Some(attempt),
+            ActionOutcome::Delivering(Begun::Full) => world.learned.is_delivery_full = true,
             ActionOutcome::Cleaner(None) => return Remains::Unknown,
             ActionOutcome::Cleaner(Some(cleaner)) => return self.changed(world, *cleaner),
         }
@@ -173,15 +177,9 @@ impl CleanerKind {
         let remains = Remains::of(&cleaner.metadata);
         world.cleaner = cleaner;
         if remains == Remains::Nothing {
-            self.forget(&CleanerId::of(&world.cleaner.metadata));
+            self.hands.forget(&CleanerId::of(&world.cleaner.metadata));
         }
         remains
-    }
-
-    /// Forgets a Cleaner that is gone.
-    fn forget(&self, id: &CleanerId) {
-        self.hands.eyes.watches.forget(id);
-        self.hands.eyes.memory.forget(&id.uid);
     }
 
     fn attempted(&self, world: &World) -> Option<Timestamp> {
@@ -192,6 +190,7 @@ impl CleanerKind {
 
     fn count(&self, done: &Done<'_, Self>, notices: &[Notice]) {
         let metrics = &self.hands.metrics;
+        let says = |reason| notices.iter().any(|it| it.reason == reason);
         match done.action {
             Action::Look(at) => {
                 let due = done.world.recalled.looked.as_ref().map(|it| it.due);
@@ -200,11 +199,12 @@ impl CleanerKind {
                 }
             }
             Action::Commit(_) => metrics.triggered(),
-            Action::WriteStatus(status) => {
-                let is_refusal = |it: &&Notice| it.reason == event::TRIGGER_REFUSED;
-                if notices.iter().any(|it| is_refusal(&it)) {
-                    metrics.refused(status);
-                }
+            // The finalizer goes although the event was not delivered.
+            Action::SetMetadata(_) if says(event::EVENT_DELIVERY_FAILED) => {
+                metrics.delivery.count(Counted::GivenUp);
+            }
+            Action::WriteStatus(status) if says(event::TRIGGER_REFUSED) => {
+                metrics.refused(status);
             }
             _ => {}
         }
@@ -213,8 +213,7 @@ impl CleanerKind {
 
 /// How far the deletion is, as the world has it now.
 fn progress(world: &World) -> DeletionProgress {
-    let learned = world.learned.progress.as_ref();
-    let progress = learned.or(world.deletion()).cloned();
+    let progress = world.progress().cloned();
     // Only a plan for a deletion asks for what leads here.
     progress.unwrap_or_else(|| DeletionProgress {
         phase: podloom_api::DeletionPhase::Done,

@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::action::Fate;
+use super::delivery::DeliveryMetrics;
 use super::stored::StoredCleaner;
 use crate::engine::metrics::{Objects, Phases};
 use crate::engine::readable::Readable;
@@ -54,6 +55,8 @@ const REASONS: [&str; 12] = [
 pub(crate) struct CleanerMetrics {
     /// All requests out of the cluster.
     pub(super) outbound: OutboundMetrics,
+    /// Deliveries of CloudEvents.
+    pub(super) delivery: DeliveryMetrics,
     evaluations: Family<Outcome, Counter>,
     evaluation_seconds: Histogram,
     steps: Histogram,
@@ -62,7 +65,6 @@ pub(crate) struct CleanerMetrics {
     refused: Family<Reason, Counter>,
     deleted: Family<Outcome, Counter>,
     uninstalled: Family<Outcome, Counter>,
-    delivered: Family<Outcome, Counter>,
     watched: Gauge,
 }
 
@@ -87,6 +89,7 @@ impl CleanerMetrics {
         objects.declare(CONTROLLER, none.chain(REASONS).collect());
         let metrics = Self {
             outbound,
+            delivery: DeliveryMetrics::default(),
             evaluations: outcomes(&["met", "not_met", "error"]),
             evaluation_seconds: histogram(EVALUATION_BUCKETS),
             steps: histogram(STEP_BUCKETS),
@@ -95,7 +98,6 @@ impl CleanerMetrics {
             refused: Family::default(),
             deleted: outcomes(&["accepted", "gone", "replaced", "skipped", "failed"]),
             uninstalled: outcomes(&["uninstalled", "failed"]),
-            delivered: outcomes(&["delivered", "failed", "given_up"]),
             watched: Gauge::default(),
         };
         for reason in [reason::BLAST_RADIUS_EXCEEDED, reason::TARGET_PROTECTED] {
@@ -150,8 +152,8 @@ impl CleanerMetrics {
         );
         registry.register(
             "cleaner_event_deliveries",
-            "Attempts to deliver CloudEvents, by outcome",
-            self.delivered.clone(),
+            "Attempts to deliver CloudEvents, by outcome, and CloudEvents that were given up",
+            self.delivery.0.clone(),
         );
         registry.register(
             "cleaner_watched_kinds",

@@ -4,6 +4,8 @@
 //! true, and only when the finalizer is there. From then on, only what is written is deleted.
 
 mod deleting;
+mod delivering;
+mod progress;
 mod report;
 mod rest;
 mod trigger;

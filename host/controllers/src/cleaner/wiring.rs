@@ -14,6 +14,7 @@ use podloom_cel::Evaluator;
 
 use super::act::Hands;
 use super::alarms::{Alarms, ScopeWakes};
+use super::delivery::{Delivery, SinkSettings, Wake};
 use super::discovery::Discovery;
 use super::kind::CleanerKind;
 use super::look::Eyes;
@@ -30,6 +31,7 @@ use crate::engine::readable::Readable;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::{self, Wiring};
+use crate::outbound::SystemResolver;
 
 /// How many Cleaners are reconciled at once at least: one that waits for its targets must not hold up the others.
 const WORKERS_MIN: u16 = 8;
@@ -52,6 +54,14 @@ pub(crate) fn begin(
     let alarms = Alarms::new(memory.clone(), namespaces);
     let is_wide = first.namespace.is_none();
     let watches = Watches::new(client.clone(), is_wide, alarms.clone(), metrics.clone());
+    let sinks = SinkSettings {
+        allows_loopback: setup.settings.allow_loopback_sinks,
+        resolver: Arc::new(SystemResolver::default()),
+        outbound: metrics.outbound.clone(),
+    };
+    let clock = first.ctx.clock.clone();
+    let (delivery, delivering) =
+        Delivery::start(&sinks, clock, metrics.delivery.clone(), waking(&alarms));
     let hands = Hands {
         resource: Arc::new(Cleaner::resource()),
         eyes: Eyes {
@@ -64,6 +74,7 @@ pub(crate) fn begin(
             memory,
         },
         evaluator: Evaluator::new(setup.evaluation_threads),
+        delivery,
         metrics: metrics.clone(),
     };
     let controllers = scopes.iter().zip(alarms.scopes()).map(|(scope, wakes)| {
@@ -77,7 +88,14 @@ pub(crate) fn begin(
         of_scope(&wide, wakes, &hands)
     });
     let controllers: Vec<_> = controllers.collect();
-    future::join_all(controllers).map(drop).boxed()
+    let controllers = future::join_all(controllers);
+    future::select(controllers, delivering).map(drop).boxed()
+}
+
+/// Wakes a Cleaner when its CloudEvent was sent, or can be.
+fn waking(alarms: &Alarms) -> Wake {
+    let alarms = alarms.clone();
+    Arc::new(move |id| alarms.wake(&id.namespace, &id.name))
 }
 
 /// The controller of one scope.
@@ -91,7 +109,7 @@ fn of_scope(scope: &WatchScope, wakes: &ScopeWakes, hands: &Hands) -> BoxFuture<
         |_| {},
         scope.on_watch_error(CleanerKind::TRAITS.kind),
     );
-    let events = cached(events, writer, Arc::clone(resource), hands.eyes.clone());
+    let events = cached(events, writer, Arc::clone(resource), hands.clone());
     let filled = scope.cache_filled(&store, "Cleaners");
     let mut wiring = Wiring::cached(Arc::clone(resource), store.clone(), events.boxed(), filled);
     wiring.wake(woken(wakes, Arc::clone(resource)));
@@ -122,7 +140,7 @@ fn cached(
     events: impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static,
     mut writer: Writer<Cached>,
     resource: Arc<ApiResource>,
-    eyes: Eyes,
+    hands: Hands,
 ) -> impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static {
     let known = writer.as_reader();
     events.inspect(move |event| {
@@ -130,7 +148,7 @@ fn cached(
         match event {
             Event::Delete(cleaner) => {
                 writer.apply_watcher_event(event);
-                forget(&eyes, cleaner);
+                hands.forget(&CleanerId::of(cleaner.meta()));
             }
             // What went while the watch was broken shows in no event.
             Event::InitDone => {
@@ -138,7 +156,7 @@ fn cached(
                 writer.apply_watcher_event(event);
                 for cleaner in before {
                     if is_gone(&known, &cleaner, &resource) {
-                        forget(&eyes, &cleaner);
+                        hands.forget(&CleanerId::of(cleaner.meta()));
                     }
                 }
             }
@@ -147,7 +165,7 @@ fn cached(
                 let before = known.get(&reference);
                 writer.apply_watcher_event(event);
                 if let Some(before) = before.filter(|before| before.uid() != cleaner.uid()) {
-                    forget(&eyes, &before);
+                    hands.forget(&CleanerId::of(before.meta()));
                 }
             }
             Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
@@ -160,10 +178,4 @@ fn is_gone(known: &Store<Cached>, cleaner: &Cached, resource: &Arc<ApiResource>)
     let reference = ObjectRef::from_obj_with(cleaner, Arc::clone(resource));
     let now = known.get(&reference);
     now.is_none_or(|now| now.uid() != cleaner.uid())
-}
-
-fn forget(eyes: &Eyes, cleaner: &Cached) {
-    let id = CleanerId::of(cleaner.meta());
-    eyes.watches.forget(&id);
-    eyes.memory.forget(&id.uid);
 }

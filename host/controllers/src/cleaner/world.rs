@@ -8,6 +8,7 @@ use podloom_api::{CleanerSpec, CleanerStatus, DeletionProgress};
 use podloom_cel::{Evaluation, Variables};
 
 use super::checked::{Checked, InvalidSpec};
+use super::delivery::Attempt;
 use super::memory::{Edition, Recalled};
 use super::sight::{Problem, SeenTarget, Sight};
 use super::stored::StoredCleaner;
@@ -19,6 +20,8 @@ pub(super) struct World {
     pub(super) checked: Result<Checked, InvalidSpec>,
     /// What the process remembers of it.
     pub(super) recalled: Recalled,
+    /// The last attempt of this process to deliver its CloudEvent, or the one that runs.
+    pub(super) attempt: Option<Attempt>,
     /// Whether kinds are watched for it.
     pub(super) is_watching: bool,
     /// By which part of the period its next look may be late.
@@ -47,6 +50,8 @@ pub(super) struct Learned {
     pub(super) has_deleted: bool,
     /// Whether it was confirmed in this pass which objects still exist.
     pub(super) has_confirmed: bool,
+    /// Whether the CloudEvent could not be sent in this pass, since too many others are.
+    pub(super) is_delivery_full: bool,
 }
 
 impl World {
@@ -63,6 +68,11 @@ impl World {
     /// Returns what is being deleted, as the status says it.
     pub(super) fn deletion(&self) -> Option<&DeletionProgress> {
         self.status()?.deletion.as_ref()
+    }
+
+    /// Returns how far the deletion is. The status may not say it yet.
+    pub(super) fn progress(&self) -> Option<&DeletionProgress> {
+        self.learned.progress.as_ref().or(self.deletion())
     }
 
     /// Returns whether it is being deleted.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use podloom_api::names::cleaner::event;
 use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject};
 
-use super::{released, report};
+use super::progress::{advanced, record};
+use super::{delivering, released, report};
 use crate::cleaner::action::Action;
 use crate::cleaner::rules::Rules;
 use crate::cleaner::status;
@@ -26,7 +26,8 @@ pub(super) fn plan(world: &World, written: &DeletionProgress, now: Timestamp) ->
     let progress = world.learned.progress.as_ref().unwrap_or(written);
     match progress.phase {
         DeletionPhase::Targets => targets(world, written, progress, now),
-        DeletionPhase::Helm | DeletionPhase::Event => unready(world, written, progress, now),
+        DeletionPhase::Helm => unready(world, written, progress, now),
+        DeletionPhase::Event => delivering::plan(world, written, progress, now),
         DeletionPhase::Done => match progress == written {
             true => released(world),
             false => record(world, written, progress.clone(), now),
@@ -88,7 +89,7 @@ fn targets(
     })
 }
 
-/// The phases of the Helm release and of the CloudEvent.
+/// The phase of the Helm release.
 fn unready(
     world: &World,
     written: &DeletionProgress,
@@ -103,22 +104,6 @@ fn unready(
         message: "this phase is not written yet".to_owned(),
         until: Timestamp::MAX,
     })
-}
-
-/// Writes how far the deletion is.
-fn record(
-    world: &World,
-    written: &DeletionProgress,
-    progress: DeletionProgress,
-    now: Timestamp,
-) -> Plan<Action> {
-    // Nothing is lost if nobody learns that only the phase has changed: with the finalizer, the status goes too.
-    if progress.phase == DeletionPhase::Done && progress.objects == written.objects {
-        return released(world).with_notices(report::deleted(written, &progress));
-    }
-    let notices = report::deleted(written, &progress);
-    let status = status::deleting(world, progress, None, now);
-    Plan::act(Action::WriteStatus(Box::new(status))).with_notices(notices)
 }
 
 /// The progress with the objects skipped that must not be deleted; none if there is no such object.
@@ -140,22 +125,6 @@ fn without_forged(
         }
     }
     Some(skipped)
-}
-
-/// The progress once a phase is done.
-fn advanced(progress: &DeletionProgress, now: Timestamp) -> DeletionProgress {
-    let next = match progress.phase {
-        DeletionPhase::Targets if progress.helm.is_some() => DeletionPhase::Helm,
-        DeletionPhase::Targets | DeletionPhase::Helm if progress.event.is_some() => {
-            DeletionPhase::Event
-        }
-        _ => DeletionPhase::Done,
-    };
-    DeletionProgress {
-        phase: next,
-        phase_started_at: MicroTime(status::micros(now)),
-        ..progress.clone()
-    }
 }
 
 /// The places of the objects with something in common.

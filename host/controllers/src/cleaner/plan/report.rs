@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use podloom_api::names::cleaner::{condition, event, reason};
-use podloom_api::{DeletionProgress, ObjectOutcome, PlannedObject};
+use podloom_api::{
+    DeletionPhase, DeletionProgress, DeliveryProgress, ObjectOutcome, PlannedObject,
+};
 
 use crate::cleaner::checked::Checked;
 use crate::cleaner::standing::Standing;
@@ -64,7 +66,7 @@ pub(super) fn deleted(before: &DeletionProgress, after: &DeletionProgress) -> Ve
         }
         notices.push(first);
     }
-    if before.phase != after.phase {
+    if before.phase == DeletionPhase::Targets && before.phase != after.phase {
         notices.push(Notice::normal(
             event::TARGET_DELETED,
             summary(&after.objects),
@@ -77,6 +79,29 @@ pub(super) fn deleted(before: &DeletionProgress, after: &DeletionProgress) -> Ve
 pub(super) fn late(world: &World, reason: &'static str, message: &str) -> Option<Notice> {
     let before = reason_of(world, condition::DELETING);
     (before != Some(reason::DEADLINE_EXCEEDED)).then(|| Notice::warning(reason, message))
+}
+
+/// Returns the Event about a CloudEvent that was delivered.
+pub(super) fn delivered() -> Notice {
+    Notice::normal(event::EVENT_DELIVERED, "the sink accepted the CloudEvent")
+}
+
+/// Returns the Event about a CloudEvent that is not delivered, and not tried any more.
+pub(super) fn given_up(delivery: &DeliveryProgress) -> Notice {
+    let why = match &delivery.last_error {
+        Some(error) => format!(": {error}"),
+        None => String::new(),
+    };
+    let note = format!("the CloudEvent was not delivered, and is not sent any more{why}");
+    Notice::warning(event::EVENT_DELIVERY_FAILED, note)
+}
+
+/// Returns the Event about an attempt to deliver the CloudEvent that failed on something else than the last one.
+pub(super) fn undelivered(before: &DeliveryProgress, after: &DeliveryProgress) -> Option<Notice> {
+    let error = after.last_error.as_ref();
+    let error = error.filter(|_| after.last_error != before.last_error)?;
+    let note = format!("the CloudEvent could not be delivered, and is sent again: {error}");
+    Some(Notice::warning(event::EVENT_DELIVERY_FAILED, note))
 }
 
 fn not_deleted(object: &PlannedObject) -> Notice {

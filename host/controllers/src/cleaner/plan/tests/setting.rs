@@ -1,6 +1,7 @@
 //! Reads a case: what is different from the Cleaner of `base.yaml`, and what its pass finds in the cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use podloom_cel::{Evaluation, Failure, Outcome, Reason};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cleaner::action::Fate;
 use crate::cleaner::checked::Checked;
+use crate::cleaner::delivery::{Attempt, AttemptState, Pause};
 use crate::cleaner::fixtures::{kind, pod};
 use crate::cleaner::memory::{Compiled, Edition, Looked, Recalled};
 use crate::cleaner::settings::CleanerSettings;
@@ -35,6 +37,7 @@ pub(super) struct Cluster {
     pub(super) doomed: Result<Vec<SeenTarget>, Problem>,
     pub(super) fates: Vec<Fate>,
     pub(super) gone: Vec<usize>,
+    pub(super) is_delivery_full: bool,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +53,11 @@ struct Setting {
     #[serde(default)]
     is_watching: bool,
     attempted: Option<Timestamp>,
+    /// The last attempt to deliver the CloudEvent.
+    delivery: Option<Tried>,
+    /// Whether there is no room for another attempt.
+    #[serde(default)]
+    is_delivery_full: bool,
     #[serde(default)]
     jitter: f64,
     /// Messages of conditions that do not compile.
@@ -85,6 +93,21 @@ struct Before {
     /// Events of targets that have come since.
     #[serde(default)]
     events: u64,
+}
+
+/// An attempt to deliver the CloudEvent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Tried {
+    number: i32,
+    /// It runs unless it was accepted or failed.
+    #[serde(default)]
+    accepted: bool,
+    failed: Option<String>,
+    /// When it failed, and how long nothing is sent after it.
+    at: Option<Timestamp>,
+    #[serde(default)]
+    wait: u64,
 }
 
 #[derive(Deserialize)]
@@ -155,7 +178,10 @@ impl Case {
         let cleaner: StoredCleaner = serde_json::from_value(cleaner).unwrap();
         let recalled = recalled(&setting, &cleaner);
         Self {
-            world: world(cleaner, recalled, setting.is_watching, setting.jitter),
+            world: World {
+                attempt: setting.delivery.as_ref().map(attempt),
+                ..world(cleaner, recalled, setting.is_watching, setting.jitter)
+            },
             now: setting.now.unwrap_or(time("2026-01-01T02:00:00Z")),
             cluster: cluster(setting),
         }
@@ -204,6 +230,7 @@ pub(super) fn world(
         checked,
         cleaner,
         recalled,
+        attempt: None,
         is_watching,
         jitter,
         learned: Learned::default(),
@@ -250,6 +277,24 @@ fn cluster(setting: Setting) -> Cluster {
         },
         fates: setting.fates.into_iter().map(fate).collect(),
         gone: setting.gone,
+        is_delivery_full: setting.is_delivery_full,
+    }
+}
+
+fn attempt(it: &Tried) -> Attempt {
+    let pause = Pause {
+        at: it.at.unwrap_or_default(),
+        wait: Duration::from_secs(it.wait),
+    };
+    Attempt {
+        number: it.number,
+        sink: "http://sink.demo/".to_owned(),
+        failures: it.number.unsigned_abs(),
+        state: match (&it.failed, it.accepted) {
+            (Some(message), _) => AttemptState::Failed(message.clone(), pause),
+            (None, true) => AttemptState::Accepted,
+            (None, false) => AttemptState::Running,
+        },
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::setting::Cluster;
 use crate::cleaner::action::{Action, ActionOutcome, Fate};
+use crate::cleaner::delivery::{Attempt, AttemptState, Begun};
 use crate::cleaner::fixtures::cleaner_kind;
 use crate::cleaner::kind::CleanerKind;
 use crate::cleaner::plan::plan;
@@ -79,6 +80,13 @@ fn check(world: &World, action: &Action) {
             assert!(world.has_finalizer(), "the finalizer is first");
             assert!(!world.is_deleted() && !is_dry && world.deletion().is_none());
         }
+        Action::Deliver(shot) => {
+            assert!(world.is_deleted() && world.has_finalizer());
+            let attempts = world.deletion().unwrap().event.as_ref().unwrap().attempts;
+            assert_eq!(shot.number, attempts + 1, "each failure is noted first");
+            let is_running = |it: &Attempt| it.state == AttemptState::Running;
+            assert!(!world.attempt.as_ref().is_some_and(is_running));
+        }
         Action::DeleteCleaner => assert!(world.deletion().is_some() && world.has_finalizer()),
         Action::WriteStatus(status) => {
             assert_eq!(status.deletion.is_some(), world.deletion().is_some());
@@ -116,6 +124,13 @@ fn outcome(world: &mut World, action: &Action, cluster: &Cluster) -> ActionOutco
             let gone = places.iter().filter(|place| cluster.gone.contains(place));
             ActionOutcome::Confirmed(gone.copied().collect())
         }
+        Action::Deliver(_) if cluster.is_delivery_full => ActionOutcome::Delivering(Begun::Full),
+        Action::Deliver(shot) => ActionOutcome::Delivering(Begun::Running(Attempt {
+            number: shot.number,
+            sink: shot.sink.clone(),
+            failures: shot.failures,
+            state: AttemptState::Running,
+        })),
         Action::SetMetadata(_)
         | Action::WriteStatus(_)
         | Action::Commit(_)

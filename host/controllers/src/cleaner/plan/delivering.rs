@@ -1,0 +1,83 @@
+//! The next step for a Cleaner whose CloudEvent is being delivered.
+
+use jiff::Timestamp;
+use podloom_api::names::cleaner::event;
+use podloom_api::{DeletionProgress, DeliveryOutcome, DeliveryProgress, duration};
+
+use super::progress::{advanced, record};
+use super::report;
+use crate::cleaner::action::Action;
+use crate::cleaner::delivery::{self, DeliveryState, DeliveryStep, Terms};
+use crate::cleaner::rules::Rules;
+use crate::cleaner::status;
+use crate::cleaner::world::World;
+use crate::engine::plan::{Plan, Then, later};
+
+/// Plans the next step of the phase in which the CloudEvent is delivered.
+pub(super) fn plan(
+    world: &World,
+    written: &DeletionProgress,
+    progress: &DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    let before = progress.event.clone().unwrap_or_default();
+    let delivery = delivery::progress(&before, world.attempt.as_ref());
+    let began = progress.phase_started_at.0;
+    let state = DeliveryState {
+        terms: &Terms::of(world.spec()),
+        began,
+        progress: &delivery,
+        attempt: world.attempt.as_ref(),
+        is_full: world.learned.is_delivery_full,
+    };
+    let then = match delivery::step(state, now) {
+        DeliveryStep::Delivered => {
+            let done = with(progress, delivery, Some(DeliveryOutcome::Delivered));
+            let notice = report::delivered();
+            return record(world, written, advanced(&done, now), now).with_notices([notice]);
+        }
+        DeliveryStep::GivenUp => {
+            let notice = report::given_up(&delivery);
+            let done = with(progress, delivery, Some(DeliveryOutcome::GivenUp));
+            return record(world, written, advanced(&done, now), now).with_notices([notice]);
+        }
+        DeliveryStep::Send(shot) => Plan::act(Action::Deliver(shot)),
+        DeliveryStep::Wait(until) => Plan::wait(Then::At(until)),
+        DeliveryStep::WaitForSpec => Plan::wait(Then::Change),
+    };
+    let timeout = Rules::of(world.spec()).timeout;
+    let deadline = later(began, timeout);
+    let late = (deadline <= now && delivery.attempts > 0).then(|| {
+        let timeout = duration::print(timeout);
+        format!("the CloudEvent could not be delivered within {timeout}; the operator keeps trying")
+    });
+    let undelivered = report::undelivered(&before, &delivery);
+    let wanted = with(progress, delivery, None);
+    let wanted = status::deleting(world, wanted, late.as_deref(), now);
+    if world.status() != Some(&wanted) {
+        let is_new = |late: &String| report::late(world, event::EVENT_DELIVERY_FAILED, late);
+        let late = late.as_ref().and_then(is_new);
+        let notices = undelivered.into_iter().chain(late);
+        return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
+    }
+    match then.action.is_none() && now < deadline {
+        true => Plan::wait(then.then.by(deadline)),
+        false => then,
+    }
+}
+
+/// The progress of the deletion with this one of the delivery.
+fn with(
+    progress: &DeletionProgress,
+    delivery: DeliveryProgress,
+    outcome: Option<DeliveryOutcome>,
+) -> DeletionProgress {
+    let event = DeliveryProgress {
+        outcome,
+        ..delivery
+    };
+    DeletionProgress {
+        event: Some(event),
+        ..progress.clone()
+    }
+}
