@@ -1,5 +1,7 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
+mod lane;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,8 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 use tracing::Span;
 
+pub(crate) use self::lane::FastLane;
+
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -27,6 +31,8 @@ pub(crate) struct ChainMutator {
     pub(crate) metrics: PluginMetrics,
     pub(crate) no_chain_policy: NoChainPolicy,
     pub(crate) values: Values,
+    /// Which calls run on the caller's own thread.
+    pub(crate) lane: Arc<FastLane>,
 }
 
 /// What happens to pods while no chain is loaded.
@@ -59,6 +65,8 @@ impl ChainMutator {
             metrics: PluginMetrics::register(&mut Registry::default()),
             no_chain_policy: NoChainPolicy::PassThrough,
             values: Values::Shown,
+            // A command has nothing else to do than to wait for its pods, but no threads of the runtime to spare.
+            lane: Arc::new(FastLane::of(0)),
         }
     }
 
@@ -79,7 +87,7 @@ impl ChainMutator {
         }
     }
 
-    /// Calls the chain on a blocking thread: plugins are foreign code and may be slow.
+    /// Calls the chain: on this thread while it is fast, otherwise on a blocking thread, since plugins are foreign code and may be slow.
     async fn call(
         &self,
         chain: Arc<Chain>,
@@ -89,24 +97,33 @@ impl ChainMutator {
         let (metrics, values) = (self.metrics.clone(), self.values);
         let (deadline, wants_patch) = (request.deadline, request.wants_patch);
         let request = to_chain(request);
-        let called = on_blocking_thread(deadline, move || {
+        let call = move || {
             let result = chain.mutate(pod, request);
             metrics.mutated(&result);
             match result {
                 Ok(mutation) => mutated(&chain, mutation, values, wants_patch),
                 Err(rejected) => Err(rejected_pod(rejected, values)),
             }
-        });
-        let overdue = "the chain did not finish before the deadline of this pod";
-        let result = called.await?;
-        Ok(result.unwrap_or_else(|| Err(PodRejection::Overdue(overdue.to_owned()).into())))
+        };
+        if let Some(_place) = self.lane.enter() {
+            return self.lane.run(call).map_err(ChainPanicked);
+        }
+        let lane = Arc::clone(&self.lane);
+        let called = on_blocking_thread(deadline, move || lane.run(call)).await;
+        match called.map_err(|error| ChainPanicked(error.to_string()))? {
+            Some(result) => result.map_err(ChainPanicked),
+            None => {
+                let overdue = "the chain did not finish before the deadline of this pod";
+                Ok(Err(PodRejection::Overdue(overdue.to_owned()).into()))
+            }
+        }
     }
 }
 
 /// The chain panicked: a bug of Podloom, not of a plugin or of the pod.
 #[derive(Debug, thiserror::Error)]
 #[error("the chain panicked, which is a bug of podloom: {0}")]
-pub(crate) struct ChainPanicked(#[from] JoinError);
+pub(crate) struct ChainPanicked(pub(crate) String);
 
 impl PodMutator for ChainMutator {
     fn mutate(

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    ChainMutator, ChainPanicked, NoChainPolicy, Values, convert_run, no_chain, on_blocking_thread,
+    ChainMutator, ChainPanicked, FastLane, NoChainPolicy, Values, convert_run, no_chain, on_blocking_thread,
     rejected_pod, rejection, to_chain,
 };
 use crate::load;
@@ -107,14 +107,19 @@ async fn without_a_chain_a_pod_passes_unchanged_or_is_rejected() {
     assert_eq!(mutate(&mutator).await, Err(PodRejection::Broken(reason)));
 }
 
-#[tokio::test]
-async fn a_pod_that_passed_is_stamped_and_the_patch_contains_the_stamp() {
+fn chain_without_plugins() -> podloom_mutators::Chain {
     let directory = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: []\n";
     fs::write(directory.path().join("chain.yaml"), manifest).unwrap();
     let Ok(chain) = load::chain(directory.path()) else {
         panic!("a chain without plugins")
     };
+    chain
+}
+
+#[tokio::test]
+async fn a_pod_that_passed_is_stamped_and_the_patch_contains_the_stamp() {
+    let chain = chain_without_plugins();
     let digest = chain.digest().to_owned();
     let (pod, patch, chain) = mutate(&ChainMutator::of(Some(chain))).await.unwrap();
     let stamp = json!({ "podloom.dev/mutations": "[]", "podloom.dev/chain": digest });
@@ -249,6 +254,20 @@ fn no_caller_waits_much_longer_than_its_deadline() {
     });
 }
 
+/// A fast chain needs no other thread: the only blocking thread is busy, and pods pass all the same.
+#[test]
+fn a_fast_chain_runs_on_the_callers_thread() {
+    let mut mutator = ChainMutator::of(Some(chain_without_plugins()));
+    mutator.lane = Arc::new(FastLane::of(1));
+    runtime().block_on(async {
+        let (open, gate) = mpsc::channel::<()>();
+        let blocked = tokio::task::spawn_blocking(move || gate.recv().is_ok());
+        assert!(mutate(&mutator).await.is_ok());
+        open.send(()).unwrap();
+        assert!(blocked.await.unwrap());
+    });
+}
+
 /// After the deadline nobody uses the result.
 #[tokio::test]
 async fn overdue_work_does_not_start() {
@@ -259,10 +278,7 @@ async fn overdue_work_does_not_start() {
 
 #[tokio::test]
 async fn a_panic_is_an_error_of_its_own() {
-    let panicked = on_blocking_thread(None, || panic!("a bug"))
-        .await
-        .map(drop::<Option<()>>);
-    let message = ChainPanicked::from(panicked.unwrap_err()).to_string();
+    let message = ChainPanicked("a bug".to_owned()).to_string();
     assert!(message.starts_with("the chain panicked"), "{message}");
 }
 

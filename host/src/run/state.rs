@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::mutator::NoChainPolicy;
+use crate::mutator::{FastLane, NoChainPolicy};
 
 /// The state of the process, shared by all tasks.
 pub(crate) struct OperatorState {
@@ -20,6 +20,8 @@ pub(crate) struct OperatorState {
     pub(super) slot: Arc<Slot>,
     /// What happens to pods without a chain.
     pub(super) no_chain_policy: NoChainPolicy,
+    /// Which calls of the chain run on threads of the runtime. All duties share it.
+    pub(super) lane: Arc<FastLane>,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
     /// The certificate of the webhooks; none if they are off or served without TLS.
@@ -92,6 +94,7 @@ impl OperatorState {
     /// The state at the start.
     pub(super) fn new(
         no_chain_policy: NoChainPolicy,
+        lane: FastLane,
         duties: Vec<Arc<DutyState>>,
         certificate: Option<Arc<CertificateSlot>>,
         stop: CancellationToken,
@@ -99,6 +102,7 @@ impl OperatorState {
         Self {
             slot: Arc::default(),
             no_chain_policy,
+            lane: Arc::new(lane),
             duties,
             certificate,
             stop,
