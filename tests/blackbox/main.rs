@@ -16,6 +16,7 @@ mod balanced;
 mod bounds;
 mod cert_manager;
 mod cleaner_kinds;
+mod cleaner_storm;
 mod cleaner_targets;
 mod configuration;
 mod infrastructure;

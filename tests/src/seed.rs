@@ -9,9 +9,14 @@ impl Seed {
     /// Takes the seed from the environment or a random one, and prints it, so that a failed test can be repeated.
     #[must_use]
     pub fn new(name: &str) -> Self {
+        Self::or(name, RandomState::new().hash_one(name))
+    }
+
+    /// As [`Seed::new`], with this seed instead of a random one.
+    #[must_use]
+    pub fn or(name: &str, seed: u64) -> Self {
         let given = std::env::var("PODLOOM_BLACKBOX_SEED").ok();
-        let given = given.and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(name));
+        let seed = given.and_then(|seed| seed.parse().ok()).unwrap_or(seed);
         eprintln!("{name}: PODLOOM_BLACKBOX_SEED={seed}");
         // xorshift stays at zero for ever.
         Self(seed.max(1))

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    ChainMutator, ChainPanicked, FastLane, NoChainPolicy, Values, convert_run, no_chain, on_blocking_thread,
-    rejected_pod, rejection, to_chain,
+    ChainMutator, ChainPanicked, FastLane, NoChainPolicy, Values, convert_run, no_chain,
+    on_blocking_thread, rejected_pod, rejection, to_chain,
 };
 use crate::load;
 

@@ -17,15 +17,26 @@ struct Soak {
     /// The arguments of cargo.
     command: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
+    needs: Needs,
+}
+
+/// What a soak needs besides its crate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Nothing.
+    Nothing,
+    /// The operator as a binary, and a control plane.
+    Operator,
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 4] = [
+const SOAKS: [Soak; 5] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
         command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
         environment: &[("PROPTEST_CASES", "100000")],
+        needs: Needs::Nothing,
     },
     Soak {
         name: "guests",
@@ -39,6 +50,7 @@ const SOAKS: [Soak; 4] = [
             "guests",
         ],
         environment: &[("PROPTEST_CASES", "100000")],
+        needs: Needs::Nothing,
     },
     Soak {
         name: "patch",
@@ -55,12 +67,30 @@ const SOAKS: [Soak; 4] = [
             "patch",
         ],
         environment: &[("PROPTEST_CASES", "50000")],
+        needs: Needs::Nothing,
     },
     Soak {
         name: "queue",
         what: "20,000 random histories of the control loop's queue, compared with a simple model",
         command: &["test", "--package", "podloom-control-loop", "--lib", "laws"],
         environment: &[("PROPTEST_CASES", "20000")],
+        needs: Needs::Nothing,
+    },
+    Soak {
+        name: "cleaner",
+        what: "1,000 Cleaners on a real control plane, each with a fault at a random time: nothing is deleted that their conditions did not name",
+        command: &[
+            "test",
+            "--package",
+            "podloom-tests",
+            "--test",
+            "blackbox",
+            "cleaner_storm",
+            "--",
+            "--nocapture",
+        ],
+        environment: &[("PODLOOM_CLEANER_RUNS", "1000")],
+        needs: Needs::Operator,
     },
 ];
 
@@ -92,30 +122,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return chaos(&release::shipped()?, &bundle, minutes, arguments.seed);
     }
     let is_chosen = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
-    let failed: Vec<&str> = SOAKS
-        .iter()
-        .filter(is_chosen)
-        .filter(|soak| !holds(soak))
-        .map(|soak| soak.name)
-        .collect();
+    let mut failed = Vec::new();
+    for soak in SOAKS.iter().filter(is_chosen) {
+        if !holds(soak)? {
+            failed.push(soak.name);
+        }
+    }
     if !failed.is_empty() {
         bail!("these soaks failed: {}", failed.join(", "));
     }
     Ok(())
 }
 
-fn holds(soak: &Soak) -> bool {
+fn holds(soak: &Soak) -> Result<bool> {
     eprintln!("\n==> {}: {}", soak.name, soak.what);
+    let mut command = run::cargo(soak.command);
+    command.envs(soak.environment.iter().copied());
+    if soak.needs == Needs::Operator {
+        command
+            .env("PODLOOM_BUNDLE", plugins::run()?)
+            .env("PODLOOM_BLACKBOX_BINARY", release::shipped()?)
+            .env("PODLOOM_CONTROL_PLANE", "1");
+    }
     let start = Instant::now();
-    let environment = soak.environment.iter().copied();
-    let done = run::succeed(run::cargo(soak.command).envs(environment));
+    let done = run::succeed(&mut command);
     let outcome = match &done {
         Ok(()) => "done",
         Err(_) => "FAILED",
     };
     let seconds = start.elapsed().as_secs_f64();
     eprintln!("==> {}: {outcome} in {seconds:.1} s", soak.name);
-    done.is_ok()
+    Ok(done.is_ok())
 }
 
 /// Random faults around the operator.
