@@ -10,7 +10,7 @@ fn a_session_whose_pod_does_not_start_in_time_fails() {
         Cluster::without_operator,
         "timeouts-creation",
         async |scene| {
-            let _operator = scene.operator(&["--pod-creation-timeout", "3s"]).await;
+            let _operator = scene.operator(&["--pod-creation-timeout", "8s"]).await;
             scene.behaviours().await;
             scene.config("unheard-of", UNHEARD_OF).await;
             let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
@@ -28,7 +28,7 @@ fn a_session_whose_pod_does_not_start_in_time_fails() {
             }
             for (version, why) in cases {
                 let story = seen.until_gone(version).await;
-                let start = "Failed CreationTimeout: pod creation timeout exceeded after 3s";
+                let start = "Failed CreationTimeout: pod creation timeout exceeded after 8s";
                 assert_eq!(story.len(), 3, "{story:?}");
                 assert_eq!(story[0], "Pending");
                 match why {

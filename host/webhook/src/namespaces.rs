@@ -15,8 +15,8 @@ use tokio::time::timeout_at;
 
 use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 
-/// How long a question to the API server may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a question to the API server may take. On a busy cluster, a second was too short.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How long nothing is asked after the API server refused an answer.
 const PAUSE: Duration = Duration::from_secs(30);
 /// How many questions are asked at once.

@@ -12,7 +12,12 @@ use crate::{image, plugins, release, run, soak};
 use ahead::Ahead;
 
 /// How many black-box tests run at once: more than there are processors, since they mostly wait.
-const AT_ONCE: &str = "8";
+const AT_ONCE: usize = 8;
+
+/// Black-box tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each
+/// other's way.
+const BUSY: [&str; 3] = ["storm::", "silence::", "webhook_load::"];
+const BUSY_AT_ONCE: usize = 3;
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
@@ -99,32 +104,45 @@ fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
 
 /// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes, and the IM server.
 /// Without these variables the tests are skipped, so that `cargo test` starts no control plane and installs nothing.
-fn black_box_tests(binary: &Path, bundle: &Path, root: &Path, im: &Path) -> Result<()> {
-    let arguments = [
-        "test",
-        "--quiet",
-        // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
-        "--workspace",
-        "--test",
-        "blackbox",
-        "--test",
-        "engine",
-        "--test",
-        "certificates",
-        "--test",
-        "im-server",
-        "--",
-        "--test-threads",
-        AT_ONCE,
-    ];
+fn black_box_tests(
+    binary: &Path,
+    bundle: &Path,
+    image: &image::Built,
+    im: &Path,
+    which: Which,
+) -> Result<()> {
+    // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
+    let mut tests = run::cargo(["test", "--quiet", "--workspace", "--test", "blackbox"]);
+    match which {
+        Which::Busy => {
+            tests.args(["--", "--test-threads", &BUSY_AT_ONCE.to_string()]);
+            tests.args(BUSY);
+        }
+        Which::Others => {
+            for more in ["engine", "certificates", "im-server"] {
+                tests.args(["--test", more]);
+            }
+            tests.args(["--", "--test-threads", &AT_ONCE.to_string()]);
+            tests.args(BUSY.iter().flat_map(|busy| ["--skip", *busy]));
+        }
+    }
     run::succeed(
-        run::cargo(arguments)
+        tests
             .env("PODLOOM_BLACKBOX_BINARY", binary)
-            .env("PODLOOM_DIST_ROOT", root)
+            .env("PODLOOM_DIST_ROOT", &image.root)
             .env("PODLOOM_BUNDLE", bundle)
             .env("PODLOOM_IM_PYTHON", im)
             .env("PODLOOM_CONTROL_PLANE", "1"),
     )
+}
+
+/// Which black-box tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    /// Those that are [`BUSY`].
+    Busy,
+    /// All others.
+    Others,
 }
 
 /// Why the tests on a real node do not run; nothing if they do.
@@ -150,9 +168,12 @@ fn summary(extent: Extent, time: &str, without_node: Option<&str>) -> String {
 fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()> {
     let binary = release::shipped()?;
     let im = step("IM server", || Ok(podloom_im::python()?))?;
-    step("black-box tests", || {
-        black_box_tests(&binary, bundle, &image.root, &im)
-    })?;
+    for (name, which) in [
+        ("black-box tests", Which::Others),
+        ("black-box tests under load", Which::Busy),
+    ] {
+        step(name, || black_box_tests(&binary, bundle, image, &im, which))?;
+    }
     let soak = || step("soak", || soak::chaos(&binary, bundle, SOAK_MINUTES, None));
     if !with_node {
         return soak();
