@@ -20,6 +20,7 @@
 )]
 
 mod bundle;
+pub mod cleaner;
 mod cluster;
 pub mod doubles;
 pub mod faults;
