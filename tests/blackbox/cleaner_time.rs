@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use k8s_openapi::jiff::Timestamp;
 use podloom_tests::cleaner::{Cleaners, map_target};
 use podloom_tests::{Cluster, Scene, blackbox_on, eventually};
 use serde_json::json;
