@@ -32,11 +32,11 @@ impl Eyes {
     /// Looks at the targets that conditions see; `at` is the time for the conditions.
     pub(super) async fn look(&self, id: &CleanerId, checked: &Checked, at: Timestamp) -> Sight {
         let known = self.kinds(checked).await;
-        // What comes from now on may not be in what is read.
-        let events = self.memory.events(&id.uid);
         let wishes = known.iter().filter_map(|it| wish(it, &id.namespace));
         self.watches.set(id, &wishes.collect::<Vec<_>>());
         self.watches.answered(&id.uid).await;
+        // What comes from now on may not be in what is read.
+        let events = self.memory.events(&id.uid);
         let read: Vec<_> = known
             .iter()
             .map(|known| self.read(known, &id.namespace))

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::names::cleaner::event;
 use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject};
 
 use super::progress::{advanced, record};
@@ -74,8 +73,7 @@ fn targets(
     let wanted = status::deleting(world, progress.clone(), late.as_deref(), now);
     if world.status() != Some(&wanted) {
         let mut notices = report::deleted(written, progress);
-        let is_new = |late: &String| report::late(world, event::DELETE_TARGET_FAILED, late);
-        notices.extend(late.as_ref().and_then(is_new));
+        notices.extend(late.as_ref().and_then(|late| report::late(world, late)));
         return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
     }
     Plan::wait(match (open.is_empty(), is_late) {

@@ -1,7 +1,6 @@
 //! The next step for a Cleaner whose CloudEvent is being delivered.
 
 use jiff::Timestamp;
-use podloom_api::names::cleaner::event;
 use podloom_api::{DeletionProgress, DeliveryOutcome, DeliveryProgress, duration};
 
 use super::progress::{advanced, record};
@@ -55,8 +54,7 @@ pub(super) fn plan(
     let wanted = with(progress, delivery, None);
     let wanted = status::deleting(world, wanted, late.as_deref(), now);
     if world.status() != Some(&wanted) {
-        let is_new = |late: &String| report::late(world, event::EVENT_DELIVERY_FAILED, late);
-        let late = late.as_ref().and_then(is_new);
+        let late = late.as_ref().and_then(|late| report::late(world, late));
         let notices = undelivered.into_iter().chain(late);
         return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
     }

@@ -10,7 +10,7 @@ use podloom_api::{
 use crate::cleaner::checked::Checked;
 use crate::cleaner::standing::Standing;
 use crate::cleaner::world::World;
-use crate::engine::events::Notice;
+use crate::engine::events::{Notice, appended};
 
 /// If there are more objects, there is one Event about all of them.
 const SINGLE_MAX: usize = 50;
@@ -45,9 +45,9 @@ pub(super) fn deleted(before: &DeletionProgress, after: &DeletionProgress) -> Ve
         before.outcome != after.outcome || before.message != after.message
     });
     let changed: Vec<&PlannedObject> = changed.map(|(_, after)| after).collect();
-    let mut notices = Vec::new();
     let failed = changed.iter().filter(|it| it.message.is_some());
-    let warnings: Vec<Notice> = failed.map(|it| not_deleted(it)).collect();
+    let failed: Vec<String> = failed.map(|it| not_deleted(it)).collect();
+    let mut notices = Vec::new();
     if after.objects.len() <= SINGLE_MAX {
         let accepted = changed
             .iter()
@@ -56,29 +56,25 @@ pub(super) fn deleted(before: &DeletionProgress, after: &DeletionProgress) -> Ve
             let note = format!("deleted {} {} of target {}", it.kind, it.name, it.target);
             Notice::normal(event::TARGET_DELETED, note)
         }));
-        notices.extend(warnings);
-        return notices;
-    }
-    let more = warnings.len().saturating_sub(1);
-    if let Some(mut first) = warnings.into_iter().next() {
-        if more > 0 {
-            first.note += &format!("; and {more} more");
-        }
-        notices.push(first);
-    }
-    if before.phase == DeletionPhase::Targets && before.phase != after.phase {
+    } else if before.phase == DeletionPhase::Targets && before.phase != after.phase {
         notices.push(Notice::normal(
             event::TARGET_DELETED,
             summary(&after.objects),
         ));
     }
+    // One about all: warnings of the same reason count as repetitions of the first.
+    if let [first, others @ ..] = failed.as_slice() {
+        let note = appended(first.clone(), others);
+        notices.push(Notice::warning(event::DELETE_TARGET_FAILED, note));
+    }
     notices
 }
 
-/// Returns the Event about a phase that is late, when that is new.
-pub(super) fn late(world: &World, reason: &'static str, message: &str) -> Option<Notice> {
+/// Returns the Event about a phase that is late, when that is new. Its reason is its own, since it would count as a repetition else.
+pub(super) fn late(world: &World, message: &str) -> Option<Notice> {
     let before = reason_of(world, condition::DELETING);
-    (before != Some(reason::DEADLINE_EXCEEDED)).then(|| Notice::warning(reason, message))
+    (before != Some(reason::DEADLINE_EXCEEDED))
+        .then(|| Notice::warning(reason::DEADLINE_EXCEEDED, message))
 }
 
 /// Returns the Event about a CloudEvent that was delivered.
@@ -104,15 +100,14 @@ pub(super) fn undelivered(before: &DeliveryProgress, after: &DeliveryProgress) -
     Some(Notice::warning(event::EVENT_DELIVERY_FAILED, note))
 }
 
-fn not_deleted(object: &PlannedObject) -> Notice {
+fn not_deleted(object: &PlannedObject) -> String {
     let message = object.message.as_deref().unwrap_or_default();
-    let note = match object.outcome {
+    match object.outcome {
         Some(ObjectOutcome::Skipped) => {
             format!("left {} {} alone: {message}", object.kind, object.name)
         }
         _ => format!("cannot delete {} {}: {message}", object.kind, object.name),
-    };
-    Notice::warning(event::DELETE_TARGET_FAILED, note)
+    }
 }
 
 /// What became of many objects.
