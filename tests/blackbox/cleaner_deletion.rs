@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use podloom_tests::cleaner::{Cleaners, condition, map_target, map_targets};
@@ -234,6 +235,26 @@ fn an_abandoned_deletion_is_let_go() {
     );
 }
 
+/// Writes a plan into the status of a Cleaner, as nobody but the operator should.
+async fn forge(cleaners: &Cleaners<'_>, name: &str, objects: Vec<Value>) {
+    let forged = json!({ "status": { "deletion": { "phase": "Targets", "phaseStartedAt": "2026-01-01T00:00:00.000000Z",
+        "objects": objects } } });
+    let (all, patch) = (PatchParams::default(), Patch::Merge(forged));
+    let written = cleaners.api().patch_status(name, &all, &patch).await;
+    written.unwrap();
+}
+
+/// An object of a plan.
+fn planned((kind, plural): (&str, &str), namespace: &str, name: &str, uid: &str) -> Value {
+    json!({ "target": "all", "group": "", "version": "v1", "kind": kind, "resource": plural, "namespace": namespace,
+        "name": name, "uid": uid })
+}
+
+async fn uid(cleaners: &Cleaners<'_>, name: &str) -> String {
+    let map = cleaners.maps().get(name).await.unwrap();
+    map.metadata.uid.unwrap()
+}
+
 /// Whoever may write the status cannot delete what no target names.
 #[test]
 fn a_forged_status_deletes_nothing_more() {
@@ -243,61 +264,25 @@ fn a_forged_status_deletes_nothing_more() {
         let foreign = Cleaners::new(&beside);
         foreign.map("foreign", json!({}), "idle").await;
         two_maps(&cleaners).await;
+        let secrets: Api<Secret> = Api::namespaced(scene.client.clone(), &scene.namespace);
         let login = json!({ "metadata": { "name": "login" } });
-        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
-            Api::namespaced(scene.client.clone(), &scene.namespace);
-        scene.create(secrets.clone(), login).await;
-        let namespaces = format!("{},{}", scene.namespace, beside.namespace);
-        let arguments: Vec<&str> = namespaces
-            .split(',')
-            .flat_map(|it| ["--namespace", it])
-            .collect();
+        let login = scene.create(secrets.clone(), login).await;
+        let login = login.metadata.uid.unwrap();
         let spec = json!({ "ttl": "10h", "targets": [map_targets("all", &json!({ "app": "x" }))] });
         cleaners.create("shop", spec).await;
-        let uid = async |api: Api<_>, name: &str| -> String {
-            let map: k8s_openapi::api::core::v1::ConfigMap = api.get(name).await.unwrap();
-            map.metadata.uid.unwrap()
-        };
-        let planned = |kind: &str, plural: &str, namespace: &str, name: &str, uid: &str| {
-            json!({ "target": "all", "group": "", "version": "v1", "kind": kind, "resource": plural, "namespace": namespace,
-                "name": name, "uid": uid })
-        };
-        let secret = secrets.get("login").await.unwrap().metadata.uid.unwrap();
-        let foreign_uid = uid(foreign.maps(), "foreign").await;
-        let objects = json!([
-            planned("Secret", "secrets", &scene.namespace, "login", &secret),
-            planned("ConfigMap", "secrets", &scene.namespace, "login", &secret),
-            planned(
-                "ConfigMap",
-                "configmaps",
-                &beside.namespace,
-                "foreign",
-                &foreign_uid
-            ),
-            planned(
-                "ConfigMap",
-                "configmaps",
-                &scene.namespace,
-                "a",
-                "another-uid"
-            ),
-            planned(
-                "ConfigMap",
-                "configmaps",
-                &scene.namespace,
-                "b",
-                &uid(cleaners.maps(), "b").await
-            ),
-        ]);
-        let forged = json!({ "status": { "deletion": { "phase": "Targets", "phaseStartedAt": "2026-01-01T00:00:00.000000Z",
-            "objects": objects } } });
-        let patch = Patch::Merge(forged);
-        cleaners
-            .api()
-            .patch_status("shop", &PatchParams::default(), &patch)
-            .await
-            .unwrap();
-        let _operator = cleaners.operator(&arguments).await;
+        let (here, there) = (&scene.namespace, &beside.namespace);
+        let map = ("ConfigMap", "configmaps");
+        let objects = vec![
+            planned(("Secret", "secrets"), here, "login", &login),
+            planned(("ConfigMap", "secrets"), here, "login", &login),
+            planned(map, there, "foreign", &uid(&foreign, "foreign").await),
+            planned(map, here, "a", "another-uid"),
+            planned(map, here, "b", &uid(&cleaners, "b").await),
+        ];
+        forge(&cleaners, "shop", objects).await;
+        let _operator = cleaners
+            .operator(&["--namespace", here, "--namespace", there])
+            .await;
         cleaners.until_gone("shop", &["b"]).await;
         assert!(secrets.get_opt("login").await.unwrap().is_some());
         assert!(foreign.has_map("foreign").await && cleaners.has_map("a").await);
