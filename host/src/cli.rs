@@ -21,7 +21,9 @@ use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use bundle::BundleArguments;
-pub(crate) use cleaner::CleanerArguments;
+pub(crate) use cleaner::{
+    Against, CleanerArguments, CleanerCheckArguments, CleanerCommand, ReportFormat,
+};
 pub(crate) use controllers::Controllers;
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
 pub(crate) use infrastructure::InfrastructureArguments;
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Check manifests of Clusters, clouds and Infrastructure Managers.
     #[command(subcommand)]
     Infra(InfraCommand),
+    /// Check manifests of Cleaners, and show what they would delete.
+    #[command(subcommand)]
+    Cleaner(CleanerCommand),
     Bundle(BundleArguments),
     Crds(CrdsArguments),
     Rbac(RbacArguments),

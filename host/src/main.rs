@@ -2,6 +2,7 @@
 
 mod bundle;
 mod chain;
+mod cleaner;
 mod cli;
 mod completion;
 mod crds;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Arguments, ChainCommand, Command, InfraCommand, PluginCommand};
+use crate::cli::{Arguments, ChainCommand, CleanerCommand, Command, InfraCommand, PluginCommand};
 use crate::error::CommandError;
 
 /// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
         Command::Infra(InfraCommand::Check(arguments)) => infra::check(arguments),
+        Command::Cleaner(CleanerCommand::Check(arguments)) => cleaner::check(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),

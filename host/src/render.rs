@@ -194,7 +194,7 @@ fn render_all<'a>(
                 pod::render_templates(document, &[template], setting)
             }
             DocumentKind::Named(templates) => pod::render_templates(document, &templates, setting),
-            DocumentKind::Infrastructure(_) | DocumentKind::Other => {
+            DocumentKind::Infrastructure(_) | DocumentKind::Cleaner | DocumentKind::Other => {
                 Ok(Rendered::unchanged(document))
             }
         };

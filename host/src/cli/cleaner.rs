@@ -1,10 +1,14 @@
-//! The arguments of the controller of Cleaners.
+//! The arguments of the controller of Cleaners, and of the command about Cleaners.
+
+mod check;
 
 use std::collections::BTreeSet;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use podloom_controllers::GroupResource;
+
+pub(crate) use check::{Against, CleanerCheckArguments, CleanerCommand, ReportFormat};
 
 use super::namespace;
 

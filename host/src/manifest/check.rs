@@ -52,6 +52,12 @@ pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings
                     schema.check(document, &mut findings);
                 }
             }
+            DocumentKind::Cleaner => {
+                check_name(document, &mut findings);
+                if let Some(schema) = &schemas.cleaner {
+                    schema.check(document, &mut findings);
+                }
+            }
             DocumentKind::Namespace => check_name(document, &mut findings),
             DocumentKind::Pod => embedded::check_pod(document, &[], &mut findings),
             DocumentKind::Workload(template) => {
@@ -128,6 +134,8 @@ struct Schemas {
     tunnel_class: Schema,
     /// Only those of the kinds that there are: most users have none of them.
     infrastructure: BTreeMap<InfrastructureKind, Schema>,
+    /// Only if there are Cleaners.
+    cleaner: Option<Schema>,
 }
 
 impl Schemas {
@@ -146,12 +154,18 @@ impl Schemas {
                 infrastructure.insert(kind, Schema::new(definition, Patterns::Checked)?);
             }
         }
+        let has_cleaner = documents
+            .iter()
+            .any(|it| kinds::kind(it) == DocumentKind::Cleaner);
+        let cleaner =
+            has_cleaner.then(|| Schema::new(podloom_api::cleaner_crd(), Patterns::Checked));
         Ok(Self {
             browser: selenosis(SelenosisKind::Browser)?,
             browser_config: selenosis(SelenosisKind::BrowserConfig)?,
             portal_expose: Schema::new(podloom_api::portal_expose_crd(), Patterns::LeftOut)?,
             tunnel_class: Schema::new(podloom_api::tunnel_class_crd(), Patterns::LeftOut)?,
             infrastructure,
+            cleaner: cleaner.transpose()?,
         })
     }
 }

@@ -29,6 +29,8 @@ pub(crate) enum DocumentKind {
     Named(Vec<Template>),
     /// Checked against its schema, and printed unchanged.
     Infrastructure(InfrastructureKind),
+    /// Checked against its schema, and printed unchanged.
+    Cleaner,
     /// Printed unchanged.
     Other,
 }
@@ -73,6 +75,9 @@ const PORTAL: &str = "portal.gosuda.org/v1alpha1";
 /// The apiVersion of Clusters, and of what they run on.
 pub(super) const INFRASTRUCTURE: &str = "infrastructure.podloom.dev/v1alpha1";
 
+/// The apiVersion of Cleaners.
+pub(super) const CLEANER: &str = "cleaner.vtex.dev/v1alpha";
+
 /// Returns the kind of a document.
 pub(crate) fn kind(document: &Document) -> DocumentKind {
     let api_version = document.api_version.as_str();
@@ -86,6 +91,7 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
         ("v1", "Namespace") => return DocumentKind::Namespace,
         (PORTAL, "PortalExpose") => return DocumentKind::PortalExpose,
         (PORTAL, "TunnelClass") => return DocumentKind::TunnelClass,
+        (CLEANER, "Cleaner") => return DocumentKind::Cleaner,
         (INFRASTRUCTURE, name) => {
             if let Some(kind) = infrastructure_kind(name) {
                 return DocumentKind::Infrastructure(kind);
@@ -138,6 +144,11 @@ pub(crate) fn is_infrastructure(document: &Document) -> bool {
     group(&document.api_version) == group(INFRASTRUCTURE)
 }
 
+/// Whether an object is in the group of Cleaners, whatever its version and kind.
+pub(crate) fn is_cleaner(document: &Document) -> bool {
+    group(&document.api_version) == group(CLEANER)
+}
+
 /// The group of an object and its kind, as `apps/Deployment`; the core group has no name.
 pub(super) fn group_and_kind(document: &Document) -> String {
     match document.api_version.split_once('/') {
@@ -181,6 +192,7 @@ fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
         ("v1", "Pod"),
         (PORTAL, "PortalExpose"),
         (PORTAL, "TunnelClass"),
+        (CLEANER, "Cleaner"),
     ];
     let infrastructure = InfrastructureKind::ALL
         .into_iter()

@@ -18,7 +18,9 @@ pub(crate) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
             }
             DocumentKind::Namespace | DocumentKind::TunnelClass => "",
             DocumentKind::Infrastructure(kind) if kind.is_global() => "",
-            DocumentKind::Infrastructure(_) => document.namespace(namespace),
+            DocumentKind::Infrastructure(_) | DocumentKind::Cleaner => {
+                document.namespace(namespace)
+            }
             _ => continue,
         };
         if document.name().is_empty() {

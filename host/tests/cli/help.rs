@@ -18,6 +18,8 @@ fn help_of_every_command() {
         ("chain_schema", &["chain", "schema"]),
         ("infra", &["infra"]),
         ("infra_check", &["infra", "check"]),
+        ("cleaner", &["cleaner"]),
+        ("cleaner_check", &["cleaner", "check"]),
         ("bundle", &["bundle"]),
         ("crds", &["crds"]),
         ("rbac", &["rbac"]),

@@ -2,6 +2,7 @@
 
 mod bundles;
 mod chains;
+mod cleaner;
 mod controllers;
 mod examples;
 mod help;

@@ -136,7 +136,8 @@ fn identities(target: &SeenTarget) -> Vec<String> {
     names.map(|name| format!("{name}.{kind}")).collect()
 }
 
-fn results(world: &World) -> Option<Vec<ConditionResult>> {
+/// Returns what the conditions came to; none if they have no result.
+pub(super) fn results(world: &World) -> Option<Vec<ConditionResult>> {
     if let Some(evaluation) = &world.learned.evaluation {
         return Some(of_evaluation(evaluation));
     }

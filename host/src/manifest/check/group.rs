@@ -5,7 +5,7 @@ use podloom_api::{InfrastructureKind, SelenosisApi, SelenosisKind};
 use crate::manifest::document::Document;
 use crate::manifest::field::Step;
 use crate::manifest::findings::Findings;
-use crate::manifest::kinds::{self, INFRASTRUCTURE};
+use crate::manifest::kinds::{self, CLEANER, INFRASTRUCTURE};
 
 /// Catches an object of a kind that its API group does not have.
 pub(super) fn check(document: &Document, findings: &mut Findings) {
@@ -15,6 +15,8 @@ pub(super) fn check(document: &Document, findings: &mut Findings) {
         selenosis(document)
     } else if kinds::is_infrastructure(document) {
         infrastructure(document)
+    } else if kinds::is_cleaner(document) {
+        cleaner(document)
     } else {
         return;
     };
@@ -58,6 +60,19 @@ fn infrastructure(document: &Document) -> Wrong {
         None => (
             "kind",
             format!("unknown kind: this API group has {}", names.join(", ")),
+        ),
+    }
+}
+
+fn cleaner(document: &Document) -> Wrong {
+    match document.kind == "Cleaner" {
+        true => (
+            "apiVersion",
+            format!("unknown version of Cleaner: write {CLEANER}"),
+        ),
+        false => (
+            "kind",
+            "unknown kind: this API group has Cleaner".to_owned(),
         ),
     }
 }
