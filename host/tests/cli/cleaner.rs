@@ -19,7 +19,7 @@ fn report(input: &str) -> Value {
 fn report_at(time: &str, input: &str) -> Value {
     let ran = check(&["-o", "json", "--at", time], input);
     assert_eq!(ran.code, 0, "{}", ran.text());
-    let mut report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut report: Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
     report["cleaners"][0].take()
 }
 

@@ -154,6 +154,7 @@ impl<'a> Rehearsing<'a> {
                 cleaner,
                 checked,
                 recalled: Recalled::default(),
+                attempt: None,
                 is_watching: false,
                 jitter: 0.0,
                 learned: Learned::default(),
