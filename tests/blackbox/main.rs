@@ -19,6 +19,7 @@ mod cleaner_conditions;
 mod cleaner_deletion;
 mod cleaner_killed;
 mod cleaner_kinds;
+mod cleaner_proposal;
 mod cleaner_storm;
 mod cleaner_targets;
 mod cleaner_time;
