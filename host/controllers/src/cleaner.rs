@@ -4,7 +4,6 @@
 //! - `discovery` finds the kinds of targets, and `objects` reads and deletes objects of any kind.
 //! - `helm` uninstalls a Helm release, and `delivery` sends the CloudEvent.
 //! - `validate` says what is wrong with a Cleaner before it is stored, and `offline` what one in a file would do.
-#![allow(dead_code, reason = "the controller that uses it is being written")]
 
 mod act;
 mod action;
