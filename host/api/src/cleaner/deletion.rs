@@ -115,9 +115,21 @@ pub struct HelmProgress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
+    /// The UID of the Secret with this revision: a release of this name that is installed later is another one, and stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+
     /// How many hooks of this step have succeeded.
     #[serde(default)]
     pub hooks_done: i32,
+
+    /// How many objects of the manifest this attempt has dealt with.
+    #[serde(default)]
+    pub objects_done: i32,
+
+    /// How many of these could not be deleted.
+    #[serde(default)]
+    pub objects_failed: i32,
 
     /// The hook that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

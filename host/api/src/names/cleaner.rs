@@ -15,12 +15,14 @@ pub mod label {
     pub const AGGREGATE: &str = "rbac.podloom.dev/aggregate-to-cleaner";
 }
 
-/// Annotations. Both have an effect only if their value is `true`.
+/// Annotations. The first two have an effect only if their value is `true`.
 pub mod annotation {
     /// On any object: a Cleaner that would delete it deletes nothing.
     pub const PROTECT: &str = "cleaner.vtex.dev/protect";
     /// On a Cleaner that is being deleted: what is left to do is dropped.
     pub const ABANDON: &str = "cleaner.vtex.dev/abandon";
+    /// On the object of a Helm hook: the UID of the Cleaner that has created it, and when the hook began.
+    pub const HOOK_RUN: &str = "cleaner.vtex.dev/hook-run";
 }
 
 /// Types of conditions.

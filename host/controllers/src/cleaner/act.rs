@@ -1,6 +1,7 @@
 //! What is done for a Cleaner. Nothing else writes.
 
 mod delete;
+mod uninstall;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +72,7 @@ impl Hands {
             Action::DeleteTargets(places) => Ok(self.delete_targets(ctx, world, places).await),
             Action::Confirm(places) => Ok(self.confirm(world, places).await),
             Action::Deliver(shot) => self.deliver(world, &id, shot),
+            Action::Helm(action) => Ok(self.uninstall(ctx, world, action).await),
             Action::Compile(_)
             | Action::Look(_)
             | Action::Evaluate(_)

@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 use super::delivery::{Begun, Shot};
+use super::helm::{HelmAction, HelmOutcome};
 use super::memory::{Compiled, Looked};
 use super::sight::{Problem, SeenTarget, Sight};
 use super::stored::StoredCleaner;
@@ -43,6 +44,8 @@ pub(super) enum Action {
     Confirm(Vec<usize>),
     /// Begin to send the CloudEvent.
     Deliver(Shot),
+    /// Uninstall the Helm release: one thing of many.
+    Helm(HelmAction),
 }
 
 /// What becomes of compiled conditions.
@@ -80,6 +83,8 @@ pub(super) enum ActionOutcome {
     Confirmed(Vec<usize>),
     /// Whether the CloudEvent is being sent.
     Delivering(Begun),
+    /// What came of an action for the Helm release.
+    Helm(HelmOutcome),
 }
 
 /// What became of an object that was to be deleted.

@@ -19,6 +19,8 @@ use crate::engine::kind::ResourceScope;
 const MISS: Duration = Duration::from_secs(30);
 /// How long a version that could not be read is not read again.
 const FAILURE: Duration = Duration::from_secs(1);
+/// How many versions are known at most: charts and specs name what they like.
+const VERSIONS_MAX: usize = 1000;
 /// How long reading a version may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -90,6 +92,9 @@ impl Discovery {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let key = (kind.group.clone(), kind.version.clone());
+        if versions.len() >= VERSIONS_MAX && !versions.contains_key(&key) {
+            versions.clear();
+        }
         Arc::clone(versions.entry(key).or_default())
     }
 

@@ -13,6 +13,7 @@ use super::act::Hands;
 use super::action::{Action, ActionOutcome, Fate};
 use super::checked::{Checked, InvalidSpec};
 use super::delivery::{Begun, Counted};
+use super::helm::{self, HelmAction};
 use super::metrics::CONTROLLER;
 use super::plan::plan;
 use super::schedule::JITTER_MAX;
@@ -42,7 +43,7 @@ impl Kind for CleanerKind {
     const TRAITS: Traits = Traits {
         // One that cannot be read is let go when it is deleted, and its targets stay: the engine leaves out all else.
         finalizer: Some(FINALIZER),
-        steps: 24,
+        steps: 48,
         pass_timeout: Duration::from_mins(1),
         backoff: Waits {
             first: Duration::from_secs(1),
@@ -139,6 +140,14 @@ impl Kind for CleanerKind {
             }
             ActionOutcome::Delivering(Begun::Running(attempt)) => world.attempt = Some(attempt),
             ActionOutcome::Delivering(Begun::Full) => world.learned.is_delivery_full = true,
+            ActionOutcome::Helm(outcome) => {
+                let mut progress = progress(world);
+                if let Some(release) = &mut progress.helm {
+                    helm::learn(release, &mut world.learned.helm, outcome);
+                }
+                world.learned.progress = Some(progress);
+                world.recalled.attempted = self.attempted(world);
+            }
             ActionOutcome::Cleaner(None) => return Remains::Unknown,
             ActionOutcome::Cleaner(Some(cleaner)) => return self.changed(world, *cleaner),
         }
@@ -206,7 +215,12 @@ impl CleanerKind {
             Action::WriteStatus(status) if says(event::TRIGGER_REFUSED) => {
                 metrics.refused(status);
             }
+            Action::Helm(HelmAction::GiveUp(_)) => metrics.uninstalled("failed"),
             _ => {}
+        }
+        let is_uninstalled = |it: &Notice| it.reason == event::HELM_RELEASE_UNINSTALLED;
+        if notices.iter().any(is_uninstalled) {
+            metrics.uninstalled("uninstalled");
         }
     }
 }

@@ -203,6 +203,11 @@ impl CleanerMetrics {
         self.deleted.get_or_create(&Outcome { outcome }).inc();
     }
 
+    /// Counts an attempt to uninstall a Helm release that has ended.
+    pub(super) fn uninstalled(&self, outcome: &'static str) {
+        self.uninstalled.get_or_create(&Outcome { outcome }).inc();
+    }
+
     /// Sets the number of kinds that are watched.
     pub(super) fn watched(&self, count: usize) {
         self.watched.set(i64::try_from(count).unwrap_or(i64::MAX));

@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use kube::api::{DeleteParams, GetParams, ListParams, Preconditions, PropagationPolicy as Policy};
+use kube::api::{
+    DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy as Policy,
+};
 use kube::core::response::reason;
 use kube::core::{DynamicObject, Request, Selector, Status};
 use kube::{Client, Resource};
 use podloom_api::PropagationPolicy;
+use podloom_api::names::cleaner::FIELD_MANAGER;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -50,11 +54,8 @@ pub(super) enum Deleted {
     Gone,
 }
 
-/// A list, and where its next page is.
-struct PageOf {
-    list: Value,
-    next: Option<String>,
-}
+/// A request to send.
+type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 impl Objects {
     /// Returns those that a client sees.
@@ -80,13 +81,48 @@ impl Objects {
         namespace: Option<&str>,
         selector: &Selector,
     ) -> Result<Value, RequestError> {
+        let parameters = ListParams::default().labels_from(selector);
+        let request = |parameters: &ListParams| {
+            Request::new(DynamicObject::url_path(&kind.resource, namespace)).list(parameters)
+        };
+        let (metadata, items) = self.pages(kind, parameters, request).await?;
+        let items = items.into_iter().map(|item| kind.completed(item));
+        Ok(kind.list(metadata, items.collect()))
+    }
+
+    /// Lists the metadata of the objects with these labels and fields, as the API server reads both.
+    pub(super) async fn list_metadata(
+        &self,
+        kind: &ServedKind,
+        namespace: &str,
+        (labels, fields): (&str, &str),
+    ) -> Result<Vec<Value>, RequestError> {
+        let parameters = ListParams::default().labels(labels).fields(fields);
+        let request = |parameters: &ListParams| {
+            let url = DynamicObject::url_path(&kind.resource, Some(namespace));
+            Request::new(url).list_metadata(parameters)
+        };
+        let (_, items) = self.pages(kind, parameters, request).await?;
+        Ok(items)
+    }
+
+    /// All items of a list, and the metadata of its last page.
+    async fn pages(
+        &self,
+        kind: &ServedKind,
+        mut parameters: ListParams,
+        request: impl Fn(&ListParams) -> Built,
+    ) -> Result<(Value, Vec<Value>), RequestError> {
         let mut items = Vec::new();
-        let mut from = None;
+        parameters.limit = Some(PAGE);
         loop {
-            let page = self.page(kind, namespace, selector, from).await?;
-            let PageOf { mut list, next } = page;
+            let mut list: Value = match self.send(request(&parameters)).await {
+                Ok(list) => list,
+                Err(Answer::Failed(error)) => return Err(error),
+                Err(Answer::Missing) => return Err(kind.not_served()),
+            };
             if let Value::Array(more) = list["items"].take() {
-                items.extend(more.into_iter().map(|item| kind.completed(item)));
+                items.extend(more);
             }
             if items.len() > OBJECTS_MAX {
                 return Err(RequestError {
@@ -94,34 +130,59 @@ impl Objects {
                     message: format!("there are more than {OBJECTS_MAX} objects, select fewer"),
                 });
             }
-            match next {
-                Some(next) => from = Some(next),
-                None => return Ok(kind.list(list["metadata"].take(), items)),
+            let next = list["metadata"]["continue"].as_str();
+            match next.filter(|next| !next.is_empty()) {
+                Some(next) => parameters.continue_token = Some(next.to_owned()),
+                None => return Ok((list["metadata"].take(), items)),
             }
         }
     }
 
-    async fn page(
+    /// Creates an object.
+    ///
+    /// A conflict means that there is one of its name.
+    pub(super) async fn create(
         &self,
         kind: &ServedKind,
-        namespace: Option<&str>,
-        selector: &Selector,
-        from: Option<String>,
-    ) -> Result<PageOf, RequestError> {
-        let parameters = ListParams {
-            continue_token: from,
-            limit: Some(PAGE),
-            ..ListParams::default().labels_from(selector)
+        namespace: &str,
+        object: &Value,
+    ) -> Result<Value, RequestError> {
+        let parameters = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
         };
-        let url = DynamicObject::url_path(&kind.resource, namespace);
-        let list: Value = match self.send(Request::new(url).list(&parameters)).await {
-            Ok(list) => list,
-            Err(Answer::Failed(error)) => return Err(error),
-            Err(Answer::Missing) => return Err(kind.not_served()),
+        let url = DynamicObject::url_path(&kind.resource, Some(namespace));
+        let object = object.to_string().into_bytes();
+        match self
+            .send(Request::new(url).create(&parameters, object))
+            .await
+        {
+            Ok(created) => Ok(kind.completed(created)),
+            Err(Answer::Failed(error)) => Err(error),
+            Err(Answer::Missing) => Err(kind.not_served()),
+        }
+    }
+
+    /// Changes an object by a merge-patch (RFC 7396); none if there is no such object.
+    pub(super) async fn merge(
+        &self,
+        place: Place<'_>,
+        patch: &Value,
+    ) -> Result<Option<Value>, RequestError> {
+        let parameters = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
         };
-        let next = list["metadata"]["continue"].as_str();
-        let next = next.filter(|next| !next.is_empty()).map(str::to_owned);
-        Ok(PageOf { list, next })
+        let name = segment(place.name);
+        let patch = Patch::Merge(patch);
+        match self
+            .send(Request::new(place.url()).patch(&name, &parameters, &patch))
+            .await
+        {
+            Ok(object) => Ok(Some(place.kind.completed(object))),
+            Err(Answer::Missing) => Ok(None),
+            Err(Answer::Failed(error)) => Err(error),
+        }
     }
 
     /// Deletes the object of this UID, never another of the same name. The propagation policy is always given: without it, what the
@@ -153,10 +214,7 @@ impl Objects {
         }
     }
 
-    async fn send<T: DeserializeOwned>(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<T, Answer> {
+    async fn send<T: DeserializeOwned>(&self, request: Built) -> Result<T, Answer> {
         let request = request.map_err(|error| {
             let message = format!("the request cannot be built: {error}");
             failed(FailureKind::Refused, message)

@@ -9,6 +9,7 @@ mod progress;
 mod report;
 mod rest;
 mod trigger;
+mod uninstalling;
 mod waiting;
 
 use jiff::Timestamp;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use podloom_api::names::cleaner::{FINALIZER, annotation};
-use podloom_api::{CleanerSpec, CleanerStatus, DeletionProgress};
+use podloom_api::{CleanerSpec, CleanerStatus, DeletionProgress, HelmProgress};
 use podloom_cel::{Evaluation, Variables};
 
 use super::checked::{Checked, InvalidSpec};
 use super::delivery::Attempt;
+use super::helm::{HelmLearned, HelmRules, HelmWorld};
 use super::memory::{Edition, Recalled};
 use super::sight::{Problem, SeenTarget, Sight};
 use super::stored::StoredCleaner;
@@ -52,6 +53,8 @@ pub(super) struct Learned {
     pub(super) has_confirmed: bool,
     /// Whether the CloudEvent could not be sent in this pass, since too many others are.
     pub(super) is_delivery_full: bool,
+    /// What is known of the Helm release.
+    pub(super) helm: HelmLearned,
 }
 
 impl World {
@@ -106,6 +109,17 @@ impl World {
     /// Returns its UID.
     pub(super) fn uid(&self) -> &str {
         self.cleaner.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Returns what the next step for its Helm release is decided from.
+    pub(super) fn helm<'a>(&'a self, progress: &'a HelmProgress) -> HelmWorld<'a> {
+        HelmWorld {
+            namespace: self.namespace(),
+            cleaner: self.uid(),
+            rules: HelmRules::of(self.spec(), &progress.release),
+            progress,
+            learned: &self.learned.helm,
+        }
     }
 
     /// Returns what changes when its targets must be looked at again.

@@ -5,16 +5,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject};
 
-use super::progress::{advanced, record};
-use super::{delivering, released, report};
+use super::progress::{LATE_INTERVAL, advanced, record};
+use super::{delivering, released, report, uninstalling};
 use crate::cleaner::action::Action;
 use crate::cleaner::rules::Rules;
 use crate::cleaner::status;
 use crate::cleaner::world::World;
 use crate::engine::plan::{Plan, Then, later};
 
-/// How long a phase that is late waits between two attempts.
-const LATE_INTERVAL: Duration = Duration::from_mins(5);
 /// How long it waits at least until it looks again whether objects are gone.
 const CONFIRM_FIRST: Duration = Duration::from_secs(1);
 /// How long it waits at most.
@@ -25,7 +23,7 @@ pub(super) fn plan(world: &World, written: &DeletionProgress, now: Timestamp) ->
     let progress = world.learned.progress.as_ref().unwrap_or(written);
     match progress.phase {
         DeletionPhase::Targets => targets(world, written, progress, now),
-        DeletionPhase::Helm => unready(world, written, progress, now),
+        DeletionPhase::Helm => uninstalling::plan(world, written, progress, now),
         DeletionPhase::Event => delivering::plan(world, written, progress, now),
         DeletionPhase::Done => match progress == written {
             true => released(world),
@@ -84,23 +82,6 @@ fn targets(
             message: format!("{} objects could not be deleted", open.len()),
             until: deadline,
         },
-    })
-}
-
-/// The phase of the Helm release.
-fn unready(
-    world: &World,
-    written: &DeletionProgress,
-    progress: &DeletionProgress,
-    now: Timestamp,
-) -> Plan<Action> {
-    if progress != written {
-        return record(world, written, progress.clone(), now);
-    }
-    Plan::wait(Then::Retry {
-        reason: "Phase",
-        message: "this phase is not written yet".to_owned(),
-        until: Timestamp::MAX,
     })
 }
 

@@ -1,5 +1,7 @@
 //! How far a deletion is, and how that is written.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use podloom_api::{DeletionPhase, DeletionProgress};
@@ -9,6 +11,9 @@ use crate::cleaner::action::Action;
 use crate::cleaner::status;
 use crate::cleaner::world::World;
 use crate::engine::plan::Plan;
+
+/// How long a phase that is late waits between two attempts.
+pub(super) const LATE_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Plans to write how far the deletion is; the finalizer goes if all is done.
 pub(super) fn record(

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use podloom_api::names::cleaner::{condition, event, reason};
 use podloom_api::{
-    DeletionPhase, DeletionProgress, DeliveryProgress, ObjectOutcome, PlannedObject,
+    DeletionPhase, DeletionProgress, DeliveryProgress, HelmProgress, ObjectOutcome, PlannedObject,
 };
 
 use crate::cleaner::checked::Checked;
+use crate::cleaner::helm::Ending;
 use crate::cleaner::standing::Standing;
 use crate::cleaner::world::World;
 use crate::engine::events::{Notice, appended};
@@ -68,6 +69,33 @@ pub(super) fn deleted(before: &DeletionProgress, after: &DeletionProgress) -> Ve
         notices.push(Notice::warning(event::DELETE_TARGET_FAILED, note));
     }
     notices
+}
+
+/// Returns the Event about a Helm release with which nothing is left to do.
+pub(super) fn uninstalled(progress: &HelmProgress, ending: Ending) -> Notice {
+    let release = &progress.release;
+    let left = |what: &str, objects: Option<&Vec<String>>| match objects {
+        Some(objects) => format!("; {what}: {}", objects.join(", ")),
+        None => String::new(),
+    };
+    match ending {
+        Ending::Uninstalled => {
+            let kept = left("kept as the chart says", progress.kept.as_ref());
+            let skipped = left("left alone", progress.skipped.as_ref());
+            let note = format!("uninstalled the Helm release {release}{kept}{skipped}");
+            Notice::normal(event::HELM_RELEASE_UNINSTALLED, note)
+        }
+        Ending::Absent => {
+            let note = format!("there is no Helm release {release}");
+            Notice::normal(event::HELM_RELEASE_UNINSTALLED, note)
+        }
+        Ending::LeftAlone => {
+            let note = format!(
+                "left the Helm release {release} alone: spec.helm does not say that it is deleted"
+            );
+            Notice::warning(event::HELM_UNINSTALL_FAILED, note)
+        }
+    }
 }
 
 /// Returns the Event about a phase that is late, when that is new. Its reason is its own, since it would count as a repetition else.

@@ -38,6 +38,7 @@ pub(super) struct Cluster {
     pub(super) fates: Vec<Fate>,
     pub(super) gone: Vec<usize>,
     pub(super) is_delivery_full: bool,
+    pub(super) helm_trouble: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +81,8 @@ struct Setting {
     fates: Vec<Become>,
     #[serde(default)]
     gone: Vec<usize>,
+    /// Why the records of the release cannot be listed; by default there are none.
+    helm_trouble: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -277,6 +280,7 @@ fn cluster(setting: Setting) -> Cluster {
         },
         fates: setting.fates.into_iter().map(fate).collect(),
         gone: setting.gone,
+        helm_trouble: setting.helm_trouble,
         is_delivery_full: setting.is_delivery_full,
     }
 }

@@ -9,6 +9,7 @@ use super::setting::Cluster;
 use crate::cleaner::action::{Action, ActionOutcome, Fate};
 use crate::cleaner::delivery::{Attempt, AttemptState, Begun};
 use crate::cleaner::fixtures::cleaner_kind;
+use crate::cleaner::helm::{HelmAction, HelmOutcome};
 use crate::cleaner::kind::CleanerKind;
 use crate::cleaner::plan::plan;
 use crate::cleaner::sight::Sight;
@@ -131,6 +132,14 @@ fn outcome(world: &mut World, action: &Action, cluster: &Cluster) -> ActionOutco
             failures: shot.failures,
             state: AttemptState::Running,
         })),
+        // There is no such release, unless it cannot be said.
+        Action::Helm(HelmAction::GiveUp(progress)) => {
+            ActionOutcome::Helm(HelmOutcome::GaveUp(progress.clone()))
+        }
+        Action::Helm(_) => ActionOutcome::Helm(match &cluster.helm_trouble {
+            Some(trouble) => HelmOutcome::Trouble(trouble.clone()),
+            None => HelmOutcome::Listed(Vec::new()),
+        }),
         Action::SetMetadata(_)
         | Action::WriteStatus(_)
         | Action::Commit(_)

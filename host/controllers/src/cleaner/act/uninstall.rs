@@ -1,0 +1,38 @@
+//! Uninstalls the Helm release of a deletion.
+
+use super::Hands;
+use crate::cleaner::action::ActionOutcome;
+use crate::cleaner::helm::{self, HelmAction, HelmOutcome, Tools};
+use crate::cleaner::world::World;
+use crate::engine::kind::Context;
+
+impl Hands {
+    /// Executes one action for the Helm release.
+    pub(super) async fn uninstall(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &HelmAction,
+    ) -> ActionOutcome {
+        let now = ctx.clock.now();
+        if let HelmAction::GiveUp(_) = action {
+            let uid = world.uid().into();
+            self.eyes.memory.attempted(&uid, now);
+        }
+        let reader = &self.eyes.reader;
+        let tools = Tools {
+            objects: &reader.objects,
+            discovery: &reader.discovery,
+            excluded: &reader.settings.excluded_namespaces,
+            blocking: &ctx.blocking,
+            now,
+        };
+        let progress = world.learned.progress.as_ref().or(world.deletion());
+        let Some(progress) = progress.and_then(|progress| progress.helm.as_ref()) else {
+            // No plan asks for it.
+            let trouble = "there is no release to uninstall".to_owned();
+            return ActionOutcome::Helm(HelmOutcome::Trouble(trouble));
+        };
+        ActionOutcome::Helm(helm::act(tools, &world.helm(progress), action).await)
+    }
+}

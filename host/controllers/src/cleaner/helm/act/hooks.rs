@@ -1,0 +1,268 @@
+//! The objects of hooks. Each that is created says which run of which Cleaner it is.
+
+use std::sync::Arc;
+
+use podloom_api::names::cleaner::annotation::HOOK_RUN;
+use podloom_api::{HelmHookRun, PropagationPolicy};
+use podloom_helm::{HookDeletePolicy, HookObject};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::{BEGIN_WITHIN, Tools, chart, told};
+use crate::cleaner::discovery::KindError;
+use crate::cleaner::failure::{FailureKind, RequestError};
+use crate::cleaner::helm::{HelmOutcome, HelmWorld, SeenHook};
+use crate::cleaner::objects::Place;
+use crate::cleaner::served::ServedKind;
+use crate::cleaner::sight::metadata;
+use crate::engine::kind::ResourceScope;
+
+const DELETION_TIMESTAMP: &str = "deletionTimestamp";
+
+/// The hook whose turn it is.
+struct Turn<'a> {
+    object: &'a HookObject,
+    run: &'a HelmHookRun,
+    kind: Arc<ServedKind>,
+}
+
+/// Looks at the object of the hook whose turn it is.
+pub(super) async fn look(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutcome {
+    let turn = match turn(tools, world).await {
+        Ok(turn) => turn,
+        Err(outcome) => return outcome,
+    };
+    match tools.objects.get(turn.place(world)).await {
+        Ok(None) => HelmOutcome::Seen(SeenHook::Missing),
+        Ok(Some(found)) => HelmOutcome::Seen(seen(&turn, &found, world)),
+        Err(error) => {
+            tools.forget(&turn.kind, &error).await;
+            failed(&error)
+        }
+    }
+}
+
+/// Creates the object of the hook whose turn it is.
+pub(super) async fn create(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutcome {
+    let turn = match turn(tools, world).await {
+        Ok(turn) => turn,
+        Err(outcome) => return outcome,
+    };
+    let document = annotated(&turn.object.document, run_id(world, turn.run));
+    let created = tools
+        .objects
+        .create(&turn.kind, world.namespace, &document)
+        .await;
+    match created {
+        Ok(created) => HelmOutcome::Seen(seen(&turn, &created, world)),
+        // Somebody was faster: the next pass looks.
+        Err(error) if error.kind == FailureKind::Conflict => HelmOutcome::Trouble(told(&error)),
+        Err(error) => {
+            tools.forget(&turn.kind, &error).await;
+            failed(&error)
+        }
+    }
+}
+
+/// Deletes the object with this UID that has the place of the hook whose turn it is.
+pub(super) async fn delete(tools: Tools<'_>, world: &HelmWorld<'_>, uid: &str) -> HelmOutcome {
+    let turn = match turn(tools, world).await {
+        Ok(turn) => turn,
+        Err(outcome) => return outcome,
+    };
+    let place = turn.place(world);
+    let deleted = tools
+        .objects
+        .delete(place, uid, PropagationPolicy::Background);
+    match deleted.await {
+        Ok(_) => HelmOutcome::HookDeleted,
+        Err(error) if error.kind == FailureKind::Conflict => HelmOutcome::Trouble(told(&error)),
+        // A hook that has failed stays then.
+        Err(error) if turn.run.uid.is_some() && !error.is_transient() => HelmOutcome::HookDeleted,
+        Err(error) => failed(&error),
+    }
+}
+
+/// Deletes the objects of hooks that have succeeded. Only those that this Cleaner has created: others of their names stay.
+pub(super) async fn tidy(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutcome {
+    let chart = match chart(world) {
+        Ok(chart) => chart,
+        Err(outcome) => return outcome,
+    };
+    let began = Instant::now();
+    let mut left = None;
+    let hooks = chart.hooks(world.progress.step).iter();
+    for hook in hooks.filter(|it| it.hook.is_deleted(HookDeletePolicy::HookSucceeded)) {
+        let Ok(object) = &hook.object else { continue };
+        if began.elapsed() > BEGIN_WITHIN {
+            return HelmOutcome::Unfinished;
+        }
+        match tidied(tools, world, object).await {
+            Ok(()) => {}
+            Err(error) if error.is_transient() => return HelmOutcome::Trouble(told(&error)),
+            Err(error) => {
+                let (kind, name) = (&hook.hook.kind, &hook.hook.name);
+                left.get_or_insert(format!(
+                    "the object of hook {kind} {name} stays: {}",
+                    told(&error)
+                ));
+            }
+        }
+    }
+    HelmOutcome::Tidied(left)
+}
+
+async fn tidied(
+    tools: Tools<'_>,
+    world: &HelmWorld<'_>,
+    object: &HookObject,
+) -> Result<(), RequestError> {
+    let kind = match tools.kind(&object.object).await {
+        Ok(kind) if kind.scope == ResourceScope::Namespaced => kind,
+        Ok(_) | Err(KindError::Unknown(_)) => return Ok(()),
+        Err(KindError::Request(error)) => return Err(error),
+    };
+    let place = Place {
+        kind: &kind,
+        namespace: Some(world.namespace),
+        name: &object.object.name,
+    };
+    let Some(found) = tools.objects.get(place).await? else {
+        return Ok(());
+    };
+    let is_ours = annotation(&found)
+        .split_once('/')
+        .is_some_and(|(cleaner, _)| cleaner == world.cleaner);
+    if is_ours {
+        let uid = metadata(&found, "uid");
+        tools
+            .objects
+            .delete(place, uid, PropagationPolicy::Background)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Finds the hook whose turn it is, and the kind of its object.
+async fn turn<'a>(tools: Tools<'_>, world: &'a HelmWorld<'_>) -> Result<Turn<'a>, HelmOutcome> {
+    let progress = world.progress;
+    let hooks = chart(world)?.hooks(progress.step);
+    let hook = usize::try_from(progress.hooks_done)
+        .ok()
+        .and_then(|place| hooks.get(place));
+    let (Some(hook), Some(run)) = (hook, &progress.hook) else {
+        return Err(HelmOutcome::Trouble("no hook runs".to_owned()));
+    };
+    let object = hook
+        .object
+        .as_ref()
+        .map_err(|why| impossible(why.clone()))?;
+    let kind = match tools.kind(&object.object).await {
+        Ok(kind) => kind,
+        Err(KindError::Unknown(why)) => return Err(impossible(why)),
+        Err(KindError::Request(error)) => return Err(failed(&error)),
+    };
+    if kind.scope == ResourceScope::Cluster {
+        let text = "its object would be in no namespace";
+        return Err(impossible(text.to_owned()));
+    }
+    Ok(Turn { object, run, kind })
+}
+
+impl Turn<'_> {
+    fn place<'a>(&'a self, world: &HelmWorld<'a>) -> Place<'a> {
+        Place {
+            kind: &self.kind,
+            namespace: Some(world.namespace),
+            name: &self.object.object.name,
+        }
+    }
+}
+
+/// What an object is to a run of a hook.
+fn seen(turn: &Turn<'_>, found: &Value, world: &HelmWorld<'_>) -> SeenHook {
+    let uid = metadata(found, "uid").to_owned();
+    let is_ours = match &turn.run.uid {
+        Some(ours) => *ours == uid,
+        // It was created, but a crash kept its UID from the status.
+        None => annotation(found) == run_id(world, turn.run),
+    };
+    if !is_ours {
+        return SeenHook::Other {
+            uid,
+            is_terminating: !found["metadata"][DELETION_TIMESTAMP].is_null(),
+        };
+    }
+    let resource = &turn.kind.resource;
+    match (resource.group.as_str(), resource.kind.as_str()) {
+        ("batch", "Job") => job(found, uid),
+        ("", "Pod") => pod(found, uid),
+        _ => SeenHook::Succeeded { uid },
+    }
+}
+
+fn job(job: &Value, uid: String) -> SeenHook {
+    let conditions = job["status"]["conditions"].as_array();
+    let is_true = |type_: &str| {
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.find(|it| it["type"] == type_ && it["status"] == "True")
+    };
+    if is_true("Complete").is_some() {
+        return SeenHook::Succeeded { uid };
+    }
+    match is_true("Failed") {
+        Some(condition) => {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+            let message = format!("{}: {}", text("reason"), text("message"));
+            SeenHook::Failed {
+                uid: Some(uid),
+                message,
+            }
+        }
+        None => SeenHook::Running { uid },
+    }
+}
+
+fn pod(pod: &Value, uid: String) -> SeenHook {
+    match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => SeenHook::Succeeded { uid },
+        Some("Failed") => SeenHook::Failed {
+            uid: Some(uid),
+            message: "the phase of the pod is Failed".to_owned(),
+        },
+        _ => SeenHook::Running { uid },
+    }
+}
+
+/// What the object of a run is annotated with.
+fn run_id(world: &HelmWorld<'_>, run: &HelmHookRun) -> String {
+    format!("{}/{}", world.cleaner, run.started_at.0)
+}
+
+fn annotation(object: &Value) -> &str {
+    let value = &object["metadata"]["annotations"][HOOK_RUN];
+    value.as_str().unwrap_or_default()
+}
+
+/// The object with our annotation.
+fn annotated(document: &Value, run: String) -> Value {
+    let mut document = document.clone();
+    let annotations = &mut document["metadata"]["annotations"];
+    if !annotations.is_object() {
+        *annotations = Value::Object(Map::new());
+    }
+    annotations[HOOK_RUN] = run.into();
+    document
+}
+
+/// A request failed: the hook too, unless it may go well later.
+fn failed(error: &RequestError) -> HelmOutcome {
+    match error.is_transient() {
+        true => HelmOutcome::Trouble(told(error)),
+        false => impossible(told(error)),
+    }
+}
+
+fn impossible(message: String) -> HelmOutcome {
+    HelmOutcome::Seen(SeenHook::Failed { uid: None, message })
+}
