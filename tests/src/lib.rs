@@ -24,6 +24,7 @@ pub mod cleaner;
 mod cluster;
 pub mod doubles;
 pub mod faults;
+pub mod helm;
 mod http;
 pub mod im;
 pub mod infrastructure;

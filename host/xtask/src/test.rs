@@ -168,6 +168,8 @@ fn summary(extent: Extent, time: &str, without_node: Option<&str>) -> String {
 fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()> {
     let binary = release::shipped()?;
     let im = step("IM server", || Ok(podloom_im::python()?))?;
+    // Tests find it built: a build would take longer than they may.
+    step("helm", || Ok(podloom_control_plane::helm().map(drop)?))?;
     for (name, which) in [
         ("black-box tests", Which::Others),
         ("black-box tests under load", Which::Busy),
