@@ -20,6 +20,7 @@ mod cleaner_deletion;
 mod cleaner_helm;
 mod cleaner_killed;
 mod cleaner_kinds;
+mod cleaner_many;
 mod cleaner_proposal;
 mod cleaner_storm;
 mod cleaner_targets;
