@@ -42,8 +42,7 @@ pub(super) struct Hands {
 impl Hands {
     /// Forgets a Cleaner that is gone.
     pub(super) fn forget(&self, id: &CleanerId) {
-        self.eyes.watches.forget(id);
-        self.eyes.memory.forget(&id.uid);
+        self.eyes.forget(id);
         self.delivery.forget(&id.uid);
     }
 

@@ -194,7 +194,7 @@ impl CleanerKind {
     fn attempted(&self, world: &World) -> Option<Timestamp> {
         let memory = &self.hands.eyes.memory;
         let generation = world.cleaner.metadata.generation;
-        memory.recall(&world.uid().into(), generation).attempted
+        memory.recall(world.uid(), generation).attempted
     }
 
     fn count(&self, done: &Done<'_, Self>, notices: &[Notice]) {

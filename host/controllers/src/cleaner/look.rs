@@ -34,6 +34,7 @@ impl Eyes {
         let known = self.kinds(checked).await;
         let wishes = known.iter().filter_map(|it| wish(it, &id.namespace));
         self.watches.set(id, &wishes.collect::<Vec<_>>());
+        self.forget_if_gone(id);
         self.watches.answered(&id.uid).await;
         // What comes from now on may not be in what is read.
         let events = self.memory.events(&id.uid);
@@ -57,6 +58,20 @@ impl Eyes {
             targets,
             problem,
             unwatched: self.watches.unwatched(&id.uid),
+        }
+    }
+
+    /// Forgets a Cleaner that is gone.
+    pub(super) fn forget(&self, id: &CleanerId) {
+        // In this order: a look that goes on meanwhile sees the one, or the other comes after it.
+        self.memory.forget(&id.uid);
+        self.watches.forget(id);
+    }
+
+    /// Watches nothing for a Cleaner that was deleted while it was looked at.
+    fn forget_if_gone(&self, id: &CleanerId) {
+        if !self.memory.knows(&id.uid) {
+            self.watches.forget(id);
         }
     }
 

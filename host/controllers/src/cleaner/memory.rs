@@ -10,6 +10,9 @@ use podloom_cel::{Failure, Program};
 use serde::Serialize;
 
 /// What is remembered, by UID. Cheap to clone; all clones share it.
+///
+/// It knows a Cleaner from the event that shows it until the event that it is gone. What a pass that still runs learns after that is
+/// dropped, so nothing is left of a Cleaner.
 #[derive(Clone, Default)]
 pub(super) struct Memory(Arc<Mutex<HashMap<Arc<str>, Remembered>>>);
 
@@ -86,10 +89,22 @@ impl Edition {
 }
 
 impl Memory {
-    /// Returns what is remembered of a Cleaner of this generation. From now on, events of its targets are counted.
-    pub(super) fn recall(&self, uid: &Arc<str>, generation: Option<i64>) -> Recalled {
-        let mut all = self.lock();
-        let it = all.entry(Arc::clone(uid)).or_default();
+    /// Knows a Cleaner from now on.
+    pub(super) fn know(&self, uid: &Arc<str>) {
+        self.lock().entry(Arc::clone(uid)).or_default();
+    }
+
+    /// Returns whether it knows a Cleaner.
+    pub(super) fn knows(&self, uid: &str) -> bool {
+        self.lock().contains_key(uid)
+    }
+
+    /// Returns what is remembered of a Cleaner of this generation.
+    pub(super) fn recall(&self, uid: &str, generation: Option<i64>) -> Recalled {
+        let all = self.lock();
+        let Some(it) = all.get(uid) else {
+            return Recalled::default();
+        };
         let compilation = it.compilation.as_ref();
         let compilation = compilation.filter(|it| it.generation == generation);
         Recalled {
@@ -103,25 +118,22 @@ impl Memory {
     /// Remembers what the compiler said of the conditions of this generation, and the programs if they are needed soon.
     pub(super) fn compiled(
         &self,
-        uid: &Arc<str>,
+        uid: &str,
         generation: Option<i64>,
         verdict: Compiled,
         programs: Option<Arc<[Program]>>,
     ) {
-        let mut all = self.lock();
-        all.entry(Arc::clone(uid)).or_default().compilation = Some(Compilation {
-            generation,
-            verdict,
-            programs,
+        self.change(uid, |it| {
+            it.compilation = Some(Compilation {
+                generation,
+                verdict,
+                programs,
+            });
         });
     }
 
     /// Returns the programs of this generation.
-    pub(super) fn programs(
-        &self,
-        uid: &Arc<str>,
-        generation: Option<i64>,
-    ) -> Option<Arc<[Program]>> {
+    pub(super) fn programs(&self, uid: &str, generation: Option<i64>) -> Option<Arc<[Program]>> {
         let all = self.lock();
         let compilation = all.get(uid)?.compilation.as_ref()?;
         let programs = compilation.programs.as_ref();
@@ -131,30 +143,34 @@ impl Memory {
     }
 
     /// Remembers a look.
-    pub(super) fn looked(&self, uid: &Arc<str>, looked: Looked) {
-        self.lock().entry(Arc::clone(uid)).or_default().looked = Some(looked);
+    pub(super) fn looked(&self, uid: &str, looked: Looked) {
+        self.change(uid, |it| it.looked = Some(looked));
     }
 
     /// Remembers when objects were deleted.
-    pub(super) fn attempted(&self, uid: &Arc<str>, at: Timestamp) {
-        self.lock().entry(Arc::clone(uid)).or_default().attempted = Some(at);
+    pub(super) fn attempted(&self, uid: &str, at: Timestamp) {
+        self.change(uid, |it| it.attempted = Some(at));
     }
 
     /// Returns how many events of targets have come.
-    pub(super) fn events(&self, uid: &Arc<str>) -> u64 {
+    pub(super) fn events(&self, uid: &str) -> u64 {
         self.lock().get(uid).map_or(0, |it| it.events)
     }
 
-    /// Counts an event of a target. One of a Cleaner that is forgotten does not count.
-    pub(super) fn event(&self, uid: &Arc<str>) {
-        if let Some(it) = self.lock().get_mut(uid) {
-            it.events += 1;
-        }
+    /// Counts an event of a target.
+    pub(super) fn event(&self, uid: &str) {
+        self.change(uid, |it| it.events += 1);
     }
 
     /// Forgets a Cleaner that is gone.
-    pub(super) fn forget(&self, uid: &Arc<str>) {
+    pub(super) fn forget(&self, uid: &str) {
         self.lock().remove(uid);
+    }
+
+    fn change(&self, uid: &str, change: impl FnOnce(&mut Remembered)) {
+        if let Some(it) = self.lock().get_mut(uid) {
+            change(it);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Remembered>> {

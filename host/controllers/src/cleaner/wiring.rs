@@ -145,6 +145,10 @@ fn cached(
     let known = writer.as_reader();
     events.inspect(move |event| {
         let Ok(event) = event else { return };
+        if let Event::Apply(cleaner) | Event::InitApply(cleaner) = event {
+            let id = CleanerId::of(cleaner.meta());
+            hands.eyes.memory.know(&id.uid);
+        }
         match event {
             Event::Delete(cleaner) => {
                 writer.apply_watcher_event(event);

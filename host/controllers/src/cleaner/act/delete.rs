@@ -73,8 +73,8 @@ impl Hands {
         let work: Vec<_> = work.collect();
         let fates = stream::iter(work).buffered(PARALLEL);
         let fates: Vec<Option<(usize, Fate)>> = fates.collect().await;
-        let uid = world.uid().into();
-        self.eyes.memory.attempted(&uid, ctx.clock.now());
+        let memory = &self.eyes.memory;
+        memory.attempted(world.uid(), ctx.clock.now());
         ActionOutcome::Deleted(fates.into_iter().flatten().collect())
     }
 

@@ -52,6 +52,7 @@ impl Cluster {
             &resource,
             context(self.client.clone()),
         );
+        self.kind.hands.eyes.memory.know(&"own".into());
         let cleaner = serde_json::from_value(cleaner).unwrap();
         passes.reconcile(&cleaner).await
     }
@@ -298,4 +299,22 @@ async fn a_condition_sees_what_the_api_server_has() {
     );
     assert_eq!(status["resolvedTargets"], json!(["web.configmaps/v1"]));
     assert_eq!(state.writes.len(), 1);
+}
+
+/// A user has deleted it meanwhile: nothing would ever end what is watched for it.
+#[tokio::test]
+async fn a_pass_over_a_cleaner_that_is_gone_leaves_nothing_behind() {
+    let cluster = Cluster::new(&spec());
+    cluster.state().map("web", "1");
+    let old = cluster.state().cleaner.take().unwrap();
+    let resource = Arc::new(Cleaner::resource());
+    let passes = alone(
+        Arc::clone(&cluster.kind),
+        &resource,
+        context(cluster.client.clone()),
+    );
+    let old = serde_json::from_value(old).unwrap();
+    passes.reconcile(&old).await.unwrap();
+    let eyes = &cluster.kind.hands.eyes;
+    assert!(!eyes.watches.knows("own") && !eyes.memory.knows("own"));
 }
