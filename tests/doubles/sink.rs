@@ -1,7 +1,7 @@
 //! `podloom-doubles sink`: an HTTP server that accepts and records every request.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -68,6 +68,10 @@ const EXAMPLES: &str = r#"Examples:
   # The requests so far, as JSON: the last 1,000, with the first 64 KiB of each body
   curl localhost:9000/requests
 
+  # Ask clients to come back in a minute; then leave them without an answer
+  curl -X PUT localhost:9000/reply --data '{"status": 503, "headers": {"retry-after": "60"}}'
+  curl -X PUT localhost:9000/reply --data '{"lost": true}'
+
   # Answer 200 from now on, and forget the requests so far
   curl -X PUT localhost:9000/reply --data '{"status": 200, "body": "ok"}'
   curl -X DELETE localhost:9000/requests"#;
@@ -102,6 +106,7 @@ impl SinkServer {
             status: options.status,
             body: options.body.clone(),
             delay: options.delay,
+            ..Reply::default()
         };
         let reply = reply.checked().map_err(anyhow::Error::msg)?;
         Ok(Arc::new(Self {
@@ -125,10 +130,7 @@ impl SinkServer {
             .await;
     }
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
+    async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, LONGEST_BODY).collect().await else {
             let mut too_large = Response::default();
@@ -138,6 +140,9 @@ impl SinkServer {
         self.record(&head, &body.to_bytes());
         let reply = lock(&self.reply).clone();
         tokio::time::sleep(Duration::from_secs_f64(reply.delay)).await;
+        if reply.lost {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         let is_json = reply.body.starts_with(['{', '[']);
         let mut answer = Response::new(Full::from(reply.body));
         // `Reply::checked` has checked the status.
@@ -145,6 +150,14 @@ impl SinkServer {
         if is_json {
             let json = HeaderValue::from_static("application/json");
             answer.headers_mut().insert(CONTENT_TYPE, json);
+        }
+        for (name, value) in &reply.headers {
+            // `Reply::checked` has checked them.
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::try_from(value))
+            {
+                answer.headers_mut().insert(name, value);
+            }
         }
         Ok(answer)
     }

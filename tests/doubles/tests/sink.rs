@@ -46,7 +46,7 @@ fn a_sink_answers_as_configured() {
     let reply = Reply {
         status: 201,
         body: "{}".to_owned(),
-        delay: 0.0,
+        ..Reply::default()
     };
     sink.reply(&reply);
     let answer = ask(sink.address(), "GET", "/", "");
@@ -55,6 +55,21 @@ fn a_sink_answers_as_configured() {
         answer.contains("content-type: application/json\r\n"),
         "{answer}"
     );
+}
+
+#[test]
+fn a_sink_says_when_to_come_back_and_loses_answers() {
+    let sink = Double::sink(&[]);
+    sink.reply(&Reply::status(503).with_header("Retry-After", "7"));
+    let answer = ask(sink.address(), "POST", "/", "");
+    assert!(answer.starts_with("HTTP/1.0 503 "), "{answer}");
+    assert!(answer.contains("retry-after: 7\r\n"), "{answer}");
+
+    sink.reply(&Reply::lost());
+    assert_eq!(ask(sink.address(), "POST", "/", "{}"), "");
+    let received = sink.received();
+    assert_eq!(received.count, 2, "the request counts");
+    assert_eq!(received.requests[1].body, "{}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::Double;
@@ -72,6 +73,10 @@ pub struct Reply {
     pub body: String,
     /// How long it waits before it answers, in seconds.
     pub delay: f64,
+    /// More headers of the answer, such as `retry-after`.
+    pub headers: BTreeMap<String, String>,
+    /// Whether it closes the connection instead of answering. The request is recorded nevertheless.
+    pub lost: bool,
 }
 
 impl Default for Reply {
@@ -80,16 +85,43 @@ impl Default for Reply {
             status: 200,
             body: String::new(),
             delay: 0.0,
+            headers: BTreeMap::new(),
+            lost: false,
         }
     }
 }
 
 impl Reply {
-    /// Checks that the status and the delay are in range.
+    /// Returns an answer with this status.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the answer with another header.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Returns the answer that never comes: the connection is closed once the request is recorded.
+    #[must_use]
+    pub fn lost() -> Self {
+        Self {
+            lost: true,
+            ..Self::default()
+        }
+    }
+
+    /// Checks that the status and the delay are in range, and the headers are such.
     ///
     /// # Errors
     ///
-    /// The error message names the value that is out of range, and the range.
+    /// The error message names the value that is out of range, and the range, or the header.
     pub fn checked(self) -> Result<Self, String> {
         if !(200..600).contains(&self.status) {
             return Err(format!(
@@ -102,6 +134,13 @@ impl Reply {
                 "delay {} is out of range; write 0 to {LONGEST}",
                 self.delay
             ));
+        }
+        for (name, value) in &self.headers {
+            let is_header =
+                HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+            if !is_header {
+                return Err(format!("{name}: {value} is no header"));
+            }
         }
         Ok(self)
     }
