@@ -17,6 +17,7 @@ mod bounds;
 mod cert_manager;
 mod cleaner_conditions;
 mod cleaner_deletion;
+mod cleaner_events;
 mod cleaner_helm;
 mod cleaner_killed;
 mod cleaner_kinds;
