@@ -9,10 +9,20 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use podloom_api::Cleaner;
 use podloom_tests::cleaner::{Cleaners, condition, map_target, map_targets};
 use podloom_tests::doubles::{Double, ReceivedRequest, Reply, Sink};
-use podloom_tests::{Cluster, blackbox_on, eventually, free_address};
+use podloom_tests::{Cluster, Operator, Scene, blackbox_on, eventually, free_address};
 use serde_json::{Value, json};
 
 const LOOPBACK: &str = "--cleaner-allow-loopback-sinks";
+
+const DELIVERED: &str = "podloom_cleaner_event_deliveries_total{outcome=\"delivered\"}";
+const GIVEN_UP: &str = "podloom_cleaner_event_deliveries_total{outcome=\"given_up\"}";
+const REQUESTS: &str = "podloom_external_request_duration_seconds_count{system=\"cleaner-sink\",operation=\"deliver\"}";
+
+/// Checks that something was counted once.
+fn is_one(operator: &Operator, metric: &str) {
+    let value = operator.metric(metric);
+    assert!((value - 1.0).abs() < 0.1, "{metric} {value}");
+}
 
 fn url(address: SocketAddr) -> String {
     format!("http://{address}/events?key=hidden")
@@ -43,11 +53,10 @@ fn event(request: &ReceivedRequest) -> Event {
 }
 
 fn says(event: &Event) -> Value {
-    match event.data() {
-        Some(Data::Binary(bytes)) => serde_json::from_slice(bytes).unwrap(),
-        Some(Data::Json(value)) => value.clone(),
-        other => panic!("{other:?}"),
-    }
+    let Some(Data::Binary(bytes)) = event.data() else {
+        unreachable!("a request has bytes: {event:?}");
+    };
+    serde_json::from_slice(bytes).unwrap()
 }
 
 /// Waits until a sink received so many requests.
@@ -86,39 +95,61 @@ fn attempts(cleaner: &Cleaner) -> i32 {
         .map_or(0, |it| it.attempts)
 }
 
+/// Waits until so many attempts were made.
+async fn tried(cleaners: &Cleaners<'_>, count: i32) -> Cleaner {
+    eventually(&format!("it is tried {count} times"), async || {
+        let cleaner = cleaners.api().get("shop").await.unwrap();
+        let attempts = attempts(&cleaner);
+        match attempts >= count {
+            true => Ok(cleaner),
+            false => Err(attempts.to_string()),
+        }
+    })
+    .await
+}
+
+/// Waits until there is a warning that begins so, and checks that there is no other.
+async fn has_one_warning(scene: &Scene, start: &str) {
+    scene.has_event("shop", start).await;
+    let events = scene.events("shop").await;
+    let warnings = events.iter().filter(|it| it.starts_with("Warning"));
+    assert_eq!(warnings.count(), 1, "{events:#?}");
+}
+
+/// Creates a Cleaner that deletes three ConfigMaps and sees another one, with this sink.
+async fn with_three_targets(cleaners: &Cleaners<'_>, sink: &Sink) -> Cleaner {
+    cleaners.map("web", json!({}), "idle").await;
+    for name in ["a", "b"] {
+        cleaners.map(name, json!({ "app": "x" }), "idle").await;
+    }
+    cleaners.map("seen", json!({}), "here").await;
+    let mut seen_only = map_target("seen", "seen");
+    seen_only["delete"] = json!(false);
+    let others = map_targets("others", &json!({ "app": "x" }));
+    let more = json!({
+        "targets": [others, seen_only, map_target("web", "web")],
+        "conditions": ["seen.data.state == 'here'"],
+    });
+    let spec = spec(&url(sink.address()), more);
+    cleaners.create("shop", spec).await
+}
+
 #[test]
 fn a_sink_receives_what_the_sdk_reads() {
     blackbox_on(Cluster::without_operator, "cleaner-event", async |scene| {
         let cleaners = Cleaners::new(&scene);
         let operator = cleaners.operator(&[LOOPBACK]).await;
         let sink = Double::sink(&["--status", "202"]);
-        cleaners.map("web", json!({}), "idle").await;
-        for name in ["a", "b"] {
-            cleaners.map(name, json!({ "app": "x" }), "idle").await;
-        }
-        let mut seen_only = map_target("seen", "seen");
-        seen_only["delete"] = json!(false);
-        cleaners.map("seen", json!({}), "here").await;
-        let targets = json!([
-            map_targets("others", &json!({ "app": "x" })),
-            seen_only,
-            map_target("web", "web")
-        ]);
         let watched = cleaners.watch().await;
-        let more = json!({ "targets": targets, "conditions": ["seen.data.state == 'here'"] });
-        let cleaner = cleaners
-            .create("shop", spec(&url(sink.address()), more))
-            .await;
+        let cleaner = with_three_targets(&cleaners, &sink).await;
         cleaners.until_gone("shop", &["web", "a", "b"]).await;
 
         let requests = received(&sink, 1).await;
         let [request] = &requests[..] else {
-            panic!("{requests:?}");
+            unreachable!("there is one: {requests:?}");
         };
-        assert_eq!(
-            (request.method.as_str(), request.path.as_str()),
-            ("POST", "/events?key=hidden")
-        );
+        assert_eq!(request.method, "POST");
+        assert_eq!(request.path, "/events?key=hidden");
         let event = event(request);
         let uid = cleaner.metadata.uid.unwrap();
         assert_eq!(event.specversion().as_str(), "1.0");
@@ -142,57 +173,37 @@ fn a_sink_receives_what_the_sdk_reads() {
         assert_eq!(body["namespace"], scene.namespace.as_str());
         assert_eq!(body["uid"], uid);
         assert_eq!(body["helm"], Value::Null);
-        let targets = body["targets"].as_array().unwrap();
-        let names: Vec<_> = targets
-            .iter()
-            .map(|it| (&it["name"], &it["delete"]))
-            .collect();
-        let expected = [json!("others"), json!("seen"), json!("web")];
-        let (yes, no) = (json!(true), json!(false));
-        assert_eq!(
-            names,
-            [
-                (&expected[0], &yes),
-                (&expected[1], &no),
-                (&expected[2], &yes)
-            ]
-        );
-        assert_eq!(targets[0]["state"]["items"][1]["metadata"]["name"], "b");
-        assert_eq!(targets[1]["state"]["data"]["state"], "here");
-        let deleted = body["deleted"].as_array().unwrap();
-        let objects: Vec<_> = deleted
-            .iter()
-            .map(|it| {
-                format!(
-                    "{} {} {} {}",
-                    it["target"], it["kind"], it["name"], it["outcome"]
-                )
-            })
-            .collect();
-        let expected = [
-            r#""others" "ConfigMap" "a" "Accepted""#,
-            r#""others" "ConfigMap" "b" "Accepted""#,
-            r#""web" "ConfigMap" "web" "Accepted""#,
-        ];
-        assert_eq!(objects, expected);
-        assert_eq!(deleted[2]["uid"], targets[2]["state"]["metadata"]["uid"]);
-        assert_eq!(deleted[2]["apiVersion"], "v1");
-
-        scene
-            .has_event(
-                "shop",
-                "Normal EventDelivered: the sink accepted the CloudEvent",
-            )
-            .await;
-        assert!(
-            (operator.metric("podloom_cleaner_event_deliveries_total{outcome=\"delivered\"}")
-                - 1.0)
-                .abs()
-                < 0.1
-        );
-        let requests = "podloom_external_request_duration_seconds_count{system=\"cleaner-sink\",operation=\"deliver\"}";
-        assert!((operator.metric(requests) - 1.0).abs() < 0.1);
+        check_targets(&body);
+        let note = "Normal EventDelivered: the sink accepted the CloudEvent";
+        scene.has_event("shop", note).await;
+        is_one(&operator, DELIVERED);
+        is_one(&operator, REQUESTS);
     });
+}
+
+/// Checks what an event says about targets, and what was deleted of them: both in the order of the spec.
+fn check_targets(body: &Value) {
+    let texts = |list: &Value, fields: &[&str]| -> Vec<String> {
+        let items = list.as_array().unwrap().iter();
+        let text = |item: &Value| {
+            let fields = fields.iter().map(|field| item[field].to_string());
+            fields.collect::<Vec<_>>().join(" ").replace('"', "")
+        };
+        items.map(text).collect()
+    };
+    let (targets, deleted) = (&body["targets"], &body["deleted"]);
+    let expected = ["others true", "seen false", "web true"];
+    assert_eq!(texts(targets, &["name", "delete"]), expected);
+    assert_eq!(targets[0]["state"]["items"][1]["metadata"]["name"], "b");
+    assert_eq!(targets[1]["state"]["data"]["state"], "here");
+    let expected = [
+        "others v1 ConfigMap a Accepted",
+        "others v1 ConfigMap b Accepted",
+        "web v1 ConfigMap web Accepted",
+    ];
+    let fields = ["target", "apiVersion", "kind", "name", "outcome"];
+    assert_eq!(texts(deleted, &fields), expected);
+    assert_eq!(deleted[2]["uid"], targets[2]["state"]["metadata"]["uid"]);
 }
 
 #[test]
@@ -218,33 +229,14 @@ fn a_dead_sink_blocks_until_it_is_repaired() {
             "the targets are deleted before"
         );
         // It is tried again, with one warning about the one error.
-        let cleaner = eventually("it is tried three times", async || {
-            let cleaner = cleaners.api().get("shop").await.unwrap();
-            let attempts = attempts(&cleaner);
-            (attempts >= 3)
-                .then_some(cleaner)
-                .ok_or_else(|| attempts.to_string())
-        })
+        let cleaner = tried(&cleaners, 3).await;
+        let finalizers = cleaner.metadata.finalizers.unwrap();
+        assert_eq!(finalizers, ["cleaner.vtex.dev/deletion"]);
+        has_one_warning(
+            &scene,
+            "Warning EventDeliveryFailed: the CloudEvent could not be delivered, and is sent again",
+        )
         .await;
-        assert_eq!(
-            cleaner.metadata.finalizers.unwrap(),
-            ["cleaner.vtex.dev/deletion"]
-        );
-        let warnings = async || {
-            let events = scene.events("shop").await;
-            let warnings = events.into_iter().filter(|it| it.starts_with("Warning"));
-            warnings.collect::<Vec<_>>()
-        };
-        eventually("there is a warning", async || {
-            let warnings = warnings().await;
-            (warnings.len() == 1)
-                .then_some(())
-                .ok_or_else(|| format!("{warnings:?}"))
-        })
-        .await;
-        assert!(warnings().await[0].starts_with(
-            "Warning EventDeliveryFailed: the CloudEvent could not be delivered, and is sent again"
-        ));
 
         let repaired = Instant::now();
         cleaners
@@ -294,9 +286,9 @@ fn ignore_leaves_after_its_deadline() {
         );
         let count = sink.received().count;
         assert!((2..=4).contains(&count), "{count}");
-        scene.has_event("shop", "Warning EventDeliveryFailed").await;
-        let given_up = "podloom_cleaner_event_deliveries_total{outcome=\"given_up\"}";
-        assert!((operator.metric(given_up) - 1.0).abs() < 0.1);
+        let note = "Warning DeadlineExceeded: the CloudEvent was not delivered, and is not sent any more: the sink answered with HTTP 503";
+        scene.has_event("shop", note).await;
+        is_one(&operator, GIVEN_UP);
         // What a sink says is nobody's business.
         let statuses = format!("{:?}", watched.of("shop"));
         let events = format!("{:?}", scene.events("shop").await);
@@ -379,14 +371,7 @@ fn sinks_on_the_machine_of_the_operator_are_refused() {
         cleaners.edit("shop", metadata).await;
 
         let _operator = cleaners.operator(&[LOOPBACK]).await;
-        eventually("the other sink is tried too", async || {
-            let cleaner = cleaners.api().get("shop").await.unwrap();
-            let attempts = attempts(&cleaner);
-            (attempts > before)
-                .then_some(())
-                .ok_or_else(|| attempts.to_string())
-        })
-        .await;
+        tried(&cleaners, before + 1).await;
         until_error(&cleaners, blocked).await;
         // What is left to do can be dropped.
         cleaners

@@ -38,7 +38,7 @@ pub(super) use self::client::SinkSettings;
 pub(super) use self::event::CloudEvent;
 pub(super) use self::metrics::{Counted, DeliveryMetrics};
 pub(super) use self::step::{DeliveryState, DeliveryStep, Shot, progress, step};
-pub(super) use self::terms::Terms;
+pub(super) use self::terms::{SinkSetting, Terms};
 
 use self::attempt::wait;
 use self::board::{Board, Room};

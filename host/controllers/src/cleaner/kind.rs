@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
-use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event};
+use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event, reason};
 use podloom_api::{DeletionProgress, ObjectOutcome};
 
 use super::act::Hands;
@@ -209,7 +209,9 @@ impl CleanerKind {
             }
             Action::Commit(_) => metrics.triggered(),
             // The finalizer goes although the event was not delivered.
-            Action::SetMetadata(_) if says(event::EVENT_DELIVERY_FAILED) => {
+            Action::SetMetadata(_)
+                if says(event::EVENT_DELIVERY_FAILED) || says(reason::DEADLINE_EXCEEDED) =>
+            {
                 metrics.delivery.count(Counted::GivenUp);
             }
             Action::WriteStatus(status) if says(event::TRIGGER_REFUSED) => {

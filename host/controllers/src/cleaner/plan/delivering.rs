@@ -22,8 +22,9 @@ pub(super) fn plan(
     let before = progress.event.clone().unwrap_or_default();
     let delivery = delivery::progress(&before, world.attempt.as_ref());
     let began = progress.phase_started_at.0;
+    let terms = Terms::of(world.spec());
     let state = DeliveryState {
-        terms: &Terms::of(world.spec()),
+        terms: &terms,
         began,
         progress: &delivery,
         attempt: world.attempt.as_ref(),
@@ -36,7 +37,7 @@ pub(super) fn plan(
             return record(world, written, advanced(&done, now), now).with_notices([notice]);
         }
         DeliveryStep::GivenUp => {
-            let notice = report::given_up(&delivery);
+            let notice = report::given_up(&terms.sink, &delivery);
             let done = with(progress, delivery, Some(DeliveryOutcome::GivenUp));
             return record(world, written, advanced(&done, now), now).with_notices([notice]);
         }

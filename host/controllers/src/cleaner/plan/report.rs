@@ -8,6 +8,7 @@ use podloom_api::{
 };
 
 use crate::cleaner::checked::Checked;
+use crate::cleaner::delivery::SinkSetting;
 use crate::cleaner::helm::Ending;
 use crate::cleaner::standing::Standing;
 use crate::cleaner::world::World;
@@ -111,13 +112,18 @@ pub(super) fn delivered() -> Notice {
 }
 
 /// Returns the Event about a CloudEvent that is not delivered, and not tried any more.
-pub(super) fn given_up(delivery: &DeliveryProgress) -> Notice {
-    let why = match &delivery.last_error {
-        Some(error) => format!(": {error}"),
-        None => String::new(),
+pub(super) fn given_up(sink: &SinkSetting, delivery: &DeliveryProgress) -> Notice {
+    let (reason, why) = match (sink, &delivery.last_error) {
+        (SinkSetting::Removed, _) => (
+            event::EVENT_DELIVERY_FAILED,
+            "the spec has no cloudEventSink any more",
+        ),
+        // Like that of a phase that is late, it would else count as a repetition.
+        (_, Some(error)) => (reason::DEADLINE_EXCEEDED, error.as_str()),
+        (_, None) => (reason::DEADLINE_EXCEEDED, "its deadline has passed"),
     };
-    let note = format!("the CloudEvent was not delivered, and is not sent any more{why}");
-    Notice::warning(event::EVENT_DELIVERY_FAILED, note)
+    let note = format!("the CloudEvent was not delivered, and is not sent any more: {why}");
+    Notice::warning(reason, note)
 }
 
 /// Returns the Event about an attempt to deliver the CloudEvent that failed on something else than the last one.
