@@ -156,6 +156,12 @@ impl Webhook {
         self.configure_kinds(address, Policy::Fail, version, &plurals);
     }
 
+    /// Sends the Cleaners of the namespace to this address; they are refused if nobody answers.
+    pub fn configure_cleaners(&self, address: SocketAddr) {
+        let version = (names::cleaner::GROUP, names::cleaner::VERSION);
+        self.configure_kinds(address, Policy::Fail, version, &["cleaners"]);
+    }
+
     fn configure_kinds(
         &self,
         address: SocketAddr,
