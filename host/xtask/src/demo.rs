@@ -2,6 +2,7 @@
 
 mod browsers;
 mod build;
+mod cleaner;
 mod http;
 mod infrastructure;
 mod node;

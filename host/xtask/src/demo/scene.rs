@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 
 use super::{
-    Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, infrastructure, portal, reload, webhook,
+    Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, cleaner, infrastructure, portal, reload,
+    webhook,
 };
 use crate::run;
 
@@ -36,7 +37,7 @@ impl Play {
 }
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 8] = [
+const SCENES: [Scene; 9] = [
     Scene {
         name: "explain",
         title: "What each plugin did to each pod",
@@ -91,6 +92,13 @@ const SCENES: [Scene; 8] = [
         what: "a Cluster is created, grows, is broken and repaired, and deleted",
         prepare: || Ok(podloom_im::python().map(drop)?),
         play: Play::Live(infrastructure::show),
+    },
+    Scene {
+        name: "cleaner",
+        title: "A preview that goes when nobody needs it any more",
+        what: "a Cleaner waits for conditions, deletes a preview, and sends a CloudEvent",
+        prepare: nothing,
+        play: Play::Live(cleaner::show),
     },
     Scene {
         name: "end",
