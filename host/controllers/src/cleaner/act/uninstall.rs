@@ -16,8 +16,7 @@ impl Hands {
     ) -> ActionOutcome {
         let now = ctx.clock.now();
         if let HelmAction::GiveUp(_) = action {
-            let uid = world.uid().into();
-            self.eyes.memory.attempted(&uid, now);
+            self.eyes.memory.attempted(world.uid(), now);
         }
         let reader = &self.eyes.reader;
         let tools = Tools {
