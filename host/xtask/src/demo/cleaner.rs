@@ -67,8 +67,8 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
 
     let begun = Instant::now();
     let since = Timestamp::now() - IDLE + LEFT;
-    browsers::apply(cluster, &objects("False", since))?;
     let before = next(cluster)?;
+    browsers::apply(cluster, &objects("False", since))?;
     operator.until(|| Ok(next(cluster)? != before))?;
     screen::step(
         begun.elapsed().as_millis(),
