@@ -169,7 +169,7 @@ pub mod reason {
     pub const PROBE_SUCCEEDED: &str = "ProbeSucceeded";
     /// The API server of the cluster does not answer.
     pub const PROBE_FAILED: &str = "ProbeFailed";
-    /// The operator was told not to ask.
+    /// A flag of the operator turns the check off.
     pub const PROBE_DISABLED: &str = "ProbeDisabled";
 
     /// The object can be used.

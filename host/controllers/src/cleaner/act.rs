@@ -207,7 +207,7 @@ impl Hands {
         Ok(ActionOutcome::Found(searching.await))
     }
 
-    /// Begins to send the CloudEvent. It is made anew from the status each time, which is smaller than to keep it.
+    /// Begins to send the CloudEvent. It is built from the status for each attempt, so nothing of it is kept in memory.
     fn deliver(&self, world: &World, id: &CleanerId, shot: &Shot) -> Result<ActionOutcome, Error> {
         let (Some(status), Some(progress)) = (world.status(), world.progress()) else {
             // No plan asks for it.

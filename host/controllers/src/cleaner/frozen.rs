@@ -23,7 +23,7 @@ pub(super) struct Doomed<'a> {
 ///
 /// # Errors
 ///
-/// If an object has no UID: it could not be told from another one of its name.
+/// If an object has no UID: it could not be distinguished from another one with its name.
 pub(super) fn plan<'a>(
     targets: impl IntoIterator<Item = &'a SeenTarget>,
     own_uid: &str,
