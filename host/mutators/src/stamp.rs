@@ -1,15 +1,19 @@
-//! The two annotations that record which chain a pod passed and how much each plugin wrote.
+//! The two annotations that record which chain a pod passed, and what each plugin wrote: paths, and never values.
 //!
 //! Each pod that passes a chain is stamped, even if the chain is empty or no plugin matched: a pod without a stamp has not passed a
 //! chain. If a pod passes the same chain again (a reinvoked webhook, a template that was rendered before), its stamp covers all
 //! passes, and the counts of writes add up. A stamp is a record, not a proof, since everyone who can write pods can write it. So a
 //! plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain is replaced.
 
+mod paths;
+
 use podloom_pod_path::Patch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::run::{PluginRun, RunOutcome};
+
+use self::paths::{Room, Written};
 
 /// The annotation that lists the plugins that ran, as JSON.
 pub const MUTATIONS: &str = "podloom.dev/mutations";
@@ -27,6 +31,13 @@ pub struct MutationEntry {
     pub sha256: String,
     /// How many writes it made in all passes through this chain.
     pub writes: usize,
+    /// The paths that it wrote, sorted, without those below another one of them. Elements of lists are named by their merge keys, as
+    /// in [`Write::path`](podloom_pod_path::Write::path).
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Whether paths are missing: those of a pod may take 4 KiB.
+    #[serde(default)]
+    pub cut: bool,
 }
 
 /// A [`MutationEntry`] to be written.
@@ -36,6 +47,18 @@ struct StampEntry<'a> {
     version: &'a str,
     sha256: &'a str,
     writes: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paths: Vec<&'a str>,
+    #[serde(skip_serializing_if = "is_false")]
+    cut: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Drops managedFields, and reads the stamp of an earlier pass through the same chain.
@@ -108,7 +131,11 @@ pub(crate) fn close(
     before: &[MutationEntry],
     runs: &[PluginRun],
 ) -> Result<Stamped, &'static str> {
-    let entries: Vec<StampEntry<'_>> = runs.iter().filter_map(|run| entry(run, before)).collect();
+    let mut room = Room::of_a_pod();
+    let entries: Vec<StampEntry<'_>> = runs
+        .iter()
+        .filter_map(|run| entry(run, before, &mut room))
+        .collect();
     let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
     let (metadata, makes_metadata) =
@@ -133,25 +160,34 @@ fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
 
 /// The stamp's entry for a run. A plugin whose failure was ignored is listed only if the earlier stamp lists it. Whoever creates
 /// pods can write that stamp, so the counts are for people only, and nothing depends on them.
-fn entry<'a>(run: &'a PluginRun, before: &[MutationEntry]) -> Option<StampEntry<'a>> {
+fn entry<'a>(
+    run: &'a PluginRun,
+    before: &'a [MutationEntry],
+    room: &mut Room,
+) -> Option<StampEntry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
     };
-    let earlier = before.iter().find(is_it).map(|entry| entry.writes);
+    let earlier = before.iter().find(is_it);
+    let earlier_writes = earlier.map(|entry| entry.writes);
     let writes = match run.outcome {
-        RunOutcome::Mutated | RunOutcome::Unchanged => {
-            run.writes.len().saturating_add(earlier.unwrap_or_default())
-        }
-        RunOutcome::Ignored(_) => earlier?,
+        RunOutcome::Mutated | RunOutcome::Unchanged => run
+            .writes
+            .len()
+            .saturating_add(earlier_writes.unwrap_or_default()),
+        RunOutcome::Ignored(_) => earlier_writes?,
         RunOutcome::Skipped(_) => return None,
         // Such a pod is not stamped.
         RunOutcome::Denied(_) | RunOutcome::Failed(_) => return None,
     };
+    let Written { paths, is_cut } = room.take(run, earlier);
     Some(StampEntry {
         name: &run.plugin,
         version: &run.version,
         sha256: &run.sha256,
         writes,
+        paths,
+        cut: is_cut,
     })
 }
 

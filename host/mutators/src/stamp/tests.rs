@@ -8,12 +8,28 @@ use crate::matching::Dimension;
 use crate::run::{PluginRun, RunOutcome};
 
 fn write() -> Write {
+    write_to("/metadata/labels/x")
+}
+
+fn write_to(path: &str) -> Write {
     let access = Access::unrestricted().into();
     let mut pod = Transaction::begin(json!({}), access, [].into());
-    pod.set("/metadata/labels/x", "\"y\"".to_owned())
-        .expect("a label");
+    let value = if path.contains("/labels/") {
+        "\"y\""
+    } else {
+        "{}"
+    };
+    pod.set(path, value.to_owned()).expect("a write");
     let (_, writes) = pod.commit();
     writes.into_iter().next().expect("a write")
+}
+
+/// A run that wrote to these paths.
+fn run_on(plugin: &str, paths: &[&str]) -> PluginRun {
+    PluginRun {
+        writes: paths.iter().map(|path| write_to(path)).collect(),
+        ..run(plugin, RunOutcome::Mutated, 0)
+    }
 }
 
 fn run(plugin: &str, outcome: RunOutcome, writes: usize) -> PluginRun {
@@ -43,7 +59,98 @@ fn stamp(pod: &mut Value, chain: &str, runs: &[PluginRun]) -> String {
 }
 
 fn entry(name: &str, writes: usize) -> String {
-    format!("{{\"name\":\"{name}\",\"version\":\"1.0.0\",\"sha256\":\"00\",\"writes\":{writes}}}")
+    let paths = match writes {
+        0 => "",
+        _ => ",\"paths\":[\"/metadata/labels/x\"]",
+    };
+    format!(
+        "{{\"name\":\"{name}\",\"version\":\"1.0.0\",\"sha256\":\"00\",\"writes\":{writes}{paths}}}"
+    )
+}
+
+/// The paths of each plugin in a stamp, and whether they were cut.
+fn listed(stamp: &str) -> Vec<(Vec<String>, bool)> {
+    let entries: Vec<super::MutationEntry> = serde_json::from_str(stamp).expect("a stamp");
+    let listed = entries.into_iter().map(|entry| (entry.paths, entry.cut));
+    listed.collect()
+}
+
+#[test]
+fn paths_are_sorted_and_those_below_another_are_left_out() {
+    let paths = [
+        "/spec/volumes/[name=tmp]/emptyDir",
+        "/metadata/labels/b",
+        "/spec/volumes/[name=tmp]",
+        "/metadata/labels/a",
+        "/metadata/labels/b-c",
+        "/metadata/labels/b",
+    ];
+    let run = PluginRun {
+        writes: paths
+            .iter()
+            .map(|path| Write {
+                path: (*path).to_owned(),
+                ..write()
+            })
+            .collect(),
+        ..run("a", RunOutcome::Mutated, 0)
+    };
+    let stamp = stamp(&mut json!({}), "one", &[run]);
+    let expected = [
+        "/metadata/labels/a",
+        "/metadata/labels/b",
+        "/metadata/labels/b-c",
+        "/spec/volumes/[name=tmp]",
+    ];
+    assert_eq!(
+        listed(&stamp),
+        [(expected.map(str::to_owned).to_vec(), false)]
+    );
+}
+
+#[test]
+fn paths_of_passes_through_the_same_chain_are_joined() {
+    let mut pod = json!({});
+    stamp(&mut pod, "one", &[run_on("a", &["/metadata/labels/b"])]);
+    let both = stamp(&mut pod, "one", &[run_on("a", &["/metadata/labels/a"])]);
+    let expected = ["/metadata/labels/a", "/metadata/labels/b"];
+    assert_eq!(
+        listed(&both),
+        [(expected.map(str::to_owned).to_vec(), false)]
+    );
+    let other = stamp(&mut pod, "other", &[run_on("a", &["/metadata/labels/c"])]);
+    assert_eq!(
+        listed(&other),
+        [(vec!["/metadata/labels/c".to_owned()], false)]
+    );
+}
+
+#[test]
+fn paths_end_at_4_kib_and_another_pass_changes_no_byte() {
+    let long: Vec<String> = (0..60)
+        .map(|number| format!("/metadata/labels/{number:063}"))
+        .collect();
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
+    let mut pod = json!({});
+    let first = stamp(
+        &mut pod,
+        "one",
+        &[
+            run_on("a", &long),
+            run_on("b", &["/metadata/labels/x"]),
+            run("c", RunOutcome::Unchanged, 0),
+        ],
+    );
+    let bytes: usize = listed(&first)
+        .iter()
+        .flat_map(|(paths, _)| paths)
+        .map(|path| path.len() + 3)
+        .sum();
+    assert!(bytes <= 4096 && bytes > 3900, "{bytes}");
+    let cut: Vec<bool> = listed(&first).iter().map(|(_, cut)| *cut).collect();
+    assert_eq!(cut, [true, true, false]);
+    let unchanged = ["a", "b", "c"].map(|name| run(name, RunOutcome::Unchanged, 0));
+    assert_eq!(stamp(&mut pod, "one", &unchanged), first);
 }
 
 #[test]
