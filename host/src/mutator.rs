@@ -2,6 +2,7 @@
 
 mod lane;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use podloom_controllers::{
     RejectedPod, Write,
 };
 use podloom_mutators::{
-    CallFailure, Chain, Mutation, PluginMetrics, Rejected, RejectionCause, Request, Serving, Slot,
+    CallFailure, Chain, Mutation, PluginMetrics, Progress, Rejected, RejectionCause, Request,
+    Serving, Slot,
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -21,6 +23,7 @@ use tokio::time::timeout_at;
 use tracing::Span;
 
 pub(crate) use self::lane::FastLane;
+use self::lane::SLICE;
 
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
 const GRACE: Duration = Duration::from_millis(50);
@@ -31,7 +34,7 @@ pub(crate) struct ChainMutator {
     pub(crate) metrics: PluginMetrics,
     pub(crate) no_chain_policy: NoChainPolicy,
     pub(crate) values: Values,
-    /// Which calls run on the caller's own thread.
+    /// Which calls begin on the caller's own thread.
     pub(crate) lane: Arc<FastLane>,
 }
 
@@ -65,8 +68,7 @@ impl ChainMutator {
             metrics: PluginMetrics::register(&mut Registry::default()),
             no_chain_policy: NoChainPolicy::PassThrough,
             values: Values::Shown,
-            // A command has nothing else to do than to wait for its pods, but no threads of the runtime to spare.
-            lane: Arc::new(FastLane::of(0)),
+            lane: Arc::default(),
         }
     }
 
@@ -87,37 +89,64 @@ impl ChainMutator {
         }
     }
 
-    /// Calls the chain: on this thread while it is fast, otherwise on a blocking thread, since plugins are foreign code and may be slow.
+    /// Passes the pod through the chain: on this thread for a moment, if the chain is fast, and otherwise on a blocking thread, since
+    /// plugins are foreign code and may be slow.
     async fn call(
         &self,
         chain: Arc<Chain>,
         pod: Value,
         request: PodRequest,
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
-        let (metrics, values) = (self.metrics.clone(), self.values);
-        let (deadline, wants_patch) = (request.deadline, request.wants_patch);
-        let request = to_chain(request);
-        let call = move || {
-            let result = chain.mutate(pod, request);
-            metrics.mutated(&result);
-            match result {
-                Ok(mutation) => mutated(&chain, mutation, values, wants_patch),
-                Err(rejected) => Err(rejected_pod(rejected, values)),
-            }
+        let wanted = Wanted {
+            values: self.values,
+            patch: request.wants_patch,
         };
-        if let Some(_place) = self.lane.enter() {
-            return self.lane.run(call).map_err(ChainPanicked);
+        let deadline = request.deadline;
+        let mut pass = match chain.begin(pod, to_chain(request)) {
+            Ok(pass) => pass,
+            Err(rejected) => return Ok(wanted.of(&chain, Err(rejected))),
+        };
+        if self.lane.is_open() {
+            let pause = Instant::now() + SLICE;
+            match guarded(|| chain.proceed(pass, Some(pause)))? {
+                Progress::Ended(result) => {
+                    self.metrics.mutated(&result);
+                    return guarded(|| wanted.of(&chain, result));
+                }
+                Progress::Paused(paused) => pass = paused,
+            }
+            self.lane.close();
         }
-        let lane = Arc::clone(&self.lane);
-        let called = on_blocking_thread(deadline, move || lane.run(call)).await;
+        let metrics = self.metrics.clone();
+        let rest = move || {
+            guarded(|| {
+                let result = chain.finish(pass);
+                metrics.mutated(&result);
+                wanted.of(&chain, result)
+            })
+        };
+        let called = on_blocking_thread(deadline, rest).await;
         match called.map_err(|error| ChainPanicked(error.to_string()))? {
-            Some(result) => result.map_err(ChainPanicked),
+            Some(result) => result,
             None => {
                 let overdue = "the chain did not finish before the deadline of this pod";
                 Ok(Err(PodRejection::Overdue(overdue.to_owned()).into()))
             }
         }
     }
+}
+
+/// Runs work of the chain.
+///
+/// # Errors
+/// The message of its panic.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, ChainPanicked> {
+    // Nobody sees what the work has left behind: it owns all that it changes.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        ChainPanicked(text.unwrap_or("no message").to_owned())
+    })
 }
 
 /// The chain panicked: a bug of Podloom, not of a plugin or of the pod.
@@ -190,25 +219,34 @@ pub(crate) fn to_chain(request: PodRequest) -> Request {
     }
 }
 
-fn mutated(
-    chain: &Chain,
-    mutation: Mutation,
+/// What the caller wants to know of a pod that came to its end.
+#[derive(Clone, Copy)]
+struct Wanted {
     values: Values,
-    wants_patch: bool,
-) -> Result<MutatedPod, RejectedPod> {
-    let patch = wants_patch.then(|| mutation.patch());
-    let runs = convert_runs(mutation.runs, values);
-    if matches!(patch, Some(None)) {
-        let reason = "the plugins wrote too much for one patch".to_owned();
-        let rejection = PodRejection::Broken(reason);
-        return Err(RejectedPod { rejection, runs });
+    patch: bool,
+}
+
+impl Wanted {
+    fn of(
+        self,
+        chain: &Chain,
+        result: Result<Mutation, Rejected>,
+    ) -> Result<MutatedPod, RejectedPod> {
+        let mutation = result.map_err(|rejected| rejected_pod(rejected, self.values))?;
+        let patch = self.patch.then(|| mutation.patch());
+        let runs = convert_runs(mutation.runs, self.values);
+        if matches!(patch, Some(None)) {
+            let reason = "the plugins wrote too much for one patch".to_owned();
+            let rejection = PodRejection::Broken(reason);
+            return Err(RejectedPod { rejection, runs });
+        }
+        Ok(MutatedPod {
+            patch: patch.flatten(),
+            pod: mutation.pod,
+            chain: Some(chain.digest().to_owned()),
+            runs,
+        })
     }
-    Ok(MutatedPod {
-        patch: patch.flatten(),
-        pod: mutation.pod,
-        chain: Some(chain.digest().to_owned()),
-        runs,
-    })
 }
 
 fn rejected_pod(rejected: Rejected, values: Values) -> RejectedPod {

@@ -62,7 +62,6 @@ pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandEr
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(wiring::workers())
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()

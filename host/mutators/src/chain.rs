@@ -2,14 +2,18 @@
 
 mod digest;
 mod load;
+mod pass;
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
 use podloom_pod_path::{Patch, Trace, Transaction};
 use serde_json::Value;
 
+pub(crate) use self::pass::Passing;
+pub use self::pass::{Pass, Progress};
 use crate::engine::Engine;
 use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
@@ -18,6 +22,7 @@ use crate::request::{PodFields, Request, RunMode, pod_event};
 use crate::run::{PluginRun, RunOutcome};
 use crate::sandbox::{CallFailure, CallResult, Mutated};
 use crate::stamp::{self, Stamped};
+use crate::until::Until;
 
 /// Why a chain could not be loaded from a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,25 +127,6 @@ pub enum RejectionCause {
     NotAPod(&'static str),
 }
 
-/// A pod on its way through the chain.
-pub(crate) struct Passing {
-    pub(crate) pod: Value,
-    /// Bytes of memory that the writes so far take, in the pod and in the logs of writes. One limit covers the whole chain.
-    held: usize,
-    /// Of the committed writes, in order.
-    traces: Vec<Trace>,
-}
-
-impl Passing {
-    pub(crate) fn new(pod: Value) -> Self {
-        Self {
-            pod,
-            held: 0,
-            traces: Vec::new(),
-        }
-    }
-}
-
 impl Chain {
     /// The plugins in their order.
     pub fn plugins(&self) -> &[Plugin] {
@@ -172,44 +158,94 @@ impl Chain {
         pod: Value,
         request: &Arc<Request>,
     ) -> Result<Mutation, Rejected> {
-        let mut runs = Vec::with_capacity(self.plugins.len());
-        match self.run_each(mode, pod, request, &mut runs) {
-            Ok((passed, stamped)) => Ok(Mutation {
-                pod: passed.pod,
-                runs,
-                traces: passed.traces,
-                stamped,
-            }),
-            Err(cause) => Err(Rejected { cause, runs }),
-        }
+        self.finish(self.admit(mode, pod, Arc::clone(request))?)
     }
 
-    fn run_each(
+    /// Begins to pass a pod through the chain, as [`Self::mutate`] does. No plugin runs yet.
+    ///
+    /// # Errors
+    /// If it is not a pod.
+    pub fn begin(&self, pod: Value, request: impl Into<Arc<Request>>) -> Result<Pass, Rejected> {
+        self.admit(RunMode::Serve, pod, request.into())
+    }
+
+    fn admit(
         &self,
         mode: RunMode,
         mut pod: Value,
-        request: &Arc<Request>,
-        runs: &mut Vec<PluginRun>,
-    ) -> Result<(Passing, Stamped), RejectionCause> {
-        let before = stamp::open(&mut pod, &self.digest).map_err(RejectionCause::NotAPod)?;
-        let mut passing = Passing::new(pod);
-        for plugin in &self.plugins {
-            let (next, run) = self.run(mode, plugin, passing, request);
-            runs.push(run);
-            passing = next?;
-        }
-        let stamped = stamp::close(&mut passing.pod, &self.digest, &before, runs)
-            .map_err(RejectionCause::NotAPod)?;
-        Ok((passing, stamped))
+        request: Arc<Request>,
+    ) -> Result<Pass, Rejected> {
+        let before = stamp::open(&mut pod, &self.digest).map_err(not_a_pod)?;
+        Ok(Pass {
+            passing: Passing::new(pod),
+            mode,
+            request,
+            before,
+            runs: Vec::with_capacity(self.plugins.len()),
+        })
     }
 
+    /// Passes a pod through the plugins that are left, and stamps it. A plugin that has not returned at the pause is interrupted;
+    /// its writes are undone.
+    ///
+    /// Blocks until then.
+    pub fn proceed(&self, mut pass: Pass, pause: Option<Instant>) -> Progress {
+        let deadline = pass.request.until();
+        pass.passing.until = deadline.or(Until::at(pause));
+        for plugin in self.plugins.iter().skip(pass.runs.len()) {
+            let (passed, run) = self.run(pass.mode, plugin, &mut pass.passing, &pass.request);
+            match passed {
+                Ok(()) => pass.runs.push(run),
+                Err(RejectionCause::Failed {
+                    failure: CallFailure::Overdue,
+                    ..
+                }) if !deadline.is_over() => return Progress::Paused(pass),
+                Err(cause) => {
+                    pass.runs.push(run);
+                    let runs = pass.runs;
+                    return Progress::Ended(Err(Rejected { cause, runs }));
+                }
+            }
+        }
+        Progress::Ended(self.end(pass))
+    }
+
+    /// Passes a pod through the plugins that are left, and stamps it.
+    ///
+    /// Blocks until the plugins have run; each has a time limit.
+    ///
+    /// # Errors
+    /// If a plugin denies the pod, or fails under the policy Fail.
+    pub fn finish(&self, mut pass: Pass) -> Result<Mutation, Rejected> {
+        loop {
+            match self.proceed(pass, None) {
+                Progress::Ended(result) => return result,
+                // The deadline passed just now: it is overdue the next time.
+                Progress::Paused(paused) => pass = paused,
+            }
+        }
+    }
+
+    fn end(&self, pass: Pass) -> Result<Mutation, Rejected> {
+        let (mut pod, runs) = (pass.passing.pod, pass.runs);
+        let stamped =
+            stamp::close(&mut pod, &self.digest, &pass.before, &runs).map_err(not_a_pod)?;
+        Ok(Mutation {
+            pod,
+            runs,
+            traces: pass.passing.traces,
+            stamped,
+        })
+    }
+
+    /// Runs one plugin. If it does not pass, the pod is as it was before.
     pub(crate) fn run(
         &self,
         mode: RunMode,
         plugin: &Plugin,
-        passing: Passing,
+        passing: &mut Passing,
         request: &Arc<Request>,
-    ) -> (Result<Passing, RejectionCause>, PluginRun) {
+    ) -> (Result<(), RejectionCause>, PluginRun) {
         let fields = PodFields::of(request, mode);
         let excluded = match mode {
             RunMode::Prove { until, .. } if until.is_over() => {
@@ -230,28 +266,34 @@ impl Chain {
                 "plugin run"
             );
             let run = PluginRun::new(plugin, RunOutcome::Skipped(dimension));
-            return (Ok(passing), run);
+            return (Ok(()), run);
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
         let transaction = Transaction::begin(
-            passing.pod,
+            mem::take(&mut passing.pod),
             Arc::clone(&plugin.access),
             Arc::clone(&request.selector),
         )
         .holding(passing.held);
-        let mutated = plugin
-            .sandbox(&self.engine)
-            .mutate(mode, transaction, Arc::clone(request));
-        let (passed, mut run) = end(plugin, mutated, (passing.held, passing.traces));
+        let sandbox = plugin.sandbox(&self.engine);
+        let mutated = sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
+        let (passed, mut run) = settle(plugin, mutated, passing);
         run.duration = started.elapsed();
         run.log(fields);
         (passed, run)
     }
 }
 
+fn not_a_pod(problem: &'static str) -> Rejected {
+    Rejected {
+        cause: RejectionCause::NotAPod(problem),
+        runs: Vec::new(),
+    }
+}
+
 /// The results of a plugin whose failure rejects the pod.
-fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<Passing, RejectionCause>, PluginRun) {
+fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<(), RejectionCause>, PluginRun) {
     let cause = RejectionCause::Failed {
         plugin: plugin.name.clone(),
         failure: failure.clone(),
@@ -263,11 +305,11 @@ fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<Passing, RejectionCa
 }
 
 /// Commits the writes of a plugin, or rolls them back. A denial rejects the pod whatever the failure policy is.
-fn end(
+fn settle(
     plugin: &Plugin,
     mutated: Mutated,
-    (held_before, mut traces): (usize, Vec<Trace>),
-) -> (Result<Passing, RejectionCause>, PluginRun) {
+    passing: &mut Passing,
+) -> (Result<(), RejectionCause>, PluginRun) {
     let Mutated {
         transaction,
         notes,
@@ -276,23 +318,10 @@ fn end(
     } = mutated;
     let refused_writes = transaction.refused_writes();
     let (reads, refused_reads) = (transaction.reads(), transaction.refused_reads());
-    let (passed, run) = match (end, plugin.failure_policy) {
-        (CallResult::Done, _) => {
-            let held = transaction.held();
-            let (pod, writes, own) = transaction.commit_traced();
-            traces.extend(own);
-            let outcome = if writes.is_empty() {
-                RunOutcome::Unchanged
-            } else {
-                RunOutcome::Mutated
-            };
-            let run = PluginRun {
-                writes,
-                ..PluginRun::new(plugin, outcome)
-            };
-            (Ok(Passing { pod, held, traces }), run)
-        }
-        (CallResult::Denied(reason), _) => {
+    let (passed, run) = match end {
+        CallResult::Done => (Ok(()), commit(plugin, transaction, passing)),
+        CallResult::Denied(reason) => {
+            passing.pod = transaction.rollback();
             let run = PluginRun::new(plugin, RunOutcome::Denied(reason.clone()));
             let cause = RejectionCause::Denied {
                 plugin: plugin.name.clone(),
@@ -300,17 +329,17 @@ fn end(
             };
             (Err(cause), run)
         }
-        // Not the plugin's failure, so its policy does not decide; there is no time left for the next one either.
-        (CallResult::Failed(CallFailure::Overdue), _) => failed(plugin, CallFailure::Overdue),
-        (CallResult::Failed(failure), FailurePolicy::Fail) => failed(plugin, failure),
-        (CallResult::Failed(failure), FailurePolicy::Ignore) => (
-            Ok(Passing {
-                pod: transaction.rollback(),
-                held: held_before,
-                traces,
-            }),
-            PluginRun::new(plugin, RunOutcome::Ignored(failure)),
-        ),
+        CallResult::Failed(failure) => {
+            passing.pod = transaction.rollback();
+            match (failure, plugin.failure_policy) {
+                // Not the plugin's failure, so its policy does not decide; there is no time left for the next one either.
+                (CallFailure::Overdue, _) => failed(plugin, CallFailure::Overdue),
+                (failure, FailurePolicy::Fail) => failed(plugin, failure),
+                (failure, FailurePolicy::Ignore) => {
+                    (Ok(()), PluginRun::new(plugin, RunOutcome::Ignored(failure)))
+                }
+            }
+        }
     };
     let run = PluginRun {
         refused_writes,
@@ -321,6 +350,22 @@ fn end(
         ..run
     };
     (passed, run)
+}
+
+fn commit(plugin: &Plugin, transaction: Transaction, passing: &mut Passing) -> PluginRun {
+    passing.held = transaction.held();
+    let (pod, writes, traces) = transaction.commit_traced();
+    passing.pod = pod;
+    passing.traces.extend(traces);
+    let outcome = if writes.is_empty() {
+        RunOutcome::Unchanged
+    } else {
+        RunOutcome::Mutated
+    };
+    PluginRun {
+        writes,
+        ..PluginRun::new(plugin, outcome)
+    }
 }
 
 fn label<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {

@@ -31,7 +31,7 @@ mod until;
 mod warnings;
 
 pub use bundle::{Bundle, BundleError};
-pub use chain::{Chain, ChainError, Mutation, Rejected, RejectionCause};
+pub use chain::{Chain, ChainError, Mutation, Pass, Progress, Rejected, RejectionCause};
 pub use component::{ComponentError, ForeignImport, Form, TooMuch};
 pub use contract::SERVED;
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};

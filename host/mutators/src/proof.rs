@@ -118,12 +118,12 @@ impl Chain {
     }
 
     fn run_alone(&self, mode: RunMode, plugin: &Plugin, pod: Value) -> SampleResult {
-        let passing = Passing::new(pod);
-        let (passed, run) = self.run(mode, plugin, passing, &request());
-        let pod = passed?.pod;
+        let mut passing = Passing::new(pod);
+        let (passed, run) = self.run(mode, plugin, &mut passing, &request());
+        passed?;
         stop_at_failure(&run)?;
         Ok((
-            pod,
+            passing.pod,
             run.writes.into_iter().map(|write| write.path).collect(),
         ))
     }

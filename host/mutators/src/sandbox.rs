@@ -179,14 +179,14 @@ impl Sandbox<'_> {
         Ok(())
     }
 
-    /// Calls `mutate` with a pod.
+    /// Calls `mutate` with a pod. It is overdue if it has not returned by then.
     pub(crate) fn mutate(
         self,
         mode: RunMode,
         transaction: Transaction,
         request: Arc<Request>,
+        until: Until,
     ) -> Mutated {
-        let until = request.until();
         let purpose = match mode {
             RunMode::Serve => CallPurpose::Pod,
             RunMode::Prove { .. } => CallPurpose::Trial,

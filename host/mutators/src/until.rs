@@ -10,6 +10,12 @@ impl Until {
     /// No deadline: the caller waits, and can give up by itself.
     pub(crate) const DONE: Self = Self(None);
 
+    /// The earlier of both.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let both = [self.0, other.0].into_iter().flatten();
+        Self(both.min())
+    }
+
     pub(crate) fn at(instant: Option<Instant>) -> Self {
         Self(instant)
     }

@@ -64,7 +64,7 @@ impl Chain {
     fn unknown_writes(&self, plugin: &Plugin, until: Until) -> Vec<String> {
         let samples = proof::samples(until);
         let runs = samples.map(|(mode, pod): (_, Value)| {
-            self.run(mode, plugin, Passing::new(pod), &proof::request())
+            self.run(mode, plugin, &mut Passing::new(pod), &proof::request())
                 .1
         });
         runs.flat_map(|run| unknown_in(&run.writes)).collect()

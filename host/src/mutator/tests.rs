@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    ChainMutator, ChainPanicked, FastLane, NoChainPolicy, Values, convert_run, no_chain,
-    on_blocking_thread, rejected_pod, rejection, to_chain,
+    ChainMutator, ChainPanicked, NoChainPolicy, Values, convert_run, no_chain, on_blocking_thread,
+    rejected_pod, rejection, to_chain,
 };
 use crate::load;
 
@@ -257,8 +257,7 @@ fn no_caller_waits_much_longer_than_its_deadline() {
 /// A fast chain needs no other thread: the only blocking thread is busy, and pods pass all the same.
 #[test]
 fn a_fast_chain_runs_on_the_callers_thread() {
-    let mut mutator = ChainMutator::of(Some(chain_without_plugins()));
-    mutator.lane = Arc::new(FastLane::of(1));
+    let mutator = ChainMutator::of(Some(chain_without_plugins()));
     runtime().block_on(async {
         let (open, gate) = mpsc::channel::<()>();
         let blocked = tokio::task::spawn_blocking(move || gate.recv().is_ok());

@@ -20,7 +20,7 @@ pub(crate) struct OperatorState {
     pub(super) slot: Arc<Slot>,
     /// What happens to pods without a chain.
     pub(super) no_chain_policy: NoChainPolicy,
-    /// Which calls of the chain run on threads of the runtime. All duties share it.
+    /// Which calls of the chain begin on threads of the runtime. All duties share it.
     pub(super) lane: Arc<FastLane>,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
@@ -94,7 +94,6 @@ impl OperatorState {
     /// The state at the start.
     pub(super) fn new(
         no_chain_policy: NoChainPolicy,
-        lane: FastLane,
         duties: Vec<Arc<DutyState>>,
         certificate: Option<Arc<CertificateSlot>>,
         stop: CancellationToken,
@@ -102,7 +101,7 @@ impl OperatorState {
         Self {
             slot: Arc::default(),
             no_chain_policy,
-            lane: Arc::new(lane),
+            lane: Arc::default(),
             duties,
             certificate,
             stop,

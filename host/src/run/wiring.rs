@@ -37,7 +37,7 @@ use super::requests::Requests;
 use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
-use crate::mutator::{ChainMutator, FastLane, NoChainPolicy, Values};
+use crate::mutator::{ChainMutator, NoChainPolicy, Values};
 
 /// The most plugins that run at once. A call takes a fraction of a millisecond, and each slot reserves memory.
 const MAX_PERMITS: usize = 4;
@@ -97,7 +97,6 @@ pub(super) async fn operator(
     });
     let state = Arc::new(OperatorState::new(
         no_chain_policy(arguments),
-        FastLane::of(permits(processors())),
         states.collect(),
         certificates.as_ref().map(Certificates::slot),
         stop.clone(),
@@ -305,11 +304,6 @@ fn engine() -> Result<Arc<Engine>> {
         instances: InstanceAllocation::Pooled,
     };
     Engine::new(&options).context("cannot start the WebAssembly engine")
-}
-
-/// How many threads run the tasks: one more than calls of the chain may take, so that probes and the Lease wait for no plugin.
-pub(super) fn workers() -> usize {
-    processors().max(permits(processors())) + 1
 }
 
 fn permits(processors: usize) -> usize {

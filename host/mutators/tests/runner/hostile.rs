@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use podloom_mutators::{CallFailure, Chain, RejectionCause, Request, RunOutcome};
+use podloom_mutators::{
+    CallFailure, Chain, PluginRun, Progress, RejectionCause, Request, RunOutcome,
+};
 
 use crate::support::{
     assemble, chain_of, chain_of_components, check_host_is_unharmed, check_patch, componentized,
@@ -94,6 +96,66 @@ fn plugins_fail_at_the_deadline_of_the_pod() {
                 [RunOutcome::Failed(CallFailure::Overdue)]
             );
         }
+    }
+    check_host_is_unharmed();
+}
+
+/// A pause interrupts the plugin that runs. The pass goes on with that plugin, and ends as if there had been no pause.
+#[test]
+fn a_pass_that_was_interrupted_goes_on_with_the_same_plugin() {
+    for policy in ["Ignore", "Fail"] {
+        let lines = format!("failurePolicy: {policy}\n  limits: {{ timeout: 200ms }}");
+        let chain = chain_of(&[("good", ""), ("endless-loop", &lines), ("tolerant", "")]);
+        let started = Instant::now();
+        let mut pass = chain.begin(pod(), request()).expect("a pod");
+        // Often, and sometimes before any plugin could run.
+        for pause in [0, 5, 0, 5, 5] {
+            let pause = Instant::now() + Duration::from_millis(pause);
+            match chain.proceed(pass, Some(pause)) {
+                Progress::Paused(paused) => pass = paused,
+                Progress::Ended(ended) => panic!("{policy}: {ended:?}"),
+            }
+        }
+        assert!(started.elapsed() < Duration::from_millis(200) * 5);
+        let finished = chain.finish(pass);
+        let at_once = chain.mutate(pod(), request());
+        match (finished, at_once) {
+            (Ok(finished), Ok(at_once)) => {
+                assert_eq!(finished.pod, at_once.pod);
+                assert_eq!(finished.patch(), at_once.patch());
+                let outcomes = |runs: Vec<PluginRun>| -> Vec<RunOutcome> {
+                    runs.into_iter().map(|run| run.outcome).collect()
+                };
+                assert_eq!(outcomes(finished.runs), outcomes(at_once.runs));
+            }
+            (Err(finished), Err(at_once)) => {
+                assert_eq!(finished.cause, at_once.cause);
+                assert_eq!(finished.runs.len(), at_once.runs.len());
+            }
+            (finished, _) => panic!("{policy}: {finished:?}"),
+        }
+    }
+    check_host_is_unharmed();
+}
+
+/// A pass whose deadline is over is not paused: it has ended.
+#[test]
+fn the_deadline_of_the_pod_is_no_pause() {
+    let chain = chain_of(&[("endless-loop", "limits: { timeout: 10s }")]);
+    let deadline = Instant::now() + Duration::from_millis(20);
+    let request = Request {
+        deadline: Some(deadline),
+        ..request()
+    };
+    let pass = chain.begin(pod(), request).expect("a pod");
+    let pause = deadline + Duration::from_secs(5);
+    match chain.proceed(pass, Some(pause)) {
+        Progress::Ended(Err(rejected)) => {
+            let outcomes: Vec<RunOutcome> =
+                rejected.runs.into_iter().map(|run| run.outcome).collect();
+            assert_eq!(outcomes, [RunOutcome::Failed(CallFailure::Overdue)]);
+        }
+        other => panic!("{other:?}"),
     }
     check_host_is_unharmed();
 }

@@ -16,7 +16,7 @@ use tower::ServiceExt;
 
 use super::{App, probes, router};
 use crate::log::Filter;
-use crate::mutator::{FastLane, NoChainPolicy};
+use crate::mutator::NoChainPolicy;
 use crate::run::fixtures::CLUSTERS;
 use crate::run::process::ProcessMetrics;
 use crate::run::state::{Access, DutyState, OperatorState, Renewed, Role};
@@ -81,7 +81,6 @@ fn state_of(rows: &[&'static Row], no_chain_policy: NoChainPolicy) -> Arc<Operat
     });
     Arc::new(OperatorState::new(
         no_chain_policy,
-        FastLane::of(0),
         duties.collect(),
         None,
         stop.clone(),
