@@ -170,10 +170,16 @@ impl CleanerKind {
         }
     }
 
-    /// Takes over the Cleaner as it is now. Its spec is the one that was checked, unless somebody was faster.
+    /// Takes over the Cleaner as it is now.
+    ///
+    /// If somebody has changed its spec since it was observed, all that was learned is forgotten: it is about another spec, whose conditions say
+    /// nothing about what this one deletes.
     fn changed(&self, world: &mut World, cleaner: StoredCleaner) -> Remains {
         if cleaner.metadata.generation != world.cleaner.metadata.generation {
+            let memory = &self.hands.eyes.memory;
             world.checked = self.checked(&cleaner);
+            world.recalled = memory.recall(world.uid(), cleaner.metadata.generation);
+            world.learned = Learned::default();
         }
         let is_committed = |it: &StoredCleaner| {
             it.status

@@ -46,13 +46,18 @@ impl Cluster {
     }
 
     async fn pass_over(&self, cleaner: Value) -> Result<Next, Error> {
+        self.kind.hands.eyes.memory.know(&"own".into());
+        self.pass_over_gone(cleaner).await
+    }
+
+    /// Makes a pass over a Cleaner that is forgotten already.
+    async fn pass_over_gone(&self, cleaner: Value) -> Result<Next, Error> {
         let resource = Arc::new(Cleaner::resource());
         let passes = alone(
             Arc::clone(&self.kind),
             &resource,
             context(self.client.clone()),
         );
-        self.kind.hands.eyes.memory.know(&"own".into());
         let cleaner = serde_json::from_value(cleaner).unwrap();
         passes.reconcile(&cleaner).await
     }
@@ -307,14 +312,63 @@ async fn a_pass_over_a_cleaner_that_is_gone_leaves_nothing_behind() {
     let cluster = Cluster::new(&spec());
     cluster.state().map("web", "1");
     let old = cluster.state().cleaner.take().unwrap();
-    let resource = Arc::new(Cleaner::resource());
-    let passes = alone(
-        Arc::clone(&cluster.kind),
-        &resource,
-        context(cluster.client.clone()),
-    );
-    let old = serde_json::from_value(old).unwrap();
-    passes.reconcile(&old).await.unwrap();
+    cluster.pass_over_gone(old).await.unwrap();
     let eyes = &cluster.kind.hands.eyes;
     assert!(!eyes.watches.knows("own") && !eyes.memory.knows("own"));
+}
+
+/// A Cleaner that rests with this spec, and has been changed to the other one since it was observed. Returns the old one too.
+async fn changed_since(before: &Value, after: &Value) -> (Cluster, Value) {
+    let rests = Cluster::new(before);
+    rests.state().map("web", "1");
+    rests.pass().await.unwrap();
+    let mut old = rests.state().cleaner.clone().unwrap();
+    // So the next status differs in nothing else, and its patch has no resourceVersion.
+    old["status"]["nextScheduledEvaluation"] = json!("2026-01-02T00:00:00Z");
+    let cluster = Cluster::new(after);
+    {
+        let mut state = cluster.state();
+        state.map("web", "1");
+        let mut live = old.clone();
+        live["spec"] = after.clone();
+        live["metadata"]["generation"] = json!(2);
+        live["metadata"]["resourceVersion"] = json!("99");
+        state.cleaner = Some(live);
+    }
+    (cluster, old)
+}
+
+/// What the conditions of the old spec say is nothing about what the new one deletes.
+#[tokio::test]
+async fn a_spec_that_is_changed_during_a_look_is_evaluated_before_anything_is_deleted() {
+    let mut before = spec();
+    before["dryRun"] = json!(true);
+    let mut after = spec();
+    after["conditions"] = json!(["web.metadata.name == 'other'"]);
+    let (cluster, old) = changed_since(&before, &after).await;
+    cluster.pass_over(old).await.unwrap();
+    let state = cluster.state();
+    let requests: Vec<&String> = state.writes.iter().map(|(request, _)| request).collect();
+    assert!(
+        requests
+            .iter()
+            .all(|it| **it == format!("PATCH {CLEANER}/status")),
+        "{requests:?}"
+    );
+    let cleaner = state.cleaner.as_ref().unwrap();
+    let ready = &cleaner["status"]["conditions"][0];
+    assert_eq!(
+        (&ready["reason"], &ready["observedGeneration"]),
+        (&json!("WaitingForConditions"), &json!(2))
+    );
+    assert!(state.maps.contains_key("web"));
+}
+
+#[tokio::test]
+async fn a_spec_that_is_changed_during_a_look_does_not_wait_for_the_period() {
+    let mut before = spec();
+    before["conditions"] = json!(["web.metadata.name == 'other'"]);
+    let (cluster, old) = changed_since(&before, &spec()).await;
+    assert_eq!(cluster.pass_over(old).await.unwrap(), Next::Change);
+    assert!(cluster.state().maps.is_empty());
 }
