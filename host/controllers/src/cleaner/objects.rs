@@ -121,8 +121,12 @@ impl Objects {
                 Err(Answer::Failed(error)) => return Err(error),
                 Err(Answer::Missing) => return Err(kind.not_served()),
             };
-            if let Value::Array(more) = list["items"].take() {
-                items.extend(more);
+            match list.get_mut("items").map(Value::take) {
+                Some(Value::Array(more)) => items.extend(more),
+                // So Go writes a list without objects.
+                Some(Value::Null) => {}
+                // It would look like one, and conditions would be true of all its objects.
+                _ => return Err(kind.no_list()),
             }
             if items.len() > OBJECTS_MAX {
                 return Err(RequestError {

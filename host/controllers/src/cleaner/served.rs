@@ -41,6 +41,11 @@ impl ServedKind {
         }
     }
 
+    /// Returns whether it has this group and this name.
+    pub(super) fn is(&self, group: &str, kind: &str) -> bool {
+        (&*self.resource.group, &*self.resource.kind) == (group, kind)
+    }
+
     /// Returns the namespace of its objects, for a Cleaner in this one; none if they are in none.
     pub(super) fn namespace<'a>(&self, of_cleaner: &'a str) -> Option<&'a str> {
         match self.scope {
@@ -79,6 +84,17 @@ impl ServedKind {
             ("metadata".to_owned(), metadata),
             ("items".to_owned(), items.into()),
         ]))
+    }
+
+    /// Returns the error for an answer that is no list, although it was asked for one.
+    pub(super) fn no_list(&self) -> RequestError {
+        RequestError {
+            kind: FailureKind::Transient,
+            message: format!(
+                "the answer of the API server is no list of {}",
+                self.resource.plural
+            ),
+        }
     }
 
     /// Returns the error for a request that found the kind gone.

@@ -118,3 +118,27 @@ async fn a_list_that_is_too_long_is_refused() {
     assert!(list(&[5_000, 5_000]).await.is_ok());
     assert_eq!(list(&[5_000, 5_000, 1, 1]).await, Err(FailureKind::TooLong));
 }
+
+async fn listed(answer: Value) -> Result<Value, FailureKind> {
+    let (client, _) = client(200, answer);
+    let pods = kind("Pod", "pods");
+    let (objects, all) = (Objects::new(client), Selector::default());
+    let listed = objects.list(&pods, Some("demo"), &all);
+    listed.await.map_err(|error| error.kind)
+}
+
+/// Conditions would be true of all objects of an empty list.
+#[tokio::test]
+async fn an_answer_without_items_is_no_empty_list() {
+    let empty = json!({ "metadata": {}, "items": null });
+    assert_eq!(listed(empty).await.unwrap()["items"], json!([]));
+    for answer in [
+        json!({}),
+        json!([]),
+        json!("fine"),
+        json!({ "items": "none" }),
+        json!({ "kind": "Status", "status": "Success" }),
+    ] {
+        assert_eq!(listed(answer).await, Err(FailureKind::Transient));
+    }
+}
