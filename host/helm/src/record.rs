@@ -67,4 +67,13 @@ impl Record<'_> {
         is(annotation::RELEASE_NAME, self.release)
             && is(annotation::RELEASE_NAMESPACE, self.namespace)
     }
+
+    /// Returns whether these annotations of an object say that it belongs to another release, which has taken it over. Objects that were
+    /// installed by an old Helm say nothing.
+    pub fn is_of_another(&self, annotations: &BTreeMap<String, String>) -> bool {
+        let is_other =
+            |key: &str, value: &str| annotations.get(key).is_some_and(|own| own != value);
+        is_other(annotation::RELEASE_NAME, self.release)
+            || is_other(annotation::RELEASE_NAMESPACE, self.namespace)
+    }
 }

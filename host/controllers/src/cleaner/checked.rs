@@ -18,7 +18,7 @@ use podloom_api::{
 };
 use podloom_syntax::names::dns_subdomain;
 
-pub(crate) use self::reference::{KindReference, Selection};
+pub(crate) use self::reference::{KindReference, Selection, is_object_name};
 use super::settings::CleanerSettings;
 use crate::finding::{FieldPath, Finding, Subject};
 use crate::outbound::Url;

@@ -9,12 +9,12 @@ use podloom_helm::{
     Status,
 };
 
+use crate::cleaner::checked::is_object_name;
+
 /// How many versions of API groups a manifest may name: each is asked of the API server.
 const API_VERSIONS_MAX: usize = 200;
 /// How long the kind of a hook's object may be.
 const KIND_MAX: usize = 63;
-/// How long the name of a hook's object may be.
-const NAME_MAX: usize = 253;
 
 /// What the record of a release says.
 pub(in crate::cleaner) struct Chart {
@@ -110,8 +110,8 @@ fn object(hook: &Hook, namespace: &str) -> Result<HookObject, String> {
     if own != namespace {
         return Err("its object is in another namespace".to_owned());
     }
-    match kind.len() > KIND_MAX || name.len() > NAME_MAX {
-        true => Err("the kind or the name of its object is too long".to_owned()),
+    match kind.len() > KIND_MAX || !is_object_name(name) {
+        true => Err("no object can have its kind and name".to_owned()),
         false => Ok(object),
     }
 }

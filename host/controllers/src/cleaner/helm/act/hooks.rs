@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_api::names::cleaner::annotation::HOOK_RUN;
+use podloom_api::names::cleaner::annotation::{HOOK_RUN, PROTECT};
 use podloom_api::{HelmHookRun, PropagationPolicy};
 use podloom_helm::{HookDeletePolicy, HookObject};
 use serde_json::{Map, Value};
@@ -18,6 +18,8 @@ use crate::cleaner::sight::metadata;
 use crate::engine::kind::ResourceScope;
 
 const DELETION_TIMESTAMP: &str = "deletionTimestamp";
+/// How many seconds a Job stays at least after it has ended: longer than it takes until it is looked at, also after a restart.
+const JOB_STAYS: i64 = 300;
 
 /// The hook whose turn it is.
 struct Turn<'a> {
@@ -48,7 +50,7 @@ pub(super) async fn create(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutco
         Ok(turn) => turn,
         Err(outcome) => return outcome,
     };
-    let document = annotated(&turn.object.document, run_id(world, turn.run));
+    let document = prepared(&turn, run_id(world, turn.run));
     let created = tools
         .objects
         .create(&turn.kind, world.namespace, &document)
@@ -130,7 +132,7 @@ async fn tidied(
     let Some(found) = tools.objects.get(place).await? else {
         return Ok(());
     };
-    let is_ours = annotation(&found)
+    let is_ours = text(&found, HOOK_RUN)
         .split_once('/')
         .is_some_and(|(cleaner, _)| cleaner == world.cleaner);
     if is_ours {
@@ -185,18 +187,21 @@ fn seen(turn: &Turn<'_>, found: &Value, world: &HelmWorld<'_>) -> SeenHook {
     let is_ours = match &turn.run.uid {
         Some(ours) => *ours == uid,
         // It was created, but a crash kept its UID from the status.
-        None => annotation(found) == run_id(world, turn.run),
+        None => text(found, HOOK_RUN) == run_id(world, turn.run),
     };
+    if !is_ours && text(found, PROTECT) == "true" {
+        let message = format!("the annotation {PROTECT} protects an object of its name");
+        return SeenHook::Failed { uid: None, message };
+    }
     if !is_ours {
         return SeenHook::Other {
             uid,
             is_terminating: !found["metadata"][DELETION_TIMESTAMP].is_null(),
         };
     }
-    let resource = &turn.kind.resource;
-    match (resource.group.as_str(), resource.kind.as_str()) {
-        ("batch", "Job") => job(found, uid),
-        ("", "Pod") => pod(found, uid),
+    match &turn.kind {
+        kind if kind.is("batch", "Job") => job(found, uid),
+        kind if kind.is("", "Pod") => pod(found, uid),
         _ => SeenHook::Succeeded { uid },
     }
 }
@@ -239,19 +244,27 @@ fn run_id(world: &HelmWorld<'_>, run: &HelmHookRun) -> String {
     format!("{}/{}", world.cleaner, run.started_at.0)
 }
 
-fn annotation(object: &Value) -> &str {
-    let value = &object["metadata"]["annotations"][HOOK_RUN];
+/// The value of an annotation; empty if there is none.
+fn text<'a>(object: &'a Value, annotation: &str) -> &'a str {
+    let value = &object["metadata"]["annotations"][annotation];
     value.as_str().unwrap_or_default()
 }
 
-/// The object with our annotation.
-fn annotated(document: &Value, run: String) -> Value {
-    let mut document = document.clone();
+/// The object with our annotation. A Job stays long enough for its result to be seen: nobody watches it.
+fn prepared(turn: &Turn<'_>, run: String) -> Value {
+    let mut document = turn.object.document.clone();
     let annotations = &mut document["metadata"]["annotations"];
     if !annotations.is_object() {
         *annotations = Value::Object(Map::new());
     }
     annotations[HOOK_RUN] = run.into();
+    let ttl = match turn.kind.is("batch", "Job") {
+        true => document.pointer_mut("/spec/ttlSecondsAfterFinished"),
+        false => None,
+    };
+    if let Some(ttl) = ttl.filter(|ttl| ttl.as_i64().is_some_and(|ttl| ttl < JOB_STAYS)) {
+        *ttl = JOB_STAYS.into();
+    }
     document
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{BEGIN_WITHIN, Tools, chart, told};
+use crate::cleaner::checked::is_object_name;
 use crate::cleaner::discovery::KindError;
 use crate::cleaner::helm::{HelmOutcome, HelmWorld, Sweep};
 use crate::cleaner::objects::Place;
@@ -60,8 +61,8 @@ pub(super) async fn delete(tools: Tools<'_>, world: &HelmWorld<'_>, from: usize)
 }
 
 async fn fate(tools: Tools<'_>, world: &HelmWorld<'_>, object: &ChartObject) -> Fate {
-    // It would be part of a URL. No object is in such a namespace.
-    if dns_label(&object.namespace).is_err() {
+    // Both would be parts of a URL. No object is in such a namespace or has such a name.
+    if dns_label(&object.namespace).is_err() || !is_object_name(&object.name) {
         return Fate::Deleted;
     }
     let kind = match tools.kind(object).await {
@@ -89,7 +90,12 @@ async fn fate(tools: Tools<'_>, world: &HelmWorld<'_>, object: &ChartObject) -> 
         }
     };
     let annotations = annotations(&found);
-    if place.namespace != Some(world.namespace) && !record(world).owns(&annotations) {
+    let record = record(world);
+    let is_ours = match place.namespace == Some(world.namespace) {
+        true => !record.is_of_another(&annotations),
+        false => record.owns(&annotations),
+    };
+    if !is_ours {
         return Fate::Skipped(identity(place));
     }
     if !found["metadata"]["deletionTimestamp"].is_null() {

@@ -233,6 +233,37 @@ async fn what_is_elsewhere_is_deleted_only_if_it_says_that_it_is_of_this_release
     assert_eq!((sweep.done, sweep.failed), (6, 0));
 }
 
+/// It has taken the object over, as Helm's documentation says: by its annotations.
+#[tokio::test]
+async fn what_another_release_has_in_the_same_namespace_stays() {
+    let manifest = "
+{ apiVersion: v1, kind: ConfigMap, metadata: { name: ours } }
+---
+{ apiVersion: v1, kind: ConfigMap, metadata: { name: theirs } }
+---
+{ apiVersion: v1, kind: ConfigMap, metadata: { name: old } }
+";
+    let maps = "/api/v1/namespaces/demo/configmaps";
+    let theirs =
+        json!({ "meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "demo" });
+    let objects = json!({
+        format!("{maps}/ours"): owned(),
+        format!("{maps}/theirs"): object(&json!({ "annotations": theirs })),
+        format!("{maps}/old"): object(&json!({})),
+    });
+    let (sweep, cluster) = sweep(manifest, objects).await;
+    assert_eq!(sweep.skipped, ["ConfigMap/demo/theirs"]);
+    let made = cluster.made();
+    let deleted: Vec<&String> = made.iter().filter(|it| it.starts_with("DELETE")).collect();
+    assert_eq!(
+        deleted,
+        [
+            &format!("DELETE {maps}/ours"),
+            &format!("DELETE {maps}/old")
+        ]
+    );
+}
+
 #[tokio::test]
 async fn what_is_protected_stays_and_fails_and_what_goes_already_is_left() {
     let manifest = "
@@ -261,9 +292,13 @@ async fn what_cannot_be_in_a_cluster_is_gone_and_no_part_of_a_url() {
 { apiVersion: 'v1/namespaces?x', kind: ConfigMap, metadata: { name: a } }
 ---
 { apiVersion: v1, kind: Unheard, metadata: { name: a } }
+---
+{ apiVersion: v1, kind: Service, metadata: { name: web/proxy/x } }
+---
+{ apiVersion: v1, kind: Service, metadata: { name: .. } }
 ";
     let (sweep, cluster) = sweep(manifest, json!({})).await;
-    assert_eq!((sweep.done, sweep.failed), (4, 0));
+    assert_eq!((sweep.done, sweep.failed), (6, 0));
     assert_eq!(cluster.made(), Vec::<String>::new());
 }
 
@@ -307,6 +342,37 @@ async fn the_object_of_a_hook_says_which_run_it_is() {
         RUN
     );
     assert_eq!(body["spec"]["password"], "hunter2");
+}
+
+/// Else it would be gone before anybody looks, and a hook without a result has failed.
+#[tokio::test]
+async fn a_job_stays_until_its_result_is_seen() {
+    for (ttl, expected) in [
+        (json!(0), json!(300)),
+        (json!(900), json!(900)),
+        (Value::Null, Value::Null),
+    ] {
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "backup" }, "spec": { "ttlSecondsAfterFinished": ttl },
+        });
+        let cluster = hooked(&job.to_string(), "Job", &Value::Null);
+        seen(&cluster, HelmAction::CreateHook).await;
+        let body = cluster.body("POST");
+        assert_eq!(body["spec"]["ttlSecondsAfterFinished"], expected);
+    }
+}
+
+/// The policy of a hook would delete what has its name.
+#[tokio::test]
+async fn a_protected_object_with_the_name_of_a_hook_fails_the_hook() {
+    let mut cluster = hooked(JOB, "Job", &Value::Null);
+    let protected = json!({ "annotations": { "cleaner.vtex.dev/protect": "true" } });
+    cluster.objects = json!({ format!("{JOBS}/backup"): object(&protected) });
+    let seen = seen(&cluster, HelmAction::LookAtHook).await;
+    check_seen(
+        &seen,
+        "Failed { uid: None, message: \"the annotation cleaner.vtex.dev/protect protects",
+    );
 }
 
 #[tokio::test]
