@@ -9,7 +9,7 @@ use crate::evaluate::{Budget, all_failed, evaluate_here};
 use crate::outcome::{Evaluation, Failure};
 use crate::program::{Program, compile_here, none_compiled};
 use crate::search::next_true_here;
-use crate::stack;
+use crate::stack::{self, Broken};
 use crate::variables::Variables;
 
 /// Compiles and evaluates conditions on threads of its own, of which there are never more than a fixed number.
@@ -48,7 +48,7 @@ impl Evaluator {
             compile_here(&conditions, &names)
         };
         let compiled = self.run(work).await;
-        compiled.unwrap_or_else(|message| Err(vec![none_compiled(&message)]))
+        compiled.unwrap_or_else(|broken| Err(vec![none_compiled(&broken)]))
     }
 
     /// Does what [`crate::evaluate_all`] does.
@@ -62,7 +62,7 @@ impl Evaluator {
         let count = programs.len();
         let work = move || evaluate_here(&programs, &variables, time, budget);
         let evaluation = self.run(work).await;
-        evaluation.unwrap_or_else(|message| all_failed(count, &message))
+        evaluation.unwrap_or_else(|broken| all_failed(count, &broken.to_string()))
     }
 
     /// Does what [`crate::next_true`] does.
@@ -80,10 +80,10 @@ impl Evaluator {
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, Broken> {
         // The places are never closed.
         let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|error| error.to_string())?;
+        let place = place.map_err(|error| Broken::Panic(error.to_string()))?;
         let (done, result) = oneshot::channel();
         let started = stack::start(move || {
             let result = stack::caught(work);
@@ -91,12 +91,9 @@ impl Evaluator {
             // Nobody waits any more, which is no mistake.
             let _ = done.send(result);
         });
-        started.map_err(|broken| broken.to_string())?;
-        match result.await {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(broken)) => Err(broken.to_string()),
-            Err(_) => Err("the thread ended without a result".to_owned()),
-        }
+        started?;
+        let ended = |_| Broken::Panic("the thread ended without a result".to_owned());
+        result.await.map_err(ended)?
     }
 }
 

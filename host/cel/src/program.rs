@@ -11,7 +11,7 @@ use crate::environment::environment;
 use crate::instrument::instrument;
 use crate::message::short;
 use crate::outcome::{Failure, Reason};
-use crate::stack;
+use crate::stack::{self, Broken};
 
 /// The longest condition, in characters.
 pub const LONGEST_CONDITION: usize = 8192;
@@ -70,15 +70,20 @@ impl Program {
 /// Compiles all conditions of a list.
 ///
 /// # Errors
-/// A failure for each that does not compile, with its place in the list.
+/// A failure for each that does not compile, with its place in the list. Its reason is [`Reason::CompileError`], unless nothing could be
+/// compiled for now, which says nothing about the conditions.
 pub fn compile_all(conditions: &[&str], names: &[&str]) -> Result<Vec<Program>, Vec<Failure>> {
     let compiled = stack::wait_for(|| compile_here(conditions, names));
-    compiled.unwrap_or_else(|broken| Err(vec![none_compiled(&broken.to_string())]))
+    compiled.unwrap_or_else(|broken| Err(vec![none_compiled(&broken)]))
 }
 
-/// The failure if nothing could be compiled.
-pub(crate) fn none_compiled(message: &str) -> Failure {
-    Failure::new(0, Reason::CompileError, message)
+/// The failure if nothing could be compiled. Without a thread, that says nothing about the conditions.
+pub(crate) fn none_compiled(broken: &Broken) -> Failure {
+    let reason = match broken {
+        Broken::Start(_) => Reason::EvaluationError,
+        Broken::Panic(_) => Reason::CompileError,
+    };
+    Failure::new(0, reason, &broken.to_string())
 }
 
 /// Compiles all conditions on this thread.
@@ -86,7 +91,8 @@ pub(crate) fn compile_here(
     conditions: &[&str],
     names: &[&str],
 ) -> Result<Vec<Program>, Vec<Failure>> {
-    let env = environment().map_err(|error| vec![none_compiled(&error.to_string())])?;
+    let env = environment()
+        .map_err(|error| vec![Failure::new(0, Reason::CompileError, &error.to_string())])?;
     let mut programs = Vec::new();
     let mut failures = Vec::new();
     for (index, condition) in conditions.iter().enumerate() {

@@ -135,6 +135,15 @@ async fn no_more_run_than_there_are_places() {
 async fn a_panic_is_an_error_and_frees_its_place() {
     let evaluator = Evaluator::new(1);
     let broken: Result<(), _> = evaluator.run(|| panic!("in the middle")).await;
-    assert_eq!(broken, Err("an internal error: in the middle".to_owned()));
-    assert_eq!(evaluator.run(|| 1).await, Ok(1));
+    let message = broken.map_err(|broken| broken.to_string());
+    assert_eq!(message, Err("an internal error: in the middle".to_owned()));
+    assert!(matches!(evaluator.run(|| 1).await, Ok(1)));
+}
+
+#[test]
+fn that_no_thread_starts_says_nothing_about_conditions() {
+    let start = Broken::Start(std::io::ErrorKind::WouldBlock.into());
+    assert_eq!(none_compiled(&start).reason, Reason::EvaluationError);
+    let panic = Broken::Panic("index out of bounds".to_owned());
+    assert_eq!(none_compiled(&panic).reason, Reason::CompileError);
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::core::ApiResource;
 use podloom_api::CleanerStatus;
 use podloom_api::names::cleaner::FIELD_MANAGER;
-use podloom_cel::{Budget, Evaluation, Evaluator, Program, Variables};
+use podloom_cel::{Budget, Evaluation, Evaluator, Failure, Program, Reason, Variables};
 
 use super::action::{Action, ActionOutcome, Programs};
 use super::checked::Checked;
@@ -101,7 +101,7 @@ impl Hands {
                         Compiled::Fine,
                         Some(compiled).filter(|_| *programs == Programs::Kept),
                     ),
-                    Err(verdict) => (verdict, None),
+                    Err(failures) => (verdict(failures)?, None),
                 };
                 let memory = &self.eyes.memory;
                 memory.compiled(&id.uid, generation, verdict.clone(), kept);
@@ -120,17 +120,14 @@ impl Hands {
         }
     }
 
-    async fn compile(&self, checked: &Checked) -> Result<Arc<[Program]>, Compiled> {
+    async fn compile(&self, checked: &Checked) -> Result<Arc<[Program]>, Vec<Failure>> {
         if checked.conditions.is_empty() {
             return Ok(Arc::from([]));
         }
         let compiled = self
             .evaluator
             .compile_all(checked.conditions.clone(), checked.variable_names());
-        match compiled.await {
-            Ok(programs) => Ok(programs.into()),
-            Err(failures) => Err(Compiled::Failed(failures.into())),
-        }
+        compiled.await.map(Arc::from)
     }
 
     /// The compiled conditions.
@@ -144,10 +141,10 @@ impl Hands {
             return Ok(programs);
         }
         let Ok(programs) = self.compile(checked).await else {
-            // They compiled before.
+            // They compiled before, so only a thread is missing.
             return Err(retry(
                 "Compile",
-                "the conditions do not compile any more".to_owned(),
+                "the conditions cannot be compiled now".to_owned(),
             ));
         };
         let kept = Some(Arc::clone(&programs));
@@ -216,6 +213,10 @@ impl Hands {
         let event = CloudEvent::about(&world.cleaner.metadata, status, progress);
         let event = event.map_err(|message| retry("Deliver", message))?;
         let begun = self.delivery.send(id, shot, event);
+        if !self.eyes.memory.knows(&id.uid) {
+            // It has gone meanwhile, and nothing else would forget the attempt.
+            self.delivery.forget(&id.uid);
+        }
         Ok(ActionOutcome::Delivering(begun))
     }
 
@@ -251,6 +252,18 @@ impl Hands {
     }
 }
 
+/// What the compiler says of conditions that do not compile. Without a thread it says nothing, and must be asked again: its verdict is
+/// kept until the spec changes.
+fn verdict(failures: Vec<Failure>) -> Result<Compiled, Error> {
+    let mut unasked = failures
+        .iter()
+        .filter(|failure| failure.reason != Reason::CompileError);
+    match unasked.next() {
+        Some(failure) => Err(retry("Compile", failure.message.clone())),
+        None => Ok(Compiled::Failed(failures.into())),
+    }
+}
+
 /// Converts what conditions see, on a blocking thread: it may be ten thousand objects.
 async fn converted(ctx: &Context, sight: Arc<Sight>) -> Result<Variables, super::sight::Problem> {
     ctx.blocking
@@ -266,3 +279,6 @@ fn retry(reason: &'static str, message: String) -> Error {
         within: Duration::MAX,
     }
 }
+
+#[cfg(test)]
+mod tests;
