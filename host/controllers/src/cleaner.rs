@@ -31,6 +31,7 @@ mod schedule;
 mod served;
 mod settings;
 mod sight;
+mod size;
 mod snapshot;
 mod standing;
 mod status;

@@ -93,17 +93,21 @@ pub(super) fn cleaner_kind() -> CleanerKind {
     kind_with(client, CleanerSettings::default())
 }
 
+/// Sinks may be anywhere.
+pub(super) fn sinks() -> SinkSettings {
+    SinkSettings {
+        allows_loopback: true,
+        resolver: Arc::new(SystemResolver::default()),
+        outbound: OutboundMetrics::register(&mut Registry::default()),
+    }
+}
+
 /// A controller with this client.
 pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKind {
     let mut registry = Registry::default();
     let objects = crate::engine::metrics::Objects::default();
-    let outbound = OutboundMetrics::register(&mut registry);
-    let metrics = CleanerMetrics::register(&mut registry, &objects, outbound.clone());
-    let sinks = SinkSettings {
-        allows_loopback: true,
-        resolver: Arc::new(SystemResolver::default()),
-        outbound,
-    };
+    let sinks = sinks();
+    let metrics = CleanerMetrics::register(&mut registry, &objects, sinks.outbound.clone());
     let wake = Arc::new(|_: &CleanerId| {});
     // Nothing is sent without its work.
     let (delivery, _) = Delivery::start(&sinks, Clock::new(), metrics.delivery.clone(), wake);

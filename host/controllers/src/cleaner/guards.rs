@@ -1,9 +1,16 @@
 //! What keeps a Cleaner from deleting although all conditions are true.
 
+use podloom_api::CleanerStatus;
 use podloom_api::names::cleaner::{annotation, reason};
 
 use super::checked::CheckedDeletion;
 use super::frozen::Doomed;
+use super::size::stored_bytes;
+use super::world::World;
+
+/// How many bytes a Cleaner may have when its deletion begins. The rest of the 1.5 MiB that etcd takes is for what comes later: messages
+/// about objects, what is known of a Helm release, and which fields are whose.
+const STORED_MAX: usize = 1_300_000;
 
 /// Why nothing is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +31,22 @@ fn too_many(count: usize, most: usize) -> Option<Refusal> {
         reason: reason::BLAST_RADIUS_EXCEEDED,
         message: format!(
             "{count} objects would be deleted, more than spec.deletion.maxObjects allows: {most}. Raise it, or select fewer"
+        ),
+    })
+}
+
+/// Returns why nothing is deleted if the list of all objects does not fit into a status: this is the one with which the deletion would
+/// begin.
+pub(super) fn too_large(world: &World, committed: &CleanerStatus) -> Option<Refusal> {
+    let metadata = &world.cleaner.metadata;
+    let size = stored_bytes(metadata)
+        .saturating_add(stored_bytes(&world.spec()))
+        .saturating_add(stored_bytes(committed));
+    let objects = committed.deletion.as_ref().map_or(0, |it| it.objects.len());
+    (size > STORED_MAX).then(|| Refusal {
+        reason: reason::BLAST_RADIUS_EXCEEDED,
+        message: format!(
+            "{objects} objects would be deleted, and a list of them does not fit into the status. Select fewer"
         ),
     })
 }

@@ -29,6 +29,11 @@ use crate::engine::plan::Plan;
 /// How much is kept of why an object cannot be deleted, in bytes.
 const MESSAGE_MAX: usize = 256;
 
+/// How much is kept of why objects cannot be deleted, of all together, in bytes: a status holds only so much.
+const MESSAGES_MAX: usize = 64 * 1024;
+/// What is said of the others.
+const AS_OTHERS: &str = "as the first ones";
+
 /// The controller of Cleaners.
 pub(super) struct CleanerKind {
     pub(super) hands: Hands,
@@ -260,6 +265,17 @@ fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
             Fate::Skipped(message) => (Some(ObjectOutcome::Skipped), Some(cut(message))),
             Fate::Failed(message) => (None, Some(cut(message))),
         };
+    }
+    let mut room = MESSAGES_MAX;
+    for message in progress
+        .objects
+        .iter_mut()
+        .filter_map(|it| it.message.as_mut())
+    {
+        if message.len() > room {
+            *message = AS_OTHERS.to_owned();
+        }
+        room = room.saturating_sub(message.len());
     }
 }
 

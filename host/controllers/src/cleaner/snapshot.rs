@@ -4,6 +4,7 @@ use podloom_api::TargetSnapshot;
 use serde_json::{Map, Value, json};
 
 use super::sight::{Found, SeenTarget, metadata};
+use super::size::stored_bytes;
 
 /// How many bytes of JSON the states of all targets may take together.
 const BYTES_MAX: usize = 256 * 1024;
@@ -44,7 +45,7 @@ fn identities(targets: &[&SeenTarget]) -> Vec<TargetSnapshot> {
     let mut left = BYTES_MAX;
     let mut take = |value: &Value| {
         // And what separates it from the next.
-        let size = value.to_string().len() + 1;
+        let size = stored_bytes(value) + 1;
         let fits = size <= left;
         left = left.saturating_sub(if fits { size } else { left });
         fits
@@ -86,10 +87,7 @@ fn identity(object: &Value) -> Value {
 }
 
 fn bytes(snapshot: &TargetSnapshot) -> usize {
-    snapshot
-        .state
-        .as_ref()
-        .map_or(0, |state| state.to_string().len())
+    snapshot.state.as_ref().map_or(0, stored_bytes)
 }
 
 /// Returns an object or a list without what nobody needs and what nobody should see.

@@ -127,6 +127,8 @@ impl Hands {
         match self.eyes.reader.objects.get(place).await {
             Ok(None) => Fate::Gone,
             Ok(Some(found)) if metadata(&found, "uid") != object.uid => Fate::Replaced,
+            // A namespace cannot be deleted twice. The answer to the first request may be lost.
+            Ok(Some(found)) if !found["metadata"]["deletionTimestamp"].is_null() => Fate::Accepted,
             Ok(Some(_)) => Fate::Failed(said),
             Err(error) => Fate::Failed(error.to_string()),
         }

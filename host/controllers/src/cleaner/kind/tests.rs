@@ -3,13 +3,16 @@ mod server;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use kube::Client;
-use podloom_api::Cleaner;
+use podloom_api::{Cleaner, DeletionProgress};
 use serde_json::{Value, json};
 
 use self::server::{CLEANER, MAPS, State};
 use super::CleanerKind;
+use crate::cleaner::action::Fate;
+use crate::cleaner::delivery::{Delivery, DeliveryMetrics};
 use crate::cleaner::fixtures::kind_with;
 use crate::cleaner::settings::CleanerSettings;
+use crate::engine::clock::Clock;
 use crate::engine::error::Error;
 use crate::engine::fixtures::{alone, context, scripted};
 use crate::engine::pass::Next;
@@ -371,4 +374,78 @@ async fn a_spec_that_is_changed_during_a_look_does_not_wait_for_the_period() {
     let (cluster, old) = changed_since(&before, &spec()).await;
     assert_eq!(cluster.pass_over(old).await.unwrap(), Next::Change);
     assert!(cluster.state().maps.is_empty());
+}
+
+/// The answer to the first request was lost, and such an object cannot be deleted twice.
+#[tokio::test]
+async fn what_is_being_deleted_already_is_accepted() {
+    let cluster = committed(&[("web", "1")]);
+    {
+        let mut state = cluster.state();
+        state.map("web", "1");
+        let web = state.maps.get_mut("web").unwrap();
+        web["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        state.faults.push((delete("web"), 409));
+    }
+    assert_eq!(cluster.pass().await.unwrap(), Next::Change);
+    assert!(cluster.state().cleaner.is_none());
+}
+
+/// It vanishes while a pass sends its CloudEvent, so nothing comes that would forget the attempt.
+#[tokio::test]
+async fn nothing_is_kept_of_an_event_of_a_cleaner_that_is_gone() {
+    let mut cluster = committed(&[]);
+    {
+        let mut state = cluster.state();
+        let cleaner = state.cleaner.as_mut().unwrap();
+        cleaner["spec"]["cloudEventSink"] = json!("http://sink.demo/");
+        cleaner["status"]["deletion"]["phase"] = json!("Event");
+        cleaner["status"]["deletion"]["event"] = json!({ "attempts": 0 });
+    }
+    let wake = Arc::new(|_: &crate::cleaner::who::CleanerId| {});
+    let sinks = crate::cleaner::fixtures::sinks();
+    // It runs, and gets nowhere.
+    let (delivery, _work) = Delivery::start(&sinks, Clock::new(), DeliveryMetrics::default(), wake);
+    Arc::get_mut(&mut cluster.kind).unwrap().hands.delivery = delivery.clone();
+    let old = cluster.state().cleaner.clone().unwrap();
+    cluster.pass_over_gone(old).await.unwrap();
+    assert_eq!(delivery.attempt("own"), None);
+    let old = cluster.state().cleaner.clone().unwrap();
+    cluster.pass_over(old).await.unwrap();
+    assert!(delivery.attempt("own").is_some());
+}
+
+fn fates(count: usize, message: &str) -> DeletionProgress {
+    let object = podloom_api::PlannedObject::default();
+    let mut progress = DeletionProgress {
+        phase: podloom_api::DeletionPhase::Targets,
+        phase_started_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(
+            jiff::Timestamp::UNIX_EPOCH,
+        ),
+        objects: vec![object; count],
+        helm: None,
+        event: None,
+    };
+    let fate = Fate::Failed(message.to_owned());
+    super::fold(
+        &mut progress,
+        (0..count).map(|place| (place, fate.clone())).collect(),
+    );
+    progress
+}
+
+#[test]
+fn messages_about_thousands_of_objects_fit_into_a_status() {
+    let message = "no".repeat(200);
+    let progress = fates(2000, &message);
+    let messages: Vec<&String> = progress
+        .objects
+        .iter()
+        .filter_map(|it| it.message.as_ref())
+        .collect();
+    assert_eq!(messages.len(), 2000);
+    assert_eq!(messages[0].len(), 256);
+    assert_eq!(messages[1999], "as the first ones");
+    let all: usize = messages.iter().map(|it| it.len()).sum();
+    assert!(all < 110_000, "{all}");
 }

@@ -119,14 +119,14 @@ fn busy_targets_are_looked_at_once_a_second() {
 
 #[test]
 fn a_clock_that_is_put_back_does_not_put_off_a_look() {
-    let text = "looked: { at: 2026-01-01T09:00:00Z, due: 2026-01-01T09:10:00Z, events: 1 }\noutcomes: ['false']";
-    let case = Case::read(text);
-    let (done, _) = pass(case.world, case.now, &case.cluster);
-    assert!(
-        done.steps
-            .iter()
-            .any(|step| matches!(step.action, Action::Look(_)))
-    );
+    for events in [0, 1] {
+        let looked = "at: 2026-01-01T09:00:00Z, due: 2026-01-01T09:10:00Z";
+        let text = format!("looked: {{ {looked}, events: {events} }}\noutcomes: ['false']");
+        let case = Case::read(&text);
+        let (done, _) = pass(case.world, case.now, &case.cluster);
+        let is_look = |step: &simulated::Step| matches!(step.action, Action::Look(_));
+        assert!(done.steps.iter().any(is_look));
+    }
 }
 
 #[test]
@@ -135,4 +135,34 @@ fn conditions_are_compiled_once_for_each_generation() {
     let (first, world) = pass(case.world, case.now, &case.cluster);
     assert!(matches!(first.steps[0].action, Action::Compile(_)));
     assert_eq!(world.recalled.compiled, Some(Compiled::Fine));
+}
+
+/// The API server gives each object a time. Without one, its age is not known.
+#[test]
+fn a_cleaner_without_a_time_is_never_old_enough() {
+    let case = Case::read("cleaner: { metadata: { creationTimestamp: null } }");
+    let (done, world) = pass(case.world, case.now, &case.cluster);
+    let is_look = |step: &simulated::Step| matches!(step.action, Action::Look(_));
+    assert!(!done.steps.iter().any(is_look), "{done:?}");
+    let conditions = world.cleaner.status.unwrap().conditions.unwrap();
+    assert_eq!(conditions[0].reason, "NotExpired");
+}
+
+/// Their list would not fit into the status, so the deletion could never begin: that must be said, and leave no finalizer.
+#[test]
+fn too_many_long_names_are_refused() {
+    let pods: Vec<String> = (0..2000).map(|number| format!("{number:0>250}")).collect();
+    let text = format!(
+        "cleaner: {{ spec: {{ deletion: {{ maxObjects: 2000 }} }} }}\ntargets: [{{ name: web, pods: ['{}'] }}]",
+        pods.join("', '")
+    );
+    let case = Case::read(&text);
+    let (done, world) = pass(case.world, case.now, &case.cluster);
+    assert!(matches!(writes(&done)[..], [Action::WriteStatus(_)]));
+    let conditions = world.cleaner.status.unwrap().conditions.unwrap();
+    assert_eq!(conditions[0].reason, "BlastRadiusExceeded");
+    assert_eq!(
+        conditions[0].message,
+        "2000 objects would be deleted, and a list of them does not fit into the status. Select fewer"
+    );
 }

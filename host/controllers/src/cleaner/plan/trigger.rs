@@ -35,14 +35,8 @@ pub(super) fn plan(
         return rest(world, &Standing::Refused(&refusal), next, now);
     }
     let objects: Vec<PlannedObject> = doomed.into_iter().map(|it| it.planned).collect();
-    if checked.is_dry_run {
-        let message = dry_run(&objects, checked);
-        return rest(world, &Standing::DryRun(&message), next, now);
-    }
-    if !world.has_finalizer() {
-        return marked(world);
-    }
     let notice = report::triggered(&objects, checked);
+    let dry_run = checked.is_dry_run.then(|| dry_run(&objects, checked));
     let progress = DeletionProgress {
         phase: DeletionPhase::Targets,
         phase_started_at: MicroTime(status::micros(now)),
@@ -51,6 +45,16 @@ pub(super) fn plan(
         event: checked.sink.as_ref().map(|_| DeliveryProgress::default()),
     };
     let status = status::committed(world, sight, progress, now);
+    // Before the finalizer is set: with one, a deletion by a user would wait for us.
+    if let Some(refusal) = guards::too_large(world, &status) {
+        return rest(world, &Standing::Refused(&refusal), next, now);
+    }
+    if let Some(message) = dry_run {
+        return rest(world, &Standing::DryRun(&message), next, now);
+    }
+    if !world.has_finalizer() {
+        return marked(world);
+    }
     Plan::act(Action::Commit(Box::new(status))).with_notices([notice])
 }
 

@@ -54,8 +54,8 @@ pub(super) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
 /// When a Cleaner is old enough.
 fn expiry(world: &World, checked: &Checked) -> Timestamp {
     let created = world.cleaner.metadata.creation_timestamp.as_ref();
-    let created = created.map_or(Timestamp::UNIX_EPOCH, |created| created.0);
-    later(created, checked.ttl)
+    // The API server sets it. Without it, nobody knows the age.
+    created.map_or(Timestamp::MAX, |created| later(created.0, checked.ttl))
 }
 
 /// Whether the targets are to be looked at.
@@ -70,9 +70,10 @@ fn due(world: &World, now: Timestamp) -> Due {
     };
     let is_changed = last.edition != world.edition() || last.events != world.recalled.events;
     let next = later(last.at, LOOK_INTERVAL);
-    match is_changed || last.due <= now {
+    // A clock that was put back must not put off the look.
+    let is_put_back = now < last.at;
+    match is_changed || last.due <= now || is_put_back {
         false => Due::At(last.due),
-        // A clock that was put back must not put off the look.
         true if last.at <= now && now < next => Due::At(next),
         true => Due::Now,
     }
