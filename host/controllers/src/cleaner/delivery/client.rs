@@ -18,6 +18,9 @@ pub(super) const ATTEMPTS: u16 = 32;
 /// How many of them are of Cleaners of one namespace: one whose sinks hang leaves the others for the rest.
 pub(super) const ATTEMPTS_PER_NAMESPACE: u16 = 8;
 
+/// How much is kept of why an attempt failed, in bytes: a status holds no more.
+const MESSAGE_MAX: usize = 256;
+
 const LIMITS: RequestLimits = RequestLimits {
     // There is room for all attempts that run, but not for all lookups of names.
     permit_timeout: Duration::from_secs(2),
@@ -146,7 +149,8 @@ fn refusal(status: StatusCode) -> String {
     format!("the sink answered with HTTP {}", status.as_u16())
 }
 
-fn failed(message: String) -> Sent {
+fn failed(mut message: String) -> Sent {
+    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
     Sent::Failed {
         message,
         retry_after: None,

@@ -96,14 +96,19 @@ fn on_error(
 ) -> impl Fn(&watcher::Error) + Send {
     move |error| {
         let namespace_name = namespace.as_deref();
-        match is_forbidden(error) {
-            true => {
+        match code(error) {
+            // The operator has no right to watch, or the kind has no watches.
+            Some(401 | 403 | 405) => {
                 tracing::debug!(%kind, namespace = namespace_name, "targets may not be watched");
                 if let Some(inner) = inner.upgrade() {
                     inner.answered(&kind, namespace.as_ref(), Answer::Forbidden);
                 }
             }
-            false => tracing::warn!(
+            // It is tried every few seconds until the next look finds the same.
+            Some(404) => {
+                tracing::debug!(%kind, namespace = namespace_name, "kind of targets is not served");
+            }
+            _ => tracing::warn!(
                 %kind,
                 namespace = namespace_name,
                 error = error as &dyn std::error::Error,
@@ -113,13 +118,12 @@ fn on_error(
     }
 }
 
-/// Whether the operator has no right to watch, or the kind has no watches.
-fn is_forbidden(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-    | watcher::Error::WatchError(status)) = error
-    else {
-        return false;
-    };
-    matches!(status.code, 401 | 403 | 405)
+/// The HTTP status of the API server's answer, if there is one.
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
 }

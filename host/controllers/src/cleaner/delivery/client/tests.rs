@@ -229,3 +229,16 @@ async fn what_is_no_url_is_said_without_a_request() {
     };
     assert!(!message.contains("PRIVATE"), "{message}");
 }
+
+/// A status that is longer is refused, for ever.
+#[tokio::test]
+async fn what_is_said_of_a_failure_fits_into_a_status() {
+    let settings = SinkSettings {
+        allows_loopback: true,
+        resolver: Arc::new(SystemResolver::default()),
+        outbound: OutboundMetrics::register(&mut Registry::default()),
+    };
+    let client = SinkClient::with_tls(&settings, Err("ä".repeat(300)));
+    let sent = send_with(&client, "http://sink.demo/").await;
+    assert_eq!(sent, failed_with(&"ä".repeat(128), None));
+}
