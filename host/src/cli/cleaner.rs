@@ -16,14 +16,15 @@ use super::namespace;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cleaner controller")]
 pub(crate) struct CleanerArguments {
-    /// How many Cleaners are looked at at the same time, instead of --concurrency; at least 8.
+    /// How many Cleaners are looked at at the same time, instead of --concurrency; at least 8. If all namespaces are watched, one of
+    /// them gets a quarter of these, so there are at least 32.
     // The field of another controller has this name too.
     #[arg(
         id = "cleaner_workers",
         long = "cleaner-workers",
         value_name = "N",
         env = "PODLOOM_CLEANER_WORKERS",
-        default_value = "16",
+        default_value = "32",
         value_parser = clap::value_parser!(u16).range(8..)
     )]
     pub(crate) workers: u16,

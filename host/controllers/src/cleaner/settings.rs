@@ -12,7 +12,8 @@ use podloom_syntax::names::{dns_label, dns_subdomain};
 pub struct CleanerSetup {
     /// What the operator's flags say about every Cleaner.
     pub settings: Arc<CleanerSettings>,
-    /// How many Cleaners are reconciled at once, in each watch scope; at least 8, 16 by default.
+    /// How many Cleaners are reconciled at once, in each watch scope; at least 8, and 32 if that is all namespaces, of which
+    /// one gets a quarter.
     pub workers: u16,
     /// How many threads evaluate conditions at once, in the whole process; 2 by default.
     pub evaluation_threads: usize,

@@ -28,12 +28,12 @@ use super::watches::Watches;
 use super::who::CleanerId;
 use crate::engine::kind::Kind;
 use crate::engine::readable::Readable;
-use crate::engine::scope::{Pace, WatchScope};
+use crate::engine::scope::WatchScope;
 use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::{self, Wiring};
 use crate::outbound::SystemResolver;
 
-/// How many Cleaners are reconciled at once at least: one that waits for its targets must not hold up the others.
+/// How many Cleaners of a namespace are reconciled at once at least: one that waits for its targets must not hold up the others.
 const WORKERS_MIN: u16 = 8;
 
 /// A Cleaner in a cache.
@@ -78,14 +78,8 @@ pub(crate) fn begin(
         metrics: metrics.clone(),
     };
     let controllers = scopes.iter().zip(alarms.scopes()).map(|(scope, wakes)| {
-        let wide = WatchScope {
-            pace: Pace {
-                concurrency: setup.workers.max(WORKERS_MIN),
-                ..scope.pace
-            },
-            ..scope.clone()
-        };
-        of_scope(&wide, wakes, &hands)
+        let scope = scope.with_passes(setup.workers, WORKERS_MIN);
+        of_scope(&scope, wakes, &hands)
     });
     let controllers: Vec<_> = controllers.collect();
     let controllers = future::join_all(controllers);

@@ -54,6 +54,22 @@ impl WatchScope {
         }
     }
 
+    /// Returns the same scope with so many passes at once, and at least so many for each namespace.
+    #[must_use]
+    pub fn with_passes(&self, concurrency: u16, for_each: u16) -> Self {
+        let least = match self.namespace {
+            Some(_) => for_each,
+            None => for_each.saturating_mul(SHARE),
+        };
+        Self {
+            pace: Pace {
+                concurrency: concurrency.max(least),
+                ..self.pace
+            },
+            ..self.clone()
+        }
+    }
+
     /// Returns the API of the objects of a kind of ours in this scope, for one watch. Cluster-scoped objects are the same in each scope.
     pub fn api_of_kind<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
         let client = self.watch_client(K::TRAITS.kind);
@@ -146,3 +162,6 @@ impl WatchScope {
         (permits, woken)
     }
 }
+
+#[cfg(test)]
+mod tests;
