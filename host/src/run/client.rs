@@ -95,7 +95,9 @@ pub(super) fn client(
         http.request(request)
             .inspect_ok(move |response| {
                 pending.answered(response.status());
-                if let Some(date) = date(response.headers()) {
+                // An error may come from a proxy, whose clock is its own.
+                let is_heard = !response.status().is_server_error();
+                if let Some(date) = date(response.headers()).filter(|_| is_heard) {
                     clock.heard(date, sent);
                 }
             })
