@@ -165,3 +165,27 @@ fn a_deletion_between_the_finalizer_and_the_plan_wins() {
         assert!(cleaners.has_map("shop-a").await && cleaners.has_map("shop-b").await);
     });
 }
+
+/// A user ends a dry run and adds a condition, while the operator writes when it looks again: the old spec was met, the new one is not.
+#[test]
+fn an_edit_during_a_look_is_evaluated_before_anything_is_deleted() {
+    blackbox_on(Cluster::without_operator, "cleaner-edited", async |scene| {
+        let cleaners = Cleaners::new(&scene);
+        let proxy = cleaners.proxy();
+        let _operator = cleaners.operator_behind(&proxy, &[]).await;
+        cleaners.map("a", json!({ "app": "x" }), "idle").await;
+        let spec = json!({
+            "retry": { "period": "2s" }, "dryRun": true, "targets": [map_targets("all", &json!({ "app": "x" }))],
+        });
+        cleaners.create("shop", spec).await;
+        cleaners.until_ready("shop", "DryRun").await;
+        proxy.set_rules(&[at_write(0, Fault::Hold)]);
+        assert!(met(&cleaners, &proxy, "shop").await);
+        let edit = json!({ "dryRun": false, "conditions": ["false"] });
+        cleaners.edit("shop", edit).await;
+        proxy.set_rules(&[]);
+        cleaners.until_ready("shop", "WaitingForConditions").await;
+        cleaners.for_a_while().await;
+        assert!(cleaners.has_map("a").await);
+    });
+}
