@@ -57,6 +57,7 @@
 mod access;
 mod breach;
 mod check;
+mod compare;
 mod cost;
 mod error;
 mod examine;
@@ -71,6 +72,7 @@ mod unknown;
 mod walk;
 
 pub use access::{Access, AccessLimits};
+pub use compare::{ChangeKind, PodChange, compare};
 pub use error::{AccessError, EditError, LimitExceeded, shown};
 pub use examine::{SchemaViolation, ViolationKind, examine};
 pub use grant::{GrantError, Grants};
