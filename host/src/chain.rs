@@ -1,5 +1,6 @@
 //! `podloom chain`: checks a chain before an operator loads it.
 
+pub(crate) mod diff;
 mod pods;
 
 use std::fmt::Write;

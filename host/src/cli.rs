@@ -3,6 +3,7 @@
 mod bundle;
 mod cleaner;
 mod controllers;
+mod diff;
 mod duration;
 mod infra;
 mod infrastructure;
@@ -25,6 +26,7 @@ pub(crate) use cleaner::{
     Against, CleanerArguments, CleanerCheckArguments, CleanerCommand, ReportFormat,
 };
 pub(crate) use controllers::Controllers;
+pub(crate) use diff::{ChainSource, DiffArguments, DiffFormat};
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
 pub(crate) use infrastructure::InfrastructureArguments;
 pub(crate) use plugin::{
@@ -64,7 +66,8 @@ Examples:
   # Run the operator against the cluster of the current context
   podloom run --plugins my-chain
 
-Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error.";
+Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
+4 differences (only of podloom chain diff --exit-code).";
 
 /// When to colour the output.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,7 +99,7 @@ pub(crate) enum Command {
     /// Create, build, inspect and test plugins.
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// Check plugin chains, and print their JSON Schema.
+    /// Check plugin chains, show what a new one changes, and print their JSON Schema.
     #[command(subcommand)]
     Chain(ChainCommand),
     /// Check manifests of Clusters, clouds and Infrastructure Managers.
@@ -127,6 +130,7 @@ pub(crate) struct CompletionArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChainCommand {
     Check(CheckArguments),
+    Diff(Box<DiffArguments>),
     /// Print the JSON Schema of chain.yaml, for completion in editors.
     Schema,
 }

@@ -99,6 +99,9 @@ pub(crate) enum CommandError {
     /// The input is invalid, and the command has reported the errors itself.
     #[error("the input is invalid")]
     Reported,
+    /// The command found differences, has shown them, and was asked for this exit code.
+    #[error("there are differences")]
+    Different,
     /// The command line is wrong in a way that its parser cannot see.
     #[error("{0}")]
     Usage(String),
@@ -113,12 +116,13 @@ impl CommandError {
         Self::Invalid(vec![Diagnostic::new(message)])
     }
 
-    /// The exit code: 1 for invalid input or a failed check, 2 for wrong usage, 3 for the rest.
+    /// The exit code: 1 for invalid input or a failed check, 2 for wrong usage, 3 for the rest, 4 for differences.
     pub(crate) const fn code(&self) -> u8 {
         match self {
             Self::Invalid(_) | Self::CheckFailed(_) | Self::Reported => 1,
             Self::Usage(_) => 2,
             Self::Other(_) => 3,
+            Self::Different => 4,
         }
     }
 }

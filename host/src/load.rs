@@ -21,6 +21,12 @@ pub(crate) fn engine() -> Result<Arc<Engine>, CommandError> {
     Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
 }
 
+/// An engine for a command that calls plugins on many pods: it allocates as the operator's does, and uses all processors.
+pub(crate) fn engine_for_many_pods() -> Result<Arc<Engine>, CommandError> {
+    let engine = Engine::new(&EngineOptions::default());
+    Ok(engine.context("could not start the WebAssembly engine")?)
+}
+
 /// An engine that allocates as the operator's does, so that calls take as long as there. It runs one call at a time.
 pub(crate) fn engine_as_in_operator() -> Result<Arc<Engine>, CommandError> {
     let options = EngineOptions {

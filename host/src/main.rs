@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Plugin(PluginCommand::Inspect(arguments)) => plugin::inspect::run(arguments),
         Command::Plugin(PluginCommand::Test(arguments)) => plugin::test::run(arguments),
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
+        Command::Chain(ChainCommand::Diff(arguments)) => chain::diff::run(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
         Command::Infra(InfraCommand::Check(arguments)) => infra::check(arguments),
         Command::Cleaner(CleanerCommand::Check(arguments)) => cleaner::check(arguments),
@@ -83,7 +84,7 @@ fn report(error: &CommandError) {
                     writeln!(stderr, "{} errors, so nothing was done", diagnostics.len());
             }
         }
-        CommandError::Reported => {}
+        CommandError::Reported | CommandError::Different => {}
         CommandError::Usage(message) => {
             let _ignored = writeln!(stderr, "{label} {message}");
         }

@@ -22,7 +22,7 @@ pub(crate) use check::check;
 pub(crate) use document::Document;
 pub(crate) use field::Step;
 pub(crate) use field::{get, get_mut, name as field_name, steps};
-pub(crate) use kinds::{DocumentKind, Template, is_cleaner, is_infrastructure, kind};
+pub(crate) use kinds::{DocumentKind, Template, is_cleaner, is_infrastructure, kind, workload};
 pub(crate) use named::{NamedTemplate, apply as name_templates};
 pub(crate) use source::Depth;
 pub(crate) use untouched::Unknown;

@@ -1,6 +1,6 @@
 //! `podloom render`: renders manifests offline, as the operator would.
 
-mod browser;
+pub(crate) mod browser;
 mod diff;
 pub(crate) mod duplicates;
 mod namespaces;
@@ -23,7 +23,7 @@ use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
 
 use self::browser::Configs;
-pub(crate) use self::namespaces::Namespaces;
+pub(crate) use self::namespaces::{Metadata, Namespaces};
 use self::outcome::{ObjectError, Pass, Rendered};
 use self::portal::Tunnels;
 

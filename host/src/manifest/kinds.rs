@@ -119,19 +119,26 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
             DocumentKind::Named(templates)
         };
     }
-    let known = WORKLOADS
-        .into_iter()
-        .find(|(version, kind, _)| *version == api_version && *kind == document.kind)
-        .map(|(_, _, path)| path)
-        .or_else(|| {
-            let spec = descend(&document.value, &["spec", "template", "spec"])?;
-            spec.get("containers")?.as_array()?;
-            Some(&["spec", "template"][..])
-        });
-    let steps = |path: &[&str]| path.iter().map(|field| Step::from(*field)).collect();
-    known.map_or(DocumentKind::Other, |path| {
-        DocumentKind::Workload(Template::of(&document.value, steps(path)))
-    })
+    let template = workload(api_version, &document.kind, &document.value).or_else(|| {
+        let spec = descend(&document.value, &["spec", "template", "spec"])?;
+        spec.get("containers")?.as_array()?;
+        Some(template(&document.value, &["spec", "template"]))
+    });
+    template.map_or(DocumentKind::Other, DocumentKind::Workload)
+}
+
+/// The pod template of one of Kubernetes' own workloads.
+pub(crate) fn workload(api_version: &str, kind: &str, object: &Value) -> Option<Template> {
+    let mut workloads = WORKLOADS.into_iter();
+    let known = workloads.find(|(version, name, _)| *version == api_version && *name == kind);
+    known.map(|(_, _, path)| template(object, path))
+}
+
+fn template(workload: &Value, path: &[&str]) -> Template {
+    Template::of(
+        workload,
+        path.iter().map(|field| Step::from(*field)).collect(),
+    )
 }
 
 fn infrastructure_kind(name: &str) -> Option<InfrastructureKind> {

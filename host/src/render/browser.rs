@@ -7,21 +7,22 @@ use podloom_controllers::PodRequest;
 use podloom_controllers::render::{
     ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
 };
-use podloom_controllers::validate::{self, Finding, Subject};
+use podloom_controllers::validate::{self, Finding};
 
 use super::Setting;
+use super::namespaces::{Metadata, Namespaces};
 use super::outcome::{ObjectError, Pass, Rendered};
-use super::pod::mutate;
+use super::pod::{Subject, mutate};
 use super::typed::{diagnostic, typed};
 use crate::error::Diagnostic;
 use crate::manifest::{self, Document, DocumentKind};
 
 /// The BrowserConfigs of each namespace, each with the index of its document.
-pub(super) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
+pub(crate) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
 
 impl Configs {
     /// Reads the BrowserConfigs among the documents that are not refused. One that cannot be read is refused, with an error.
-    pub(super) fn of(
+    pub(crate) fn of(
         documents: &[Document],
         namespace: &str,
         refused: &mut BTreeSet<usize>,
@@ -62,7 +63,7 @@ impl Configs {
                 let found = validate::accepted(&acceptance).tolerated().warnings;
                 warnings.extend(found.iter().map(|finding| {
                     let reason = match finding.subject {
-                        Subject::Duplicate => names::reason::DUPLICATE_BROWSER,
+                        validate::Subject::Duplicate => names::reason::DUPLICATE_BROWSER,
                         _ => names::reason::INVALID_TEMPLATE,
                     };
                     diagnostic(document, finding, format!("{reason}: {}", finding.text))
@@ -121,26 +122,39 @@ pub(super) fn warnings(documents: &[Document], refused: &BTreeSet<usize>) -> Vec
     warnings
 }
 
+/// Why there is no pod for a Browser.
+pub(crate) enum Unmade {
+    /// No configuration fits it.
+    Unresolved(ResolveError),
+    /// Its configuration makes no pod.
+    Unrendered(RenderError),
+    /// The pod is no JSON.
+    Unwritten(serde_json::Error),
+}
+
+impl Unmade {
+    /// What is wrong.
+    pub(crate) fn finding(&self) -> Option<Finding> {
+        match self {
+            Self::Unresolved(error) => Some(Finding::from(error)),
+            Self::Unrendered(error) => Some(Finding::from(error)),
+            Self::Unwritten(_) => None,
+        }
+    }
+}
+
 /// Resolves the configuration of a Browser, renders its pod and passes that through the chain.
 pub(super) fn render(
     document: &Document,
     configs: &Configs,
     setting: &Setting<'_>,
 ) -> Result<Rendered, ObjectError> {
-    let namespace = document.namespace(setting.default_namespace).to_owned();
-    let mut browser: BrowserObject = typed(document)?;
-    browser.metadata.namespace = Some(namespace.clone());
-    let resolved = resolve(&configs.in_namespace(&namespace), &browser.spec)
-        .map_err(|error| unresolved(document, &error, &namespace, configs))?;
-    let api = SelenosisApi::recognize(&document.api_version, &document.kind)
-        .map(|(api, _)| api)
-        .unwrap_or_default();
-    let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved)
-        .map_err(|error| unrendered(document, &error))?;
-    let pod = serde_json::to_value(pod).map_err(|error| {
-        document.diagnostic(&[], format!("the pod cannot be written as JSON: {error}"))
-    })?;
-    let request = request(document, &browser, &namespace, setting);
+    let Subject { pod, request } = subject(
+        document,
+        configs,
+        &setting.namespaces,
+        setting.default_namespace,
+    )?;
     let before = Some(pod.clone());
     let (value, runs) = mutate(document, pod, request, setting)?;
     let passes = runs.map(Pass::of_pod);
@@ -152,30 +166,60 @@ pub(super) fn render(
     })
 }
 
-/// What plugins can read about the request: the Browser as the operator stores it, with the three labels that identify it.
-fn request(
+/// The pod of a Browser among the documents, before the chain.
+pub(crate) fn subject(
     document: &Document,
+    configs: &Configs,
+    namespaces: &Namespaces,
+    default_namespace: &str,
+) -> Result<Subject, Diagnostic> {
+    let namespace = document.namespace(default_namespace).to_owned();
+    let mut browser: BrowserObject = typed(document)?;
+    browser.metadata.namespace = Some(namespace.clone());
+    let api = SelenosisApi::recognize(&document.api_version, &document.kind)
+        .map(|(api, _)| api)
+        .unwrap_or_default();
+    let about = namespaces.get(&namespace);
+    let made = subject_of(api, &browser, &configs.in_namespace(&namespace), about);
+    made.map_err(|unmade| match &unmade {
+        Unmade::Unresolved(error) => unresolved(document, error, &namespace, configs),
+        Unmade::Unrendered(error) => unrendered(document, error),
+        Unmade::Unwritten(error) => {
+            document.diagnostic(&[], format!("the pod cannot be written as JSON: {error}"))
+        }
+    })
+}
+
+/// The pod of a Browser, before the chain, and what plugins can read about it: the Browser as the operator stores it, with the three
+/// labels that identify it.
+pub(crate) fn subject_of(
+    api: SelenosisApi,
     browser: &BrowserObject,
-    namespace: &str,
-    setting: &Setting<'_>,
-) -> PodRequest {
-    let about = setting.namespaces.get(namespace);
-    let mut labels = browser.metadata.labels.clone().unwrap_or_default();
+    configs: &[ConfigRef<'_>],
+    about: Metadata,
+) -> Result<Subject, Unmade> {
+    let resolved = resolve(configs, &browser.spec).map_err(Unmade::Unresolved)?;
+    let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved);
+    let pod = serde_json::to_value(pod.map_err(Unmade::Unrendered)?).map_err(Unmade::Unwritten)?;
+    let metadata = &browser.metadata;
+    let name = metadata.name.clone().unwrap_or_default();
+    let mut labels = metadata.labels.clone().unwrap_or_default();
     labels.extend(
-        browser_labels(document.name(), &browser.spec)
+        browser_labels(&name, &browser.spec)
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value)),
     );
-    PodRequest {
+    let request = PodRequest {
         kind: podloom_api::SelenosisKind::Browser.name(),
-        name: document.name().to_owned(),
-        namespace: namespace.to_owned(),
+        name,
+        namespace: metadata.namespace.clone().unwrap_or_default(),
         labels,
-        annotations: browser.metadata.annotations.clone().unwrap_or_default(),
+        annotations: metadata.annotations.clone().unwrap_or_default(),
         namespace_labels: about.labels,
         namespace_annotations: about.annotations,
         ..PodRequest::default()
-    }
+    };
+    Ok(Subject { pod, request })
 }
 
 fn unresolved(

@@ -35,6 +35,15 @@ impl Namespaces {
         Self(namespaces.collect())
     }
 
+    /// Adds what a cluster says of a namespace.
+    pub(crate) fn insert(&mut self, name: String, metadata: Metadata) {
+        self.0.insert(name, metadata);
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// A namespace that is not among the documents still has the label with its name, as in a cluster.
     pub(crate) fn get(&self, name: &str) -> Metadata {
         let mut metadata = self.0.get(name).cloned().unwrap_or_default();

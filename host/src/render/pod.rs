@@ -27,12 +27,22 @@ pub(crate) fn subject(
     namespaces: &Namespaces,
     default_namespace: &str,
 ) -> Subject {
+    let namespace = document.namespace(default_namespace);
+    subject_of(&document.value, template, namespaces, namespace)
+}
+
+/// The pod in an object of this namespace, or in its pod template.
+pub(crate) fn subject_of(
+    object: &Value,
+    template: Option<&Template>,
+    namespaces: &Namespaces,
+    namespace: &str,
+) -> Subject {
     let mut pod = match template {
-        None => document.value.clone(),
-        Some(template) => pod_of(&document.value, template),
+        None => object.clone(),
+        Some(template) => pod_of(object, template),
     };
     drop_nulls(&mut pod);
-    let namespace = document.namespace(default_namespace);
     let about = namespaces.get(namespace);
     let labels = texts(pod.pointer("/metadata/labels"));
     let selector = match template {
@@ -43,10 +53,9 @@ pub(crate) fn subject(
     let request = PodRequest {
         kind: "Pod",
         // The API server generates the names of pods that come from a template.
-        name: if template.is_some() {
-            String::new()
-        } else {
-            document.name().to_owned()
+        name: match template {
+            Some(_) => String::new(),
+            None => name(object),
         },
         namespace: namespace.to_owned(),
         labels,
@@ -59,6 +68,11 @@ pub(crate) fn subject(
         wants_patch: false,
     };
     Subject { pod, request }
+}
+
+fn name(object: &Value) -> String {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    name.unwrap_or_default().to_owned()
 }
 
 /// Passes a Pod through the chain.

@@ -15,6 +15,7 @@ fn help_of_every_command() {
         ("plugin_test", &["plugin", "test"]),
         ("chain", &["chain"]),
         ("chain_check", &["chain", "check"]),
+        ("chain_diff", &["chain", "diff"]),
         ("chain_schema", &["chain", "schema"]),
         ("infra", &["infra"]),
         ("infra_check", &["infra", "check"]),

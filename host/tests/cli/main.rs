@@ -4,6 +4,7 @@ mod bundles;
 mod chains;
 mod cleaner;
 mod controllers;
+mod diff;
 mod examples;
 mod help;
 mod infra;

@@ -6,7 +6,11 @@ use std::path::Path;
 use super::{bundle, podloom_in, root};
 
 /// Pages with excerpts: blocks of `console` whose first line is a command.
-const PAGES: [&str; 2] = ["README.md", "deploy/TROUBLESHOOTING.md"];
+const PAGES: [&str; 3] = [
+    "README.md",
+    "deploy/CHANGES.md",
+    "deploy/TROUBLESHOOTING.md",
+];
 
 /// Where the pages have the plugins: what `cargo xtask plugins` leaves there.
 const PLUGINS: &str = "target/plugins";

@@ -1,0 +1,138 @@
+//! What two chains make of a pod, as YAML, and what is told about it.
+//!
+//! The plugins of a case are lists of writes, which are made by real transactions.
+
+use std::sync::Arc;
+
+use podloom_controllers::{
+    Change as Values, MutatedPod, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write,
+};
+use podloom_pod_path::{Access, Transaction};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Difference, OwnContainers};
+use crate::chain::diff::groups::{Groups, Kept};
+use crate::chain::diff::outcome::Outcome;
+use crate::chain::diff::report::{Report, text_of};
+
+/// A case: a pod, and two chains.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    pod: Value,
+    old: Vec<Plugin>,
+    new: Vec<Plugin>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plugin {
+    name: String,
+    #[serde(default)]
+    writes: Vec<Call>,
+    #[serde(default)]
+    notes: Vec<String>,
+    denies: Option<String>,
+    fails: Option<String>,
+    ignored: Option<String>,
+}
+
+#[derive(Deserialize)]
+enum Call {
+    Set(String, Value),
+    Insert(String, Value),
+    Remove(String),
+}
+
+impl Plugin {
+    fn run(&self, pod: Value) -> (Value, PluginRun) {
+        let access = Arc::new(Access::unrestricted());
+        let mut transaction = Transaction::begin(pod, access, [].into());
+        for call in &self.writes {
+            let done = match call {
+                Call::Set(path, value) => transaction.set(path, value.to_string()),
+                Call::Insert(path, value) => transaction.insert(path, value.to_string()),
+                Call::Remove(path) => transaction.remove(path).map(drop),
+            };
+            done.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        }
+        let outcome = match (&self.denies, &self.fails, &self.ignored) {
+            (Some(reason), ..) => PluginOutcome::Denied(reason.clone()),
+            (_, Some(failure), _) => PluginOutcome::Failed(failure.clone()),
+            (.., Some(failure)) => PluginOutcome::Ignored(failure.clone()),
+            _ if self.writes.is_empty() => PluginOutcome::Unchanged,
+            _ => PluginOutcome::Mutated,
+        };
+        let (pod, writes) = transaction.commit();
+        let writes = writes.into_iter().map(|write| Write {
+            path: write.path,
+            change: Some(Values {
+                old: write.old,
+                new: write.new,
+            }),
+        });
+        let run = PluginRun {
+            plugin: self.name.clone(),
+            version: "1.0.0".to_owned(),
+            outcome,
+            writes: writes.collect(),
+            refused_writes: 0,
+            refused_reads: 0,
+            notes: self.notes.clone(),
+        };
+        (pod, run)
+    }
+}
+
+/// Passes the pod through the plugins, and stamps it.
+fn pass(pod: &Value, plugins: &[Plugin], digest: &str) -> Outcome {
+    let (mut pod, mut runs) = (pod.clone(), Vec::new());
+    for plugin in plugins {
+        let (next, run) = plugin.run(pod);
+        pod = next;
+        let rejection = match &run.outcome {
+            PluginOutcome::Denied(reason) => Some(PodRejection::Denied(reason.clone())),
+            PluginOutcome::Failed(failure) => Some(PodRejection::Broken(failure.clone())),
+            _ => None,
+        };
+        runs.push(run);
+        if let Some(rejection) = rejection {
+            return Outcome::of(Err(RejectedPod { rejection, runs }));
+        }
+    }
+    pod["metadata"]["annotations"]["podloom.dev/chain"] = json!(digest);
+    pod["metadata"]["annotations"]["podloom.dev/mutations"] = json!(format!("[{}]", runs.len()));
+    Outcome::of(Ok(MutatedPod {
+        pod,
+        patch: None,
+        chain: Some(digest.to_owned()),
+        runs,
+    }))
+}
+
+#[test]
+fn each_case_is_told() {
+    insta::glob!("cases/*.yaml", |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let case: Case = serde_saphyr::from_str(&text).unwrap();
+        let own = OwnContainers::of(&case.pod);
+        let compared = || {
+            let (old, new) = (
+                pass(&case.pod, &case.old, "old"),
+                pass(&case.pod, &case.new, "new"),
+            );
+            Difference::between(&own, old, new)
+        };
+        let told = [false, true].map(|values| {
+            let mut groups = Groups::new(Kept { names: 3, values });
+            groups.add("shop", "Pod shop/web", compared());
+            let report = Report {
+                groups: &groups,
+                skipped: &[],
+            };
+            anstream::adapter::strip_str(&text_of(&report).unwrap()).to_string()
+        });
+        insta::assert_snapshot!(told.join("---------- with values\n"));
+    });
+}

@@ -1,0 +1,154 @@
+//! Lists of a cluster, page by page.
+
+use anyhow::Context;
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::CommandError;
+
+/// How many objects are read at once. They are held in memory together.
+const PAGE: u32 = 200;
+
+/// A list in a cluster.
+pub(super) struct Place {
+    api_version: String,
+    plural: String,
+    /// None for all, and for kinds without one.
+    pub(super) namespace: Option<String>,
+    pub(super) labels: Option<String>,
+    pub(super) fields: Option<String>,
+}
+
+/// Reads a list page by page.
+pub(super) struct Pages<'a> {
+    client: &'a Client,
+    place: &'a Place,
+    is_metadata: bool,
+    /// Where the next page starts; none before the first one.
+    token: Option<String>,
+    is_done: bool,
+}
+
+/// Why a list cannot be read.
+pub(super) enum Trouble {
+    /// The cluster does not have this kind.
+    NotServed,
+    /// The user may not. Holds what the API server says.
+    Forbidden(String),
+    Other(kube::Error),
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(default)]
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(default, rename = "continue")]
+    token: Option<String>,
+}
+
+impl Place {
+    pub(super) fn new(api_version: &str, plural: &str) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            plural: plural.to_owned(),
+            namespace: None,
+            labels: None,
+            fields: None,
+        }
+    }
+
+    fn url(&self) -> String {
+        let root = if self.api_version.contains('/') {
+            "apis"
+        } else {
+            "api"
+        };
+        let namespace = self.namespace.as_ref();
+        let namespace = namespace.map(|name| format!("namespaces/{name}/"));
+        format!(
+            "/{root}/{}/{}{}",
+            self.api_version,
+            namespace.unwrap_or_default(),
+            self.plural
+        )
+    }
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn of(client: &'a Client, place: &'a Place) -> Self {
+        Self {
+            client,
+            place,
+            is_metadata: false,
+            token: None,
+            is_done: false,
+        }
+    }
+
+    /// Reads only the objects' metadata.
+    pub(super) fn of_metadata(client: &'a Client, place: &'a Place) -> Self {
+        Self {
+            is_metadata: true,
+            ..Self::of(client, place)
+        }
+    }
+
+    /// The next page; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Value>>, Trouble> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let parameters = ListParams {
+            label_selector: self.place.labels.clone(),
+            field_selector: self.place.fields.clone(),
+            limit: Some(PAGE),
+            continue_token: self.token.take(),
+            ..ListParams::default()
+        };
+        let request = Request::new(self.place.url());
+        let request = match self.is_metadata {
+            true => request.list_metadata(&parameters),
+            false => request.list(&parameters),
+        };
+        let request = request.map_err(|error| Trouble::Other(kube::Error::BuildRequest(error)))?;
+        let page: Page = self.client.request(request).await.map_err(Trouble::of)?;
+        self.token = page.metadata.token.filter(|token| !token.is_empty());
+        self.is_done = self.token.is_none();
+        Ok(Some(page.items.unwrap_or_default()))
+    }
+}
+
+impl Trouble {
+    fn of(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.is_forbidden() => {
+                Self::Forbidden(status.message.clone())
+            }
+            kube::Error::Api(status) if status.is_not_found() => Self::NotServed,
+            other => Self::Other(other),
+        }
+    }
+
+    pub(super) fn into_error(self, what: &str) -> CommandError {
+        match self {
+            Self::NotServed => CommandError::Other(anyhow::anyhow!("the cluster has no {what}")),
+            Self::Forbidden(message) => {
+                CommandError::Other(anyhow::anyhow!("you may not list {what}: {message}"))
+            }
+            Self::Other(error) => {
+                let failed: anyhow::Result<()> = Err(error.into());
+                let failed = failed.with_context(|| format!("cannot list {what}"));
+                failed.map_or_else(CommandError::Other, |()| CommandError::Reported)
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Collects equal differences of many pods into groups, in memory that grows with the groups and not with the pods.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use podloom_pod_path::ChangeKind;
+use serde_json::Value;
+
+use super::difference::{Change, Difference, Verdict};
+use super::writers::Writers;
+
+/// How many groups of each rank are kept. Further differences are only counted.
+const GROUPS: usize = 200;
+/// How many changes of a group are kept. Further ones are only counted.
+const LINES: usize = 100;
+/// How many reasons of a group are kept.
+const REASONS: usize = 3;
+/// How many different values of a change are counted.
+const VALUES: usize = 100;
+
+/// What is kept of each group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// How many names of pods.
+    pub(crate) names: usize,
+    /// Whether values are kept. Changes to other values are other groups then.
+    pub(crate) values: bool,
+}
+
+/// How bad a difference is; the worst first.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Rank {
+    DeniedNow,
+    FailsNow,
+    IgnoredNow,
+    RejectedOtherwise,
+    AllowedNow,
+    FailsNoMore,
+    Changed,
+    WarnedOtherwise,
+}
+
+/// Pods with the same difference.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) rank: Rank,
+    pub(crate) tally: Tally,
+    /// The first pods.
+    pub(crate) names: Vec<String>,
+    /// The plugin that rejects the pods now, or did; the plugins that warn otherwise.
+    pub(crate) plugins: Vec<String>,
+    /// What the plugin said, each once.
+    pub(crate) reasons: Vec<String>,
+    /// Whether it said more than that.
+    pub(crate) has_more_reasons: bool,
+    pub(crate) lines: Vec<Line>,
+    /// How many lines are not kept.
+    pub(crate) more_lines: usize,
+}
+
+/// How many pods, in how many namespaces.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) pods: u64,
+    namespaces: BTreeSet<u32>,
+}
+
+/// A change of all pods of a group.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) kind: ChangeKind,
+    /// Without the names of the pods' own containers.
+    general: String,
+    /// The paths with these names; none if they are not the same in all pods.
+    exact: Option<BTreeSet<String>>,
+    pub(crate) writers: Writers,
+    pub(crate) parents: usize,
+    /// Hashes of the old and new values.
+    values: HashSet<u64>,
+    /// The old and the new value, if they are kept: the same in all pods.
+    pub(crate) kept: Option<(Option<Value>, Option<Value>)>,
+}
+
+/// The differences of many pods.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    kept: Kept,
+    namespaces: HashMap<String, u32>,
+    groups: HashMap<u64, Group>,
+    ranks: HashMap<Rank, usize>,
+    pub(crate) all: Tally,
+    /// The pods that come out the same.
+    pub(crate) same: Tally,
+    /// The pods whose differences have no group, because there are too many groups.
+    pub(crate) rest: Tally,
+}
+
+impl Tally {
+    fn add(&mut self, namespace: u32) {
+        self.pods += 1;
+        self.namespaces.insert(namespace);
+    }
+
+    pub(crate) fn namespaces(&self) -> usize {
+        self.namespaces.len()
+    }
+}
+
+impl Line {
+    /// The paths to show.
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        match &self.exact {
+            Some(paths) => paths.iter().map(String::as_str).collect(),
+            None => vec![&self.general],
+        }
+    }
+
+    /// How many different values there are; none if more than can be counted.
+    pub(crate) fn values(&self) -> Option<usize> {
+        let count = self.values.len();
+        (count <= VALUES).then_some(count)
+    }
+}
+
+impl Rank {
+    fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::DeniedNow(_) => Self::DeniedNow,
+            Verdict::FailsNow(_) => Self::FailsNow,
+            Verdict::IgnoredNow { .. } => Self::IgnoredNow,
+            Verdict::RejectedOtherwise { .. } => Self::RejectedOtherwise,
+            Verdict::AllowedNow(_) => Self::AllowedNow,
+            Verdict::FailsNoMore(_) => Self::FailsNoMore,
+            Verdict::Changed => Self::Changed,
+            Verdict::WarnedOtherwise(_) => Self::WarnedOtherwise,
+        }
+    }
+
+    /// One word, for programs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::DeniedNow => "DeniedNow",
+            Self::FailsNow => "FailsNow",
+            Self::IgnoredNow => "IgnoredNow",
+            Self::RejectedOtherwise => "RejectedOtherwise",
+            Self::AllowedNow => "AllowedNow",
+            Self::FailsNoMore => "FailsNoMore",
+            Self::Changed => "Changed",
+            Self::WarnedOtherwise => "WarnedOtherwise",
+        }
+    }
+}
+
+impl Groups {
+    pub(crate) fn new(kept: Kept) -> Self {
+        Self {
+            kept,
+            namespaces: HashMap::new(),
+            groups: HashMap::new(),
+            ranks: HashMap::new(),
+            all: Tally::default(),
+            same: Tally::default(),
+            rest: Tally::default(),
+        }
+    }
+
+    /// Whether all pods come out the same.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The groups: the worst first, then the largest.
+    pub(crate) fn sorted(&self) -> Vec<&Group> {
+        let mut groups: Vec<&Group> = self.groups.values().collect();
+        groups.sort_by(|left, right| {
+            let largest = right.tally.pods.cmp(&left.tally.pods);
+            let worst = left.rank.cmp(&right.rank);
+            worst
+                .then(largest)
+                .then_with(|| left.names.cmp(&right.names))
+        });
+        groups
+    }
+
+    /// Adds a pod, and what is different.
+    pub(crate) fn add(&mut self, namespace: &str, name: &str, difference: Option<Difference>) {
+        let number = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
+        let namespace = match self.namespaces.get(namespace) {
+            Some(number) => *number,
+            None => *self
+                .namespaces
+                .entry(namespace.to_owned())
+                .or_insert(number),
+        };
+        self.all.add(namespace);
+        let Some(difference) = difference else {
+            return self.same.add(namespace);
+        };
+        let rank = Rank::of(&difference.verdict);
+        let (plugins, reasons) = said(difference.verdict);
+        let lines = lines(difference.changes, self.kept.values);
+        let key = key(rank, &plugins, &lines, self.kept.values.then_some(&reasons));
+        if !self.groups.contains_key(&key) {
+            let count = self.ranks.entry(rank).or_default();
+            if *count >= GROUPS {
+                return self.rest.add(namespace);
+            }
+            *count += 1;
+        }
+        let empty = || Group {
+            rank,
+            tally: Tally::default(),
+            names: Vec::new(),
+            plugins,
+            reasons: Vec::new(),
+            has_more_reasons: false,
+            lines: Vec::new(),
+            more_lines: 0,
+        };
+        let group = self.groups.entry(key).or_insert_with(empty);
+        group.absorb(lines);
+        group.hear(reasons);
+        group.tally.add(namespace);
+        if group.names.len() < self.kept.names {
+            group.names.push(name.to_owned());
+        }
+    }
+}
+
+impl Group {
+    /// Adds the lines of another pod, which are the same but for the names of containers, and the values.
+    fn absorb(&mut self, lines: Vec<Line>) {
+        if self.tally.pods == 0 {
+            self.more_lines = lines.len().saturating_sub(LINES);
+            self.lines = lines;
+            self.lines.truncate(LINES);
+            return;
+        }
+        for (mine, other) in self.lines.iter_mut().zip(lines) {
+            if mine.exact != other.exact {
+                mine.exact = None;
+            }
+            if mine.values.len() <= VALUES {
+                mine.values.extend(other.values);
+            }
+        }
+    }
+
+    fn hear(&mut self, reasons: Vec<String>) {
+        for reason in reasons {
+            if self.reasons.contains(&reason) {
+                continue;
+            }
+            match self.reasons.len() < REASONS {
+                true => self.reasons.push(reason),
+                false => self.has_more_reasons = true,
+            }
+        }
+    }
+}
+
+/// The plugins that a verdict is about, and what they said.
+fn said(verdict: Verdict) -> (Vec<String>, Vec<String>) {
+    match verdict {
+        Verdict::DeniedNow(it)
+        | Verdict::FailsNow(it)
+        | Verdict::AllowedNow(it)
+        | Verdict::FailsNoMore(it) => (it.plugin.into_iter().collect(), vec![it.reason]),
+        Verdict::IgnoredNow { plugin, failure } => (vec![plugin], vec![failure]),
+        Verdict::RejectedOtherwise { old, new } => {
+            let reason = format!("{} (before: {})", new.reason, old.reason);
+            let mut plugins: Vec<String> = old.plugin.into_iter().chain(new.plugin).collect();
+            plugins.dedup();
+            (plugins, vec![reason])
+        }
+        Verdict::Changed => (Vec::new(), Vec::new()),
+        Verdict::WarnedOtherwise(plugins) => (plugins.into_iter().collect(), Vec::new()),
+    }
+}
+
+/// One line for each change. The same change of several containers is one line, unless values are kept.
+fn lines(changes: Vec<Change>, keeps_values: bool) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut known: HashMap<(ChangeKind, String, Writers), usize> = HashMap::new();
+    for change in changes {
+        let value = hash(&(text(&change.old), text(&change.new)));
+        let general = match keeps_values {
+            true => change.path.clone(),
+            false => change.general,
+        };
+        let key = (change.kind, general.clone(), change.writers.clone());
+        let place = known.get(&key).filter(|_| !keeps_values);
+        if let Some(line) = place.and_then(|index| lines.get_mut(*index)) {
+            line.values.insert(value);
+            line.exact.get_or_insert_default().insert(change.path);
+            continue;
+        }
+        known.insert(key, lines.len());
+        lines.push(Line {
+            kind: change.kind,
+            general,
+            exact: Some([change.path].into()),
+            writers: change.writers,
+            parents: change.parents,
+            values: [value].into(),
+            kept: keeps_values.then_some((change.old, change.new)),
+        });
+    }
+    if !keeps_values {
+        // Containers come in any order.
+        lines.sort_by(|left, right| {
+            let key = |line: &Line| (line.general.clone(), line.kind);
+            key(left).cmp(&key(right))
+        });
+    }
+    lines
+}
+
+fn text(value: &Option<Value>) -> Option<String> {
+    value.as_ref().map(Value::to_string)
+}
+
+/// Two groups of a thousand have the same hash once in 10^13 runs.
+fn key(rank: Rank, plugins: &[String], lines: &[Line], reasons: Option<&Vec<String>>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (rank, plugins, reasons).hash(&mut hasher);
+    for line in lines {
+        (line.kind, &line.general, &line.writers).hash(&mut hasher);
+        if let Some((old, new)) = &line.kept {
+            (line.parents, text(old), text(new)).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

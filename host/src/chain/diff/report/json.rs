@@ -1,0 +1,67 @@
+//! The report for programs.
+
+use serde_json::{Map, Value, json};
+
+use super::{Group, Line, Report, Tally, Whose, sign};
+
+pub(super) fn of(report: &Report<'_>) -> Value {
+    let groups = report.groups;
+    let skipped = report.skipped.iter();
+    let skipped = skipped.map(|it| json!({ "what": it.what, "why": it.why }));
+    json!({
+        "compared": tally(&groups.all),
+        "same": tally(&groups.same),
+        "groups": groups.sorted().into_iter().map(group).collect::<Value>(),
+        "notListed": tally(&groups.rest),
+        "skipped": skipped.collect::<Value>(),
+    })
+}
+
+fn tally(tally: &Tally) -> Value {
+    json!({ "pods": tally.pods, "namespaces": tally.namespaces() })
+}
+
+fn group(group: &Group) -> Value {
+    let lines = group.lines.iter().flat_map(lines);
+    json!({
+        "verdict": group.rank.as_str(),
+        "pods": group.tally.pods,
+        "namespaces": group.tally.namespaces(),
+        "names": group.names,
+        "plugins": group.plugins,
+        "reasons": group.reasons,
+        "hasMoreReasons": group.has_more_reasons,
+        "changes": lines.collect::<Value>(),
+        "moreChanges": group.more_lines,
+    })
+}
+
+/// A change of each path. `old` and `new` are there only if values are shown; `values` counts the different ones up to 100.
+fn lines(line: &Line) -> impl Iterator<Item = Value> {
+    line.paths().into_iter().map(|path| {
+        let chain = match line.writers.chain {
+            Whose::Old => "Old",
+            Whose::New => "New",
+        };
+        let fields = [
+            ("operation", Some(json!(format!("{:?}", line.kind)))),
+            ("sign", Some(json!(sign(line.kind).to_string()))),
+            ("path", Some(json!(path))),
+            ("plugins", Some(json!(line.writers.plugins))),
+            (
+                "pluginsOf",
+                Some(json!(chain)).filter(|_| !line.writers.plugins.is_empty()),
+            ),
+            ("values", line.values().map(|count| json!(count))),
+            (
+                "emptiedParents",
+                Some(json!(line.parents)).filter(|_| line.parents > 0),
+            ),
+            ("old", line.kept.as_ref().and_then(|kept| kept.0.clone())),
+            ("new", line.kept.as_ref().and_then(|kept| kept.1.clone())),
+        ];
+        let fields = fields.into_iter();
+        let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Value::Object(present.collect::<Map<_, _>>())
+    })
+}
