@@ -8,7 +8,7 @@ mod target;
 mod variable;
 
 pub use deletion::{
-    DeletionPhase, DeletionProgress, DeliveryOutcome, DeliveryProgress, HelmHookRun, HelmProgress,
+    DeletionPhase, DeletionProgress, DeliveryProgress, HelmHookRun, HelmProgress,
     HelmStep, ObjectOutcome, PlannedObject,
 };
 pub use spec::{

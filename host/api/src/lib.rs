@@ -68,7 +68,7 @@ pub use browser_config::{
 pub use cleaner::{
     Cleaner, CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerObject, CleanerRetry,
     CleanerSpec, CleanerStatus, CleanerTarget, ConditionResult, ConditionVerdict, DeletionPhase,
-    DeletionProgress, DeliveryOutcome, DeliveryPolicy, DeliveryProgress, HelmHookRun, HelmProgress,
+    DeletionProgress, DeliveryPolicy, DeliveryProgress, HelmHookRun, HelmProgress,
     HelmStep, ObjectOutcome, PlannedObject, PropagationPolicy, TIME_VARIABLE, TargetReference,
     TargetSnapshot, is_variable_name,
 };
