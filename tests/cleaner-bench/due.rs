@@ -46,13 +46,19 @@ pub(crate) async fn measure(place: &Place, count: usize) -> (Step, Delays) {
     until_published(place, count, due).await;
     let before = counters.now();
     let now = Timestamp::now();
-    assert!(now < due, "it took too long to prepare; they are due already");
+    assert!(
+        now < due,
+        "it took too long to prepare; they are due already"
+    );
     sleep(Duration::try_from(due.duration_since(now)).unwrap()).await;
     place.until_none().await;
     let step = counters.since("due", &before);
     step.print(count, "Cleaner");
     let writes: u64 = step.writes().values().sum();
-    eprintln!("         writes for each Cleaner: {:.2}", writes as f64 / count as f64);
+    eprintln!(
+        "         writes for each Cleaner: {:.2}",
+        writes as f64 / count as f64
+    );
     (step, Delays::of(place, due, count))
 }
 
@@ -70,7 +76,9 @@ async fn set_due(place: &Place, count: usize) -> Timestamp {
             let cleaner = cleaners.api().get_metadata(&name).await.unwrap();
             let created = cleaner.metadata.creation_timestamp.unwrap().0;
             let ttl = due - created.as_second();
-            cleaners.edit(&name, json!({ "ttl": format!("{ttl}s") })).await;
+            cleaners
+                .edit(&name, json!({ "ttl": format!("{ttl}s") }))
+                .await;
         })
         .await;
     Timestamp::from_second(due).unwrap()
@@ -105,7 +113,9 @@ impl Delays {
             }
             let received: Timestamp = request.received.parse().unwrap();
             let delay = received.duration_since(due);
-            let known = first.entry((request.namespace, request.name)).or_insert(delay);
+            let known = first
+                .entry((request.namespace, request.name))
+                .or_insert(delay);
             *known = delay.min(*known);
         }
         assert_eq!(first.len(), count, "targets that were deleted");

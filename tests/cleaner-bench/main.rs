@@ -78,7 +78,10 @@ fn figures(steps: &[Step], delays: Option<&Delays>, arguments: &Arguments) -> Va
         (step.name.to_owned(), figures)
     });
     let mut figures: Map<String, Value> = figures.collect();
-    figures.insert("cleaners".to_owned(), json!({ "due": arguments.due, "resting": arguments.resting }));
+    figures.insert(
+        "cleaners".to_owned(),
+        json!({ "due": arguments.due, "resting": arguments.resting }),
+    );
     if let Some(delays) = delays {
         figures.insert("first_delete_seconds".to_owned(), delays.figures());
     }

@@ -48,7 +48,8 @@ impl Place {
     pub(crate) async fn operator(&self) -> Operator {
         let mut arguments = vec!["--controllers", "cleaner"];
         arguments.extend(self.options.iter().map(String::as_str));
-        let operator = Operator::spawn(&self.cluster, self.cluster.cleaner_kubeconfig(), &arguments);
+        let operator =
+            Operator::spawn(&self.cluster, self.cluster.cleaner_kubeconfig(), &arguments);
         operator.ready().await;
         operator
     }
@@ -118,10 +119,13 @@ impl Place {
     pub(crate) fn requests(&self) -> Requests {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for request in self.audited() {
-            let what = match request.subresource.as_str() {
-                "" => format!("{} {}", request.verb, request.resource),
-                part => format!("{} {}/{part}", request.verb, request.resource),
-            };
+            let mut what = format!("{} {}", request.verb, request.resource);
+            if !request.subresource.is_empty() {
+                what += &format!("/{}", request.subresource);
+            }
+            if request.status >= 400 {
+                what += &format!(", answered with {}", request.status);
+            }
             *counts.entry(what).or_default() += 1;
         }
         Requests::from([(API_SERVER, counts)])

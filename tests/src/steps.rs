@@ -96,7 +96,9 @@ impl Step {
             !verb.is_some_and(is_read)
         };
         let writes = requests.filter(|(request, _)| is_write(request));
-        writes.map(|(request, count)| (request.as_str(), *count)).collect()
+        writes
+            .map(|(request, count)| (request.as_str(), *count))
+            .collect()
     }
 
     /// Prints it, with what it took for each of so many objects of a kind.

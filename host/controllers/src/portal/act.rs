@@ -5,8 +5,8 @@ mod tunnel;
 
 use std::time::Duration;
 
-use podloom_api::names::portal;
 use podloom_api::PortalExposeStatus;
+use podloom_api::names::portal;
 
 use super::action::{Action, ActionOutcome};
 use super::kind::ExposeKind;

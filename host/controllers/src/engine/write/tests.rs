@@ -174,12 +174,19 @@ async fn finalized(is_set: bool, answered: &[&str]) -> Result<Patched<Lamp>, sup
     let (client, _) = scripted(move |_, _| (200, serde_json::to_value(&answer).unwrap()));
     let resource = lamps();
     let patch = MetadataPatch {
-        finalizers: Some(is_set.then(|| "example.com/lamp".to_owned()).into_iter().collect()),
+        finalizers: Some(
+            is_set
+                .then(|| "example.com/lamp".to_owned())
+                .into_iter()
+                .collect(),
+        ),
         ..MetadataPatch::default()
     };
     let seen = lamp("team", "a", 1).metadata;
     let target = target(&client, &resource, Some("team"));
-    target.set_finalizer(&seen, &patch, "example.com/lamp").await
+    target
+        .set_finalizer(&seen, &patch, "example.com/lamp")
+        .await
 }
 
 #[tokio::test]
