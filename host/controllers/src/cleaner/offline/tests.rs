@@ -71,12 +71,11 @@ async fn what_would_be_deleted_has_the_order_of_the_spec_and_no_other_namespace(
         object("v1", "ConfigMap", "map"),
         object("v1", "Pod", "a"),
     ];
-    let map = target(
-        "map",
+    let config = target(
+        "config",
         json!({ "version": "v1", "kind": "ConfigMap", "name": "map" }),
     );
-    let spec =
-        json!({ "ttl": "1h", "targets": [config, pods()], "conditions": ["pods.items.size() == 2"] });
+    let spec = json!({ "ttl": "1h", "targets": [config, pods()], "conditions": ["pods.items.size() == 2"] });
     let found = rehearsed(spec, &objects, &[]).await;
     assert!(found.is_due, "{found:?}");
     assert_eq!((found.reason.as_str(), found.next), ("ConditionsMet", None));
