@@ -38,14 +38,14 @@ fn object(api_version: &str, kind: &str, name: &str) -> Value {
 }
 
 /// A target that conditions see and that is deleted.
-fn target(name: &str, reference: Value) -> Value {
+fn target(name: &str, reference: &Value) -> Value {
     json!({ "name": name, "includeWhenEvaluating": true, "delete": true, "reference": reference })
 }
 
 fn pods() -> Value {
     target(
         "pods",
-        json!({ "version": "v1", "kind": "pod", "matchLabels": { "app": "a" } }),
+        &json!({ "version": "v1", "kind": "pod", "matchLabels": { "app": "a" } }),
     )
 }
 
@@ -73,7 +73,7 @@ async fn what_would_be_deleted_has_the_order_of_the_spec_and_no_other_namespace(
     ];
     let config = target(
         "config",
-        json!({ "version": "v1", "kind": "ConfigMap", "name": "map" }),
+        &json!({ "version": "v1", "kind": "ConfigMap", "name": "map" }),
     );
     let spec = json!({ "ttl": "1h", "targets": [config, pods()], "conditions": ["pods.items.size() == 2"] });
     let found = rehearsed(spec, &objects, &[]).await;
@@ -141,7 +141,7 @@ async fn what_keeps_a_cleaner_from_deleting_keeps_it_here() {
     );
     let one = target(
         "one",
-        json!({ "version": "v1", "kind": "Pod", "name": "one" }),
+        &json!({ "version": "v1", "kind": "Pod", "name": "one" }),
     );
     let missing = rehearsed(json!({ "ttl": "0", "targets": [one] }), &[], &[]).await;
     check(&missing, reason::TARGET_RESOLVE_ERROR);
@@ -155,7 +155,7 @@ async fn what_keeps_a_cleaner_from_deleting_keeps_it_here() {
 async fn kinds_in_no_namespace_need_the_flag_as_in_the_operator() {
     let node = target(
         "node",
-        json!({ "version": "v1", "kind": "node", "name": "one" }),
+        &json!({ "version": "v1", "kind": "node", "name": "one" }),
     );
     let spec = json!({
         "ttl": "0", "targets": [node], "conditions": ["!has(node.metadata.namespace)"],
@@ -186,7 +186,7 @@ async fn a_definition_among_the_files_says_whether_its_kind_is_in_namespaces() {
     };
     let goose = target(
         "goose",
-        json!({ "apiVersion": "example.com/v1", "kind": "goose", "name": "one" }),
+        &json!({ "apiVersion": "example.com/v1", "kind": "goose", "name": "one" }),
     );
     let spec = json!({ "ttl": "0", "targets": [goose] });
     let of_scope = |scope| [definition(scope), object("example.com/v1", "Goose", "one")];
