@@ -295,7 +295,11 @@ impl Reading {
         }))
     }
 
+    /// Says once what is skipped: without rights, an API server refuses both groups of Browsers, even those that it does not have.
     fn skip(&mut self, what: &str, why: String) {
+        if self.skipped.iter().any(|it| it.what == what) {
+            return;
+        }
         self.skipped.push(Skipped {
             what: what.to_owned(),
             why,
