@@ -15,6 +15,7 @@ mod api_server;
 mod balanced;
 mod bounds;
 mod cert_manager;
+mod chain_diff;
 mod cleaner_conditions;
 mod cleaner_deletion;
 mod cleaner_events;

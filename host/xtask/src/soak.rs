@@ -30,7 +30,7 @@ enum Needs {
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 5] = [
+const SOAKS: [Soak; 6] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -90,6 +90,22 @@ const SOAKS: [Soak; 5] = [
             "--nocapture",
         ],
         environment: &[("PODLOOM_CLEANER_RUNS", "1000")],
+        needs: Needs::Operator,
+    },
+    Soak {
+        name: "diff",
+        what: "1,000 random pods as a real API server sends them, and twenty changes of the chain: the webhook answers differently exactly where podloom chain diff says so",
+        command: &[
+            "test",
+            "--package",
+            "podloom-tests",
+            "--test",
+            "blackbox",
+            "the_webhook_answers_differently",
+            "--",
+            "--nocapture",
+        ],
+        environment: &[("PODLOOM_DIFF_PODS", "1000")],
         needs: Needs::Operator,
     },
 ];

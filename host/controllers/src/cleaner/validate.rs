@@ -46,9 +46,13 @@ pub fn variable_names(spec: &CleanerSpec) -> Vec<String> {
 
 /// Says what is wrong with conditions that do not compile.
 pub fn conditions<'a>(failures: impl IntoIterator<Item = &'a Failure>) -> Vec<Finding> {
-    let failures = failures.into_iter();
     failures
-        .map(|failure| uncompiled(failure.index, failure.text()))
+        .into_iter()
+        .map(|failure| {
+            let named = format!("conditions[{}]: ", failure.index);
+            let text = failure.message.strip_prefix(&named);
+            uncompiled(failure.index, text.unwrap_or(&failure.message))
+        })
         .collect()
 }
 

@@ -220,8 +220,7 @@ impl<K: Kind> Passes<K> {
         let left = self.kind.learn(world, outcome);
         let metadata = K::metadata(world);
         match left {
-            Remains::Nothing => self.recent.ended(metadata),
-            Remains::Unknown => self.recent.forget(metadata),
+            Remains::Nothing | Remains::Unknown => self.recent.forget(metadata),
             Remains::Object if metadata.resource_version != before => self.recent.wrote(metadata),
             Remains::Object => {}
         }

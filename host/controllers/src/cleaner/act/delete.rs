@@ -194,10 +194,8 @@ fn planned<'a>(
     world: &'a World,
     places: &'a [usize],
 ) -> impl Iterator<Item = (usize, &'a PlannedObject)> {
-    let objects = world
-        .progress()
-        .map(|it| it.objects.as_slice())
-        .unwrap_or_default();
+    let progress = world.learned.progress.as_ref().or(world.deletion());
+    let objects = progress.map(|it| it.objects.as_slice()).unwrap_or_default();
     places
         .iter()
         .filter_map(|place| Some((*place, objects.get(*place)?)))

@@ -26,12 +26,12 @@ impl Hands {
             blocking: &ctx.blocking,
             now,
         };
-        let release = world.progress().and_then(|progress| progress.helm.as_ref());
-        let Some(release) = release else {
+        let progress = world.learned.progress.as_ref().or(world.deletion());
+        let Some(progress) = progress.and_then(|progress| progress.helm.as_ref()) else {
             // No plan asks for it.
             let trouble = "there is no release to uninstall".to_owned();
             return ActionOutcome::Helm(HelmOutcome::Trouble(trouble));
         };
-        ActionOutcome::Helm(helm::act(tools, &world.helm(release), action).await)
+        ActionOutcome::Helm(helm::act(tools, &world.helm(progress), action).await)
     }
 }

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use kube::Client;
 use podloom_api::Cleaner;
 
-use crate::cleaner::objects::{Objects, Place};
-use crate::cleaner::served::ServedKind;
-use crate::cleaner::sight::metadata;
+use super::super::objects::{Objects, Place};
+use super::super::served::ServedKind;
+use super::super::sight::metadata;
 use crate::engine::kind::ResourceScope;
 
 /// What is known of a Cleaner itself.
