@@ -4,6 +4,7 @@
 //! stopped. Ours are shared, so a copy costs nothing, and what walks through them pays for each element.
 //! A map goes through its keys in order, so an evaluation always gives the same result.
 
+mod hidden;
 mod json;
 mod key;
 mod list;
@@ -18,6 +19,7 @@ use cel::common::value::{CowVal, Val};
 
 use crate::meter;
 
+pub(crate) use self::hidden::Hidden;
 pub use self::json::TooDeep;
 pub(crate) use self::key::Key;
 pub(crate) use self::list::List;
@@ -38,6 +40,7 @@ pub(crate) enum Value {
     Type(CelType),
     List(List),
     Map(Map),
+    Hidden(Hidden),
 }
 
 impl Value {
@@ -56,6 +59,7 @@ impl Value {
             Self::Type(value) => value,
             Self::List(value) => value,
             Self::Map(value) => value,
+            Self::Hidden(value) => value,
         }
     }
 
@@ -74,6 +78,7 @@ impl Value {
             Self::Type(value) => CowVal::owned(value),
             Self::List(value) => CowVal::owned(value),
             Self::Map(value) => CowVal::owned(value),
+            Self::Hidden(value) => CowVal::owned(value),
         }
     }
 

@@ -26,7 +26,37 @@ impl Variables {
     /// # Errors
     /// If it is nested more than 128 levels deep.
     pub fn insert(&mut self, name: &str, object: &Json) -> Result<(), TooDeep> {
-        let value = Value::from_json(object)?;
+        self.insert_without(name, object, &|_| false)
+    }
+
+    /// Does what [`insert`](Self::insert) does, but conditions do not see some values: their keys are there, and whoever reads one gets
+    /// an error. So a condition that depends on one is neither true nor false.
+    ///
+    /// `hides` is asked for each field, by the names of the fields that lead to it; the place of an element in a list adds nothing.
+    ///
+    /// ```
+    /// use jiff::Timestamp;
+    /// use podloom_cel::{Budget, Outcome, Variables, compile_all, evaluate_all};
+    /// use serde_json::json;
+    ///
+    /// let mut variables = Variables::default();
+    /// let login = json!({ "data": { "password": "aHVudGVyMg==" } });
+    /// variables.insert_without("login", &login, &|path| matches!(path, ["data", _])).expect("it is not deep");
+    /// let programs = compile_all(&["'password' in login.data", "login.data.password != ''"], &["login"]).expect("both compile");
+    /// let evaluation = evaluate_all(&programs, &variables, Timestamp::UNIX_EPOCH, Budget::EVALUATION);
+    /// assert_eq!(evaluation.outcomes[0], Outcome::True);
+    /// assert!(matches!(&evaluation.outcomes[1], Outcome::Error(failure) if failure.message.ends_with("conditions do not see this value")));
+    /// ```
+    ///
+    /// # Errors
+    /// If it is nested more than 128 levels deep.
+    pub fn insert_without(
+        &mut self,
+        name: &str,
+        object: &Json,
+        hides: &dyn Fn(&[&str]) -> bool,
+    ) -> Result<(), TooDeep> {
+        let value = Value::from_json(object, hides)?;
         self.values.insert(name.to_owned(), value);
         Ok(())
     }

@@ -344,6 +344,68 @@ fn the_conditions_of_a_list_share_one_budget() {
     assert_eq!(evaluation.steps, 150);
 }
 
+/// Whoever writes conditions may not be allowed to read what they look at.
+#[test]
+fn hidden_values_are_in_no_result_and_in_no_message() {
+    let login = json!({ "data": { "password": "hunter2" }, "items": [{ "data": { "password": "hunter2" } }] });
+    let mut variables = Variables::default();
+    let is_hidden = |path: &[&str]| matches!(path, [.., "data", _]);
+    variables.insert_without("a", &login, &is_hidden).unwrap();
+    for (condition, is_true) in [
+        ("'password' in a.data", true),
+        (
+            "a.data.size() == 1 && a.data.exists(key, key == 'password')",
+            true,
+        ),
+        ("a.data == a.data", false),
+        ("a.data == {'password': 'hunter2'}", false),
+        ("a == {'data': {'password': 'hunter2'}}", false),
+        ("[a.data].distinct() == [{'password': 'hunter2'}]", false),
+    ] {
+        let programs = compile_all(&[condition], &["a"]).unwrap();
+        let evaluation = evaluate_all(
+            &programs,
+            &variables,
+            Timestamp::UNIX_EPOCH,
+            Budget::EVALUATION,
+        );
+        let expected = match is_true {
+            true => Outcome::True,
+            false => Outcome::False,
+        };
+        assert_eq!(evaluation.outcomes, [expected], "{condition}");
+    }
+    for condition in [
+        "a.data.password != 'x'",
+        "has(a.data.password)",
+        "a.data['password'].startsWith('h')",
+        "a.data.all(key, a.data[key] != 'hunter2')",
+        "a.items[0].data.password != ''",
+        "{}[a.data.password]",
+        "int(a.data.password) == 1",
+        "'%s'.format([a]) == ''",
+        "'%s'.format([a.data]).contains('h')",
+        "string(a.data) == ''",
+        "[a.data.password].join() == ''",
+        "[a.data].sort().size() == 1",
+        "a.data.map(key, a.data[key]).size() == 1",
+        "cel.bind(it, a.data.password, it == it)",
+        "a.data.password == 'hunter2' ? true : false",
+    ] {
+        let programs = compile_all(&[condition], &["a"]).unwrap();
+        let evaluation = evaluate_all(
+            &programs,
+            &variables,
+            Timestamp::UNIX_EPOCH,
+            Budget::EVALUATION,
+        );
+        let [Outcome::Error(failure)] = evaluation.outcomes.as_slice() else {
+            panic!("{condition}: {evaluation:?}");
+        };
+        assert!(!failure.message.contains("hunter2"), "{failure:?}");
+    }
+}
+
 #[test]
 fn one_call_of_matches_ends_soon() {
     let text = "a".repeat(256 << 10);

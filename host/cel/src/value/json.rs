@@ -6,7 +6,7 @@
 use cel::common::types::{CelBool, CelDouble, CelInt, CelNull, CelString};
 use serde_json::Value as Json;
 
-use super::{List, Map, Value};
+use super::{Hidden, List, Map, Value};
 
 /// As deep as serde_json reads, so every object that the API server sends fits.
 const DEPTH: usize = 128;
@@ -16,17 +16,25 @@ const DEPTH: usize = 128;
 #[error("the object is nested more than 128 levels deep")]
 pub struct TooDeep;
 
+/// Which values are hidden, by the names of the fields that lead to them. The place of an element in a list adds nothing.
+pub(crate) type Hides<'a> = &'a dyn Fn(&[&str]) -> bool;
+
 impl Value {
     /// Converts JSON.
     ///
     /// # Errors
     /// If it is nested too deep.
-    pub(crate) fn from_json(json: &Json) -> Result<Self, TooDeep> {
-        convert(json, DEPTH)
+    pub(crate) fn from_json(json: &Json, hides: Hides<'_>) -> Result<Self, TooDeep> {
+        convert(json, DEPTH, &mut Vec::new(), hides)
     }
 }
 
-fn convert(json: &Json, depth: usize) -> Result<Value, TooDeep> {
+fn convert<'j>(
+    json: &'j Json,
+    depth: usize,
+    path: &mut Vec<&'j str>,
+    hides: Hides<'_>,
+) -> Result<Value, TooDeep> {
     let inside = depth.checked_sub(1).ok_or(TooDeep)?;
     Ok(match json {
         Json::Null => Value::Null(CelNull),
@@ -39,16 +47,22 @@ fn convert(json: &Json, depth: usize) -> Result<Value, TooDeep> {
         Json::Array(elements) => {
             let values: Result<_, _> = elements
                 .iter()
-                .map(|element| convert(element, inside))
+                .map(|element| convert(element, inside, path, hides))
                 .collect();
             Value::List(List::new(values?))
         }
         Json::Object(fields) => {
-            let entries: Result<_, _> = fields
-                .iter()
-                .map(|(key, value)| Ok((text_of(key), convert(value, inside)?)))
-                .collect();
-            Value::Map(Map::new(entries?))
+            let mut entries = Vec::with_capacity(fields.len());
+            for (key, value) in fields {
+                path.push(key);
+                let value = match hides(path) {
+                    true => Ok(Value::Hidden(Hidden)),
+                    false => convert(value, inside, path, hides),
+                };
+                path.pop();
+                entries.push((text_of(key), value?));
+            }
+            Value::Map(Map::new(entries))
         }
     })
 }

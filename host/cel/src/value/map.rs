@@ -44,11 +44,18 @@ impl Map {
         let Some(key) = Key::of(key) else {
             return Err(no_overload("_[_]", &[self, key]));
         };
-        self.find(key).ok_or_else(|| match key {
+        let found = self.find(key).ok_or_else(|| match key {
             Key::Bool(key) => ExecutionError::no_such_key(&key.to_string()),
             Key::Number(key) => ExecutionError::no_such_key(&key.to_string()),
             Key::Text(key) => ExecutionError::no_such_key(key),
-        })
+        })?;
+        match (found, key) {
+            (Value::Hidden(_), Key::Text(key)) => Err(ExecutionError::function_error(
+                key,
+                "conditions do not see this value",
+            )),
+            _ => Ok(found),
+        }
     }
 }
 
