@@ -101,19 +101,26 @@ impl Hook {
     /// A hook that has several objects, or none, or another one than it says, is an error. So is an object without a name, which
     /// could not be found again.
     pub fn object(&self, namespace: &str) -> Result<HookObject, ManifestError> {
-        let heads: Vec<Document> = yaml::documents(&self.manifest)?;
-        let documents: Vec<Value> = yaml::documents(&self.manifest)?;
-        let (Ok([head]), Ok([document])) = (
-            <[Document; 1]>::try_from(heads),
-            <[Value; 1]>::try_from(documents),
-        ) else {
-            return Err(ManifestError::NoHookObject);
-        };
-        let object = manifest::object(head, namespace).ok_or(ManifestError::NoKind(1))?;
-        if object.name.is_empty() || object.name != self.name || object.kind != self.kind {
-            return Err(ManifestError::OtherHookObject);
-        }
+        let object = self.identity(namespace)?;
+        let documents: Vec<Value> = yaml::hook_documents(&self.manifest)?;
+        let [document] =
+            <[Value; 1]>::try_from(documents).map_err(|_| ManifestError::NoHookObject)?;
         Ok(HookObject { object, document })
+    }
+
+    /// Returns which object that is. It takes little memory, whatever the object has.
+    ///
+    /// # Errors
+    ///
+    /// As [`object`](Self::object).
+    pub fn identity(&self, namespace: &str) -> Result<ChartObject, ManifestError> {
+        let heads: Vec<Document> = yaml::hook_documents(&self.manifest)?;
+        let [head] = <[Document; 1]>::try_from(heads).map_err(|_| ManifestError::NoHookObject)?;
+        let object = manifest::object(head, namespace).ok_or(ManifestError::NoKind(1))?;
+        match object.name.is_empty() || object.name != self.name || object.kind != self.kind {
+            true => Err(ManifestError::OtherHookObject),
+            false => Ok(object),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ mod yaml;
 
 pub use hook::{Hook, HookDeletePolicy, HookEvent, HookObject};
 pub use manifest::{ChartObject, ChartObjects, Kept, KeptBecause};
-pub use payload::{PayloadError, SIZE_MAX};
+pub use payload::{PayloadError, SIZE_MAX, unpacked_size};
 pub use record::{Record, SECRET_KEY, SECRET_TYPE, annotation, label};
 pub use release::{Release, Status};
 pub use yaml::ManifestError;

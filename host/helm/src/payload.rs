@@ -14,7 +14,7 @@ pub const SIZE_MAX: usize = 32 * 1024 * 1024;
 
 /// How many values the JSON of a payload may have: each takes far more memory than the two bytes that it takes in the text.
 /// Templates and manifests are one value each, so a large chart has a few thousand.
-const VALUES_MAX: usize = 250_000;
+const VALUES_MAX: usize = 100_000;
 
 /// What gzip begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -53,15 +53,46 @@ pub enum PayloadError {
     Mismatch(&'static str),
 }
 
-/// Unpacks a payload.
-pub(crate) fn unpack(data: &[u8]) -> Result<Value, PayloadError> {
+/// Returns how many bytes the JSON of a payload has, and keeps none of them: whoever reads many payloads at once can make room before.
+///
+/// # Errors
+///
+/// If it cannot be decompressed, or is too large.
+pub fn unpacked_size(data: &[u8]) -> Result<usize, PayloadError> {
+    let packed = decoded(data)?;
+    let size = match packed.starts_with(&GZIP) {
+        true => {
+            let counted = std::io::copy(&mut bounded(&packed), &mut std::io::sink());
+            let counted = counted.map_err(|source| PayloadError::Gzip { source })?;
+            usize::try_from(counted).unwrap_or(usize::MAX)
+        }
+        false => packed.len(),
+    };
+    match size > SIZE_MAX {
+        true => Err(PayloadError::TooLarge),
+        false => Ok(size),
+    }
+}
+
+fn decoded(data: &[u8]) -> Result<Vec<u8>, PayloadError> {
     // Go's decoder skips line breaks.
     let text: Vec<u8> = data
         .iter()
         .copied()
         .filter(|byte| !matches!(byte, b'\r' | b'\n'))
         .collect();
-    let packed = STANDARD.decode(text).map_err(|_| PayloadError::Base64)?;
+    STANDARD.decode(text).map_err(|_| PayloadError::Base64)
+}
+
+/// Decompresses up to one byte more than is allowed.
+fn bounded(packed: &[u8]) -> impl Read {
+    let most = u64::try_from(SIZE_MAX + 1).unwrap_or(u64::MAX);
+    MultiGzDecoder::new(packed).take(most)
+}
+
+/// Unpacks a payload.
+pub(crate) fn unpack(data: &[u8]) -> Result<Value, PayloadError> {
+    let packed = decoded(data)?;
     let json = match packed.starts_with(&GZIP) {
         true => inflate(&packed)?,
         false => packed,
@@ -78,12 +109,9 @@ pub(crate) fn unpack(data: &[u8]) -> Result<Value, PayloadError> {
     })
 }
 
-/// Decompresses up to one byte more than is allowed.
 fn inflate(packed: &[u8]) -> Result<Vec<u8>, PayloadError> {
     let mut json = Vec::new();
-    let most = u64::try_from(SIZE_MAX + 1).unwrap_or(u64::MAX);
-    MultiGzDecoder::new(packed)
-        .take(most)
+    bounded(packed)
         .read_to_end(&mut json)
         .map_err(|source| PayloadError::Gzip { source })?;
     Ok(json)

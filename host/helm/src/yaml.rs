@@ -9,6 +9,10 @@ const DOCUMENTS_MAX: usize = 10_000;
 /// How many values a manifest may have.
 const VALUES_MAX: usize = 500_000;
 
+/// How many values the manifest of a hook may have: all of them are kept, which takes far more memory than their text. The API server takes
+/// no object that has many more.
+const HOOK_VALUES_MAX: usize = 50_000;
+
 /// How many values may come from aliases.
 const ALIASED_MAX: usize = 100_000;
 
@@ -37,9 +41,18 @@ pub enum ManifestError {
     OtherHookObject,
 }
 
-/// Reads all documents that are not empty.
+/// Reads all documents of a manifest that are not empty.
 pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, ManifestError> {
-    serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
+    read(text, VALUES_MAX)
+}
+
+/// Reads all documents of a hook that are not empty.
+pub(crate) fn hook_documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, ManifestError> {
+    read(text, HOOK_VALUES_MAX)
+}
+
+fn read<T: DeserializeOwned>(text: &str, values: usize) -> Result<Vec<T>, ManifestError> {
+    serde_saphyr::from_multiple_with_options(text, options(values)).map_err(|error| {
         let at = error.location();
         ManifestError::Syntax {
             line: at.map_or(0, |at| at.line()),
@@ -48,14 +61,14 @@ pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Manif
     })
 }
 
-fn options() -> Options {
+fn options(values: usize) -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
-            max_nodes: VALUES_MAX,
+            max_nodes: values,
             // Here the end of each list and map counts too, and two events for each document.
-            max_events: 2 * VALUES_MAX + 2 * DOCUMENTS_MAX,
+            max_events: 2 * values + 2 * DOCUMENTS_MAX,
             max_documents: DOCUMENTS_MAX,
         },
         alias_limits: serde_saphyr::alias_limits! {

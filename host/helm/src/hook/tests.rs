@@ -102,3 +102,24 @@ fn secrets_are_not_shown() {
         "{shown}"
     );
 }
+
+/// All of them are kept until it is created, and each takes a hundred times its text.
+#[test]
+fn a_hook_of_very_many_values_is_refused() {
+    let manifest = |values: usize| {
+        let values = "{a: 0},".repeat(values);
+        of(&format!(
+            "{{ apiVersion: batch/v1, kind: Job, metadata: {{ name: migrate }}, spec: [{values}] }}"
+        ))
+    };
+    assert!(manifest(10_000).object("demo").is_ok());
+    for refused in [
+        manifest(30_000).object("demo").err(),
+        manifest(30_000).identity("demo").err(),
+    ] {
+        assert!(
+            matches!(refused, Some(ManifestError::Syntax { .. })),
+            "{refused:?}"
+        );
+    }
+}

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::{HookEvent, PayloadError, Record, Release, SIZE_MAX, Status};
+use crate::{HookEvent, PayloadError, Record, Release, SIZE_MAX, Status, unpacked_size};
 
 const RECORD: Record<'_> = Record {
     release: "shop",
@@ -255,6 +255,8 @@ fn bombs_are_refused() {
     let bomb = base64(&gzip(&spaces));
     assert!(bomb.len() < 1024 * 1024, "it fits in a Secret");
     assert!(matches!(refused(&bomb), PayloadError::TooLarge));
+    let weighed = unpacked_size(&bomb);
+    assert!(matches!(weighed, Err(PayloadError::TooLarge)));
     // In several parts, each of which is small enough.
     let part = gzip(&spaces[..SIZE_MAX / 2 + 1]);
     let parts = base64(&[part.clone(), part].concat());
@@ -269,11 +271,20 @@ fn bombs_are_refused() {
         refused(&base64(&gzip(empty.as_bytes()))),
         PayloadError::TooManyValues
     ));
-    let deep = "[".repeat(100_000);
+    let deep = "[".repeat(10_000);
     assert!(matches!(
         refused(&base64(&gzip(deep.as_bytes()))),
         PayloadError::Json { .. }
     ));
+}
+
+#[test]
+fn the_size_of_a_payload_is_known_before_it_is_read() {
+    let json = br#"{ "name": "shop" }"#;
+    for payload in [base64(json), base64(&gzip(json))] {
+        assert_eq!(unpacked_size(&payload).unwrap(), json.len());
+    }
+    assert!(matches!(unpacked_size(b"?"), Err(PayloadError::Base64)));
 }
 
 #[test]
