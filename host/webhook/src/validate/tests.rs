@@ -120,14 +120,34 @@ async fn ask(plural: &str, request: &Value) -> Asked {
 /// Sends a review to the row of a plural, in a cluster with these TunnelClasses.
 async fn ask_with(plural: &str, request: &Value, classes: Vec<TunnelClassObject>) -> Asked {
     let chain = Arc::new(Chain::default());
-    let webhook = ObjectWebhook {
-        mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
+    let webhook = webhook(&chain, classes);
+    let (answer, outcome) = ask_within(&webhook, plural, request, Duration::from_secs(2)).await;
+    let requests = chain.0.lock().expect("no test panics with it").clone();
+    Asked {
+        answer,
+        outcome,
+        requests,
+    }
+}
+
+fn webhook(chain: &Arc<Chain>, classes: Vec<TunnelClassObject>) -> ObjectWebhook {
+    ObjectWebhook {
+        mutator: Arc::clone(chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Known),
         caches: AdmissionCaches::of([], classes, []),
         blocking: BlockingThreads::new(),
         turns: Semaphore::new(1),
         cleaners: CleanerValidator::new(settings(), 1),
-    };
+    }
+}
+
+/// Sends a review to the row of a plural, with so much time.
+async fn ask_within(
+    webhook: &ObjectWebhook,
+    plural: &str,
+    request: &Value,
+    time: Duration,
+) -> (Answer, Outcome) {
     let mut whole = json!({
         "uid": "1", "operation": "CREATE", "namespace": "team-a",
         "kind": { "group": "selenosis.io", "version": "v1", "kind": "" },
@@ -141,14 +161,7 @@ async fn ask_with(plural: &str, request: &Value, classes: Vec<TunnelClassObject>
     let path = format!("/validate/{plural}");
     let row = ROWS.iter().find(|row| row.path == path);
     let row = row.expect("the kind has a row");
-    let deadline = Instant::now() + Duration::from_secs(2);
-    let (answer, outcome) = webhook.answer(row, review, deadline).await;
-    let requests = chain.0.lock().expect("no test panics with it").clone();
-    Asked {
-        answer,
-        outcome,
-        requests,
-    }
+    webhook.answer(row, review, Instant::now() + time).await
 }
 
 /// Checks the denial and the warnings of a BrowserConfig; with an old one, of its update.

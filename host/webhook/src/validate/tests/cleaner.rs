@@ -1,8 +1,9 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Asked, ask, check};
+use super::{Asked, Chain, ask, ask_within, check, webhook};
 
 fn cleaner(conditions: &Value) -> Value {
     json!({
@@ -121,19 +122,36 @@ async fn a_missing_retry_an_impossible_label_and_an_excluded_namespace_are_warni
     assert!(excluded.starts_with("metadata.namespace: "), "{excluded}");
 }
 
-/// Whoever can write a Cleaner must not be able to stop the webhook.
+/// Whoever can write a Cleaner must not be able to stop the webhook: it answers at its deadline, and then has a thread for others.
 #[tokio::test]
 async fn conditions_that_take_long_to_compile_keep_nobody_waiting() {
     // Each name is looked up in each scope.
     let heavy = format!("[{}].all(x, x)", vec!["(((true)))"; 700].join(","));
-    let new = cleaner(&json!(vec![heavy; 32]));
-    let began = Instant::now();
-    let asked = create(&new).await;
-    // The deadline of these tests is two seconds.
+    let webhook = webhook(&Arc::new(Chain::default()), Vec::new());
+    let ask = async |conditions: &Value, time| {
+        let began = Instant::now();
+        let request = json!({ "object": cleaner(conditions) });
+        let (answer, _) = ask_within(&webhook, "cleaners", &request, time).await;
+        assert!(answer.denial.is_none(), "{:?}", answer.denial);
+        (answer.warnings, began.elapsed())
+    };
+    let (warnings, of_one) = ask(&json!([heavy]), Duration::from_mins(1)).await;
+    assert!(warnings.is_empty(), "{warnings:?}");
+    // All of them would take eight times as long as there is time.
+    let deadline = 4 * of_one;
+    let (warnings, of_all) = ask(&json!(vec![heavy; 32]), deadline).await;
+    assert_eq!(warnings, ["not checked: there was not enough time"]);
+    assert!(of_all >= deadline, "it gave up early: {of_all:?}");
+    let late = of_all.saturating_sub(deadline);
     assert!(
-        began.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        began.elapsed()
+        late < 8 * of_one + Duration::from_secs(1),
+        "{late:?} late, one takes {of_one:?}"
     );
-    assert!(asked.answer.denial.is_none(), "{:?}", asked.answer.denial);
+    // The one that was being compiled goes to its end, those after it are not begun.
+    let (warnings, of_next) = ask(&json!(["true"]), Duration::from_mins(1)).await;
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert!(
+        of_next < 12 * of_one + Duration::from_secs(1),
+        "{of_next:?}, one takes {of_one:?}"
+    );
 }
