@@ -1,13 +1,14 @@
 //! Cleaners: each deletes a group of objects of its namespace once they are old enough and conditions hold.
 //!
 //! - `checked` reads a spec into types that cannot be wrong.
-//! - `discovery` finds the kinds of targets, and `objects` reads and deletes objects of any kind.
+//! - `discovery` finds the kinds of targets, and `objects` reads and deletes objects of any kind; `allowance` bounds their memory.
 //! - `helm` uninstalls a Helm release, and `delivery` sends the CloudEvent.
 //! - `validate` says what is wrong with a Cleaner before it is stored, and `offline` what one in a file would do.
 
 mod act;
 mod action;
 mod alarms;
+mod allowance;
 mod checked;
 mod delivery;
 mod discovery;
@@ -28,6 +29,7 @@ mod plan;
 mod read;
 mod rules;
 mod schedule;
+mod secrets;
 mod served;
 mod settings;
 mod sight;

@@ -11,6 +11,7 @@ use kube::core::ApiResource;
 use podloom_api::CleanerStatus;
 use podloom_api::names::cleaner::FIELD_MANAGER;
 use podloom_cel::{Budget, Evaluation, Evaluator, Failure, Program, Reason, Variables};
+use tokio::sync::Semaphore;
 
 use super::action::{Action, ActionOutcome, Programs};
 use super::checked::Checked;
@@ -36,6 +37,8 @@ pub(super) struct Hands {
     pub(super) eyes: Eyes,
     pub(super) evaluator: Evaluator,
     pub(super) delivery: Delivery,
+    /// How much charts that are being read may take.
+    pub(super) charts: Arc<Semaphore>,
     pub(super) metrics: CleanerMetrics,
 }
 

@@ -8,11 +8,13 @@ use podloom_api::Cleaner;
 use podloom_cel::Evaluator;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::act::Hands;
 use super::alarms::Alarms;
 use super::delivery::{Delivery, SinkSettings};
 use super::discovery::Discovery;
+use super::helm::CHARTS;
 use super::kind::CleanerKind;
 use super::look::Eyes;
 use super::memory::Memory;
@@ -84,6 +86,7 @@ fn target(name: &str, found: Found, is_deleted: bool) -> SeenTarget {
         is_deleted,
         kind: kind("Pod", "pods"),
         found,
+        share: None,
     }
 }
 
@@ -127,6 +130,7 @@ pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKin
             },
             evaluator: Evaluator::new(2),
             delivery,
+            charts: Arc::new(Semaphore::new(CHARTS.into())),
             metrics,
         },
     }

@@ -1,7 +1,9 @@
 //! What keeps a Cleaner from deleting although all conditions are true.
 
-use podloom_api::CleanerStatus;
+use std::collections::BTreeSet;
+
 use podloom_api::names::cleaner::{annotation, reason};
+use podloom_api::{CleanerStatus, PlannedObject};
 
 use super::checked::CheckedDeletion;
 use super::frozen::Doomed;
@@ -21,9 +23,15 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-/// Returns why none of the objects is deleted; none if nothing forbids it.
-pub(super) fn refusal(doomed: &[Doomed<'_>], deletion: &CheckedDeletion) -> Option<Refusal> {
-    too_many(doomed.len(), deletion.max_objects).or_else(|| protected(doomed))
+/// Returns why none of the objects is deleted; none if nothing forbids it. In namespaces that are excluded, the operator deletes nothing.
+pub(super) fn refusal(
+    doomed: &[Doomed<'_>],
+    deletion: &CheckedDeletion,
+    excluded: &BTreeSet<String>,
+) -> Option<Refusal> {
+    too_many(doomed.len(), deletion.max_objects)
+        .or_else(|| protected(doomed))
+        .or_else(|| within_excluded(doomed, excluded))
 }
 
 fn too_many(count: usize, most: usize) -> Option<Refusal> {
@@ -49,6 +57,25 @@ pub(super) fn too_large(world: &World, committed: &CleanerStatus) -> Option<Refu
             "{objects} objects would be deleted, and a list of them does not fit into the status. Select fewer"
         ),
     })
+}
+
+/// To delete a namespace is to delete all that is in it.
+fn within_excluded(doomed: &[Doomed<'_>], excluded: &BTreeSet<String>) -> Option<Refusal> {
+    let planned = doomed.iter().map(|it| &it.planned);
+    let first = planned.into_iter().find(|it| is_excluded(it, excluded))?;
+    Some(Refusal {
+        reason: reason::TARGET_PROTECTED,
+        message: format!(
+            "target {} is the namespace {}, in which the operator deletes nothing, by its flag --cleaner-excluded-namespaces; remove it \
+             from the targets",
+            first.target, first.name
+        ),
+    })
+}
+
+/// Returns whether an object is a namespace in which the operator deletes nothing.
+pub(super) fn is_excluded(object: &PlannedObject, excluded: &BTreeSet<String>) -> bool {
+    object.group.is_empty() && object.kind == "Namespace" && excluded.contains(&object.name)
 }
 
 fn protected(doomed: &[Doomed<'_>]) -> Option<Refusal> {

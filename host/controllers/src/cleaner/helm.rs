@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use podloom_api::{HelmProgress, HelmStep};
 use serde::Serialize;
 
-pub(super) use self::act::{Tools, act};
+pub(super) use self::act::{CHARTS, Tools, act};
 pub(super) use self::chart::Chart;
 pub(super) use self::learn::learn;
 pub(super) use self::rules::HelmRules;

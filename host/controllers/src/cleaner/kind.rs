@@ -70,6 +70,7 @@ impl Kind for CleanerKind {
             checked: self.checked(cleaner),
             recalled: eyes.memory.recall(&id.uid, metadata.generation),
             attempt: self.hands.delivery.attempt(&id.uid),
+            settings: Arc::clone(&eyes.reader.settings),
             is_watching: eyes.watches.knows(&id.uid),
             jitter: random() * JITTER_MAX,
             cleaner: cleaner.clone(),

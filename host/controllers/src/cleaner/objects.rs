@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use futures::AsyncReadExt;
 use kube::api::{
     DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy as Policy,
@@ -14,15 +15,23 @@ use podloom_api::PropagationPolicy;
 use podloom_api::names::cleaner::FIELD_MANAGER;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
+use super::allowance::{Allowance, NoRoom, Share};
 use super::failure::{FailureKind, RequestError};
 use super::served::ServedKind;
 
 /// How long one request may take, retries of the client included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How many objects are on a page of a list.
+/// How many objects are on a page of a list. If they are large, fewer.
 const PAGE: u32 = 500;
+/// By which factor a page becomes smaller whose objects are too large together.
+const SMALLER: u32 = 8;
+/// How much of an answer is read whatever others read, in bytes.
+const SHORT_ANSWER: u64 = 128 * 1024;
+/// How long an answer may be, in bytes.
+const ANSWER_MAX: u64 = 12 * 1024 * 1024;
 /// How many objects a list may have.
 const OBJECTS_MAX: usize = 10_000;
 /// How much of what the API server says is passed on, in bytes.
@@ -32,6 +41,7 @@ const MESSAGE_MAX: usize = 512;
 #[derive(Clone)]
 pub(super) struct Objects {
     client: Client,
+    allowance: Allowance,
 }
 
 /// One object.
@@ -48,8 +58,9 @@ pub(super) struct Place<'a> {
 /// What became of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Deleted {
-    /// The API server has accepted it; finalizers may keep the object for a while. Its answer is the object, or that it is gone.
-    Accepted(Value),
+    /// The API server has accepted it; finalizers may keep the object for a while. Its answer is the text of the object, or says that it is
+    /// gone.
+    Accepted(Vec<u8>),
     /// There is no such object.
     Gone,
 }
@@ -60,13 +71,31 @@ type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 impl Objects {
     /// Returns those that a client sees.
     pub(super) fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            client,
+            allowance: Allowance::new(),
+        }
     }
 
-    /// Reads an object; none if there is none of this name.
+    /// Returns an empty share of the memory for the objects of a target, for a Cleaner in this namespace.
+    pub(super) fn share(&self, namespace: &str) -> Share {
+        self.allowance.share(namespace)
+    }
+
+    /// Reads an object that is not kept for long; none if there is none of this name.
     pub(super) async fn get(&self, place: Place<'_>) -> Result<Option<Value>, RequestError> {
+        let namespace = place.namespace.unwrap_or_default();
+        self.get_kept(place, &mut self.share(namespace)).await
+    }
+
+    /// Does the same for an object that is kept as long as its share.
+    pub(super) async fn get_kept(
+        &self,
+        place: Place<'_>,
+        share: &mut Share,
+    ) -> Result<Option<Value>, RequestError> {
         let request = Request::new(place.url()).get(&segment(place.name), &GetParams::default());
-        match self.send(request).await {
+        match self.send(request, share).await {
             Ok(object) => Ok(Some(place.kind.completed(object))),
             Err(Answer::Missing) => Ok(None),
             Err(Answer::Failed(error)) => Err(error),
@@ -74,18 +103,19 @@ impl Objects {
     }
 
     /// Lists the objects that a selector matches, as CEL sees a list: with `apiVersion`, `kind`, `metadata` and `items`, and each item
-    /// with `apiVersion` and `kind`.
+    /// with `apiVersion` and `kind`. They are kept as long as their share.
     pub(super) async fn list(
         &self,
         kind: &ServedKind,
         namespace: Option<&str>,
         selector: &Selector,
+        share: &mut Share,
     ) -> Result<Value, RequestError> {
         let parameters = ListParams::default().labels_from(selector);
         let request = |parameters: &ListParams| {
             Request::new(DynamicObject::url_path(&kind.resource, namespace)).list(parameters)
         };
-        let (metadata, items) = self.pages(kind, parameters, request).await?;
+        let (metadata, items) = self.pages(kind, (parameters, share), request).await?;
         let items = items.into_iter().map(|item| kind.completed(item));
         Ok(kind.list(metadata, items.collect()))
     }
@@ -102,7 +132,8 @@ impl Objects {
             let url = DynamicObject::url_path(&kind.resource, Some(namespace));
             Request::new(url).list_metadata(parameters)
         };
-        let (_, items) = self.pages(kind, parameters, request).await?;
+        let share = &mut self.share(namespace);
+        let (_, items) = self.pages(kind, (parameters, share), request).await?;
         Ok(items)
     }
 
@@ -110,14 +141,19 @@ impl Objects {
     async fn pages(
         &self,
         kind: &ServedKind,
-        mut parameters: ListParams,
+        (mut parameters, share): (ListParams, &mut Share),
         request: impl Fn(&ListParams) -> Built,
     ) -> Result<(Value, Vec<Value>), RequestError> {
         let mut items = Vec::new();
-        parameters.limit = Some(PAGE);
+        let mut page = PAGE;
         loop {
-            let mut list: Value = match self.send(request(&parameters)).await {
+            parameters.limit = Some(page);
+            let mut list: Value = match self.send(request(&parameters), share).await {
                 Ok(list) => list,
+                Err(Answer::Failed(error)) if error.kind == FailureKind::TooLong && page > 1 => {
+                    page = (page / SMALLER).max(1);
+                    continue;
+                }
                 Err(Answer::Failed(error)) => return Err(error),
                 Err(Answer::Missing) => return Err(kind.not_served()),
             };
@@ -157,10 +193,8 @@ impl Objects {
         };
         let url = DynamicObject::url_path(&kind.resource, Some(namespace));
         let object = object.to_string().into_bytes();
-        match self
-            .send(Request::new(url).create(&parameters, object))
-            .await
-        {
+        let request = Request::new(url).create(&parameters, object);
+        match self.send(request, &mut self.share(namespace)).await {
             Ok(created) => Ok(kind.completed(created)),
             Err(Answer::Failed(error)) => Err(error),
             Err(Answer::Missing) => Err(kind.not_served()),
@@ -179,10 +213,9 @@ impl Objects {
         };
         let name = segment(place.name);
         let patch = Patch::Merge(patch);
-        match self
-            .send(Request::new(place.url()).patch(&name, &parameters, &patch))
-            .await
-        {
+        let request = Request::new(place.url()).patch(&name, &parameters, &patch);
+        let share = &mut self.share(place.namespace.unwrap_or_default());
+        match self.send(request, share).await {
             Ok(object) => Ok(Some(place.kind.completed(object))),
             Err(Answer::Missing) => Ok(None),
             Err(Answer::Failed(error)) => Err(error),
@@ -211,29 +244,36 @@ impl Objects {
             ..DeleteParams::default()
         };
         let request = Request::new(place.url()).delete(&segment(place.name), &parameters);
-        match self.send::<Value>(request).await {
-            Ok(answer) => Ok(Deleted::Accepted(answer)),
+        match self.text(request).await {
+            Ok((answer, _)) => Ok(Deleted::Accepted(answer)),
             Err(Answer::Missing) => Ok(Deleted::Gone),
             Err(Answer::Failed(error)) => Err(error),
         }
     }
 
-    async fn send<T: DeserializeOwned>(&self, request: Built) -> Result<T, Answer> {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: Built,
+        share: &mut Share,
+    ) -> Result<T, Answer> {
+        let (text, _turn) = self.text(request).await?;
+        share.grow(&text).map_err(no_room)?;
+        // The text of the error would quote the answer.
+        serde_json::from_slice(&text).map_err(|_| {
+            let text = "no answer from the API server: it has not the expected form";
+            failed(FailureKind::Transient, text.to_owned())
+        })
+    }
+
+    /// Returns the text of an answer. A long one has its turn, as long as it is kept.
+    async fn text(&self, request: Built) -> Result<Text<'_>, Answer> {
         let request = request.map_err(|error| {
             let message = format!("the request cannot be built: {error}");
             failed(FailureKind::Refused, message)
         })?;
-        // Not `Client::request`: it logs an answer that it cannot read, and that may be a Secret.
-        let answered = async {
-            let text = self.client.request_text(request).await?;
-            // The text of the error would quote the answer.
-            serde_json::from_str(&text).map_err(|_| {
-                let error = serde::de::Error::custom("the answer has not the expected form");
-                kube::Error::SerdeError(error)
-            })
-        };
-        match timeout(REQUEST_TIMEOUT, answered).await {
-            Ok(Ok(answer)) => Ok(answer),
+        match timeout(REQUEST_TIMEOUT, self.read(request)).await {
+            Ok(Ok((text, _))) if length(&text) > ANSWER_MAX => Err(no_room(NoRoom::TooLarge)),
+            Ok(Ok(text)) => Ok(text),
             Ok(Err(kube::Error::Api(status))) => Err(read_status(*status)),
             Ok(Err(error)) => {
                 let message = format!("no answer from the API server: {error}");
@@ -248,6 +288,46 @@ impl Objects {
             }
         }
     }
+
+    /// Reads an answer, up to one byte more than is allowed.
+    ///
+    /// Not by `Client::request`: it logs an answer that it cannot read, and that may be a Secret; and it reads however much comes.
+    async fn read(&self, request: http::Request<Vec<u8>>) -> kube::Result<Text<'_>> {
+        let mut answer = self.client.request_stream(request).await?;
+        let mut text = Vec::new();
+        let mut start = (&mut answer).take(SHORT_ANSWER);
+        let read = start.read_to_end(&mut text).await;
+        read.map_err(kube::Error::ReadEvents)?;
+        if length(&text) < SHORT_ANSWER {
+            return Ok((text, None));
+        }
+        let turn = self.allowance.long_answer().await;
+        let mut rest = answer.take(ANSWER_MAX + 1 - SHORT_ANSWER);
+        let read = rest.read_to_end(&mut text).await;
+        read.map_err(kube::Error::ReadEvents)?;
+        Ok((text, turn))
+    }
+}
+
+/// The text of an answer, and its turn if it is long.
+type Text<'a> = (Vec<u8>, Option<SemaphorePermit<'a>>);
+
+fn length(text: &[u8]) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
+fn no_room(why: NoRoom) -> Answer {
+    let (kind, text) = match why {
+        NoRoom::TooLarge => (
+            FailureKind::TooLong,
+            "the objects are too large together, select fewer",
+        ),
+        NoRoom::Taken => (
+            FailureKind::Transient,
+            "too many large objects are being looked at",
+        ),
+    };
+    failed(kind, text.to_owned())
 }
 
 /// An answer that is not what was asked for.
@@ -257,8 +337,10 @@ enum Answer {
     Failed(RequestError),
 }
 
+/// What others say of an object goes into statuses and logs: it is cut, and stays in one line.
 fn failed(kind: FailureKind, mut message: String) -> Answer {
     message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+    let message = message.replace(char::is_control, " ");
     Answer::Failed(RequestError { kind, message })
 }
 

@@ -154,6 +154,7 @@ impl<'a> Rehearsing<'a> {
                 cleaner,
                 checked,
                 recalled: Recalled::default(),
+                settings: std::sync::Arc::new(settings.clone()),
                 attempt: None,
                 is_watching: false,
                 jitter: 0.0,

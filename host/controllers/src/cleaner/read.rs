@@ -72,6 +72,7 @@ impl Reader {
         if_missing: IfMissing,
     ) -> Result<SeenTarget, Problem> {
         let within = kind.namespace(namespace);
+        let mut share = self.objects.share(namespace);
         let found = match &target.selection {
             Selection::One(name) => {
                 let place = Place {
@@ -79,7 +80,7 @@ impl Reader {
                     namespace: within,
                     name,
                 };
-                let object = self.objects.get(place).await;
+                let object = self.objects.get_kept(place, &mut share).await;
                 match object.map_err(|error| failed(target, &error)) {
                     Ok(Some(object)) => Found::One(object),
                     Ok(None) if if_missing == IfMissing::Skip => Found::Missing(name.clone()),
@@ -93,13 +94,17 @@ impl Reader {
             }
             Selection::Labelled(Err(error)) => return Err(Problem::lasting(&target.name, error)),
             Selection::Labelled(Ok(selector)) => {
-                match self.objects.list(kind, within, selector).await {
+                let list = self.objects.list(kind, within, selector, &mut share);
+                match list.await {
                     Ok(list) => Found::List(list),
                     Err(error) => return Err(self.failed(target, failed(target, &error)).await),
                 }
             }
         };
-        Ok(seen(target, kind, found))
+        Ok(SeenTarget {
+            share: Some(Arc::new(share)),
+            ..seen(target, kind, found)
+        })
     }
 
     /// What the discovery knows may be old: the kind may have gone.
@@ -138,5 +143,6 @@ pub(super) fn seen(target: &CheckedTarget, kind: &Arc<ServedKind>, found: Found)
         is_deleted: target.is_deleted,
         kind: Arc::clone(kind),
         found,
+        share: None,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::allowance::Share;
 use super::served::ServedKind;
 
 /// The targets that conditions see, as they were in this pass.
@@ -36,6 +37,8 @@ pub(super) struct SeenTarget {
     pub(super) kind: Arc<ServedKind>,
     /// Its objects.
     pub(super) found: Found,
+    /// The memory that they take; none if they are from no cluster.
+    pub(super) share: Option<Arc<Share>>,
 }
 
 /// The objects of a target.

@@ -3,13 +3,12 @@
 use podloom_api::TargetSnapshot;
 use serde_json::{Map, Value, json};
 
+use super::secrets::{LAST_APPLIED, is_copy, is_secret};
 use super::sight::{Found, SeenTarget, metadata};
 use super::size::stored_bytes;
 
 /// How many bytes of JSON the states of all targets may take together.
 const BYTES_MAX: usize = 256 * 1024;
-/// What `kubectl apply` writes: the whole object once more, also the values of a Secret.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Returns the snapshots of the targets that were read, in their order.
 ///
@@ -21,7 +20,11 @@ pub(super) fn of<'a>(targets: impl IntoIterator<Item = &'a SeenTarget>) -> Vec<T
         .collect();
     let whole: Vec<TargetSnapshot> = read
         .iter()
-        .map(|target| snapshot(target, target.state().map(redacted)))
+        .map(|target| {
+            let is_secret = is_secret(&target.kind);
+            let state = target.state().map(|state| redacted(state, is_secret));
+            snapshot(target, state)
+        })
         .collect();
     let size: usize = whole.iter().map(bytes).sum();
     match size <= BYTES_MAX {
@@ -91,21 +94,21 @@ fn bytes(snapshot: &TargetSnapshot) -> usize {
 }
 
 /// Returns an object or a list without what nobody needs and what nobody should see.
-fn redacted(state: &Value) -> Value {
+fn redacted(state: &Value, is_secret: bool) -> Value {
     let Value::Object(fields) = state else {
         return state.clone();
     };
     let mut kept = Map::new();
-    let is_secret = fields.get("kind").is_some_and(|kind| kind == "Secret")
-        && fields
-            .get("apiVersion")
-            .is_some_and(|version| version == "v1");
     let is_list = fields.get("items").is_some_and(Value::is_array) && is_list_kind(fields);
     for (key, value) in fields {
         let value = match (key.as_str(), value) {
             ("data" | "stringData", _) if is_secret => continue,
-            ("metadata", Value::Object(metadata)) => Value::Object(redacted_metadata(metadata)),
-            ("items", Value::Array(items)) if is_list => items.iter().map(redacted).collect(),
+            ("metadata", Value::Object(metadata)) => {
+                Value::Object(redacted_metadata(metadata, is_secret))
+            }
+            ("items", Value::Array(items)) if is_list => {
+                items.iter().map(|item| redacted(item, is_secret)).collect()
+            }
             (_, value) => value.clone(),
         };
         kept.insert(key.clone(), value);
@@ -118,11 +121,11 @@ fn is_list_kind(fields: &Map<String, Value>) -> bool {
     kind.is_some_and(|kind| kind.ends_with("List"))
 }
 
-fn redacted_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
+fn redacted_metadata(metadata: &Map<String, Value>, is_secret: bool) -> Map<String, Value> {
     let mut kept = metadata.clone();
     kept.remove("managedFields");
     if let Some(Value::Object(annotations)) = kept.get_mut("annotations") {
-        annotations.remove(LAST_APPLIED);
+        annotations.retain(|key, _| key != LAST_APPLIED && !(is_secret && is_copy(key)));
     }
     kept
 }

@@ -2,9 +2,10 @@
 
 use podloom_cel::Variables;
 
+use super::secrets::{is_hidden, is_secret};
 use super::sight::{Problem, SeenTarget};
 
-/// Returns the variables of the targets that conditions see.
+/// Returns the variables of the targets that conditions see. Of a Secret, they see no values.
 ///
 /// # Errors
 ///
@@ -16,9 +17,14 @@ pub(super) fn of<'a>(
     let evaluated = targets.into_iter().filter(|target| target.is_evaluated);
     for target in evaluated {
         if let Some(state) = target.state() {
-            let inserted = variables.insert(&target.name, state);
+            let is_secret = is_secret(&target.kind);
+            let hides = |path: &[&str]| is_secret && is_hidden(path);
+            let inserted = variables.insert_without(&target.name, state, &hides);
             inserted.map_err(|error| Problem::lasting(&target.name, &error))?;
         }
     }
     Ok(variables)
 }
+
+#[cfg(test)]
+mod tests;

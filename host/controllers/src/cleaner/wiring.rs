@@ -11,11 +11,13 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
 use podloom_api::Cleaner;
 use podloom_cel::Evaluator;
+use tokio::sync::Semaphore;
 
 use super::act::Hands;
 use super::alarms::{Alarms, ScopeWakes};
 use super::delivery::{Delivery, SinkSettings, Wake};
 use super::discovery::Discovery;
+use super::helm::CHARTS;
 use super::kind::CleanerKind;
 use super::look::Eyes;
 use super::memory::Memory;
@@ -75,6 +77,7 @@ pub(crate) fn begin(
         },
         evaluator: Evaluator::new(setup.evaluation_threads),
         delivery,
+        charts: Arc::new(Semaphore::new(CHARTS.into())),
         metrics: metrics.clone(),
     };
     let controllers = scopes.iter().zip(alarms.scopes()).map(|(scope, wakes)| {

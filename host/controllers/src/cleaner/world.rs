@@ -11,6 +11,7 @@ use super::checked::{Checked, InvalidSpec};
 use super::delivery::Attempt;
 use super::helm::{HelmLearned, HelmRules, HelmWorld};
 use super::memory::{Edition, Recalled};
+use super::settings::CleanerSettings;
 use super::sight::{Problem, SeenTarget, Sight};
 use super::stored::StoredCleaner;
 
@@ -21,6 +22,8 @@ pub(super) struct World {
     pub(super) checked: Result<Checked, InvalidSpec>,
     /// What the process remembers of it.
     pub(super) recalled: Recalled,
+    /// The operator's flags.
+    pub(super) settings: Arc<CleanerSettings>,
     /// The last attempt of this process to deliver its CloudEvent, or the one that runs.
     pub(super) attempt: Option<Attempt>,
     /// Whether kinds are watched for it.

@@ -12,6 +12,7 @@ use crate::cleaner::action::{ActionOutcome, Fate};
 use crate::cleaner::checked::KindReference;
 use crate::cleaner::discovery::KindError;
 use crate::cleaner::failure::FailureKind;
+use crate::cleaner::guards::is_excluded;
 use crate::cleaner::objects::{Deleted, Place};
 use crate::cleaner::rules::Rules;
 use crate::cleaner::served::ServedKind;
@@ -42,7 +43,7 @@ impl Hands {
         match deleted.await {
             Ok(Deleted::Accepted(answer)) => {
                 // Without a finalizer it is gone, and the answer is no Cleaner.
-                let answered = serde_json::from_value::<Answered<StoredCleaner>>(answer);
+                let answered = serde_json::from_slice::<Answered<StoredCleaner>>(&answer);
                 let cleaner = answered.ok().map(|Answered(cleaner)| Box::new(cleaner));
                 Ok(ActionOutcome::Cleaner(cleaner))
             }
@@ -177,6 +178,10 @@ impl Hands {
         }
         if within.unwrap_or_default() != object.namespace {
             return Err("it is in another namespace".to_owned());
+        }
+        let excluded = &self.eyes.reader.settings.excluded_namespaces;
+        if is_excluded(object, excluded) {
+            return Err("the operator deletes nothing in this namespace".to_owned());
         }
         match object.name.is_empty() || object.uid.is_empty() {
             true => Err("it has no name or no UID".to_owned()),

@@ -24,6 +24,7 @@ impl Hands {
             discovery: &reader.discovery,
             excluded: &reader.settings.excluded_namespaces,
             blocking: &ctx.blocking,
+            charts: &self.charts,
             now,
         };
         let progress = world.learned.progress.as_ref().or(world.deletion());

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use podloom_api::PropagationPolicy;
@@ -5,7 +6,7 @@ use serde_json::json;
 
 use super::refusal;
 use crate::cleaner::checked::CheckedDeletion;
-use crate::cleaner::fixtures::{list, pod};
+use crate::cleaner::fixtures::{kind, list, one, pod};
 use crate::cleaner::frozen;
 
 #[track_caller]
@@ -25,7 +26,7 @@ fn check(protected: &[&str], max_objects: usize, expected: Option<&str>) {
         timeout: Duration::ZERO,
         waits_for_gone: false,
     };
-    let found = refusal(&doomed, &deletion);
+    let found = refusal(&doomed, &deletion, &BTreeSet::new());
     assert_eq!(found.map(|it| it.message).as_deref(), expected);
 }
 
@@ -76,5 +77,27 @@ fn only_the_value_true_protects() {
         timeout: Duration::ZERO,
         waits_for_gone: false,
     };
-    assert_eq!(refusal(&doomed, &deletion), None);
+    assert_eq!(refusal(&doomed, &deletion, &BTreeSet::new()), None);
+}
+
+/// A flag may allow namespaces as targets. It allows no way around the other flag.
+#[test]
+fn an_excluded_namespace_is_no_target() {
+    let excluded = BTreeSet::from(["kube-system".to_owned()]);
+    for (name, is_refused) in [("kube-system", true), ("team-a", false)] {
+        let namespace = json!({ "metadata": { "name": name, "uid": "1" } });
+        let mut target = one("ns", namespace, true);
+        target.kind = kind("Namespace", "namespaces");
+        let targets = [target];
+        let doomed = frozen::plan(&targets, "own").unwrap();
+        let deletion = CheckedDeletion {
+            propagation: PropagationPolicy::Background,
+            max_objects: 1,
+            timeout: Duration::ZERO,
+            waits_for_gone: false,
+        };
+        let found = refusal(&doomed, &deletion, &excluded);
+        let expected = is_refused.then_some("TargetProtected");
+        assert_eq!(found.map(|it| it.reason), expected);
+    }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use podloom_helm::ChartObject;
 use podloom_syntax::names::{dns_label, dns_subdomain};
+use tokio::sync::Semaphore;
 
 use super::{Chart, HelmAction, HelmOutcome, HelmWorld};
 use crate::cleaner::checked::KindReference;
@@ -23,6 +24,10 @@ use crate::engine::blocking::BlockingThreads;
 /// After this time, an action begins nothing more in a pass: what has begun may take a while.
 const BEGIN_WITHIN: Duration = Duration::from_secs(15);
 
+/// How much all charts that are being read may have together once they are unpacked, in MiB: one of the largest, or many small ones.
+/// Each takes several times as much memory while it is read.
+pub(in crate::cleaner) const CHARTS: u16 = 32;
+
 /// What actions need.
 #[derive(Clone, Copy)]
 pub(in crate::cleaner) struct Tools<'a> {
@@ -31,6 +36,8 @@ pub(in crate::cleaner) struct Tools<'a> {
     /// Namespaces in which nothing is deleted.
     pub(in crate::cleaner) excluded: &'a BTreeSet<String>,
     pub(in crate::cleaner) blocking: &'a BlockingThreads,
+    /// How many [`CHARTS`] of memory are left.
+    pub(in crate::cleaner) charts: &'a Arc<Semaphore>,
     pub(in crate::cleaner) now: Timestamp,
 }
 

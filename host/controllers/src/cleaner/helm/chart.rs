@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use podloom_api::HelmStep;
 use podloom_helm::{
-    ChartObject, ChartObjects, Hook, HookEvent, HookObject, Kept, KeptBecause, Record, Release,
-    Status,
+    ChartObject, ChartObjects, Hook, HookEvent, Kept, KeptBecause, Record, Release, Status,
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cleaner::checked::is_object_name;
 
 /// How many versions of API groups a manifest may name: each is asked of the API server.
 const API_VERSIONS_MAX: usize = 200;
+/// How many hooks may run in one step.
+const HOOKS_MAX: usize = 200;
 /// How long the kind of a hook's object may be.
 const KIND_MAX: usize = 63;
 
@@ -22,6 +24,8 @@ pub(in crate::cleaner) struct Chart {
     pub(super) objects: ChartObjects,
     /// The resourceVersion of the record.
     pub(super) version: String,
+    /// Its part of the memory that all charts may take together.
+    _turn: Option<OwnedSemaphorePermit>,
     pre_delete: Vec<PlannedHook>,
     post_delete: Vec<PlannedHook>,
     release: Release,
@@ -30,8 +34,9 @@ pub(in crate::cleaner) struct Chart {
 /// A hook.
 pub(super) struct PlannedHook {
     pub(super) hook: Hook,
-    /// Its object, or why there is none.
-    pub(super) object: Result<HookObject, String>,
+    /// Which object it creates, or why there is none. The object itself is read again when it is created: hundreds of hooks could not
+    /// be kept.
+    pub(super) object: Result<ChartObject, String>,
 }
 
 impl Chart {
@@ -53,13 +58,31 @@ impl Chart {
                 "the manifest of the release names more than {API_VERSIONS_MAX} API versions"
             ));
         }
+        let planned = |event| {
+            let hooks = release.hooks(event);
+            match hooks.len() > HOOKS_MAX {
+                true => Err(format!(
+                    "the release has more than {HOOKS_MAX} hooks for one event"
+                )),
+                false => Ok(planned(&hooks, &release.namespace)),
+            }
+        };
         Ok(Self {
-            pre_delete: planned(&release, HookEvent::PreDelete),
-            post_delete: planned(&release, HookEvent::PostDelete),
+            pre_delete: planned(HookEvent::PreDelete)?,
+            post_delete: planned(HookEvent::PostDelete)?,
             objects,
             version,
+            _turn: None,
             release,
         })
+    }
+
+    /// Returns it with its part of the memory that all charts may take together, which is free again when this is dropped.
+    pub(super) fn with_turn(self, turn: Option<OwnedSemaphorePermit>) -> Self {
+        Self {
+            _turn: turn,
+            ..self
+        }
     }
 
     /// Returns the hooks of a step, in their order.
@@ -90,23 +113,24 @@ impl Chart {
     }
 }
 
-fn planned(release: &Release, event: HookEvent) -> Vec<PlannedHook> {
-    let hooks = release.hooks(event).into_iter();
-    let plan = |hook: &Hook| PlannedHook {
-        hook: hook.clone(),
-        object: object(hook, &release.namespace),
+fn planned(hooks: &[&Hook], namespace: &str) -> Vec<PlannedHook> {
+    let plan = |hook: &&Hook| PlannedHook {
+        hook: (*hook).clone(),
+        object: object(hook, namespace),
     };
-    hooks.map(plan).collect()
+    hooks.iter().map(plan).collect()
 }
 
-fn object(hook: &Hook, namespace: &str) -> Result<HookObject, String> {
-    let object = hook.object(namespace).map_err(|error| error.to_string())?;
+fn object(hook: &Hook, namespace: &str) -> Result<ChartObject, String> {
+    let object = hook
+        .identity(namespace)
+        .map_err(|error| error.to_string())?;
     let ChartObject {
         kind,
         name,
         namespace: own,
         ..
-    } = &object.object;
+    } = &object;
     if own != namespace {
         return Err("its object is in another namespace".to_owned());
     }

@@ -33,7 +33,7 @@ pub(super) fn step(
         _ => return after(world, rules, chart),
     };
     let object = match &hook.object {
-        Ok(object) => &object.object,
+        Ok(object) => object,
         Err(why) => return failed(world, hook, why),
     };
     let Some(run) = &progress.hook else {

@@ -87,8 +87,9 @@ pub(super) fn listed(before: Option<&[String]>, more: Vec<String>) -> Option<Vec
     (!all.is_empty()).then_some(all)
 }
 
+/// Whoever writes records writes names and kinds: in one line.
 fn cut(text: &str, most: usize) -> String {
-    let mut text = text.to_owned();
+    let mut text = text.replace(char::is_control, " ");
     text.truncate(text.floor_char_boundary(most));
     text
 }

@@ -1,5 +1,9 @@
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
 use kube::core::Selector;
 use serde_json::{Value, json};
+use tower::service_fn;
 
 use super::{Objects, Place, segment};
 use crate::cleaner::failure::FailureKind;
@@ -92,7 +96,8 @@ async fn list(pages: &'static [usize]) -> Result<Value, FailureKind> {
     });
     let pods = kind("Pod", "pods");
     let (objects, all) = (Objects::new(client), Selector::default());
-    let read = objects.list(&pods, Some("demo"), &all).await;
+    let mut share = objects.share("demo");
+    let read = objects.list(&pods, Some("demo"), &all, &mut share).await;
     read.map_err(|error| error.kind)
 }
 
@@ -123,7 +128,8 @@ async fn listed(answer: Value) -> Result<Value, FailureKind> {
     let (client, _) = client(200, answer);
     let pods = kind("Pod", "pods");
     let (objects, all) = (Objects::new(client), Selector::default());
-    let listed = objects.list(&pods, Some("demo"), &all);
+    let mut share = objects.share("demo");
+    let listed = objects.list(&pods, Some("demo"), &all, &mut share);
     listed.await.map_err(|error| error.kind)
 }
 
@@ -141,4 +147,58 @@ async fn an_answer_without_items_is_no_empty_list() {
     ] {
         assert_eq!(listed(answer).await, Err(FailureKind::Transient));
     }
+}
+
+/// A list of so many such objects, and which limits its pages had.
+async fn list_of(object: &Value, count: usize) -> (Result<usize, FailureKind>, Vec<String>) {
+    let object = object.clone();
+    let limits = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let asked = std::sync::Arc::clone(&limits);
+    let service = service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap().to_owned();
+        let parameter = |name: &str| {
+            let pair = query.split('&').find_map(|pair| pair.strip_prefix(name));
+            pair.and_then(|pair| pair.strip_prefix('='))
+                .map(str::to_owned)
+        };
+        let limit = parameter("limit").unwrap();
+        asked.lock().unwrap().push(limit.clone());
+        let from: usize = parameter("continue").map_or(0, |at| at.parse().unwrap());
+        let to = count.min(from + limit.parse::<usize>().unwrap());
+        let items = vec![object.clone(); to - from];
+        let next = if to < count {
+            to.to_string()
+        } else {
+            String::new()
+        };
+        let list = json!({ "metadata": { "continue": next }, "items": items });
+        let answer = Response::new(Body::from(serde_json::to_vec(&list).unwrap()));
+        async move { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    let client = Client::new(service, "default");
+    let pods = kind("Pod", "pods");
+    let (objects, all) = (Objects::new(client), Selector::default());
+    let mut share = objects.share("demo");
+    let read = objects.list(&pods, Some("demo"), &all, &mut share).await;
+    let read = read.map(|list| list["items"].as_array().unwrap().len());
+    let limits = limits.lock().unwrap().clone();
+    (read.map_err(|error| error.kind), limits)
+}
+
+#[tokio::test]
+async fn large_objects_come_in_smaller_pages() {
+    let large = json!({ "data": "x".repeat(300 * 1024) });
+    let (read, limits) = list_of(&large, 90).await;
+    assert_eq!(read, Ok(90));
+    assert_eq!(limits[..3], ["500", "62", "7"]);
+}
+
+/// A namespace full of objects with many small parts would take all memory of the operator.
+#[tokio::test]
+async fn a_list_that_takes_too_much_memory_is_refused() {
+    let maps = vec![json!({ "a": 0 }); 10_000];
+    let (read, limits) = list_of(&json!({ "spec": maps }), 40).await;
+    assert_eq!(read, Err(FailureKind::TooLong));
+    assert_eq!(limits[..3], ["500", "62", "7"]);
+    assert!(limits.len() < 10, "{limits:?}");
 }

@@ -31,7 +31,8 @@ pub(super) fn plan(
         Err(problem) => return unresolved(world, checked, &problem, now),
     };
     let next = Next::Look(period(world, checked, sight));
-    if let Some(refusal) = guards::refusal(&doomed, &checked.deletion) {
+    let excluded = &world.settings.excluded_namespaces;
+    if let Some(refusal) = guards::refusal(&doomed, &checked.deletion, excluded) {
         return rest(world, &Standing::Refused(&refusal), next, now);
     }
     let objects: Vec<PlannedObject> = doomed.into_iter().map(|it| it.planned).collect();

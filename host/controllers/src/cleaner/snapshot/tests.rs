@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{BYTES_MAX, of};
-use crate::cleaner::fixtures::{list, missing, named, one, pod, secret};
+use crate::cleaner::fixtures::{kind, list, missing, named, one, pod, secret};
 
 #[test]
 fn nothing_secret_and_nothing_needless_is_kept() {
@@ -9,9 +9,11 @@ fn nothing_secret_and_nothing_needless_is_kept() {
     it["data"] = json!({ "password": "aHVudGVyMg==" });
     it["stringData"] = json!({ "password": "hunter2" });
     it["metadata"]["managedFields"] = json!([{ "manager": "x" }]);
-    it["metadata"]["annotations"] =
-        json!({ "kubectl.kubernetes.io/last-applied-configuration": "hunter2", "team": "x" });
-    let targets = [one("one", it.clone(), true), list("all", &[it], false)];
+    it["metadata"]["annotations"] = json!({ "kubectl.kubernetes.io/last-applied-configuration": "hunter2", "kapp.k14s.io/original": "hunter2", "team": "x" });
+    let mut targets = [one("one", it.clone(), true), list("all", &[it], false)];
+    for target in &mut targets {
+        target.kind = kind("Secret", "secrets");
+    }
     let snapshots = of(&targets);
     let kept = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "login", "namespace": "demo", "uid": "1",
         "annotations": { "team": "x" } } });

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use podloom_api::names::cleaner::annotation::{HOOK_RUN, PROTECT};
 use podloom_api::{HelmHookRun, PropagationPolicy};
-use podloom_helm::{HookDeletePolicy, HookObject};
+use podloom_helm::{ChartObject, HookDeletePolicy};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::{BEGIN_WITHIN, Tools, chart, told};
 use crate::cleaner::discovery::KindError;
 use crate::cleaner::failure::{FailureKind, RequestError};
+use crate::cleaner::helm::chart::PlannedHook;
 use crate::cleaner::helm::{HelmOutcome, HelmWorld, SeenHook};
 use crate::cleaner::objects::Place;
 use crate::cleaner::served::ServedKind;
@@ -23,7 +24,8 @@ const JOB_STAYS: i64 = 300;
 
 /// The hook whose turn it is.
 struct Turn<'a> {
-    object: &'a HookObject,
+    hook: &'a PlannedHook,
+    object: &'a ChartObject,
     run: &'a HelmHookRun,
     kind: Arc<ServedKind>,
 }
@@ -50,7 +52,12 @@ pub(super) async fn create(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutco
         Ok(turn) => turn,
         Err(outcome) => return outcome,
     };
-    let document = prepared(&turn, run_id(world, turn.run));
+    let (hook, namespace) = (turn.hook.hook.clone(), world.namespace.to_owned());
+    let read = tools.blocking.run(move || hook.object(&namespace));
+    let document = match read.await {
+        Ok(object) => prepared(&turn, object.document, run_id(world, turn.run)),
+        Err(error) => return impossible(error.to_string()),
+    };
     let created = tools
         .objects
         .create(&turn.kind, world.namespace, &document)
@@ -117,9 +124,9 @@ pub(super) async fn tidy(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutcome
 async fn tidied(
     tools: Tools<'_>,
     world: &HelmWorld<'_>,
-    object: &HookObject,
+    object: &ChartObject,
 ) -> Result<(), RequestError> {
-    let kind = match tools.kind(&object.object).await {
+    let kind = match tools.kind(object).await {
         Ok(kind) if kind.scope == ResourceScope::Namespaced => kind,
         Ok(_) | Err(KindError::Unknown(_)) => return Ok(()),
         Err(KindError::Request(error)) => return Err(error),
@@ -127,7 +134,7 @@ async fn tidied(
     let place = Place {
         kind: &kind,
         namespace: Some(world.namespace),
-        name: &object.object.name,
+        name: &object.name,
     };
     let Some(found) = tools.objects.get(place).await? else {
         return Ok(());
@@ -159,7 +166,7 @@ async fn turn<'a>(tools: Tools<'_>, world: &'a HelmWorld<'_>) -> Result<Turn<'a>
         .object
         .as_ref()
         .map_err(|why| impossible(why.clone()))?;
-    let kind = match tools.kind(&object.object).await {
+    let kind = match tools.kind(object).await {
         Ok(kind) => kind,
         Err(KindError::Unknown(why)) => return Err(impossible(why)),
         Err(KindError::Request(error)) => return Err(failed(&error)),
@@ -168,7 +175,12 @@ async fn turn<'a>(tools: Tools<'_>, world: &'a HelmWorld<'_>) -> Result<Turn<'a>
         let text = "its object would be in no namespace";
         return Err(impossible(text.to_owned()));
     }
-    Ok(Turn { object, run, kind })
+    Ok(Turn {
+        hook,
+        object,
+        run,
+        kind,
+    })
 }
 
 impl Turn<'_> {
@@ -176,7 +188,7 @@ impl Turn<'_> {
         Place {
             kind: &self.kind,
             namespace: Some(world.namespace),
-            name: &self.object.object.name,
+            name: &self.object.name,
         }
     }
 }
@@ -251,8 +263,7 @@ fn text<'a>(object: &'a Value, annotation: &str) -> &'a str {
 }
 
 /// The object with our annotation. A Job stays long enough for its result to be seen: nobody watches it.
-fn prepared(turn: &Turn<'_>, run: String) -> Value {
-    let mut document = turn.object.document.clone();
+fn prepared(turn: &Turn<'_>, mut document: Value, run: String) -> Value {
     let annotations = &mut document["metadata"]["annotations"];
     if !annotations.is_object() {
         *annotations = Value::Object(Map::new());

@@ -7,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ApiResource;
 use podloom_api::PropagationPolicy;
-use podloom_helm::{Record, SECRET_KEY, SECRET_TYPE, label};
+use podloom_helm::{Record, SECRET_KEY, SECRET_TYPE, label, unpacked_size};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::{BEGIN_WITHIN, Tools, chart, trouble};
+use super::{BEGIN_WITHIN, CHARTS, Tools, chart, trouble};
 use crate::cleaner::helm::chart::Chart;
 use crate::cleaner::helm::{HelmOutcome, HelmWorld, StoredRecord};
 use crate::cleaner::objects::Place;
@@ -84,20 +85,40 @@ pub(super) async fn read(tools: Tools<'_>, world: &HelmWorld<'_>) -> HelmOutcome
     };
     let version = secret.metadata.resource_version.unwrap_or_default();
     let (release, namespace) = (world.progress.release.clone(), world.namespace.to_owned());
+    let (payload, turn) = match turn(tools, payload.0).await {
+        Ok(its) => its,
+        Err(error) => return unusable(&error),
+    };
+    let revision = last.revision;
     let reading = tools.blocking.run(move || {
         let record = Record {
             release: &release,
             namespace: &namespace,
-            revision: last.revision,
+            revision,
         };
-        Chart::read(&payload.0, record, version).map_err(|error| (last.name, error))
+        Chart::read(&payload, record, version)
     });
     match reading.await {
-        Ok(chart) => HelmOutcome::Read(Arc::new(chart)),
-        Err((name, error)) => {
-            HelmOutcome::Trouble(format!("the Secret {name} cannot be used: {error}"))
-        }
+        Ok(chart) => HelmOutcome::Read(Arc::new(chart.with_turn(turn))),
+        Err(error) => unusable(&error),
     }
+}
+
+/// A payload, and its part of the memory that all charts may take together: waits until there is enough left.
+async fn turn(
+    tools: Tools<'_>,
+    payload: Vec<u8>,
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), String> {
+    let weighing = tools.blocking.run(move || {
+        let size = unpacked_size(&payload);
+        size.map(|size| (payload, size))
+    });
+    let (payload, size) = weighing.await.map_err(|error| error.to_string())?;
+    let megabytes = u32::try_from(size.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
+    let charts = Arc::clone(tools.charts);
+    let turn = charts.acquire_many_owned(megabytes.clamp(1, CHARTS.into()));
+    // It is never closed.
+    Ok((payload, turn.await.ok()))
 }
 
 /// Writes into the record that the release is being uninstalled, unless somebody has changed it since it was read.

@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use podloom_api::HelmProgress;
 use podloom_helm::Record;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::{Tools, act};
+use super::{CHARTS, Tools, act};
 use crate::cleaner::discovery::Discovery;
 use crate::cleaner::helm::{
     Chart, HelmAction, HelmLearned, HelmOutcome, HelmRules, HelmWorld, SeenHook, StoredRecord,
@@ -115,6 +116,7 @@ impl Cluster {
             discovery: &Discovery::new(client),
             excluded: &excluded,
             blocking: &BlockingThreads::new(),
+            charts: &Arc::new(Semaphore::new(CHARTS.into())),
             now: "2026-01-01T02:00:00Z".parse().unwrap(),
         };
         act(tools, &world, action).await

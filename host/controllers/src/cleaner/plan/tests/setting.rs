@@ -233,6 +233,7 @@ pub(super) fn world(
         checked,
         cleaner,
         recalled,
+        settings: std::sync::Arc::new(settings),
         attempt: None,
         is_watching,
         jitter,
@@ -327,6 +328,7 @@ fn target(it: Target) -> SeenTarget {
         is_deleted: it.is_deleted,
         kind: Arc::clone(&pods),
         found,
+        share: None,
     }
 }
 

@@ -1,0 +1,50 @@
+use serde_json::json;
+
+use super::{Allowance, NoRoom, OF_ONE_NAMESPACE, TOTAL, weight};
+
+#[test]
+fn small_texts_can_be_large() {
+    // Such an object has a few bytes of text, and a node of a tree of its own.
+    let maps = format!("[{}0]", "{\"a\":0},".repeat(1000));
+    assert!(weight(maps.as_bytes()) > 1000 * 700);
+    let pod = json!({ "metadata": { "name": "a" }, "spec": { "containers": [{ "name": "a" }] } });
+    assert!((2000..6000).contains(&weight(pod.to_string().as_bytes())));
+}
+
+#[test]
+fn one_namespace_leaves_half_to_the_others() {
+    let allowance = Allowance::new();
+    let mut shares: Vec<_> = (0..3).map(|_| allowance.share("a")).collect();
+    let half = OF_ONE_NAMESPACE / 2;
+    assert_eq!(shares[0].take(half), Ok(()));
+    assert_eq!(shares[1].take(half), Ok(()));
+    assert_eq!(shares[2].take(half), Err(NoRoom::Taken));
+    let mut other = allowance.share("b");
+    assert_eq!(other.take(OF_ONE_NAMESPACE), Ok(()));
+    // All is taken.
+    assert_eq!(TOTAL, 2 * OF_ONE_NAMESPACE);
+    let mut late = allowance.share("c");
+    assert_eq!(late.take(1000), Err(NoRoom::Taken));
+    drop(shares);
+    assert_eq!(late.take(1000), Ok(()));
+}
+
+#[test]
+fn what_is_dropped_is_free_again() {
+    let allowance = Allowance::new();
+    for _ in 0..100 {
+        let mut share = allowance.share("a");
+        assert_eq!(share.take(OF_ONE_NAMESPACE), Ok(()));
+        assert_eq!(share.take(1000), Err(NoRoom::TooLarge));
+    }
+    let taken = allowance.lock();
+    assert_eq!((taken.all, taken.by_namespace.len()), (0, 0));
+}
+
+/// It is no use to try it again.
+#[test]
+fn a_target_that_never_fits_is_too_large() {
+    let allowance = Allowance::new();
+    let mut share = allowance.share("a");
+    assert_eq!(share.take(OF_ONE_NAMESPACE + 1), Err(NoRoom::TooLarge));
+}
