@@ -12,7 +12,7 @@ use podloom_tests::doubles::{Double, ReceivedRequest, Reply, Sink};
 use podloom_tests::{Cluster, Operator, Scene, blackbox_on, eventually, free_address};
 use serde_json::{Value, json};
 
-const LOOPBACK: &str = "--cleaner-allow-loopback-sinks";
+pub(crate) const LOOPBACK: &str = "--cleaner-allow-loopback-sinks";
 
 const DELIVERED: &str = "podloom_cleaner_event_deliveries_total{outcome=\"delivered\"}";
 const GIVEN_UP: &str = "podloom_cleaner_event_deliveries_total{outcome=\"given_up\"}";
@@ -24,12 +24,12 @@ fn is_one(operator: &Operator, metric: &str) {
     assert!((value - 1.0).abs() < 0.1, "{metric} {value}");
 }
 
-fn url(address: SocketAddr) -> String {
+pub(crate) fn url(address: SocketAddr) -> String {
     format!("http://{address}/events?key=hidden")
 }
 
 /// A spec that deletes a ConfigMap, with these fields besides.
-fn spec(sink: &str, more: Value) -> Value {
+pub(crate) fn spec(sink: &str, more: Value) -> Value {
     let mut spec = json!({
         "targets": [map_target("web", "web")],
         "cloudEventSink": sink,
@@ -42,7 +42,7 @@ fn spec(sink: &str, more: Value) -> Value {
 }
 
 /// What the SDK makes of a request.
-fn event(request: &ReceivedRequest) -> Event {
+pub(crate) fn event(request: &ReceivedRequest) -> Event {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         let name = HeaderName::try_from(name).unwrap();
@@ -60,7 +60,7 @@ fn says(event: &Event) -> Value {
 }
 
 /// Waits until a sink received so many requests.
-async fn received(sink: &Sink, count: u64) -> Vec<ReceivedRequest> {
+pub(crate) async fn received(sink: &Sink, count: u64) -> Vec<ReceivedRequest> {
     eventually(&format!("{count} requests come"), async || {
         let received = sink.received();
         match received.count >= count {
@@ -72,7 +72,7 @@ async fn received(sink: &Sink, count: u64) -> Vec<ReceivedRequest> {
 }
 
 /// Waits until the last error of a delivery begins so.
-async fn until_error(cleaners: &Cleaners<'_>, expected: &str) -> Cleaner {
+pub(crate) async fn until_error(cleaners: &Cleaners<'_>, expected: &str) -> Cleaner {
     eventually(&format!("the delivery fails: {expected}"), async || {
         let cleaner = cleaners.api().get("shop").await.unwrap();
         let deletion = cleaner.status.clone().and_then(|it| it.deletion);

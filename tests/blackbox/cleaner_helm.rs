@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The account of the controller of Cleaners.
 const ACCOUNT: &str = "system:serviceaccount:podloom-system:podloom-cleaner";
 
-const OBJECTS: &str = "
+pub(crate) const OBJECTS: &str = "
 apiVersion: v1
 kind: ConfigMap
 metadata: { name: settings }
@@ -39,7 +39,7 @@ spec:
 ";
 
 /// A Job that is a hook, whose pod has these labels.
-fn job(name: &str, event: &str, weight: i32, labels: &str, policy: &str) -> String {
+pub(crate) fn job(name: &str, event: &str, weight: i32, labels: &str, policy: &str) -> String {
     format!(
         "
 apiVersion: batch/v1
@@ -70,7 +70,7 @@ fn jobs(scene: &Scene) -> Api<Job> {
 }
 
 /// The names of the records of the release.
-async fn records(scene: &Scene) -> Vec<String> {
+pub(crate) async fn records(scene: &Scene) -> Vec<String> {
     let owned = ListParams::default().labels("owner=helm");
     let records = secrets(scene).list_metadata(&owned).await.unwrap();
     let names = records.items.into_iter().map(|it| it.metadata.name);
@@ -78,7 +78,7 @@ async fn records(scene: &Scene) -> Vec<String> {
 }
 
 /// The requests of the controller that change something in the namespace, except for Cleaners and Events: `verb resource/name`.
-fn changes(scene: &Scene) -> Vec<String> {
+pub(crate) fn changes(scene: &Scene) -> Vec<String> {
     let requests = scene.cluster.requests_of(ACCOUNT).into_iter();
     let is_change = |verb: &str| !matches!(verb, "get" | "list" | "watch");
     let changes = requests.filter(|it| it.namespace == scene.namespace && it.status < 300);
@@ -89,7 +89,7 @@ fn changes(scene: &Scene) -> Vec<String> {
 }
 
 /// A spec that uninstalls the release, with these fields of `helm` besides.
-fn uninstall(more: Value) -> Value {
+pub(crate) fn uninstall(more: Value) -> Value {
     let mut helm = json!({ "release": RELEASE, "delete": true });
     if let (Some(helm), Value::Object(more)) = (helm.as_object_mut(), more) {
         helm.extend(more);
@@ -98,7 +98,7 @@ fn uninstall(more: Value) -> Value {
 }
 
 /// Whether the objects of the chart are all there, and not being deleted.
-async fn is_whole(scene: &Scene) -> bool {
+pub(crate) async fn is_whole(scene: &Scene) -> bool {
     let namespace = &scene.namespace;
     let services: Api<Service> = Api::namespaced(scene.client.clone(), namespace);
     let deployments: Api<Deployment> = Api::namespaced(scene.client.clone(), namespace);

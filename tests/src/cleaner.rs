@@ -77,15 +77,31 @@ impl<'s> Cleaners<'s> {
         self.scene.cluster.cleaner_kubeconfig()
     }
 
+    /// Like [`Cleaners::operator`], on a machine that trusts the certificate authorities of a file.
+    pub async fn operator_trusting(&self, authorities: &Path, arguments: &[&str]) -> Operator {
+        let operator = self.spawn_trusting(self.kubeconfig(), arguments, Some(authorities));
+        operator.ready().await;
+        operator
+    }
+
     /// Starts an operator, and does not wait until it is ready.
     #[must_use]
     pub fn spawn(&self, kubeconfig: &Path, arguments: &[&str]) -> Operator {
+        self.spawn_trusting(kubeconfig, arguments, None)
+    }
+
+    fn spawn_trusting(
+        &self,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        authorities: Option<&Path>,
+    ) -> Operator {
         let mut all = vec!["--controllers", "cleaner"];
         if !arguments.contains(&"--namespace") {
             all.extend(["--namespace", &self.scene.namespace]);
         }
         all.extend(arguments);
-        Operator::spawn(&self.scene.cluster, kubeconfig, &all)
+        Operator::spawn_trusting(&self.scene.cluster, kubeconfig, &all, authorities)
     }
 
     /// Watches the Cleaners from now on.

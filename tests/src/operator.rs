@@ -36,6 +36,7 @@ pub struct Operator {
     process: Process,
     command: Vec<String>,
     kubeconfig: PathBuf,
+    authorities: Option<PathBuf>,
     log: PathBuf,
     /// Where the log of this run starts in the file, in bytes: earlier runs wrote to the same file.
     log_start: u64,
@@ -56,6 +57,17 @@ impl Operator {
     /// Unless the arguments ask for them, it has no leader election and no plugins. With `--controllers none` no flags are added.
     #[must_use]
     pub fn spawn(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::spawn_trusting(cluster, kubeconfig, arguments, None)
+    }
+
+    /// The same on a machine that trusts the certificate authorities of a file, if one is given.
+    #[must_use]
+    pub fn spawn_trusting(
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        authorities: Option<&Path>,
+    ) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let log = cluster
@@ -73,9 +85,10 @@ impl Operator {
         }
         command.extend(arguments.iter().map(|&word| word.to_owned()));
         Self {
-            process: start(Command::new(tested()), &command, kubeconfig, &log),
+            process: start(trusting(authorities), &command, kubeconfig, &log),
             command,
             kubeconfig: kubeconfig.to_owned(),
+            authorities: authorities.map(Path::to_owned),
             log,
             log_start: 0,
             root: None,
@@ -110,6 +123,7 @@ impl Operator {
             process: start(enter, &command, &kubeconfig, &log),
             command,
             kubeconfig,
+            authorities: None,
             log,
             log_start: 0,
             root: Some(root),
@@ -202,7 +216,7 @@ impl Operator {
         self.process.kill();
         self.log_start = fs::metadata(&self.log).unwrap().len();
         self.process = start(
-            Command::new(tested()),
+            trusting(self.authorities.as_deref()),
             &self.command,
             &self.kubeconfig,
             &self.log,
@@ -265,6 +279,15 @@ impl Drop for Operator {
 
 fn tested() -> PathBuf {
     binary().expect("blackbox() runs no test without a binary")
+}
+
+/// The tested program, on a machine that trusts these certificate authorities.
+fn trusting(authorities: Option<&Path>) -> Command {
+    let mut program = Command::new(tested());
+    if let Some(authorities) = authorities {
+        program.env("SSL_CERT_FILE", authorities);
+    }
+    program
 }
 
 fn start(mut process: Command, command: &[String], kubeconfig: &Path, log: &Path) -> Process {
