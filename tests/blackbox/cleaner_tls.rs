@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cloudevents::AttributesReader;
 use podloom_tests::cleaner::Cleaners;
 use podloom_tests::doubles::{Double, Sink};
 use podloom_tests::{Cluster, blackbox_on};
