@@ -93,7 +93,11 @@ impl Discovery {
             .unwrap_or_else(PoisonError::into_inner);
         let key = (kind.group.clone(), kind.version.clone());
         if versions.len() >= VERSIONS_MAX && !versions.contains_key(&key) {
-            versions.clear();
+            // Whoever names what does not exist must not have all others ask again.
+            versions.retain(|_, version| is_served(version));
+            if versions.len() >= VERSIONS_MAX {
+                versions.clear();
+            }
         }
         Arc::clone(versions.entry(key).or_default())
     }
@@ -132,6 +136,15 @@ impl Discovery {
             ))),
         }
     }
+}
+
+/// Whether a version has kinds, as far as that is known.
+fn is_served(version: &Version) -> bool {
+    let known = version.try_lock();
+    known.is_ok_and(|known| {
+        let kinds = known.as_ref().and_then(|known| known.kinds.as_ref().ok());
+        kinds.is_some_and(|kinds| !kinds.is_empty())
+    })
 }
 
 impl Known {

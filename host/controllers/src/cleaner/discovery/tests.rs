@@ -120,3 +120,19 @@ async fn a_kind_that_went_is_forgotten() {
     discovery.forget(&kind("example.com", "lamp")).await;
     assert!(plural(&discovery, "lamp").await.is_err());
 }
+
+/// Whoever names what does not exist must not have all others ask again.
+#[tokio::test]
+async fn groups_that_do_not_exist_push_out_none_that_does() {
+    let (discovery, served, requests) = discovery(&[("Lamp", "lamps")]);
+    assert_eq!(plural(&discovery, "lamp").await.unwrap(), "lamps");
+    *served.lock().unwrap() = Err(404);
+    for number in 0..2 * super::VERSIONS_MAX {
+        let group = format!("g{number}.example.com");
+        assert!(discovery.find(&kind(&group, "lamp")).await.is_err());
+    }
+    let before = requests.made().len();
+    assert_eq!(plural(&discovery, "lamp").await.unwrap(), "lamps");
+    assert_eq!(requests.made().len(), before);
+    assert!(discovery.0.versions.lock().unwrap().len() <= super::VERSIONS_MAX);
+}
