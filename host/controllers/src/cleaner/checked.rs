@@ -16,7 +16,7 @@ use podloom_api::{
     CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerSpec, CleanerTarget, DeliveryPolicy,
     PropagationPolicy, is_variable_name,
 };
-use podloom_syntax::names::dns_subdomain;
+use podloom_syntax::names::{dns_label, dns_subdomain};
 
 pub(crate) use self::reference::{KindReference, Selection, is_object_name};
 use super::settings::CleanerSettings;
@@ -195,6 +195,10 @@ impl Problems {
     }
 
     fn of_namespace(&mut self, namespace: &str, settings: &CleanerSettings) {
+        if dns_label(namespace).is_err() {
+            // It may be from a file, and becomes a part of a URL.
+            self.at("metadata.namespace", &"this is no name of a namespace");
+        }
         if settings.excluded_namespaces.contains(namespace) {
             let text = format!(
                 "the operator deletes nothing in the namespace {namespace}, by its flag --cleaner-excluded-namespaces; move this Cleaner \

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kube::Client;
 use podloom_api::Cleaner;
+use podloom_syntax::names::{dns_label, dns_subdomain};
 
 use super::super::objects::{Objects, Place};
 use super::super::served::ServedKind;
@@ -26,6 +27,10 @@ pub struct Live {
 ///
 /// Why it cannot be read, for people.
 pub async fn live(client: Client, namespace: &str, name: &str) -> Result<Option<Live>, String> {
+    // Both come from a file, and become parts of a URL.
+    if dns_label(namespace).is_err() || dns_subdomain(name).is_err() {
+        return Err("it or its namespace has a name that no object has".to_owned());
+    }
     let kind = ServedKind {
         resource: Cleaner::resource(),
         scope: ResourceScope::Namespaced,
@@ -43,3 +48,6 @@ pub async fn live(client: Client, namespace: &str, name: &str) -> Result<Option<
         is_deleted: !metadata(&cleaner, "deletionTimestamp").is_empty(),
     }))
 }
+
+#[cfg(test)]
+mod tests;
