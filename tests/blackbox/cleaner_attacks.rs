@@ -88,7 +88,7 @@ fn the_largest_deletion_fits_into_its_status() {
             cleaners
                 .until_ready(
                     "larger",
-                    "BlastRadiusExceeded: 2000 objects would be deleted, and their names take",
+                    "BlastRadiusExceeded: 2000 objects would be deleted, and a list of them does not fit into the status",
                 )
                 .await;
             cleaners
