@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// All looks together, in bytes.
-const TOTAL: usize = 256 << 20;
+const TOTAL: usize = 512 << 20;
 /// Those for Cleaners of one namespace, so that none can keep the others out.
 const OF_ONE_NAMESPACE: usize = TOTAL / 2;
 /// How many long answers are read at once. Their text takes memory too, until it is parsed.
