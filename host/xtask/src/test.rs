@@ -16,7 +16,13 @@ const AT_ONCE: usize = 8;
 
 /// Black-box tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each
 /// other's way.
-const BUSY: [&str; 3] = ["storm::", "silence::", "webhook_load::"];
+const BUSY: [&str; 5] = [
+    "storm::",
+    "silence::",
+    "webhook_load::",
+    "cleaner_attacks::",
+    "chain_diff::",
+];
 const BUSY_AT_ONCE: usize = 3;
 
 /// How many minutes of random faults.
