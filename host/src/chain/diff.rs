@@ -1,6 +1,6 @@
 //! `podloom chain diff`: what becomes different if one chain replaces another.
 //!
-//! [`Difference`] compares what two chains make of one pod, and [`Groups`] collects the differences of many; both are pure.
+//! `difference` compares what two chains make of one pod, and `groups` collects the differences of many; both are pure.
 
 pub(crate) mod difference;
 mod feed;
