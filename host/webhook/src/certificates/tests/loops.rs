@@ -59,7 +59,8 @@ fn replica(setup: OwnSetup) -> Replica {
 
 impl Replica {
     async fn until(&self, words: &str) {
-        for _ in 0..600 {
+        // On the clock of the test, which runs ahead while threads work.
+        for _ in 0..6000 {
             let (Ok(status) | Err(status)) = self.slot.status();
             if status.contains(words) {
                 return;
