@@ -29,8 +29,8 @@ impl Variables {
         self.insert_without(name, object, &|_| false)
     }
 
-    /// Does what [`insert`](Self::insert) does, but conditions do not see some values: their keys are there, and whoever reads one gets
-    /// an error. So a condition that depends on one is neither true nor false.
+    /// Does what [`insert`](Self::insert) does, but conditions do not see some values: their keys are there, and to read one
+    /// is an error. So a condition that depends on one is neither true nor false.
     ///
     /// `hides` is asked for each field, by the names of the fields that lead to it; the place of an element in a list adds nothing.
     ///

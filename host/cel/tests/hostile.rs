@@ -344,7 +344,7 @@ fn the_conditions_of_a_list_share_one_budget() {
     assert_eq!(evaluation.steps, 150);
 }
 
-/// Whoever writes conditions may not be allowed to read what they look at.
+/// Who writes a condition may have no right to read what it looks at.
 #[test]
 fn hidden_values_are_in_no_result_and_in_no_message() {
     let login = json!({ "data": { "password": "hunter2" }, "items": [{ "data": { "password": "hunter2" } }] });
