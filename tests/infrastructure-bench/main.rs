@@ -17,7 +17,7 @@ use clap::Parser;
 use podloom_tests::faults::Proxy;
 use podloom_tests::im::{ImOptions, ImOwner, ImServer};
 use podloom_tests::infrastructure::Infrastructure;
-use podloom_tests::steps::{Counters, Step};
+use podloom_tests::steps::{API_SERVER, Counters, Step};
 use podloom_tests::{Cluster, Scene};
 use serde_json::{Value, json};
 
@@ -69,13 +69,16 @@ async fn main() {
     // Stands for the API servers of all Clusters.
     let probed = Proxy::start(infrastructure.kubeconfig());
     let operator = infrastructure.operator_behind(&proxy, &FLAGS).await;
-    let others = || requests::sent(&operator, &probed);
+    let requests = || {
+        let mut requests = requests::sent(&operator, &probed);
+        requests.insert(API_SERVER, proxy.totals());
+        requests
+    };
     let bench = Bench {
         infrastructure: &infrastructure,
         counters: Counters {
             operator: &operator,
-            proxy: &proxy,
-            others: &others,
+            requests: &requests,
         },
         seen: infrastructure.watch().await,
         owners,

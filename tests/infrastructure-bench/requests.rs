@@ -27,9 +27,7 @@ const CHANGES: [&str; 6] = [
 
 /// Counts all of them, from the operator's own metrics and from the proxy that stands for the API servers of all Clusters.
 pub(crate) fn sent(operator: &Operator, probed: &Proxy) -> Requests {
-    let counts = probed.counts().into_iter();
-    let probes = counts.map(|(request, codes)| (request, codes.values().sum()));
-    let mut requests = Requests::from([(CLUSTERS, probes.collect())]);
+    let mut requests = Requests::from([(CLUSTERS, probed.totals())]);
     let (_, metrics) = operator.get("/metrics").unwrap();
     for line in metrics.lines() {
         let Some(labels) = line.strip_prefix(METRIC) else {

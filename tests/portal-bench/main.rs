@@ -16,7 +16,7 @@ use futures::{StreamExt, stream};
 use podloom_api::PortalExpose;
 use podloom_tests::doubles::{Double, Relay, RelayApi, RelayBehaviour};
 use podloom_tests::portal::{Portal, ready};
-use podloom_tests::steps::{Counters, Requests, Step};
+use podloom_tests::steps::{API_SERVER, Counters, Requests, Step};
 use podloom_tests::{Cluster, Scene};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -75,14 +75,14 @@ async fn main() {
         authorities.to_str().unwrap(),
     ];
     let operator = portal.operator_behind(&proxy, &flags).await;
-    let received = || {
+    let requests = || {
         let all = relays.iter().map(|relay| relay.received().count).sum();
-        Requests::from([("relays", BTreeMap::from([("all".to_owned(), all)]))])
+        let relays = BTreeMap::from([("all".to_owned(), all)]);
+        Requests::from([(API_SERVER, proxy.totals()), ("relays", relays)])
     };
     let counters = Counters {
         operator: &operator,
-        proxy: &proxy,
-        others: &received,
+        requests: &requests,
     };
     let steps = measure(&arguments, &portal, &counters, (&names, &relays)).await;
     for step in &steps {

@@ -31,6 +31,8 @@ pub struct AuditedRequest {
     pub verb: String,
     /// The plural of the object's kind.
     pub resource: String,
+    /// `status`, ...; empty if it is about the object itself.
+    pub subresource: String,
     /// The object's namespace; empty if it has none.
     pub namespace: String,
     /// The object's name; for a `create`, it is known only if the request succeeded.
@@ -240,15 +242,17 @@ impl Cluster {
     /// An account's requests that the API server has answered, from its audit log.
     pub fn requests_of(&self, user: &str) -> Vec<AuditedRequest> {
         let log = std::fs::read_to_string(self.plane.audit_log()).unwrap_or_default();
-        // The last line may be half written.
+        // Most lines are about others; the last one may be half written.
         let entries = log
             .lines()
+            .filter(|line| line.contains(user))
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         entries
             .filter(|entry| entry["user"]["username"] == user)
             .map(|entry| AuditedRequest {
                 verb: text(&entry["verb"]),
                 resource: text(&entry["objectRef"]["resource"]),
+                subresource: text(&entry["objectRef"]["subresource"]),
                 namespace: text(&entry["objectRef"]["namespace"]),
                 name: text(&entry["objectRef"]["name"]),
                 status: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),

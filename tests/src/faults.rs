@@ -130,6 +130,13 @@ impl Proxy {
         self.double.ask("/counts")
     }
 
+    /// The same, whatever the answers were.
+    pub fn totals(&self) -> BTreeMap<String, u64> {
+        let counts = self.counts().into_iter();
+        let totals = counts.map(|(request, codes)| (request, codes.values().sum()));
+        totals.collect()
+    }
+
     /// The number of requests with one verb and resource.
     pub fn count(&self, request: &str) -> u64 {
         let counts = self.counts();

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::faults::Proxy;
 use crate::operator::Operator;
 use crate::usage::{Usage, usage};
 
@@ -19,10 +18,8 @@ pub type Requests = BTreeMap<&'static str, BTreeMap<String, u64>>;
 pub struct Counters<'a> {
     /// Who sends the requests.
     pub operator: &'a Operator,
-    /// The proxy between the operator and the API server.
-    pub proxy: &'a Proxy,
-    /// Counts the requests to all other servers so far.
-    pub others: &'a dyn Fn() -> Requests,
+    /// Counts the requests to all servers so far; those to the API server by verb and resource.
+    pub requests: &'a dyn Fn() -> Requests,
 }
 
 /// The counters at one moment.
@@ -42,6 +39,8 @@ pub struct Step {
     pub cpu: Duration,
     /// The resident memory of the operator at its end, in bytes.
     pub resident: u64,
+    /// The most resident memory of the operator until then, in bytes.
+    pub peak: u64,
     /// The requests of the operator; those to the API server by verb and resource.
     pub requests: Requests,
 }
@@ -50,14 +49,10 @@ impl Counters<'_> {
     /// The counters now.
     #[must_use]
     pub fn now(&self) -> Moment {
-        let counts = self.proxy.counts().into_iter();
-        let api = counts.map(|(request, codes)| (request, codes.values().sum()));
-        let mut requests = (self.others)();
-        requests.insert(API_SERVER, api.collect());
         Moment {
             at: Instant::now(),
             usage: usage(self.operator.id()).unwrap(),
-            requests,
+            requests: (self.requests)(),
         }
     }
 
@@ -77,6 +72,7 @@ impl Counters<'_> {
             time: now.at - before.at,
             cpu: now.usage.cpu.saturating_sub(before.usage.cpu),
             resident: now.usage.resident,
+            peak: now.usage.peak,
             requests: now.requests,
         }
     }
@@ -91,6 +87,20 @@ impl Step {
         count.copied().unwrap_or_default()
     }
 
+    /// The requests to the API server that may change something there.
+    #[must_use]
+    pub fn writes(&self) -> BTreeMap<&str, u64> {
+        let requests = self.requests.get(API_SERVER).into_iter().flatten();
+        let is_write = |request: &str| {
+            let verb = request.split(' ').next();
+            !verb.is_some_and(is_read)
+        };
+        let writes = requests.filter(|(request, _)| is_write(request));
+        writes
+            .map(|(request, count)| (request.as_str(), *count))
+            .collect()
+    }
+
     /// Prints it, with what it took for each of so many objects of a kind.
     pub fn print(&self, objects: usize, kind: &str) {
         let each = |amount: f64| amount / objects as f64;
@@ -99,10 +109,11 @@ impl Step {
             format!("{:.2} to {server}", each(sum as f64))
         });
         eprintln!(
-            "{:8} {:6.1} s, {:.0} MiB; for each {kind} {:.2} ms CPU and requests: {}",
+            "{:8} {:6.1} s, {:.0} MiB (at most {:.0}); for each {kind} {:.2} ms CPU and requests: {}",
             self.name,
             self.time.as_secs_f64(),
-            self.resident as f64 / 1_048_576.0,
+            mebibytes(self.resident),
+            mebibytes(self.peak),
             each(self.cpu.as_secs_f64() * 1000.0),
             sums.collect::<Vec<_>>().join(", "),
         );
@@ -121,7 +132,17 @@ impl Step {
             "seconds": self.time.as_secs_f64(),
             "cpu_ms": self.cpu.as_secs_f64() * 1000.0,
             "resident_bytes": self.resident,
+            "peak_bytes": self.peak,
             "requests": self.requests,
         })
     }
+}
+
+/// Whether a request with this verb changes nothing.
+fn is_read(verb: &str) -> bool {
+    ["get", "list", "watch"].contains(&verb)
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
 }

@@ -8,8 +8,8 @@ mod target;
 mod variable;
 
 pub use deletion::{
-    DeletionPhase, DeletionProgress, DeliveryOutcome, DeliveryProgress, HelmHookRun, HelmProgress,
-    HelmStep, ObjectOutcome, PlannedObject,
+    DeletionPhase, DeletionProgress, DeliveryProgress, HelmHookRun, HelmProgress, HelmStep,
+    ObjectOutcome, PlannedObject,
 };
 pub use spec::{
     Cleaner, CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerObject, CleanerRetry,

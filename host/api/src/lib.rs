@@ -68,8 +68,8 @@ pub use browser_config::{
 pub use cleaner::{
     Cleaner, CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerObject, CleanerRetry,
     CleanerSpec, CleanerStatus, CleanerTarget, ConditionResult, ConditionVerdict, DeletionPhase,
-    DeletionProgress, DeliveryOutcome, DeliveryPolicy, DeliveryProgress, HelmHookRun, HelmProgress,
-    HelmStep, ObjectOutcome, PlannedObject, PropagationPolicy, TIME_VARIABLE, TargetReference,
+    DeletionProgress, DeliveryPolicy, DeliveryProgress, HelmHookRun, HelmProgress, HelmStep,
+    ObjectOutcome, PlannedObject, PropagationPolicy, TIME_VARIABLE, TargetReference,
     TargetSnapshot, is_variable_name,
 };
 pub use crds::{cleaner_crd, crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd};

@@ -47,6 +47,12 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The sentence without the index, for where that stands beside it.
+    pub fn text(&self) -> &str {
+        let named = format!("conditions[{}]: ", self.index);
+        self.message.strip_prefix(&named).unwrap_or(&self.message)
+    }
+
     pub(crate) fn new(index: usize, reason: Reason, message: &str) -> Self {
         Self {
             index,

@@ -1,5 +1,5 @@
 //! The benchmarks of the whole operator: `cargo xtask bench --cluster` on a real control plane, against a bare client,
-//! `cargo xtask bench --webhook`, `cargo xtask bench --portal` and `cargo xtask bench --infrastructure`.
+//! and `cargo xtask bench` with `--webhook`, `--portal`, `--infrastructure` or `--cleaner`.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,6 +30,12 @@ pub(crate) fn infrastructure(json: Option<&Path>, options: &[String]) -> Result<
     release::local("podloom-doubles")?;
     let mut bench = Command::new(release::local("infrastructure-bench")?);
     bench.env("PODLOOM_IM_PYTHON", python);
+    start(&mut bench, &release::shipped()?, json, options)
+}
+
+/// Measures the controller of Cleaners, which needs no plugins.
+pub(crate) fn cleaner(json: Option<&Path>, options: &[String]) -> Result<()> {
+    let mut bench = Command::new(release::local("cleaner-bench")?);
     start(&mut bench, &release::shipped()?, json, options)
 }
 

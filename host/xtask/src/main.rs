@@ -67,6 +67,10 @@ enum Command {
         /// memory. All options after this one go to that benchmark: --clusters N, --rest N, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal"])]
         infrastructure: Option<Vec<String>>,
+        /// Measure the controller of Cleaners: how late each deletes when 1,000 are due at one instant, and what 10,000 cost at rest.
+        /// All options after this one go to that benchmark: --due N, --resting N, ...; its --help lists all.
+        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure"])]
+        cleaner: Option<Vec<String>>,
     },
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
@@ -119,6 +123,11 @@ fn main() -> ExitCode {
             infrastructure: Some(options),
             ..
         } => cluster::infrastructure(json.as_deref(), &options),
+        Command::Bench {
+            json,
+            cleaner: Some(options),
+            ..
+        } => cluster::cleaner(json.as_deref(), &options),
         Command::Bench { json, .. } => bench::run(json.as_deref()),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),

@@ -193,23 +193,10 @@ pub struct DeliveryProgress {
     #[serde(default)]
     pub attempts: i32,
 
-    /// What became of it. None while it is tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<DeliveryOutcome>,
-
     /// What the last attempt failed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub last_error: Option<String>,
-}
-
-/// What became of the CloudEvent: Delivered or GivenUp. None while it is tried.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DeliveryOutcome {
-    /// The sink accepted it.
-    Delivered,
-    /// The deadline passed.
-    GivenUp,
 }
 
 impl ObjectOutcome {

@@ -1,7 +1,6 @@
 //! The only writer: carries out one action of a plan, and returns its outcome.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
@@ -103,7 +102,7 @@ impl BrowserKind {
                 }
                 let finalizer = names::finalizer::BROWSER;
                 if MetadataPatch::without(&browser.metadata, finalizer).is_some() {
-                    return Err(held_again());
+                    return Err(Error::held_again());
                 }
                 ActionOutcome::Marked {
                     browser,
@@ -212,15 +211,6 @@ impl BrowserKind {
             namespace,
             ..PodRequest::default()
         }
-    }
-}
-
-/// Our finalizer was removed and is back. Only a webhook can add one to an object that is being deleted.
-fn held_again() -> Error {
-    Error::Retry {
-        reason: names::reason::METADATA_REFUSED,
-        message: "an admission policy restores the finalizer that the operator removes".to_owned(),
-        within: Duration::MAX,
     }
 }
 

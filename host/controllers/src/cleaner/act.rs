@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::core::ApiResource;
 use podloom_api::CleanerStatus;
-use podloom_api::names::cleaner::FIELD_MANAGER;
+use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER};
 use podloom_cel::{Budget, Evaluation, Evaluator, Failure, Program, Reason, Variables};
 use tokio::sync::Semaphore;
 
@@ -20,14 +20,12 @@ use super::look::Eyes;
 use super::memory::Compiled;
 use super::metrics::CleanerMetrics;
 use super::sight::Sight;
-use super::stored::StoredCleaner;
 use super::variables;
 use super::who::CleanerId;
 use super::world::World;
 use crate::engine::answer::Patched;
 use crate::engine::error::Error;
 use crate::engine::kind::Context;
-use crate::engine::readable::Answered;
 use crate::engine::write::{MetadataPatch, Target};
 
 /// What acts for Cleaners. Cheap to clone.
@@ -244,13 +242,11 @@ impl Hands {
     ) -> Result<ActionOutcome, Error> {
         let seen = &world.cleaner.metadata;
         let target = Target::of(&ctx.client, &self.resource, seen, FIELD_MANAGER);
-        match target.set_metadata(seen, patch).await? {
-            Patched::Object(answered) => {
-                let Answered::<StoredCleaner>(cleaner) = *answered;
-                Ok(ActionOutcome::Cleaner(Some(Box::new(cleaner))))
-            }
+        match target.set_finalizer(seen, patch, FINALIZER).await? {
+            Patched::Object(cleaner) => Ok(ActionOutcome::Cleaner(Some(cleaner))),
             Patched::Gone => Ok(ActionOutcome::Cleaner(None)),
-            Patched::Rejected(message) => Err(retry("SetMetadata", message)),
+            // Until it is there nothing may be deleted, so no status says that the deletion has begun.
+            Patched::Rejected(message) => Err(Error::MetadataRefused { message }),
         }
     }
 }

@@ -128,30 +128,27 @@ impl Kind for CleanerKind {
                 world.learned = Learned::default();
             }
             ActionOutcome::Deleted(fates) => {
-                let mut progress = progress(world);
-                fold(&mut progress, fates);
-                world.learned.progress = Some(progress);
+                if let Some(progress) = world.progress_mut() {
+                    fold(progress, fates);
+                }
                 world.learned.has_deleted = true;
                 world.recalled.attempted = self.attempted(world);
             }
             ActionOutcome::Confirmed(places) => {
-                let mut progress = progress(world);
-                for place in places {
-                    if let Some(object) = progress.objects.get_mut(place) {
-                        object.outcome = Some(ObjectOutcome::Gone);
-                    }
+                if let Some(progress) = world.progress_mut() {
+                    let gone = places.into_iter().map(|place| (place, Fate::Gone));
+                    fold(progress, gone.collect());
                 }
-                world.learned.progress = Some(progress);
                 world.learned.has_confirmed = true;
             }
             ActionOutcome::Delivering(Begun::Running(attempt)) => world.attempt = Some(attempt),
             ActionOutcome::Delivering(Begun::Full) => world.learned.is_delivery_full = true,
             ActionOutcome::Helm(outcome) => {
-                let mut progress = progress(world);
-                if let Some(release) = &mut progress.helm {
-                    helm::learn(release, &mut world.learned.helm, outcome);
+                let mut known = std::mem::take(&mut world.learned.helm);
+                if let Some(release) = world.progress_mut().and_then(|it| it.helm.as_mut()) {
+                    helm::learn(release, &mut known, outcome);
                 }
-                world.learned.progress = Some(progress);
+                world.learned.helm = known;
                 world.recalled.attempted = self.attempted(world);
             }
             ActionOutcome::Cleaner(None) => return Remains::Unknown,
@@ -239,21 +236,7 @@ impl CleanerKind {
     }
 }
 
-/// How far the deletion is, as the world has it now.
-fn progress(world: &World) -> DeletionProgress {
-    let progress = world.progress().cloned();
-    // Only a plan for a deletion asks for what leads here.
-    progress.unwrap_or_else(|| DeletionProgress {
-        phase: podloom_api::DeletionPhase::Done,
-        phase_started_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(
-            Timestamp::UNIX_EPOCH,
-        ),
-        objects: Vec::new(),
-        helm: None,
-        event: None,
-    })
-}
-
+/// Puts what became of objects into the plan.
 fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
     for (place, fate) in fates {
         let Some(object) = progress.objects.get_mut(place) else {

@@ -6,6 +6,7 @@
 mod files;
 mod live;
 mod rehearsal;
+mod scope;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -52,7 +53,7 @@ pub struct Question<'a> {
 
 /// Where the targets are.
 pub enum Stage<'a> {
-    /// In files. Each object has its namespace.
+    /// In files. Each object has a namespace, which means nothing if its kind is cluster-scoped.
     Files(&'a [serde_json::Value]),
     /// In a cluster, as its client may read it.
     Cluster(Client),
@@ -303,7 +304,13 @@ impl<'a> Rehearsing<'a> {
     ) -> Result<SeenTarget, Problem> {
         let namespace = self.question.namespace;
         match &self.stage {
-            Target::Files(objects) => files::target(objects, target, namespace, if_missing),
+            Target::Files(objects) => {
+                let files = files::Files {
+                    objects,
+                    settings: self.question.settings,
+                };
+                files.target(target, namespace, if_missing)
+            }
             Target::Cluster(reader) => {
                 let kind = reader.kind(target).await?;
                 reader.target(target, &kind, namespace, if_missing).await
@@ -311,3 +318,6 @@ impl<'a> Rehearsing<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

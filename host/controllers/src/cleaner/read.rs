@@ -39,24 +39,13 @@ impl Reader {
         let kind = kind.map_err(|error| unknown(target, error))?;
         match self.allows(&kind) {
             true => Ok(kind),
-            false => {
-                let text = format!(
-                    "objects of kind {} are in no namespace, and the operator's flag --cleaner-cluster-scoped does not name {}",
-                    kind.resource.kind,
-                    kind.key()
-                );
-                Err(Problem::lasting(&target.name, &text))
-            }
+            false => Err(not_allowed(target, &kind)),
         }
     }
 
     /// Returns whether targets may have a kind: each in namespaces, and those in none that a flag names.
     pub(super) fn allows(&self, kind: &ServedKind) -> bool {
-        let resource = GroupResource {
-            plural: kind.resource.plural.clone(),
-            group: kind.resource.group.clone(),
-        };
-        kind.scope == ResourceScope::Namespaced || self.settings.cluster_scoped.contains(&resource)
+        allows(&self.settings, kind)
     }
 
     /// Reads the objects of a target in a namespace.
@@ -114,6 +103,25 @@ impl Reader {
         }
         problem
     }
+}
+
+/// Returns whether targets may have a kind by these settings: each in namespaces, and those in none that a flag names.
+pub(super) fn allows(settings: &CleanerSettings, kind: &ServedKind) -> bool {
+    let resource = GroupResource {
+        plural: kind.resource.plural.clone(),
+        group: kind.resource.group.clone(),
+    };
+    kind.scope == ResourceScope::Namespaced || settings.cluster_scoped.contains(&resource)
+}
+
+/// Returns the problem of a target whose kind is in no namespace, and named by no flag.
+pub(super) fn not_allowed(target: &CheckedTarget, kind: &ServedKind) -> Problem {
+    let text = format!(
+        "objects of kind {} are in no namespace, and the operator's flag --cleaner-cluster-scoped does not name {}",
+        kind.resource.kind,
+        kind.key()
+    );
+    Problem::lasting(&target.name, &text)
 }
 
 /// A request for a target that failed.

@@ -46,13 +46,9 @@ pub fn variable_names(spec: &CleanerSpec) -> Vec<String> {
 
 /// Says what is wrong with conditions that do not compile.
 pub fn conditions<'a>(failures: impl IntoIterator<Item = &'a Failure>) -> Vec<Finding> {
+    let failures = failures.into_iter();
     failures
-        .into_iter()
-        .map(|failure| {
-            let named = format!("conditions[{}]: ", failure.index);
-            let text = failure.message.strip_prefix(&named);
-            uncompiled(failure.index, text.unwrap_or(&failure.message))
-        })
+        .map(|failure| uncompiled(failure.index, failure.text()))
         .collect()
 }
 

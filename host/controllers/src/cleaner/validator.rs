@@ -55,11 +55,8 @@ impl CleanerValidator {
                 .compile_all(vec![condition.clone()], names.clone())
                 .await;
             let failures = compiled.err().unwrap_or_default();
-            let failures = failures.into_iter().map(|mut failure| {
-                failure.message = failure.message.replacen("conditions[0]: ", "", 1);
-                failure
-            });
-            let found = failures.map(|failure| validate::uncompiled(index, &failure.message));
+            let failures = failures.iter();
+            let found = failures.map(|failure| validate::uncompiled(index, failure.text()));
             findings.refusals.extend(found);
         }
         findings

@@ -81,6 +81,14 @@ impl World {
         self.learned.progress.as_ref().or(self.deletion())
     }
 
+    /// Returns the same, to be changed. None if nothing is being deleted.
+    pub(super) fn progress_mut(&mut self) -> Option<&mut DeletionProgress> {
+        if self.learned.progress.is_none() {
+            self.learned.progress = self.deletion().cloned();
+        }
+        self.learned.progress.as_mut()
+    }
+
     /// Returns whether it is being deleted.
     pub(super) fn is_deleted(&self) -> bool {
         self.cleaner.metadata.deletion_timestamp.is_some()

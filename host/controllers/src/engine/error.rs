@@ -36,6 +36,12 @@ pub enum Error {
         /// The longest wait before the next attempt.
         within: Duration,
     },
+    /// The finalizers and labels of the object are not what the operator needs, and no status says so.
+    #[error("{message}")]
+    MetadataRefused {
+        /// Why.
+        message: String,
+    },
     /// The pass panicked, which is a bug.
     #[error("the pass panicked: {message}")]
     Panicked {
@@ -101,6 +107,16 @@ impl Attempt {
 }
 
 impl Error {
+    /// Returns the error for a finalizer of ours that was removed and is back. Only a webhook can add one to an object that is being
+    /// deleted.
+    #[must_use]
+    pub fn held_again() -> Self {
+        Self::MetadataRefused {
+            message: "an admission policy restores the finalizer that the operator removes"
+                .to_owned(),
+        }
+    }
+
     /// Returns the label of the metric.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -108,6 +124,7 @@ impl Error {
             Self::Request { attempt, .. } => attempt.reason,
             Self::Unanswered { .. } => "Unanswered",
             Self::Retry { reason, .. } => reason,
+            Self::MetadataRefused { .. } => names::reason::METADATA_REFUSED,
             Self::Panicked { .. } => "Panicked",
             Self::TooLong { .. } => "TooLong",
             Self::Endless => "Endless",
@@ -123,6 +140,10 @@ impl Error {
                 "the operator hit a bug while it worked on this object, and tries again; see its log",
             )),
             Self::TooLong { .. } => Some(Notice::warning(names::event::TOO_SLOW, self.to_string())),
+            Self::MetadataRefused { message } => Some(Notice::warning(
+                names::reason::METADATA_REFUSED,
+                message.clone(),
+            )),
             Self::Request {
                 attempt, source, ..
             } => match &**source {

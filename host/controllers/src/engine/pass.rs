@@ -220,7 +220,8 @@ impl<K: Kind> Passes<K> {
         let left = self.kind.learn(world, outcome);
         let metadata = K::metadata(world);
         match left {
-            Remains::Nothing | Remains::Unknown => self.recent.forget(metadata),
+            Remains::Nothing => self.recent.ended(metadata),
+            Remains::Unknown => self.recent.forget(metadata),
             Remains::Object if metadata.resource_version != before => self.recent.wrote(metadata),
             Remains::Object => {}
         }

@@ -20,6 +20,11 @@ const LAG_MAX: Duration = Duration::from_secs(30);
 /// Objects that vanish without our doing, as when somebody removes our finalizer, are forgotten after this time.
 const FORGET: Duration = Duration::from_hours(1);
 
+/// The same for those whose end was our write: longer than any watch lags.
+const FORGET_ENDED: Duration = Duration::from_mins(2);
+/// Stands for a version that no object ever has.
+const GONE: u64 = u64::MAX;
+
 /// How often such objects are removed: not at each write.
 const SWEEP: Duration = Duration::from_mins(1);
 
@@ -136,7 +141,20 @@ impl Recent {
         }
     }
 
-    /// Forgets an object that is gone.
+    /// Records that our write was the end of an object: whatever the cache still shows of it is old. No other object has its UID.
+    pub(super) fn ended(&self, object: &ObjectMeta) {
+        let mut writes = self.lock();
+        let write = OwnWrite {
+            version: GONE,
+            earlier: Vec::new(),
+            at: Instant::now(),
+            is_awaited: false,
+        };
+        writes.of.insert(uid(object).to_owned(), write);
+        writes.sweep();
+    }
+
+    /// Forgets an object that may be gone.
     pub(super) fn forget(&self, object: &ObjectMeta) {
         let mut writes = self.lock();
         writes.of.remove(uid(object));
@@ -172,7 +190,14 @@ impl Writes {
     fn sweep(&mut self) {
         if self.swept.elapsed() >= SWEEP {
             self.swept = Instant::now();
-            self.of.retain(|_, write| write.at.elapsed() < FORGET);
+            self.of.retain(|_, write| {
+                let forget = match write.version {
+                    GONE => FORGET_ENDED,
+                    _ => FORGET,
+                };
+                write.at.elapsed() < forget
+            });
+            self.of.shrink_to_fit();
         }
     }
 }

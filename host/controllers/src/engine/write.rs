@@ -121,6 +121,39 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Does what [`set_metadata`](Self::set_metadata) does, and compares the answer with the patch: an admission policy may take back a
+    /// finalizer that was set. That is [`Patched::Rejected`] too.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error also if a finalizer that was removed is back. Without both, a plan would ask for the same patch without end.
+    pub async fn set_finalizer<P, S>(
+        &self,
+        seen: &ObjectMeta,
+        patch: &MetadataPatch,
+        finalizer: &str,
+    ) -> Result<Patched<Object<P, S>>, Error>
+    where
+        P: Clone + DeserializeOwned,
+        S: Clone + DeserializeOwned,
+    {
+        let answered = match self.set_metadata(seen, patch).await? {
+            Patched::Object(answered) => answered,
+            Patched::Gone => return Ok(Patched::Gone),
+            Patched::Rejected(message) => return Ok(Patched::Rejected(message)),
+        };
+        let Answered(object): Answered<Object<P, S>> = *answered;
+        let has = |all: &[String]| all.iter().any(|it| it == finalizer);
+        let is_there = object.metadata.finalizers.as_deref().is_some_and(has);
+        match (patch.finalizers.as_deref().map(has), is_there) {
+            (Some(true), false) => Ok(Patched::Rejected(
+                "an admission policy removes what the operator sets".to_owned(),
+            )),
+            (Some(false), true) => Err(Error::held_again()),
+            _ => Ok(Patched::Object(Box::new(object))),
+        }
+    }
+
     /// Merges a patch (RFC 7396) into the object. With a UID and a resourceVersion in its metadata, it changes exactly that version.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ mod tunnel;
 
 use std::time::Duration;
 
-use podloom_api::names::{self, portal};
-use podloom_api::{PortalExposeObject, PortalExposeStatus};
+use podloom_api::PortalExposeStatus;
+use podloom_api::names::portal;
 
 use super::action::{Action, ActionOutcome};
 use super::kind::ExposeKind;
@@ -14,7 +14,6 @@ use super::world::{Problem, Try, World};
 use crate::engine::answer::Patched;
 use crate::engine::error::Error;
 use crate::engine::kind::{Context, Kind};
-use crate::engine::readable::Answered;
 use crate::engine::write::{MetadataPatch, Target};
 
 /// How the API server begins the message of a 500 if an admission webhook did not answer. That lasts as long as the webhook is broken, so
@@ -66,21 +65,9 @@ impl ExposeKind {
     ) -> Result<ActionOutcome, Error> {
         let seen = &world.expose.metadata;
         let target = self.expose(ctx, world);
-        let patched = target.set_metadata::<Answered<PortalExposeObject>>(seen, patch);
+        let patched = target.set_finalizer(seen, patch, portal::FINALIZER);
         Ok(match patched.await? {
-            Patched::Object(answered) => {
-                let expose = Box::new(answered.0);
-                let is_deleted = expose.metadata.deletion_timestamp.is_some();
-                let has_ours =
-                    MetadataPatch::without(&expose.metadata, portal::FINALIZER).is_some();
-                match (is_deleted, has_ours) {
-                    (false, false) => ActionOutcome::MetadataRejected(
-                        "an admission policy removes what the operator sets".to_owned(),
-                    ),
-                    (true, true) => return Err(held_again()),
-                    _ => ActionOutcome::Marked(expose),
-                }
-            }
+            Patched::Object(expose) => ActionOutcome::Marked(expose),
             Patched::Rejected(sentence) => ActionOutcome::MetadataRejected(sentence),
             Patched::Gone => ActionOutcome::Gone,
         })
@@ -127,14 +114,5 @@ impl ExposeKind {
             &world.expose.metadata,
             Self::TRAITS.field_manager,
         )
-    }
-}
-
-/// Our finalizer was removed and is back. Only a webhook can add one to an object that is being deleted.
-fn held_again() -> Error {
-    Error::Retry {
-        reason: names::reason::METADATA_REFUSED,
-        message: "an admission policy restores the finalizer that the operator removes".to_owned(),
-        within: Duration::MAX,
     }
 }

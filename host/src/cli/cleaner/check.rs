@@ -66,8 +66,9 @@ pub(crate) struct CleanerCheckArguments {
     )]
     excluded_namespaces: Namespaces,
 
-    /// A cluster-scoped kind that targets may have, the same as for podloom run; repeat the option for several. Only --against
-    /// cluster knows which kinds are cluster-scoped.
+    /// A cluster-scoped kind that targets may have, the same as for podloom run; repeat the option for several. Of files, it is known of
+    /// Kubernetes' own kinds, of those whose CustomResourceDefinition is among the files, and of those that this option names;
+    /// --against cluster knows it of all.
     #[arg(
         long = "cleaner-cluster-scoped",
         value_name = "KIND",

@@ -227,7 +227,7 @@ fn a_deletion_is_read_as_it_was_written() {
                     "release": "r", "step": "PreDeleteHooks", "hooksDone": 0, "objectsDone": 0, "objectsFailed": 0,
                     "hook": { "kind": "Job", "name": "j", "startedAt": "2026-01-01T00:00:00.000001Z" },
                 },
-                "event": { "attempts": 3, "outcome": "GivenUp" },
+                "event": { "attempts": 3, "lastError": "the sink answered with HTTP 500" },
             },
         },
     });

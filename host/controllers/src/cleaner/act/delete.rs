@@ -199,8 +199,10 @@ fn planned<'a>(
     world: &'a World,
     places: &'a [usize],
 ) -> impl Iterator<Item = (usize, &'a PlannedObject)> {
-    let progress = world.learned.progress.as_ref().or(world.deletion());
-    let objects = progress.map(|it| it.objects.as_slice()).unwrap_or_default();
+    let objects = world
+        .progress()
+        .map(|it| it.objects.as_slice())
+        .unwrap_or_default();
     places
         .iter()
         .filter_map(|place| Some((*place, objects.get(*place)?)))

@@ -27,12 +27,12 @@ impl Hands {
             charts: &self.charts,
             now,
         };
-        let progress = world.learned.progress.as_ref().or(world.deletion());
-        let Some(progress) = progress.and_then(|progress| progress.helm.as_ref()) else {
+        let release = world.progress().and_then(|progress| progress.helm.as_ref());
+        let Some(release) = release else {
             // No plan asks for it.
             let trouble = "there is no release to uninstall".to_owned();
             return ActionOutcome::Helm(HelmOutcome::Trouble(trouble));
         };
-        ActionOutcome::Helm(helm::act(tools, &world.helm(progress), action).await)
+        ActionOutcome::Helm(helm::act(tools, &world.helm(release), action).await)
     }
 }

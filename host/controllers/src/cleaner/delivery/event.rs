@@ -56,7 +56,7 @@ struct Deleted<'a> {
     message: Option<&'a str>,
 }
 
-/// What became of the Helm release.
+/// What became of the Helm release. How far the uninstallation was says nothing any more, nor does the UID of a record that is gone.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Uninstalled<'a> {

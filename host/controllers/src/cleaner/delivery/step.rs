@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::{DeliveryOutcome, DeliveryPolicy, DeliveryProgress};
+use podloom_api::{DeliveryPolicy, DeliveryProgress};
 use serde::Serialize;
 
 use super::attempt::{Attempt, AttemptState};
@@ -86,11 +86,6 @@ pub(crate) fn step(state: DeliveryState<'_>, now: Timestamp) -> DeliveryStep {
         attempt,
         is_full,
     } = state;
-    match progress.outcome {
-        Some(DeliveryOutcome::Delivered) => return DeliveryStep::Delivered,
-        Some(DeliveryOutcome::GivenUp) => return DeliveryStep::GivenUp,
-        None => {}
-    }
     match attempt.map(|attempt| &attempt.state) {
         Some(AttemptState::Accepted) => return DeliveryStep::Delivered,
         Some(AttemptState::Running) => return DeliveryStep::Wait(later(now, PATIENCE)),

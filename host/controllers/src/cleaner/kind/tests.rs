@@ -224,7 +224,7 @@ async fn a_failure_stops_no_other_and_is_tried_again() {
     cluster.state().map("other", "2");
     cluster.state().faults.push((delete("web"), 403));
     let error = cluster.pass().await.unwrap_err();
-    assert_eq!(error.to_string(), "1 objects could not be deleted");
+    assert_eq!(error.to_string(), "1 object could not be deleted");
     assert_eq!(
         cluster.outcomes(),
         [

@@ -6,45 +6,70 @@ use std::sync::Arc;
 use kube::core::{ApiResource, GroupVersionKind, Selector, SelectorExt};
 use serde_json::{Value, json};
 
-use super::super::checked::{CheckedTarget, KindReference, Selection};
-use super::super::read::{IfMissing, seen};
-use super::super::served::{ServedKind, group_version};
-use super::super::sight::{Found, Problem, SeenTarget, metadata};
+use super::scope;
+use crate::cleaner::checked::{CheckedTarget, KindReference, Selection};
+use crate::cleaner::read::{self, IfMissing, seen};
+use crate::cleaner::served::{ServedKind, group_version};
+use crate::cleaner::settings::CleanerSettings;
+use crate::cleaner::sight::{Found, Problem, SeenTarget, metadata};
 use crate::engine::kind::ResourceScope;
 
-/// Reads a target in a namespace.
-///
-/// # Errors
-///
-/// If the selector cannot match anything, or if an object is missing that must be there.
-pub(super) fn target(
-    objects: &[Value],
-    target: &CheckedTarget,
-    namespace: &str,
-    if_missing: IfMissing,
-) -> Result<SeenTarget, Problem> {
-    let of_kind = of_kind(objects, &target.kind);
-    let kind = Arc::new(served(&target.kind, of_kind.first().copied()));
-    let mut within = of_kind
-        .iter()
-        .copied()
-        .filter(|object| metadata(object, "namespace") == namespace);
-    let found = match &target.selection {
-        Selection::One(name) => match within.find(|object| metadata(object, "name") == name) {
-            Some(object) => Found::One(object.clone()),
-            None if if_missing == IfMissing::Skip => Found::Missing(name.clone()),
-            None => {
-                let text = missing(objects, &target.kind, namespace, name);
-                return Err(Problem::lasting(&target.name, &text));
-            }
-        },
-        Selection::Labelled(Err(error)) => return Err(Problem::lasting(&target.name, error)),
-        Selection::Labelled(Ok(selector)) => {
-            let items = within.filter(|object| matches(selector, object));
-            Found::List(kind.list(json!({}), items.cloned().collect()))
+/// The objects of some files, as an operator with these flags would see them.
+#[derive(Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) objects: &'a [Value],
+    pub(super) settings: &'a CleanerSettings,
+}
+
+impl Files<'_> {
+    /// Reads a target of a Cleaner in this namespace.
+    ///
+    /// # Errors
+    ///
+    /// If targets must not have its kind, if the selector cannot match anything, or if an object is missing that must be there.
+    pub(super) fn target(
+        &self,
+        target: &CheckedTarget,
+        namespace: &str,
+        if_missing: IfMissing,
+    ) -> Result<SeenTarget, Problem> {
+        let of_kind = of_kind(self.objects, &target.kind);
+        let kind = Arc::new(self.served(&target.kind, of_kind.first().copied()));
+        if !read::allows(self.settings, &kind) {
+            return Err(read::not_allowed(target, &kind));
         }
-    };
-    Ok(seen(target, &kind, found))
+        let within = kind.namespace(namespace);
+        let is_within =
+            |object: &&Value| within.is_none_or(|own| metadata(object, "namespace") == own);
+        let mut within = of_kind.into_iter().filter(is_within);
+        let found = match &target.selection {
+            Selection::One(name) => match within.find(|object| metadata(object, "name") == name) {
+                Some(object) => Found::One(placed(object, &kind)),
+                None if if_missing == IfMissing::Skip => Found::Missing(name.clone()),
+                None => {
+                    let place = kind.namespace(namespace);
+                    let text = missing(self.objects, &target.kind, place, name);
+                    return Err(Problem::lasting(&target.name, &text));
+                }
+            },
+            Selection::Labelled(Err(error)) => return Err(Problem::lasting(&target.name, error)),
+            Selection::Labelled(Ok(selector)) => {
+                let items = within.filter(|object| matches(selector, object));
+                let items = items.map(|object| placed(object, &kind));
+                Found::List(kind.list(json!({}), items.collect()))
+            }
+        };
+        Ok(seen(target, &kind, found))
+    }
+
+    /// The kind as an object writes it, or else as the target does.
+    fn served(&self, wanted: &KindReference, object: Option<&Value>) -> ServedKind {
+        let name = object.map_or(wanted.kind.as_str(), kind);
+        let kind = GroupVersionKind::gvk(&wanted.group, &wanted.version, name);
+        let resource = ApiResource::from_gvk(&kind);
+        let (resource, scope) = scope::of(resource, self.objects, self.settings);
+        ServedKind { resource, scope }
+    }
 }
 
 /// Gives each object a UID that has none: files seldom do, and an object is deleted by its UID only.
@@ -71,6 +96,16 @@ fn identify(object: &mut Value) {
     }
 }
 
+/// An object as the API server has it: only one of a kind in namespaces has a namespace.
+fn placed(object: &Value, kind: &ServedKind) -> Value {
+    let mut object = object.clone();
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (ResourceScope::Cluster, Some(metadata)) = (kind.scope, metadata) {
+        metadata.remove("namespace");
+    }
+    object
+}
+
 /// The objects of a kind: those whose kind is written exactly so, else those that differ only in the case of its letters.
 fn of_kind<'a>(objects: &'a [Value], wanted: &KindReference) -> Vec<&'a Value> {
     let version = group_version(&wanted.group, &wanted.version);
@@ -90,16 +125,6 @@ fn kind(object: &Value) -> &str {
     object["kind"].as_str().unwrap_or_default()
 }
 
-/// The kind as an object writes it, or else as the target does. Files do not say whether it is in namespaces.
-fn served(wanted: &KindReference, object: Option<&Value>) -> ServedKind {
-    let name = object.map_or(wanted.kind.as_str(), kind);
-    let kind = GroupVersionKind::gvk(&wanted.group, &wanted.version, name);
-    ServedKind {
-        resource: ApiResource::from_gvk(&kind),
-        scope: ResourceScope::Namespaced,
-    }
-}
-
 fn matches(selector: &Selector, object: &Value) -> bool {
     let labels = object["metadata"]["labels"].as_object();
     let labels = labels.into_iter().flatten();
@@ -109,8 +134,13 @@ fn matches(selector: &Selector, object: &Value) -> bool {
     selector.matches(&labels)
 }
 
-/// What is missing, and where to get it.
-fn missing(objects: &[Value], wanted: &KindReference, namespace: &str, name: &str) -> String {
+/// What is missing, and where to get it. There is no namespace for a cluster-scoped kind.
+fn missing(
+    objects: &[Value],
+    wanted: &KindReference,
+    namespace: Option<&str>,
+    name: &str,
+) -> String {
     let KindReference {
         group,
         version,
@@ -123,22 +153,26 @@ fn missing(objects: &[Value], wanted: &KindReference, namespace: &str, name: &st
             && self::kind(object).eq_ignore_ascii_case(kind)
             && metadata(object, "name") == name
     };
+    let within = |namespace: Option<&str>, before: &str| {
+        namespace.map_or_else(String::new, |it| format!("{before}{it}"))
+    };
     let place = format!(
-        "the files have no {kind} {name} of {} in the namespace {namespace}",
-        group_version(group, version)
+        "the files have no {kind} {name} of {}{}",
+        group_version(group, version),
+        within(namespace, " in the namespace ")
     );
     if let Some(other) = objects.iter().find(written) {
         let api_version = other["apiVersion"].as_str().unwrap_or_default();
-        return format!(
-            "{place}, only one of {api_version} in the namespace {}",
-            metadata(other, "namespace")
-        );
+        let own = namespace.map(|_| metadata(other, "namespace"));
+        let own = within(own, " in the namespace ");
+        return format!("{place}, only one of {api_version}{own}");
     }
     let resource = match group.as_str() {
         "" => kind.to_ascii_lowercase(),
         group => format!("{}.{group}", kind.to_ascii_lowercase()),
     };
     format!(
-        "{place}; add a file with it, such as what this prints: kubectl get {resource} {name} --namespace {namespace} -o yaml"
+        "{place}; add a file with it, such as what this prints: kubectl get {resource} {name}{} -o yaml",
+        within(namespace, " --namespace ")
     )
 }

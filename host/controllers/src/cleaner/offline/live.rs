@@ -5,9 +5,9 @@ use kube::Client;
 use podloom_api::Cleaner;
 use podloom_syntax::names::{dns_label, dns_subdomain};
 
-use super::super::objects::{Objects, Place};
-use super::super::served::ServedKind;
-use super::super::sight::metadata;
+use crate::cleaner::objects::{Objects, Place};
+use crate::cleaner::served::ServedKind;
+use crate::cleaner::sight::metadata;
 use crate::engine::kind::ResourceScope;
 
 /// What is known of a Cleaner itself.

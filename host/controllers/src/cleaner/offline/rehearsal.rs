@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use podloom_api::names::cleaner::{condition, event, reason};
 use podloom_api::{CleanerStatus, ConditionResult, PlannedObject};
 
-use super::super::sight::{Problem, SeenTarget};
-use super::super::world::World;
+use crate::cleaner::sight::{Problem, SeenTarget};
+use crate::cleaner::world::World;
 use crate::engine::events::Notice;
 
 /// What a Cleaner would do.
@@ -122,7 +122,7 @@ pub(super) fn rehearsal(
     let (reason, message) = stop.why();
     let learned = &world.learned;
     let seen = learned.sight.as_ref().map(|sight| sight.targets.iter());
-    let conditions = super::status::results(world);
+    let conditions = crate::cleaner::status::results(world);
     Rehearsal {
         reason,
         message,

@@ -79,7 +79,10 @@ fn targets(
         (false, true) => Then::At(pause.unwrap_or_else(|| later(now, LATE_INTERVAL))),
         (false, false) => Then::Retry {
             reason: "DeleteTarget",
-            message: format!("{} objects could not be deleted", open.len()),
+            message: match open.len() {
+                1 => "1 object could not be deleted".to_owned(),
+                count => format!("{count} objects could not be deleted"),
+            },
             until: deadline,
         },
     })

@@ -1,7 +1,7 @@
 //! The next step for a Cleaner whose CloudEvent is being delivered.
 
 use jiff::Timestamp;
-use podloom_api::{DeletionProgress, DeliveryOutcome, DeliveryProgress, duration};
+use podloom_api::{DeletionProgress, duration};
 
 use super::progress::{advanced, record};
 use super::report;
@@ -32,14 +32,12 @@ pub(super) fn plan(
     };
     let then = match delivery::step(state, now) {
         DeliveryStep::Delivered => {
-            let done = with(progress, delivery, Some(DeliveryOutcome::Delivered));
             let notice = report::delivered();
-            return record(world, written, advanced(&done, now), now).with_notices([notice]);
+            return record(world, written, advanced(progress, now), now).with_notices([notice]);
         }
         DeliveryStep::GivenUp => {
             let notice = report::given_up(&terms.sink, &delivery);
-            let done = with(progress, delivery, Some(DeliveryOutcome::GivenUp));
-            return record(world, written, advanced(&done, now), now).with_notices([notice]);
+            return record(world, written, advanced(progress, now), now).with_notices([notice]);
         }
         DeliveryStep::Send(shot) => Plan::act(Action::Deliver(shot)),
         DeliveryStep::Wait(until) => Plan::wait(Then::At(until)),
@@ -52,7 +50,10 @@ pub(super) fn plan(
         format!("the CloudEvent could not be delivered within {timeout}; the operator keeps trying")
     });
     let undelivered = report::undelivered(&before, &delivery);
-    let wanted = with(progress, delivery, None);
+    let wanted = DeletionProgress {
+        event: Some(delivery),
+        ..progress.clone()
+    };
     let wanted = status::deleting(world, wanted, late.as_deref(), now);
     if world.status() != Some(&wanted) {
         let late = late.as_ref().and_then(|late| report::late(world, late));
@@ -62,21 +63,5 @@ pub(super) fn plan(
     match then.action.is_none() && now < deadline {
         true => Plan::wait(then.then.by(deadline)),
         false => then,
-    }
-}
-
-/// The progress of the deletion with this one of the delivery.
-fn with(
-    progress: &DeletionProgress,
-    delivery: DeliveryProgress,
-    outcome: Option<DeliveryOutcome>,
-) -> DeletionProgress {
-    let event = DeliveryProgress {
-        outcome,
-        ..delivery
-    };
-    DeletionProgress {
-        event: Some(event),
-        ..progress.clone()
     }
 }

@@ -33,10 +33,11 @@ pub(super) fn triggered(objects: &[PlannedObject], checked: &Checked) -> Notice 
         Some(helm) => format!(", then the Helm release {} is uninstalled", helm.release),
         None => String::new(),
     };
-    let note = format!(
-        "all conditions are true: {} and this Cleaner are deleted{helm}",
-        counted(objects)
-    );
+    let deleted = match objects {
+        [] => "this Cleaner is deleted".to_owned(),
+        objects => format!("{} and this Cleaner are deleted", counted(objects)),
+    };
+    let note = format!("all conditions are true: {deleted}{helm}");
     Notice::normal(event::CONDITIONS_MET, note)
 }
 

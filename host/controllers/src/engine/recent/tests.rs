@@ -132,3 +132,15 @@ async fn objects_that_vanish_are_forgotten() {
     recent.wrote(&object("b", "11"));
     assert_eq!(recent.lock().of.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cache_still_shows_of_an_object_that_we_have_ended_is_old() {
+    let recent = Recent::default();
+    recent.ended(&object("a", "10"));
+    assert_eq!(recent.compare(&object("a", "10")), Cached::Behind);
+    // Another one of its name.
+    assert_eq!(recent.compare(&object("b", "11")), Cached::Current);
+    tokio::time::advance(Duration::from_mins(3)).await;
+    recent.wrote(&object("c", "12"));
+    assert_eq!(recent.lock().of.len(), 1, "only the new one is remembered");
+}

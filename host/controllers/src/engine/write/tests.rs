@@ -167,6 +167,42 @@ async fn silence_refuses_metadata_of_an_object_that_stays_and_fails_one_that_goe
     assert_eq!(error.reason(), "Unanswered");
 }
 
+/// What a finalizer comes to that is set, or removed, where the answer has these.
+async fn finalized(is_set: bool, answered: &[&str]) -> Result<Patched<Lamp>, super::Error> {
+    let mut answer = lamp("team", "a", 1);
+    answer.metadata.finalizers = Some(answered.iter().map(|it| (*it).to_owned()).collect());
+    let (client, _) = scripted(move |_, _| (200, serde_json::to_value(&answer).unwrap()));
+    let resource = lamps();
+    let patch = MetadataPatch {
+        finalizers: Some(
+            is_set
+                .then(|| "example.com/lamp".to_owned())
+                .into_iter()
+                .collect(),
+        ),
+        ..MetadataPatch::default()
+    };
+    let seen = lamp("team", "a", 1).metadata;
+    let target = target(&client, &resource, Some("team"));
+    target
+        .set_finalizer(&seen, &patch, "example.com/lamp")
+        .await
+}
+
+#[tokio::test]
+async fn a_finalizer_that_a_policy_takes_or_gives_back_is_noticed() {
+    let others = "example.com/other";
+    let kept = finalized(true, &[others, "example.com/lamp"]).await;
+    assert!(matches!(kept, Ok(Patched::Object(_))));
+    let taken = finalized(true, &[others]).await.unwrap();
+    assert!(matches!(taken, Patched::Rejected(why) if why.contains("admission policy removes")));
+    let gone = finalized(false, &[others]).await;
+    assert!(matches!(gone, Ok(Patched::Object(_))));
+    let back = finalized(false, &["example.com/lamp"]).await.unwrap_err();
+    assert_eq!(back.reason(), "MetadataRefused");
+    assert!(back.notice().is_some(), "no status says it");
+}
+
 /// What a patch comes to where the API server answers so.
 async fn patched(code: u16, answer: Value) -> Result<Patched<Value>, super::Error> {
     let (client, _) = scripted(move |_, _| (code, answer.clone()));

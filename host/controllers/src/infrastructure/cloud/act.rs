@@ -1,12 +1,11 @@
 //! What a Cloud's controller does. Nothing else writes.
 
-use podloom_api::names::infrastructure::{FIELD_MANAGER, reason};
+use podloom_api::names::infrastructure::{FIELD_MANAGER, IN_USE_FINALIZER, reason};
 
 use super::world::{Action, CloudFound, CloudParts, Outcome, World};
 use crate::engine::answer::Patched;
 use crate::engine::error::Error;
 use crate::engine::kind::Context;
-use crate::engine::readable::Answered;
 use crate::engine::write::Target as Written;
 use crate::infrastructure::im::{Call, CloudLogin, Failure, FailureKind};
 use crate::infrastructure::in_use::unless_hidden;
@@ -24,14 +23,14 @@ pub(super) async fn act(
     let seen = &world.cloud.metadata;
     let written = Written::of(&ctx.client, &parts.resource, seen, FIELD_MANAGER);
     match action {
-        Action::SetMetadata(patch) => Ok(match written.set_metadata(seen, patch).await? {
-            Patched::Object(answered) => {
-                let Answered(cloud) = *answered;
-                Outcome::Cloud(Some(Box::new(cloud)))
-            }
-            Patched::Gone => Outcome::Cloud(None),
-            Patched::Rejected(message) => Outcome::Refused(message),
-        }),
+        Action::SetMetadata(patch) => {
+            let patched = written.set_finalizer(seen, patch, IN_USE_FINALIZER);
+            Ok(match patched.await? {
+                Patched::Object(cloud) => Outcome::Cloud(Some(cloud)),
+                Patched::Gone => Outcome::Cloud(None),
+                Patched::Rejected(message) => Outcome::Refused(message),
+            })
+        }
         Action::Confirm => {
             let users = parts.live.users_of_cloud(&Key::of(seen)).await;
             let users = unless_hidden(users, seen, world.users)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use podloom_api::names::infrastructure::FINALIZER;
-use podloom_api::{ClusterObject, ClusterStatus, names};
+use podloom_api::{ClusterObject, ClusterStatus};
 
 use super::action::{Action, Outcome, Record};
 use super::kind::ClusterKind;
@@ -17,7 +17,6 @@ use super::world::{Prepared, World};
 use crate::engine::answer::Patched;
 use crate::engine::error::Error;
 use crate::engine::kind::{Context, Kind};
-use crate::engine::readable::Answered;
 use crate::engine::write::{MetadataPatch, Target};
 use crate::infrastructure::in_use::confirm;
 use crate::infrastructure::secrets::TargetError;
@@ -53,20 +52,9 @@ impl ClusterKind {
         patch: &MetadataPatch,
     ) -> Result<Outcome, Error> {
         let target = self.cluster(ctx, world);
-        let patched = target.set_metadata::<Answered<ClusterObject>>(world.metadata(), patch);
+        let patched = target.set_finalizer(world.metadata(), patch, FINALIZER);
         Ok(match patched.await? {
-            Patched::Object(answered) => {
-                let cluster = Box::new(answered.0);
-                let is_deleted = cluster.metadata.deletion_timestamp.is_some();
-                let has_ours = MetadataPatch::without(&cluster.metadata, FINALIZER).is_some();
-                match (is_deleted, has_ours) {
-                    (false, false) => Outcome::MetadataRejected(
-                        "an admission policy removes what the operator sets".to_owned(),
-                    ),
-                    (true, true) if world.is_deleted() => return Err(held_again()),
-                    _ => Outcome::Marked(cluster),
-                }
-            }
+            Patched::Object(cluster) => Outcome::Marked(cluster),
             Patched::Rejected(sentence) => Outcome::MetadataRejected(sentence),
             Patched::Gone => Outcome::Gone,
         })
@@ -143,13 +131,4 @@ fn is_too_late(world: &World, now: Timestamp) -> bool {
     };
     let age = Duration::try_from(now.duration_since(recorded)).unwrap_or_default();
     age > FRESH
-}
-
-/// Our finalizer was removed and is back. Only a webhook can add one to an object that is being deleted.
-fn held_again() -> Error {
-    Error::Retry {
-        reason: names::reason::METADATA_REFUSED,
-        message: "an admission policy restores the finalizer that the operator removes".to_owned(),
-        within: Duration::MAX,
-    }
 }

@@ -4,14 +4,13 @@ use super::world::{Action, Outcome, ProviderFound, ProviderParts, World};
 use crate::engine::answer::Patched;
 use crate::engine::error::Error;
 use crate::engine::kind::Context;
-use crate::engine::readable::Answered;
 use crate::engine::write::Target as Written;
 use crate::infrastructure::im::{Answer, Call, Target};
 use crate::infrastructure::in_use::unless_hidden;
 use crate::infrastructure::probe::{Found, Probe, next_probe, uids};
 use crate::infrastructure::resolve::{ImEndpoint, Key};
 use crate::infrastructure::secrets::TargetError;
-use podloom_api::names::infrastructure::{FIELD_MANAGER, reason};
+use podloom_api::names::infrastructure::{FIELD_MANAGER, IN_USE_FINALIZER, reason};
 
 /// Executes one action.
 pub(super) async fn act(
@@ -23,14 +22,14 @@ pub(super) async fn act(
     let seen = &world.provider.metadata;
     let written = Written::of(&ctx.client, &parts.resource, seen, FIELD_MANAGER);
     match action {
-        Action::SetMetadata(patch) => Ok(match written.set_metadata(seen, patch).await? {
-            Patched::Object(answered) => {
-                let Answered(provider) = *answered;
-                Outcome::Provider(Some(Box::new(provider)))
-            }
-            Patched::Gone => Outcome::Provider(None),
-            Patched::Rejected(message) => Outcome::Refused(message),
-        }),
+        Action::SetMetadata(patch) => {
+            let patched = written.set_finalizer(seen, patch, IN_USE_FINALIZER);
+            Ok(match patched.await? {
+                Patched::Object(provider) => Outcome::Provider(Some(provider)),
+                Patched::Gone => Outcome::Provider(None),
+                Patched::Rejected(message) => Outcome::Refused(message),
+            })
+        }
         Action::Confirm => {
             let users = parts.live.users_of_provider(&Key::of(seen)).await;
             let users = unless_hidden(users, seen, world.users)?;
