@@ -8,6 +8,7 @@ mod duration;
 mod infra;
 mod infrastructure;
 mod plugin;
+mod pods;
 mod portal;
 mod rbac;
 mod render;
@@ -32,6 +33,7 @@ pub(crate) use infrastructure::InfrastructureArguments;
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
 };
+pub(crate) use pods::PodArguments;
 pub(crate) use portal::{
     ChainPolicyArgument, ObservationArgument, PortalArguments, TunnelArguments,
 };

@@ -3,7 +3,6 @@
 //! `difference` compares what two chains make of one pod, and `groups` collects the differences of many; both are pure.
 
 pub(crate) mod difference;
-mod feed;
 pub(crate) mod groups;
 pub(crate) mod outcome;
 mod pair;
@@ -18,12 +17,12 @@ use anyhow::Context;
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::{self, Receiver};
 
-use self::feed::{Candidate, Feed};
 use self::groups::{Groups, Kept};
 use self::pair::Pair;
-use self::report::{Report, Skipped};
+use self::report::Report;
 use crate::cli::DiffArguments;
 use crate::error::CommandError;
+use crate::feed::{Candidate, Feed, Skipped, no_pod};
 use crate::output;
 
 /// How many pods wait for the chains.
@@ -33,7 +32,7 @@ const SHOWN: Duration = Duration::from_millis(200);
 
 /// Runs both chains on all pods, and prints the differences.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
-    let feed = Feed::open(arguments)?;
+    let feed = Feed::open(&arguments.pods)?;
     let pair = Pair::load(&arguments.old, &arguments.new)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -56,17 +55,6 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
         true => Err(CommandError::Different),
         false => Ok(()),
     }
-}
-
-/// A comparison of nothing must not look like one without differences.
-fn no_pod(skipped: &[Skipped]) -> CommandError {
-    let mut message =
-        "no pod to run the chains on: give Pods, objects with a pod template, or Browsers"
-            .to_owned();
-    for Skipped { what, why } in skipped {
-        message += &format!("\nskipped: {what}: {why}");
-    }
-    CommandError::invalid(message)
 }
 
 async fn compare(

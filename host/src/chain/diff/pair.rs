@@ -6,10 +6,10 @@ use std::sync::Arc;
 use podloom_mutators::{Chain, Engine};
 
 use super::difference::{Difference, OwnContainers};
-use super::feed::Candidate;
 use super::outcome::Outcome;
 use crate::cli::ChainSource;
 use crate::error::CommandError;
+use crate::feed::Candidate;
 use crate::load;
 use crate::mutator::{ChainMutator, ChainPanicked};
 use crate::render::pod::Subject;

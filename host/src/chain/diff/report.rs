@@ -11,6 +11,7 @@ use super::writers::{Whose, Writers};
 use crate::cli::DiffFormat;
 use crate::error::CommandError;
 use crate::explain::count;
+use crate::feed::Skipped;
 use crate::output;
 
 /// What was compared, and what was not.
@@ -18,15 +19,6 @@ pub(super) struct Report<'a> {
     pub(super) groups: &'a Groups,
     /// What could not be read, or is not compared, and why.
     pub(super) skipped: &'a [Skipped],
-}
-
-/// Something that was not compared.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Skipped {
-    /// What, in the plural: `CronJobs`.
-    pub(crate) what: String,
-    /// Why.
-    pub(crate) why: String,
 }
 
 /// Prints the report on standard output.

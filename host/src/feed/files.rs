@@ -3,7 +3,7 @@
 use tokio::sync::mpsc::Sender;
 
 use super::{Candidate, Skipped};
-use crate::cli::DiffArguments;
+use crate::cli::PodArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{self, Depth, Document, DocumentKind, Template, Unknown, field_name};
 use crate::output;
@@ -12,7 +12,7 @@ use crate::render::pod::{Subject, subject};
 use crate::render::{Namespaces, duplicates, sort};
 
 /// Manifests without mistakes.
-pub(in super::super) struct Files {
+pub(super) struct Files {
     documents: Vec<Document>,
     configs: Configs,
     namespace: String,
@@ -20,7 +20,7 @@ pub(in super::super) struct Files {
 
 impl Files {
     /// Reads and checks the files, as render does.
-    pub(super) fn read(arguments: &DiffArguments) -> Result<Self, CommandError> {
+    pub(super) fn read(arguments: &PodArguments) -> Result<Self, CommandError> {
         let namespace = arguments.namespace.as_deref().unwrap_or("default");
         let mut documents = find(arguments)?;
         manifest::name_templates(&mut documents, &arguments.pod_templates);
@@ -97,7 +97,7 @@ fn pods(
     })
 }
 
-fn find(arguments: &DiffArguments) -> Result<Vec<Document>, CommandError> {
+fn find(arguments: &PodArguments) -> Result<Vec<Document>, CommandError> {
     let depth = |is_recursive: bool| match is_recursive {
         true => Depth::Recursive,
         false => Depth::Flat,
@@ -112,7 +112,7 @@ fn find(arguments: &DiffArguments) -> Result<Vec<Document>, CommandError> {
         }
         Ok::<(), CommandError>(())
     };
-    let DiffArguments {
+    let PodArguments {
         files,
         kustomizations,
         ..

@@ -1,9 +1,9 @@
-//! Lists of a cluster, page by page.
+//! Lists of a cluster, page by page, with the rights of the user of a kubeconfig.
 
 use anyhow::Context;
-use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
+use kube::{Client, Config};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -12,18 +12,35 @@ use crate::error::CommandError;
 /// How many objects are read at once. They are held in memory together.
 const PAGE: u32 = 200;
 
+/// The cluster of the kubeconfig's context.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    /// That of the context.
+    pub(crate) namespace: String,
+}
+
+/// Connects to the cluster of the kubeconfig's context, or to the one in which this pod runs. Nothing is asked yet.
+pub(crate) async fn connect() -> Result<Connection, CommandError> {
+    let config = Config::infer().await.context(
+        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
+    )?;
+    let namespace = config.default_namespace.clone();
+    let client = Client::try_from(config).context("cannot connect to the cluster")?;
+    Ok(Connection { client, namespace })
+}
+
 /// A list in a cluster.
-pub(super) struct Place {
+pub(crate) struct Place {
     api_version: String,
     plural: String,
     /// None for all, and for kinds without one.
-    pub(super) namespace: Option<String>,
-    pub(super) labels: Option<String>,
-    pub(super) fields: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
 }
 
 /// Reads a list page by page.
-pub(super) struct Pages<'a> {
+pub(crate) struct Pages<'a> {
     client: &'a Client,
     place: &'a Place,
     is_metadata: bool,
@@ -33,7 +50,7 @@ pub(super) struct Pages<'a> {
 }
 
 /// Why a list cannot be read.
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// The cluster does not have this kind.
     NotServed,
     /// The user may not. Holds what the API server says.
@@ -56,7 +73,7 @@ struct PageMetadata {
 }
 
 impl Place {
-    pub(super) fn new(api_version: &str, plural: &str) -> Self {
+    pub(crate) fn new(api_version: &str, plural: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
             plural: plural.to_owned(),
@@ -84,7 +101,7 @@ impl Place {
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn of(client: &'a Client, place: &'a Place) -> Self {
+    pub(crate) fn of(client: &'a Client, place: &'a Place) -> Self {
         Self {
             client,
             place,
@@ -95,7 +112,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Reads only the objects' metadata.
-    pub(super) fn of_metadata(client: &'a Client, place: &'a Place) -> Self {
+    pub(crate) fn of_metadata(client: &'a Client, place: &'a Place) -> Self {
         Self {
             is_metadata: true,
             ..Self::of(client, place)
@@ -103,7 +120,7 @@ impl<'a> Pages<'a> {
     }
 
     /// The next page; none at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Value>>, Trouble> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Value>>, Trouble> {
         if self.is_done {
             return Ok(None);
         }
@@ -138,7 +155,7 @@ impl Trouble {
         }
     }
 
-    pub(super) fn into_error(self, what: &str) -> CommandError {
+    pub(crate) fn into_error(self, what: &str) -> CommandError {
         match self {
             Self::NotServed => CommandError::Other(anyhow::anyhow!("the cluster has no {what}")),
             Self::Forbidden(message) => {

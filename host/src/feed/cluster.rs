@@ -1,28 +1,26 @@
 //! The pods of a cluster, read by pages with the user's own rights.
 
 mod objects;
-mod pages;
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-use kube::{Client, Config};
+use kube::Client;
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, SelenosisKind};
 use podloom_controllers::render::ConfigRef;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
 use self::objects::{KINDS, Listed, submitted};
-use self::pages::{Pages, Place, Trouble};
 use super::{Candidate, Skipped};
-use crate::cli::DiffArguments;
+use crate::cli::PodArguments;
 use crate::error::CommandError;
+use crate::lists::{self, Connection, Pages, Place, Trouble};
 use crate::render::browser::{Unmade, subject_of};
 use crate::render::pod;
 use crate::render::{Metadata, Namespaces};
 
 /// What to read of a cluster.
-pub(in super::super) struct Cluster {
+pub(super) struct Cluster {
     /// None for that of the kubeconfig's context.
     namespace: Option<String>,
     is_all: bool,
@@ -65,7 +63,7 @@ impl From<CommandError> for Ended {
 }
 
 impl Cluster {
-    pub(super) fn of(arguments: &DiffArguments) -> Self {
+    pub(super) fn of(arguments: &PodArguments) -> Self {
         Self {
             namespace: arguments.namespace.clone(),
             is_all: arguments.all_namespaces,
@@ -78,14 +76,10 @@ impl Cluster {
         self,
         candidates: Sender<Candidate>,
     ) -> Result<Vec<Skipped>, CommandError> {
-        let config = Config::infer().await.context(
-            "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
-        )?;
-        let default = config.default_namespace.clone();
-        let client = Client::try_from(config).context("cannot connect to the cluster")?;
+        let Connection { client, namespace } = lists::connect().await?;
         let mut reading = Reading {
             client,
-            namespace: (!self.is_all).then(|| self.namespace.unwrap_or(default)),
+            namespace: (!self.is_all).then(|| self.namespace.unwrap_or(namespace)),
             is_selective: self.namespace_selector.is_some(),
             selector: self.selector,
             namespaces: Namespaces::default(),

@@ -1,0 +1,69 @@
+//! The pods on which chains are tried: those of files, or of a cluster.
+
+mod cluster;
+mod files;
+
+use tokio::sync::mpsc::Sender;
+
+use self::cluster::Cluster;
+use self::files::Files;
+use crate::cli::{Against, PodArguments};
+use crate::error::CommandError;
+use crate::render::pod::Subject;
+
+/// A pod before any chain.
+pub(crate) struct Candidate {
+    pub(crate) namespace: String,
+    /// As `Deployment shop/web`.
+    pub(crate) name: String,
+    pub(crate) subject: Subject,
+}
+
+/// Something that is left out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Skipped {
+    /// What, in the plural: `CronJobs`.
+    pub(crate) what: String,
+    /// Why.
+    pub(crate) why: String,
+}
+
+/// Pods, one after the other.
+pub(crate) struct Feed(Source);
+
+enum Source {
+    Files(Files),
+    Cluster(Cluster),
+}
+
+impl Feed {
+    /// Reads and checks the files. The cluster is read later, by pages.
+    pub(crate) fn open(arguments: &PodArguments) -> Result<Self, CommandError> {
+        Ok(Self(match arguments.against {
+            Some(Against::Cluster) => Source::Cluster(Cluster::of(arguments)),
+            None => Source::Files(Files::read(arguments)?),
+        }))
+    }
+
+    /// Sends all pods; returns what is left out, and why. Ends early if nobody takes them any more.
+    pub(crate) async fn run(
+        self,
+        candidates: Sender<Candidate>,
+    ) -> Result<Vec<Skipped>, CommandError> {
+        match self.0 {
+            Source::Files(files) => files.send(candidates).await,
+            Source::Cluster(cluster) => cluster.send(candidates).await,
+        }
+    }
+}
+
+/// The error of a command that found no pod: what says nothing of any pod must not look like success.
+pub(crate) fn no_pod(skipped: &[Skipped]) -> CommandError {
+    let mut message =
+        "no pod to run the chains on: give Pods, objects with a pod template, or Browsers"
+            .to_owned();
+    for Skipped { what, why } in skipped {
+        message += &format!("\nskipped: {what}: {why}");
+    }
+    CommandError::invalid(message)
+}
