@@ -26,15 +26,16 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     }
     let pods = Pods {
         files: &arguments.pods,
+        corpus: arguments.corpus.as_deref(),
         namespace: &arguments.namespace,
         warnings: Warnings::Printed,
     };
     let tried = prove(directory, &chain, &pods)?;
     output::print(&describe(&chain, &tried))?;
-    if arguments.pods.is_empty() {
+    if pods.are_none() {
         output::print_note(&paint(
             QUIET,
-            "other pods may show more: try your own with --pods FILE\n",
+            "other pods may show more: try your own with --pods FILE or --corpus DIR\n",
         ));
     }
     Ok(())
@@ -45,6 +46,8 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
 pub(crate) struct Pods<'a> {
     /// The files with the pods; there may be none.
     pub(crate) files: &'a [String],
+    /// A directory of recorded manifests.
+    pub(crate) corpus: Option<&'a Path>,
     /// The namespace of objects without one.
     pub(crate) namespace: &'a str,
     pub(crate) warnings: Warnings,
@@ -53,9 +56,14 @@ pub(crate) struct Pods<'a> {
 impl Pods<'_> {
     pub(crate) const NONE: Self = Self {
         files: &[],
+        corpus: None,
         namespace: "default",
         warnings: Warnings::Printed,
     };
+
+    fn are_none(&self) -> bool {
+        self.files.is_empty() && self.corpus.is_none()
+    }
 }
 
 /// Runs the plugins on sample pods, and the chain on the pods of these files; says in a line what was tried. It is an error if a
@@ -74,9 +82,9 @@ pub(crate) fn prove(
     if !errors.is_empty() {
         return Err(CommandError::Invalid(errors));
     }
-    let own = match pods.files {
-        [] => String::new(),
-        _ => format!(" and {}", pods::check(chain, pods)?),
+    let own = match pods.are_none() {
+        true => String::new(),
+        false => format!(" and {}", pods::check(chain, pods)?),
     };
     let plugins = explain::count(chain.plugins().len(), "plugin");
     Ok(format!(

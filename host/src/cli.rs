@@ -3,6 +3,7 @@
 mod bundle;
 mod cleaner;
 mod controllers;
+mod corpus;
 mod diff;
 mod duration;
 mod infra;
@@ -27,6 +28,7 @@ pub(crate) use cleaner::{
     Against, CleanerArguments, CleanerCheckArguments, CleanerCommand, ReportFormat,
 };
 pub(crate) use controllers::Controllers;
+pub(crate) use corpus::{CorpusCommand, RecordArguments};
 pub(crate) use diff::{ChainSource, DiffArguments, DiffFormat};
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
 pub(crate) use infrastructure::InfrastructureArguments;
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// Check plugin chains, show what a new one changes, and print their JSON Schema.
     #[command(subcommand)]
     Chain(ChainCommand),
+    /// Record the pods of a cluster, to try chains and plugins on them.
+    #[command(subcommand)]
+    Corpus(CorpusCommand),
     /// Check manifests of Clusters, clouds and Infrastructure Managers.
     #[command(subcommand)]
     Infra(InfraCommand),
@@ -144,12 +149,13 @@ pub(crate) enum ChainCommand {
 /// the original pod), and of the namespace.
 ///
 /// The sample pods cannot show everything: a plugin that is not idempotent on some other pod passes. So also pass pods of your
-/// own with --pods. The chain runs on them as `match` in chain.yaml says; on the sample pods every plugin runs.
+/// own with --pods or --corpus. The chain runs on them as `match` in chain.yaml says; on the sample pods every plugin runs.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   podloom chain check target/plugins
-  podloom chain check target/plugins --pods deployment.yaml --pods pod.yaml")]
+  podloom chain check target/plugins --pods deployment.yaml --pods pod.yaml
+  podloom chain check target/plugins --corpus corpus")]
 pub(crate) struct CheckArguments {
     /// The directory with chain.yaml and the plugin files.
     #[arg(value_name = "DIR")]
@@ -158,6 +164,10 @@ pub(crate) struct CheckArguments {
     /// Also run the chain on the pods and workloads of this file or directory; repeat it for several. - reads standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) pods: Vec<String>,
+
+    /// Also run the chain on the pods of a directory that podloom corpus record wrote, or of any other with manifests.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) corpus: Option<PathBuf>,
 
     /// The namespace of pods without metadata.namespace.
     #[arg(short, long, default_value = "default", value_parser = namespace)]

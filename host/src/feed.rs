@@ -2,11 +2,17 @@
 
 mod cluster;
 mod files;
+mod objects;
+mod scope;
+
+use std::path::Path;
 
 use tokio::sync::mpsc::Sender;
 
-use self::cluster::Cluster;
 use self::files::Files;
+
+pub(crate) use self::objects::{KINDS, cleaned, submitted};
+pub(crate) use self::scope::{Reading, Scope, field, name};
 use crate::cli::{Against, PodArguments};
 use crate::error::CommandError;
 use crate::render::pod::Subject;
@@ -33,14 +39,14 @@ pub(crate) struct Feed(Source);
 
 enum Source {
     Files(Files),
-    Cluster(Cluster),
+    Cluster(Scope),
 }
 
 impl Feed {
     /// Reads and checks the files. The cluster is read later, by pages.
     pub(crate) fn open(arguments: &PodArguments) -> Result<Self, CommandError> {
         Ok(Self(match arguments.against {
-            Some(Against::Cluster) => Source::Cluster(Cluster::of(arguments)),
+            Some(Against::Cluster) => Source::Cluster(arguments.scope()),
             None => Source::Files(Files::read(arguments)?),
         }))
     }
@@ -51,10 +57,26 @@ impl Feed {
         candidates: Sender<Candidate>,
     ) -> Result<Vec<Skipped>, CommandError> {
         match self.0 {
-            Source::Files(files) => files.send(candidates).await,
-            Source::Cluster(cluster) => cluster.send(candidates).await,
+            Source::Files(files) => {
+                let skipped = files.skipped();
+                for candidate in files.pods() {
+                    if candidates.send(candidate?).await.is_err() {
+                        break;
+                    }
+                }
+                Ok(skipped)
+            }
+            Source::Cluster(scope) => cluster::send(scope, candidates).await,
         }
     }
+}
+
+/// The pods of a directory of recorded manifests.
+pub(crate) fn corpus(
+    directory: &Path,
+    namespace: &str,
+) -> Result<impl Iterator<Item = Result<Candidate, CommandError>>, CommandError> {
+    Ok(Files::of_corpus(directory, namespace)?.pods())
 }
 
 /// The error of a command that found no pod: what says nothing of any pod must not look like success.

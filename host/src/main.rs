@@ -5,6 +5,7 @@ mod chain;
 mod cleaner;
 mod cli;
 mod completion;
+mod corpus;
 mod crds;
 mod error;
 mod explain;
@@ -28,7 +29,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Arguments, ChainCommand, CleanerCommand, Command, InfraCommand, PluginCommand};
+use crate::cli::{
+    Arguments, ChainCommand, CleanerCommand, Command, CorpusCommand, InfraCommand, PluginCommand,
+};
 use crate::error::CommandError;
 
 /// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
         Command::Chain(ChainCommand::Diff(arguments)) => chain::diff::run(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
+        Command::Corpus(CorpusCommand::Record(arguments)) => corpus::record(arguments),
         Command::Infra(InfraCommand::Check(arguments)) => infra::check(arguments),
         Command::Cleaner(CleanerCommand::Check(arguments)) => cleaner::check(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),

@@ -10,6 +10,7 @@ mod kustomize;
 mod named;
 mod node;
 mod numbering;
+mod outline;
 mod parse;
 mod slices;
 mod source;
@@ -18,12 +19,13 @@ mod untouched;
 mod verbatim;
 mod written;
 
-pub(crate) use check::check;
+pub(crate) use check::{Schemas, check, check_with};
 pub(crate) use document::Document;
 pub(crate) use field::Step;
 pub(crate) use field::{get, get_mut, name as field_name, steps};
 pub(crate) use kinds::{DocumentKind, Template, is_cleaner, is_infrastructure, kind, workload};
 pub(crate) use named::{NamedTemplate, apply as name_templates};
+pub(crate) use outline::Outlined;
 pub(crate) use source::Depth;
 pub(crate) use untouched::Unknown;
 
@@ -51,23 +53,52 @@ pub(crate) fn find(
     depth: Depth,
 ) -> Result<Found, CommandError> {
     let mut found = Found::default();
-    let mut sources = source::read_all(files, depth, &mut found.errors)?;
+    let warnings_and_errors = find_each(files, kustomizations, depth, |documents| {
+        found.documents.extend(documents);
+        Ok(())
+    })?;
+    Ok(Found {
+        documents: found.documents,
+        ..warnings_and_errors
+    })
+}
+
+/// Like [`find`], but gives the objects of one file after the other, so that not all of them are held in memory. The result has none.
+///
+/// # Errors
+///
+/// What is wrong with the machine or the command line, and what `take` returns.
+pub(crate) fn find_each(
+    files: &[String],
+    kustomizations: &[String],
+    depth: Depth,
+    mut take: impl FnMut(Vec<Document>) -> Result<(), CommandError>,
+) -> Result<Found, CommandError> {
+    let mut found = Found::default();
+    let mut is_empty = true;
+    let mut read = |source: &source::Source, errors: &mut Vec<Diagnostic>| {
+        let mut parsed = parse::parse(source);
+        errors.append(&mut parsed.errors);
+        is_empty &= parsed.documents.is_empty();
+        take(parsed.documents)
+    };
+    for place in source::find_all(files, depth, &mut found.errors)? {
+        match source::open(&place) {
+            Ok(source) => read(&source, &mut found.errors)?,
+            Err(error) => found.errors.push(error),
+        }
+    }
     for directory in kustomizations {
         match kustomize::build(directory) {
             Ok(built) => {
-                sources.push(built.source);
                 found.warnings.extend(built.warning);
+                read(&built.source, &mut found.errors)?;
             }
             Err(CommandError::Invalid(mut errors)) => found.errors.append(&mut errors),
             Err(other) => return Err(other),
         }
     }
-    for source in sources {
-        let mut parsed = parse::parse(&source);
-        found.documents.append(&mut parsed.documents);
-        found.errors.append(&mut parsed.errors);
-    }
-    if found.documents.is_empty() && found.errors.is_empty() {
+    if is_empty && found.errors.is_empty() {
         let names = [files, kustomizations].concat().join(", ");
         found.errors.push(Diagnostic::new(format!(
             "no objects in {names}: every document is empty"
@@ -108,8 +139,9 @@ pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, Comman
 pub(crate) fn read_any(file: &str, depth: Depth) -> Result<Vec<Document>, CommandError> {
     let mut documents = Vec::new();
     let mut errors = Vec::new();
-    for source in source::read_all(&[file.to_owned()], depth, &mut errors)? {
-        match parse::documents(&source) {
+    for place in source::find_all(&[file.to_owned()], depth, &mut errors)? {
+        let read = source::open(&place).map_err(|error| vec![error]);
+        match read.and_then(|source| parse::documents(&source)) {
             Ok(found) => documents.extend(found),
             Err(mut found) => errors.append(&mut found),
         }

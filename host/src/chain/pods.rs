@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Pods;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain;
+use crate::feed::{self, Candidate};
 use crate::manifest::{self, Depth};
 use crate::mutator::to_chain;
 use crate::render::pod::Subject;
@@ -21,23 +22,55 @@ enum Verdict {
     Broken(String),
 }
 
-/// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
-pub(super) fn check(chain: &Chain, pods: &Pods<'_>) -> Result<String, CommandError> {
-    let documents = manifest::read(pods.files, Depth::Flat)?;
-    let subjects = subjects(&documents, pods.namespace, pods.warnings)?;
-    let mut errors: Vec<Diagnostic> = Vec::new();
-    let mut denied = 0;
-    for (document, subject) in &subjects {
+/// How a chain did on pods of the user's.
+#[derive(Default)]
+struct Tally {
+    pods: usize,
+    denied: usize,
+    errors: Vec<Diagnostic>,
+}
+
+impl Tally {
+    fn add(&mut self, chain: &Chain, subject: &Subject, broken: impl FnOnce(String) -> Diagnostic) {
+        self.pods += 1;
         match check_pod(chain, subject) {
             Verdict::Fine => {}
-            Verdict::Denied => denied += 1,
-            Verdict::Broken(message) => errors.push(document.diagnostic(&[], message)),
+            Verdict::Denied => self.denied += 1,
+            Verdict::Broken(message) => self.errors.push(broken(message)),
         }
     }
+}
+
+/// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
+pub(super) fn check(chain: &Chain, pods: &Pods<'_>) -> Result<String, CommandError> {
+    let mut tally = Tally::default();
+    if !pods.files.is_empty() {
+        let documents = manifest::read(pods.files, Depth::Flat)?;
+        for (document, subject) in &subjects(&documents, pods.namespace, pods.warnings)? {
+            tally.add(chain, subject, |message| document.diagnostic(&[], message));
+        }
+    }
+    if let Some(directory) = pods.corpus {
+        let before = tally.pods;
+        for candidate in feed::corpus(directory, pods.namespace)? {
+            let Candidate { name, subject, .. } = candidate?;
+            tally.add(chain, &subject, |message| {
+                Diagnostic::new(format!("{name}: {message}"))
+            });
+        }
+        if tally.pods == before {
+            return Err(feed::no_pod(&[]));
+        }
+    }
+    let Tally {
+        pods,
+        denied,
+        errors,
+    } = tally;
     if !errors.is_empty() {
         return Err(CommandError::CheckFailed(errors));
     }
-    let own = match subjects.len() {
+    let own = match pods {
         1 => "1 pod of yours".to_owned(),
         many => format!("{many} pods of yours"),
     };

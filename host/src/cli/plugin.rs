@@ -126,6 +126,11 @@ pub(crate) struct TestArguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pod", "golden"])]
     pub(crate) cases: Option<PathBuf>,
 
+    /// Also run the plugin on the pods of a directory that podloom corpus record wrote, or of any other with manifests. Only their
+    /// number and what is wrong is shown.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) corpus: Option<PathBuf>,
+
     /// The plugin's configuration, YAML or JSON; by default the configuration in --chain; without --chain, none.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -176,7 +181,10 @@ Examples:
   podloom plugin test my-plugin.wasm --allow '/spec/containers/*/env' --pod pod.yaml
 
   # Run all cases of a directory
-  podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases";
+  podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases
+
+  # Build the plugin of this crate, and run it on its cases and on what a company runs
+  podloom plugin test --corpus corpus";
 
 /// Names that rustc, cargo or the crate's dependencies already use.
 const TAKEN: [&str; 58] = [

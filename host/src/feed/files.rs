@@ -1,11 +1,15 @@
 //! The pods of manifests.
 
-use tokio::sync::mpsc::Sender;
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::{Candidate, Skipped};
 use crate::cli::PodArguments;
 use crate::error::{CommandError, Diagnostic};
-use crate::manifest::{self, Depth, Document, DocumentKind, Template, Unknown, field_name};
+use crate::manifest::{
+    self, Depth, Document, DocumentKind, Outlined, Schemas, Template, Unknown, field_name,
+};
 use crate::output;
 use crate::render::browser::{self, Configs};
 use crate::render::pod::{Subject, subject};
@@ -13,7 +17,7 @@ use crate::render::{Namespaces, duplicates, sort};
 
 /// Manifests without mistakes.
 pub(super) struct Files {
-    documents: Vec<Document>,
+    documents: Vec<Outlined>,
     configs: Configs,
     namespace: String,
 }
@@ -22,11 +26,11 @@ impl Files {
     /// Reads and checks the files, as render does.
     pub(super) fn read(arguments: &PodArguments) -> Result<Self, CommandError> {
         let namespace = arguments.namespace.as_deref().unwrap_or("default");
-        let mut documents = find(arguments)?;
-        manifest::name_templates(&mut documents, &arguments.pod_templates);
-        let findings = manifest::check(&documents, Unknown::LeftOut)?;
-        findings.warnings.iter().for_each(output::warn);
-        let (mut errors, mut refused) = (findings.errors, findings.refused);
+        let Checked {
+            documents,
+            mut errors,
+            mut refused,
+        } = checked(arguments)?;
         errors.extend(duplicates::find(&documents, namespace));
         let configs = Configs::of(&documents, namespace, &mut refused, &mut errors);
         if errors.is_empty() {
@@ -40,28 +44,39 @@ impl Files {
         Err(CommandError::Invalid(errors))
     }
 
-    pub(super) async fn send(
-        self,
-        candidates: Sender<Candidate>,
-    ) -> Result<Vec<Skipped>, CommandError> {
-        let namespaces = Namespaces::of(&self.documents);
-        let mut has_tunnels = false;
-        let (configs, namespace) = (self.configs, self.namespace);
-        // Each document is dropped as soon as its pods are sent.
-        for document in self.documents {
-            has_tunnels |= manifest::kind(&document) == DocumentKind::PortalExpose;
-            for (template, subject) in pods(&document, &configs, &namespaces, &namespace)? {
-                let candidate = candidate(&document, &namespace, template, subject);
-                if candidates.send(candidate).await.is_err() {
-                    return Ok(Vec::new());
-                }
-            }
-        }
-        let tunnels = has_tunnels.then(|| Skipped {
+    /// Reads and checks a directory of recorded manifests.
+    pub(super) fn of_corpus(directory: &Path, namespace: &str) -> Result<Self, CommandError> {
+        Self::read(&PodArguments {
+            corpus: Some(directory.display().to_string()),
+            namespace: Some(namespace.to_owned()),
+            ..PodArguments::default()
+        })
+    }
+
+    /// What is left out, and why.
+    pub(super) fn skipped(&self) -> Vec<Skipped> {
+        let is_tunnel = |it: &Outlined| manifest::kind(it.borrow()) == DocumentKind::PortalExpose;
+        let tunnels = self.documents.iter().any(is_tunnel).then(|| Skipped {
             what: "PortalExposes".to_owned(),
             why: "compare what podloom render prints for them with each chain".to_owned(),
         });
-        Ok(tunnels.into_iter().collect())
+        tunnels.into_iter().collect()
+    }
+
+    /// All pods. Each document is dropped as soon as its pods are taken.
+    pub(super) fn pods(self) -> impl Iterator<Item = Result<Candidate, CommandError>> {
+        let namespaces = Namespaces::of(&self.documents);
+        let (configs, namespace) = (self.configs, self.namespace);
+        self.documents.into_iter().flat_map(move |document| {
+            let document = document.unfold();
+            let found = pods(&document, &configs, &namespaces, &namespace);
+            let candidate =
+                |(template, subject)| candidate(&document, &namespace, template, subject);
+            match found {
+                Ok(found) => found.into_iter().map(candidate).map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            }
+        })
     }
 }
 
@@ -97,33 +112,54 @@ fn pods(
     })
 }
 
-fn find(arguments: &PodArguments) -> Result<Vec<Document>, CommandError> {
-    let depth = |is_recursive: bool| match is_recursive {
-        true => Depth::Recursive,
-        false => Depth::Flat,
-    };
-    let (mut documents, mut errors): (Vec<Document>, Vec<Diagnostic>) = Default::default();
-    let mut add = |files: &[String], kustomizations: &[String], depth: Depth| {
-        if !(files.is_empty() && kustomizations.is_empty()) {
-            let found = manifest::find(files, kustomizations, depth)?;
-            found.warnings.iter().for_each(output::warn);
-            documents.extend(found.documents);
-            errors.extend(found.errors);
-        }
-        Ok::<(), CommandError>(())
-    };
+/// The objects of all files, and what is wrong with them.
+#[derive(Default)]
+struct Checked {
+    documents: Vec<Outlined>,
+    errors: Vec<Diagnostic>,
+    /// The indices of the documents with errors.
+    refused: BTreeSet<usize>,
+}
+
+/// Reads and checks one file after the other, so that the text and the positions of one file are held at once.
+fn checked(arguments: &PodArguments) -> Result<Checked, CommandError> {
     let PodArguments {
         files,
         kustomizations,
         ..
     } = arguments;
-    add(files, kustomizations, depth(arguments.recursive))?;
+    let mut all = Checked::default();
+    let mut schemas = Schemas::default();
+    let mut unreadable: Vec<Diagnostic> = Vec::new();
+    let mut add = |files: &[String], kustomizations: &[String], depth: Depth| {
+        if files.is_empty() && kustomizations.is_empty() {
+            return Ok(());
+        }
+        let found = manifest::find_each(files, kustomizations, depth, |mut documents| {
+            manifest::name_templates(&mut documents, &arguments.pod_templates);
+            let found = manifest::check_with(&mut schemas, &documents, Unknown::LeftOut)?;
+            found.warnings.iter().for_each(output::warn);
+            let first = all.documents.len();
+            all.refused
+                .extend(found.refused.iter().map(|it| first + it));
+            all.errors.extend(found.errors);
+            all.documents
+                .extend(documents.into_iter().map(Outlined::of));
+            Ok(())
+        })?;
+        found.warnings.iter().for_each(output::warn);
+        unreadable.extend(found.errors);
+        Ok::<(), CommandError>(())
+    };
+    let depth = match arguments.recursive {
+        true => Depth::Recursive,
+        false => Depth::Flat,
+    };
+    add(files, kustomizations, depth)?;
     let corpus: Vec<String> = arguments.corpus.iter().cloned().collect();
-    add(&corpus, &[], depth(true))?;
-    match errors.is_empty() {
-        true => Ok(documents),
-        false => Err(CommandError::Invalid(errors)),
-    }
+    add(&corpus, &[], Depth::Recursive)?;
+    all.errors.append(&mut unreadable);
+    Ok(all)
 }
 
 fn candidate(

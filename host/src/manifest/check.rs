@@ -9,7 +9,7 @@ use anyhow::Context;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use podloom_api::{InfrastructureKind, SelenosisApi, SelenosisKind};
+use podloom_api::{SelenosisApi, SelenosisKind};
 use serde_json::{Map, Value, json};
 
 use self::words::{expected_types, in_words, one_of};
@@ -24,37 +24,29 @@ use crate::error::CommandError;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
-    let schemas = Schemas::new(documents)?;
+    check_with(&mut Schemas::default(), documents, unknown)
+}
+
+/// Like [`check`], with schemas that were needed before.
+pub(crate) fn check_with(
+    schemas: &mut Schemas,
+    documents: &[Document],
+    unknown: Unknown,
+) -> Result<Findings, CommandError> {
     let mut findings = Findings::default();
     for (index, document) in documents.iter().enumerate() {
         let before = findings.errors.len();
         embedded::check_metadata(document, &mut findings);
-        match kinds::kind(document) {
-            DocumentKind::Browser => {
+        let kind = kinds::kind(document);
+        match &kind {
+            DocumentKind::Browser
+            | DocumentKind::BrowserConfig
+            | DocumentKind::PortalExpose
+            | DocumentKind::TunnelClass
+            | DocumentKind::Infrastructure(_)
+            | DocumentKind::Cleaner => {
                 check_name(document, &mut findings);
-                schemas.browser.check(document, &mut findings);
-            }
-            DocumentKind::BrowserConfig => {
-                check_name(document, &mut findings);
-                schemas.browser_config.check(document, &mut findings);
-            }
-            DocumentKind::PortalExpose => {
-                check_name(document, &mut findings);
-                schemas.portal_expose.check(document, &mut findings);
-            }
-            DocumentKind::TunnelClass => {
-                check_name(document, &mut findings);
-                schemas.tunnel_class.check(document, &mut findings);
-            }
-            DocumentKind::Infrastructure(kind) => {
-                check_name(document, &mut findings);
-                if let Some(schema) = schemas.infrastructure.get(&kind) {
-                    schema.check(document, &mut findings);
-                }
-            }
-            DocumentKind::Cleaner => {
-                check_name(document, &mut findings);
-                if let Some(schema) = &schemas.cleaner {
+                if let Some(schema) = schemas.of(&kind, &document.kind)? {
                     schema.check(document, &mut findings);
                 }
             }
@@ -64,10 +56,10 @@ pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings
                 embedded::check_pod(document, &template.path, &mut findings);
             }
             DocumentKind::Named(templates) => {
-                for template in &templates {
+                for template in templates {
                     embedded::check_pod(document, &template.path, &mut findings);
                 }
-                untouched::check_others(document, &templates, &mut findings);
+                untouched::check_others(document, templates, &mut findings);
             }
             DocumentKind::Other => check_other(document, unknown, &mut findings),
         }
@@ -127,47 +119,38 @@ fn check_other(document: &Document, unknown: Unknown, findings: &mut Findings) {
     }
 }
 
-struct Schemas {
-    browser: Schema,
-    browser_config: Schema,
-    portal_expose: Schema,
-    tunnel_class: Schema,
-    /// Only those of the kinds that there are: most users have none of them.
-    infrastructure: BTreeMap<InfrastructureKind, Schema>,
-    /// Only if there are Cleaners.
-    cleaner: Option<Schema>,
-}
+/// The schemas of our kinds, by kind. Each is compiled when it is first needed.
+#[derive(Default)]
+pub(crate) struct Schemas(BTreeMap<String, Schema>);
 
 impl Schemas {
-    fn new(documents: &[Document]) -> anyhow::Result<Self> {
-        // Both sets of API groups have the same schemas.
-        let selenosis = |kind| {
-            let definition = podloom_api::crd(SelenosisApi::default(), kind);
-            Schema::new(definition, Patterns::Checked)
-        };
-        let mut infrastructure = BTreeMap::new();
-        for document in documents {
-            if let DocumentKind::Infrastructure(kind) = kinds::kind(document)
-                && !infrastructure.contains_key(&kind)
-            {
-                let definition = podloom_api::infrastructure_crd(kind);
-                infrastructure.insert(kind, Schema::new(definition, Patterns::Checked)?);
-            }
+    /// The schema of a kind of this name; none if the kind is not ours.
+    fn of(&mut self, kind: &DocumentKind, name: &str) -> anyhow::Result<Option<&Schema>> {
+        if !self.0.contains_key(name)
+            && let Some((definition, patterns)) = definition(kind)
+        {
+            let schema = Schema::new(definition, patterns)?;
+            self.0.insert(name.to_owned(), schema);
         }
-        let has_cleaner = documents
-            .iter()
-            .any(|it| kinds::kind(it) == DocumentKind::Cleaner);
-        let cleaner =
-            has_cleaner.then(|| Schema::new(podloom_api::cleaner_crd(), Patterns::Checked));
-        Ok(Self {
-            browser: selenosis(SelenosisKind::Browser)?,
-            browser_config: selenosis(SelenosisKind::BrowserConfig)?,
-            portal_expose: Schema::new(podloom_api::portal_expose_crd(), Patterns::LeftOut)?,
-            tunnel_class: Schema::new(podloom_api::tunnel_class_crd(), Patterns::LeftOut)?,
-            infrastructure,
-            cleaner: cleaner.transpose()?,
-        })
+        Ok(self.0.get(name))
     }
+}
+
+/// The definition of one of our kinds.
+fn definition(kind: &DocumentKind) -> Option<(CustomResourceDefinition, Patterns)> {
+    // Both sets of API groups have the same schemas.
+    let selenosis = |kind| podloom_api::crd(SelenosisApi::default(), kind);
+    Some(match kind {
+        DocumentKind::Browser => (selenosis(SelenosisKind::Browser), Patterns::Checked),
+        DocumentKind::BrowserConfig => (selenosis(SelenosisKind::BrowserConfig), Patterns::Checked),
+        DocumentKind::PortalExpose => (podloom_api::portal_expose_crd(), Patterns::LeftOut),
+        DocumentKind::TunnelClass => (podloom_api::tunnel_class_crd(), Patterns::LeftOut),
+        DocumentKind::Infrastructure(kind) => {
+            (podloom_api::infrastructure_crd(*kind), Patterns::Checked)
+        }
+        DocumentKind::Cleaner => (podloom_api::cleaner_crd(), Patterns::Checked),
+        _ => return None,
+    })
 }
 
 /// What happens to the patterns of a schema.

@@ -28,34 +28,44 @@ pub(crate) enum Depth {
     Recursive,
 }
 
-/// Reads all files that can be read, and adds an error for each of the others. For a directory it reads its `.yaml`, `.yml` and
+/// Where a text is.
+#[derive(Debug)]
+pub(super) enum Place {
+    StandardInput,
+    File(PathBuf),
+}
+
+/// Finds all files, in their order, and adds an error for each that is not there. For a directory it finds its `.yaml`, `.yml` and
 /// `.json` files, sorted by name.
-pub(super) fn read_all(
+pub(super) fn find_all(
     files: &[String],
     depth: Depth,
     errors: &mut Vec<Diagnostic>,
-) -> Result<Vec<Source>, CommandError> {
+) -> Result<Vec<Place>, CommandError> {
     if files.iter().filter(|file| *file == "-").count() > 1 {
         return Err(CommandError::Usage(
             "-f - appears twice, but standard input can be read only once".to_owned(),
         ));
     }
-    let mut sources = Vec::new();
+    let mut places = Vec::new();
     for file in files {
-        let read = if file == "-" {
-            vec![read_text("-", io::stdin().lock())]
-        } else {
-            let paths = find(file, depth, errors);
-            paths.iter().map(|path| open(path)).collect()
-        };
-        for source in read {
-            match source {
-                Ok(source) => sources.push(source),
-                Err(error) => errors.push(error),
-            }
+        match file.as_str() {
+            "-" => places.push(Place::StandardInput),
+            name => places.extend(find(name, depth, errors).into_iter().map(Place::File)),
         }
     }
-    Ok(sources)
+    Ok(places)
+}
+
+/// Reads a file, or standard input.
+pub(super) fn open(place: &Place) -> Result<Source, Diagnostic> {
+    let path = match place {
+        Place::StandardInput => return read_text("-", io::stdin().lock()),
+        Place::File(path) => path,
+    };
+    let name = path.display().to_string();
+    let file = fs::File::open(path).map_err(|error| unreadable(&name, &error))?;
+    read_text(&name, file)
 }
 
 /// The files that a name stands for.
@@ -110,12 +120,6 @@ fn is_manifest(path: &Path) -> bool {
     path.extension()
         .and_then(|extension| extension.to_str())
         .is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))
-}
-
-fn open(path: &Path) -> Result<Source, Diagnostic> {
-    let name = path.display().to_string();
-    let file = fs::File::open(path).map_err(|error| unreadable(&name, &error))?;
-    read_text(&name, file)
 }
 
 /// Reads a text up to the limit.

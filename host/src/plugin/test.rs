@@ -2,6 +2,7 @@
 
 mod bench;
 mod cases;
+mod corpus;
 mod coverage;
 mod entry;
 mod golden;
@@ -76,7 +77,7 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
         is_idempotent: !arguments.not_idempotent,
         last: None,
     };
-    let errors = match (&arguments.cases, &arguments.pod) {
+    let mut errors = match (&arguments.cases, &arguments.pod) {
         (Some(directory), _) => try_cases(&mut bench, directory, arguments)?,
         (None, Some(pod)) => {
             let chain = bench.chain(None)?;
@@ -84,14 +85,21 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
             output::print(&report::file(chain, &tried))?;
             tried.errors
         }
+        (None, None) if arguments.corpus.is_some() => Vec::new(),
         (None, None) => {
             return Err(CommandError::Usage(
-                "no pods: name a file with --pod, or a directory of cases with --cases; in a plugin's crate, \
+                "no pods: name a file with --pod, a directory of cases with --cases, or recorded pods with --corpus; in a plugin's crate, \
                  `podloom plugin test` without a file finds its cases itself"
                     .to_owned(),
             ));
         }
     };
+    if let Some(directory) = &arguments.corpus {
+        let chain = bench.chain(None)?;
+        let tally = corpus::try_all(chain, directory, &arguments.namespace)?;
+        output::print(&tally.line(directory))?;
+        errors.extend(tally.errors);
+    }
     if errors.is_empty() {
         Ok(())
     } else {

@@ -1,5 +1,6 @@
 //! Renders a Browser into its final pod.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
@@ -22,14 +23,14 @@ pub(crate) struct Configs(BTreeMap<String, Vec<(usize, BrowserConfigObject)>>);
 
 impl Configs {
     /// Reads the BrowserConfigs among the documents that are not refused. One that cannot be read is refused, with an error.
-    pub(crate) fn of(
-        documents: &[Document],
+    pub(crate) fn of<D: Borrow<Document>>(
+        documents: &[D],
         namespace: &str,
         refused: &mut BTreeSet<usize>,
         errors: &mut Vec<Diagnostic>,
     ) -> Self {
         let mut configs: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        for (number, document) in documents.iter().enumerate() {
+        for (number, document) in documents.iter().map(Borrow::borrow).enumerate() {
             if refused.contains(&number) || manifest::kind(document) != DocumentKind::BrowserConfig
             {
                 continue;

@@ -2,16 +2,17 @@
 //!
 //! A Browser's pod has the Browser's name, so a Pod of that name in the same namespace is a duplicate too.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use crate::error::Diagnostic;
 use crate::manifest::{self, Document, DocumentKind};
 
 /// Finds duplicates among the objects of our kinds, and those that matter for pods.
-pub(crate) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
+pub(crate) fn find<D: Borrow<Document>>(documents: &[D], namespace: &str) -> Vec<Diagnostic> {
     let mut seen: BTreeMap<(&str, &str, &str), &Document> = BTreeMap::new();
     let mut errors = Vec::new();
-    for document in documents {
+    for document in documents.iter().map(Borrow::borrow) {
         let home = match manifest::kind(document) {
             DocumentKind::Browser | DocumentKind::BrowserConfig | DocumentKind::PortalExpose => {
                 document.namespace(namespace)
@@ -43,11 +44,15 @@ pub(crate) fn find(documents: &[Document], namespace: &str) -> Vec<Diagnostic> {
 }
 
 /// Finds Pods that have the name of a Browser's pod.
-fn pods_of_browsers<'a>(documents: &'a [Document], namespace: &'a str) -> Vec<Diagnostic> {
+fn pods_of_browsers<'a, D: Borrow<Document>>(
+    documents: &'a [D],
+    namespace: &'a str,
+) -> Vec<Diagnostic> {
     let of_kind = |kind: DocumentKind| {
         documents
             .iter()
-            .filter(move |document| manifest::kind(document) == kind)
+            .map(Borrow::borrow)
+            .filter(move |document: &&Document| manifest::kind(document) == kind)
             .map(move |document| ((document.namespace(namespace), document.name()), document))
     };
     let browsers: BTreeMap<(&str, &str), &Document> = of_kind(DocumentKind::Browser).collect();

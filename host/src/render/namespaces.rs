@@ -1,5 +1,6 @@
 //! The labels and annotations of namespaces, which plugins can read.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -21,10 +22,11 @@ pub(crate) struct Metadata {
 }
 
 impl Namespaces {
-    pub(crate) fn of(documents: &[Document]) -> Self {
+    pub(crate) fn of<D: Borrow<Document>>(documents: &[D]) -> Self {
         let namespaces = documents
             .iter()
-            .filter(|document| manifest::kind(document) == DocumentKind::Namespace)
+            .map(Borrow::borrow)
+            .filter(|document: &&Document| manifest::kind(document) == DocumentKind::Namespace)
             .map(|document| {
                 let metadata = Metadata {
                     labels: texts(document.value.pointer("/metadata/labels")),

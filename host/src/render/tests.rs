@@ -37,7 +37,7 @@ fn labels_of_a_pod_that_a_controller_owns_are_protected() {
         std::fs::write(&file, text).unwrap();
         let documents = manifest::read(&[file.display().to_string()], Depth::Flat).unwrap();
         let document = documents.first().unwrap();
-        let Subject { request, .. } = subject(document, None, &Namespaces::of(&[]), "default");
+        let Subject { request, .. } = subject(document, None, &Namespaces::default(), "default");
         request.selector.to_vec()
     };
     assert_eq!(pod(true), ["app"]);

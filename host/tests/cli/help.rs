@@ -17,6 +17,8 @@ fn help_of_every_command() {
         ("chain_check", &["chain", "check"]),
         ("chain_diff", &["chain", "diff"]),
         ("chain_schema", &["chain", "schema"]),
+        ("corpus", &["corpus"]),
+        ("corpus_record", &["corpus", "record"]),
         ("infra", &["infra"]),
         ("infra_check", &["infra", "check"]),
         ("cleaner", &["cleaner"]),

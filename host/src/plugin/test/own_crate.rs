@@ -66,6 +66,7 @@ pub(super) fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
     // The cases' warnings were printed when the plugin alone was tried on them.
     let pods = Pods {
         files: &pods,
+        corpus: arguments.corpus.as_deref(),
         namespace: &arguments.namespace,
         warnings: Warnings::Known,
     };

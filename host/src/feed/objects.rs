@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 /// A kind of objects with pods.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Listed {
-    pub(super) api_version: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) plural: &'static str,
+pub(crate) struct Listed {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
     owners: Owners,
 }
 
@@ -26,7 +26,7 @@ enum Owners {
 }
 
 /// All kinds. What has an owner that is read itself is left out, since it is made of its owner's template.
-pub(super) const KINDS: [Listed; 7] = [
+pub(crate) const KINDS: [Listed; 7] = [
     Listed::new("apps/v1", "Deployment", "deployments", Owners::Any),
     Listed::new("apps/v1", "StatefulSet", "statefulsets", Owners::Any),
     Listed::new("apps/v1", "DaemonSet", "daemonsets", Owners::Any),
@@ -63,7 +63,7 @@ impl Listed {
 }
 
 /// The object as it was submitted; none if its owner stands for it.
-pub(super) fn submitted(kind: Listed, mut object: Value) -> Option<Value> {
+pub(crate) fn submitted(kind: Listed, object: Value) -> Option<Value> {
     let controller = controller(&object);
     let stands_for_itself = match (kind.owners, controller) {
         (Owners::Any, _) | (_, None) => true,
@@ -73,19 +73,25 @@ pub(super) fn submitted(kind: Listed, mut object: Value) -> Option<Value> {
     if !stands_for_itself {
         return None;
     }
-    let fields = object.as_object_mut()?;
-    // A list does not say this of its items.
-    fields.insert("apiVersion".to_owned(), kind.api_version.into());
-    fields.insert("kind".to_owned(), kind.kind.into());
-    fields.remove("status");
-    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-        metadata.retain(|field, _| !GIVEN.contains(&field.as_str()));
-    }
+    let mut object = cleaned(kind.api_version, kind.kind, object)?;
     if kind.kind == "Pod"
-        && let Some(Value::Object(spec)) = fields.get_mut("spec")
+        && let Some(Value::Object(spec)) = object.get_mut("spec")
     {
         // From the scheduler, which comes after the webhook.
         spec.remove("nodeName");
+    }
+    Some(object)
+}
+
+/// An item of a list without what only the cluster says of it.
+pub(crate) fn cleaned(api_version: &str, kind: &str, mut object: Value) -> Option<Value> {
+    let fields = object.as_object_mut()?;
+    // A list does not say this of its items.
+    fields.insert("apiVersion".to_owned(), api_version.into());
+    fields.insert("kind".to_owned(), kind.into());
+    fields.remove("status");
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        metadata.retain(|field, _| !GIVEN.contains(&field.as_str()));
     }
     Some(object)
 }

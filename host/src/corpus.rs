@@ -1,0 +1,156 @@
+//! `podloom corpus record`: keeps the pods of a cluster as files, on which chains and plugins are tried later.
+
+mod conceal;
+mod directory;
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use podloom_api::{SelenosisApi, SelenosisKind};
+use serde_json::{Value, json};
+
+use self::directory::{Directory, Stored};
+use crate::cli::RecordArguments;
+use crate::error::CommandError;
+use crate::explain::count;
+use crate::feed::{KINDS, Reading, cleaned, field, name, no_pod, submitted};
+use crate::lists::{Pages, Place};
+use crate::output;
+
+/// Records the objects of the cluster in a directory.
+pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
+    let directory = Directory::open(&arguments.directory)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let mut recording = runtime.block_on(async {
+        let reading = Reading::begin(arguments.scope()).await?;
+        let mut recording = Recording {
+            reading,
+            directory,
+            keeps_values: arguments.keep_values,
+            namespaces: BTreeSet::new(),
+        };
+        recording.read().await?;
+        Ok::<_, CommandError>(recording)
+    })?;
+    recording.report(&arguments.directory.display().to_string())
+}
+
+struct Recording {
+    reading: Reading,
+    directory: Directory,
+    keeps_values: bool,
+    /// Those of recorded objects.
+    namespaces: BTreeSet<String>,
+}
+
+/// What is recorded besides Kubernetes' own kinds.
+const SELENOSIS: [SelenosisKind; 2] = [SelenosisKind::BrowserConfig, SelenosisKind::Browser];
+
+impl Recording {
+    async fn read(&mut self) -> Result<(), CommandError> {
+        for listed in KINDS {
+            let place = self.reading.selected(listed.api_version, listed.plural);
+            let what = format!("{}s", listed.kind);
+            self.read_kind(&place, &what, |object| submitted(listed, object))
+                .await?;
+        }
+        for api in [SelenosisApi::Seed, SelenosisApi::Split] {
+            for kind in SELENOSIS {
+                let version = format!("{}/v1", api.group(kind));
+                // A Browser needs its BrowserConfig, whatever labels that has.
+                let place = match kind {
+                    SelenosisKind::Browser => self.reading.selected(&version, kind.plural()),
+                    SelenosisKind::BrowserConfig => self.reading.place(&version, kind.plural()),
+                };
+                let what = format!("{}s", kind.name());
+                let whole = |object| cleaned(&version, kind.name(), object);
+                self.read_kind(&place, &what, whole).await?;
+            }
+        }
+        for namespace in std::mem::take(&mut self.namespaces) {
+            self.store_namespace(&namespace)?;
+        }
+        Ok(())
+    }
+
+    async fn read_kind(
+        &mut self,
+        place: &Place,
+        what: &str,
+        to_record: impl Fn(Value) -> Option<Value>,
+    ) -> Result<(), CommandError> {
+        let client = self.reading.client.clone();
+        let mut pages = Pages::of(&client, place);
+        while let Some(page) = self.reading.next(&mut pages, what).await? {
+            for object in page {
+                let namespace = field(&object, "namespace");
+                if self.reading.is_left_out(&namespace) {
+                    continue;
+                }
+                if let Some(object) = to_record(object) {
+                    self.store(namespace, object)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, namespace: String, mut object: Value) -> Result<(), CommandError> {
+        conceal::annotations(&mut object);
+        if !self.keeps_values {
+            conceal::values(&mut object);
+        }
+        let kind = object.get("kind").and_then(Value::as_str);
+        let kind = kind.unwrap_or_default().to_lowercase();
+        let file = format!("{kind}.{}", name(&object));
+        self.directory
+            .store(&namespace, &file, &output::yaml(&object)?)?;
+        self.namespaces.insert(namespace);
+        Ok(())
+    }
+
+    /// Plugins see a namespace's labels and annotations.
+    fn store_namespace(&mut self, namespace: &str) -> Result<(), CommandError> {
+        let about = self.reading.namespaces.get(namespace);
+        let mut object = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": { "name": namespace, "labels": about.labels, "annotations": about.annotations },
+        });
+        conceal::annotations(&mut object);
+        let text = output::yaml(&object)?;
+        self.directory.store(namespace, "namespace", &text)
+    }
+
+    /// Says what was recorded. A directory without a pod must not look like a corpus.
+    fn report(&mut self, directory: &str) -> Result<(), CommandError> {
+        let skipped = std::mem::take(&mut self.reading.skipped);
+        let Stored {
+            files,
+            namespaces,
+            changed,
+        } = self.directory.stored();
+        if files == 0 {
+            return Err(no_pod(&skipped));
+        }
+        let gone = self.directory.finish()?;
+        let mut text = format!(
+            "{} of {} in {directory}: {changed} new or changed, {gone} gone\n",
+            count(files, "object"),
+            count(namespaces, "namespace"),
+        );
+        for skipped in &skipped {
+            text.push_str(&format!("skipped: {}: {}\n", skipped.what, skipped.why));
+        }
+        output::print(&text)?;
+        if !self.keeps_values {
+            output::print_note(
+                "values of env, args, commands and HTTP headers are placeholders; labels, annotations, names and images are as in the cluster: look at them before you commit\n",
+            );
+        }
+        Ok(())
+    }
+}

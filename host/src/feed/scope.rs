@@ -1,0 +1,156 @@
+//! What is read of a cluster: which namespaces and objects, with the user's own rights.
+
+use std::collections::BTreeMap;
+
+use kube::Client;
+use serde_json::Value;
+
+use super::Skipped;
+use crate::error::CommandError;
+use crate::lists::{self, Connection, Pages, Place, Trouble};
+use crate::render::{Metadata, Namespaces};
+
+/// What to read of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// None for that of the kubeconfig's context.
+    pub(crate) namespace: Option<String>,
+    /// Whether all namespaces are read.
+    pub(crate) is_all: bool,
+    /// Only namespaces with these labels.
+    pub(crate) namespace_selector: Option<String>,
+    /// Only objects with these labels.
+    pub(crate) selector: Option<String>,
+}
+
+/// A cluster that is being read.
+pub(crate) struct Reading {
+    pub(crate) client: Client,
+    /// None for all.
+    namespace: Option<String>,
+    /// Whether namespaces that are not known are left out.
+    is_selective: bool,
+    selector: Option<String>,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+impl Reading {
+    /// Connects to the cluster of the kubeconfig's context, and reads the namespaces.
+    pub(crate) async fn begin(scope: Scope) -> Result<Self, CommandError> {
+        let Connection { client, namespace } = lists::connect().await?;
+        let mut reading = Self {
+            client,
+            namespace: (!scope.is_all).then(|| scope.namespace.unwrap_or(namespace)),
+            is_selective: scope.namespace_selector.is_some(),
+            selector: scope.selector,
+            namespaces: Namespaces::default(),
+            skipped: Vec::new(),
+        };
+        reading.read_namespaces(scope.namespace_selector).await?;
+        Ok(reading)
+    }
+
+    /// Reads the labels and annotations of namespaces, once. Without the right to, plugins know no more than their names, as in the
+    /// webhook.
+    async fn read_namespaces(&mut self, selector: Option<String>) -> Result<(), CommandError> {
+        let mut place = Place::new("v1", "namespaces");
+        place.fields = self
+            .namespace
+            .as_ref()
+            .map(|name| format!("metadata.name={name}"));
+        place.labels = selector;
+        let mut pages = Pages::of_metadata(&self.client, &place);
+        loop {
+            match pages.next().await {
+                Ok(None) => return Ok(()),
+                Ok(Some(page)) => {
+                    for namespace in page {
+                        let metadata = Metadata {
+                            labels: texts(&namespace, "labels"),
+                            annotations: texts(&namespace, "annotations"),
+                        };
+                        self.namespaces.insert(name(&namespace), metadata);
+                    }
+                }
+                Err(Trouble::Forbidden(message)) if !self.is_selective => {
+                    let why = format!(
+                        "you may not list them ({message}), so namespaceSelector and plugins see only the label with their name"
+                    );
+                    self.skip("labels of namespaces", why);
+                    return Ok(());
+                }
+                Err(trouble) => return Err(trouble.into_error("namespaces")),
+            }
+        }
+    }
+
+    /// Where the objects of a kind are.
+    pub(crate) fn place(&self, api_version: &str, plural: &str) -> Place {
+        let mut place = Place::new(api_version, plural);
+        place.namespace.clone_from(&self.namespace);
+        place
+    }
+
+    /// Where the objects of a kind are, of which only those with the labels are read.
+    pub(crate) fn selected(&self, api_version: &str, plural: &str) -> Place {
+        let mut place = self.place(api_version, plural);
+        place.labels.clone_from(&self.selector);
+        place
+    }
+
+    /// The next page; none at the end, and if the kind is not served or may not be listed.
+    pub(crate) async fn next(
+        &mut self,
+        pages: &mut Pages<'_>,
+        what: &str,
+    ) -> Result<Option<Vec<Value>>, CommandError> {
+        match pages.next().await {
+            Ok(page) => Ok(page),
+            Err(Trouble::NotServed) => Ok(None),
+            Err(Trouble::Forbidden(message)) => {
+                self.skip(what, format!("you may not list them ({message})"));
+                Ok(None)
+            }
+            Err(trouble) => Err(trouble.into_error(what)),
+        }
+    }
+
+    /// Whether the objects of a namespace are not read.
+    pub(crate) fn is_left_out(&self, namespace: &str) -> bool {
+        self.is_selective && !self.namespaces.contains(namespace)
+    }
+
+    /// Says once what is skipped: without rights, an API server refuses both groups of Browsers, even those that it does not have.
+    pub(crate) fn skip(&mut self, what: &str, why: String) {
+        if self.skipped.iter().any(|it| it.what == what) {
+            return;
+        }
+        self.skipped.push(Skipped {
+            what: what.to_owned(),
+            why,
+        });
+    }
+}
+
+/// The name of an object.
+pub(crate) fn name(object: &Value) -> String {
+    field(object, "name")
+}
+
+/// A field of the metadata.
+pub(crate) fn field(object: &Value, field: &str) -> String {
+    let text = object
+        .get("metadata")
+        .and_then(|it| it.get(field)?.as_str());
+    text.unwrap_or_default().to_owned()
+}
+
+fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    let map = object
+        .get("metadata")
+        .and_then(|it| it.get(field)?.as_object());
+    let fields = map.into_iter().flatten();
+    let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    texts.collect()
+}
