@@ -14,6 +14,11 @@ mod infra;
 mod lists;
 mod load;
 mod log;
+#[allow(
+    dead_code,
+    reason = "podloom blame and podloom drift are about to use it"
+)]
+mod managed_fields;
 mod manifest;
 mod mutator;
 mod output;
