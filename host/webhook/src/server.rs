@@ -1,7 +1,10 @@
 //! The endpoints: which path answers what, and what is refused before anybody looks at the object.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -11,8 +14,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use futures::FutureExt;
 use http_body_util::BodyExt;
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
 use crate::budget::{BODY_BYTES, Budget, Share};
@@ -118,15 +123,51 @@ async fn validate_object(app: Arc<App>, row: &'static Row, request: Request) -> 
     .await
 }
 
-/// Answers in a task of its own: the handler of a client that goes away is dropped, but what a plugin still uses for it must stay
-/// counted.
+/// Answers even if the client goes away: its handler is dropped then, but what a plugin still uses for it must stay counted.
 async fn to_the_end(answer: impl Future<Output = Response> + Send + 'static) -> Response {
-    match tokio::spawn(answer).await {
+    let answer = AssertUnwindSafe(answer).catch_unwind();
+    match Unfinished::of(answer).await {
         Ok(response) => response,
-        Err(panicked) => {
-            tracing::error!(error = %panicked, "the webhook panicked, which is a bug of podloom");
+        Err(_) => {
+            // The panic has printed its message.
+            tracing::error!("the webhook panicked, which is a bug of podloom");
             let text = "the webhook panicked, which is a bug of podloom";
             status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", text)
+        }
+    }
+}
+
+/// Work that goes on in a task of its own if nobody waits for it any more. Most is done by then, and needs no task: a switch to one
+/// and back costs more than a fast plugin.
+struct Unfinished<F: Future<Output: Send> + Send + 'static>(Option<Pin<Box<F>>>);
+
+impl<F: Future<Output: Send> + Send> Unfinished<F> {
+    fn of(work: F) -> Self {
+        Self(Some(Box::pin(work)))
+    }
+}
+
+impl<F: Future<Output: Send> + Send> Future for Unfinished<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(work) = &mut self.0 else {
+            // Nobody polls what is done.
+            return Poll::Pending;
+        };
+        let polled = work.as_mut().poll(context);
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send> + Send> Drop for Unfinished<F> {
+    fn drop(&mut self) {
+        // Without a runtime, the process ends.
+        if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(work);
         }
     }
 }

@@ -292,3 +292,35 @@ async fn other_paths_and_methods_list_the_endpoints() {
         }
     }
 }
+
+/// Work that waits twice, and then says that it is done.
+async fn slow_work(done: tokio::sync::oneshot::Sender<()>) -> u8 {
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    let _nobody_waits = done.send(());
+    7
+}
+
+#[tokio::test]
+async fn work_is_done_where_somebody_waits_for_it() {
+    let (done, _waits) = tokio::sync::oneshot::channel();
+    assert_eq!(super::Unfinished::of(slow_work(done)).await, 7);
+}
+
+#[tokio::test]
+async fn work_that_nobody_waits_for_any_more_goes_on() {
+    let (done, finished) = tokio::sync::oneshot::channel();
+    let mut work = Box::pin(super::Unfinished::of(slow_work(done)));
+    assert!(futures::poll!(&mut work).is_pending());
+    drop(work);
+    assert_eq!(finished.await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_panic_is_an_answer() {
+    let response = super::to_the_end(async { panic!("a bug") }).await;
+    assert_eq!(
+        response.status(),
+        axum::http::StatusCode::INTERNAL_SERVER_ERROR
+    );
+}
