@@ -50,7 +50,7 @@ pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdi
     match world.pod.as_deref() {
         None if world.had_pod() => lost(world),
         None => without_pod(world, timeouts, now),
-        Some(pod) if !world.owns(pod) => taken(world),
+        Some(pod) if !world.owns(pod) => taken(world, pod, timeouts, now),
         Some(pod) if pod.metadata.deletion_timestamp.is_some() => going(pod),
         Some(pod) => with_pod(world, pod, timeouts, now),
     }
@@ -189,7 +189,13 @@ fn lost(world: &World) -> Verdict {
     Verdict::Ended(disruption.unwrap_or(Cause::PodLost))
 }
 
-fn taken(world: &World) -> Verdict {
-    let pod = world.name().to_owned();
-    Verdict::Ended(Cause::NameTaken { pod })
+/// A pod of an earlier Browser of this name may still be on its way out.
+fn taken(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    let cause = Cause::NameTaken {
+        pod: world.name().to_owned(),
+    };
+    match pod.metadata.deletion_timestamp {
+        Some(_) => wait_or_end(cause, last_try(world, timeouts, now), now),
+        None => Verdict::Ended(cause),
+    }
 }
