@@ -1,14 +1,17 @@
 //! `podloom chain`: checks a chain before an operator loads it.
 
+mod commute;
 pub(crate) mod diff;
 mod pods;
+pub(crate) mod tighten;
 
 use std::fmt::Write;
 use std::path::Path;
 
-use podloom_mutators::{Chain, MANIFEST, Plugin, SAMPLE_PODS, manifest_schema};
+use podloom_mutators::{Chain, MANIFEST, Plugin, SAMPLE_PODS, manifest_schema, sample_pods};
 use serde_json::Value;
 
+use self::commute::Orders;
 use crate::cli::CheckArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::output::{QUIET, TITLE, json_text, paint};
@@ -30,8 +33,14 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
         namespace: &arguments.namespace,
         warnings: Warnings::Printed,
     };
-    let tried = prove(directory, &chain, &pods)?;
-    output::print(&describe(&chain, &tried))?;
+    let mut orders = Orders::new(&chain);
+    for (name, pod, request) in sample_pods() {
+        orders.try_pod(&format!("sample pod {name}"), &pod, &request);
+    }
+    let tried = prove_with(directory, &chain, &pods, &mut |name, pod, request| {
+        orders.try_pod(name, pod, request);
+    })?;
+    output::print(&describe(&chain, &orders.describe(), &tried))?;
     if pods.are_none() {
         output::print_note(&paint(
             QUIET,
@@ -73,6 +82,16 @@ pub(crate) fn prove(
     chain: &Chain,
     pods: &Pods<'_>,
 ) -> Result<String, CommandError> {
+    prove_with(directory, chain, pods, &mut |_, _, _| {})
+}
+
+/// As [`prove`], and does something else with each pod of the files.
+fn prove_with(
+    directory: &Path,
+    chain: &Chain,
+    pods: &Pods<'_>,
+    each: pods::Each<'_>,
+) -> Result<String, CommandError> {
     let failures = chain.prove();
     let shown = directory.display();
     let errors: Vec<Diagnostic> = failures
@@ -84,7 +103,7 @@ pub(crate) fn prove(
     }
     let own = match pods.are_none() {
         true => String::new(),
-        false => format!(" and {}", pods::check(chain, pods)?),
+        false => format!(" and {}", pods::check(chain, pods, each)?),
     };
     let plugins = explain::count(chain.plugins().len(), "plugin");
     Ok(format!(
@@ -97,12 +116,12 @@ pub(crate) fn schema() -> Result<(), CommandError> {
     output::print(&json_text(&manifest_schema())?)
 }
 
-fn describe(chain: &Chain, tried: &str) -> String {
+fn describe(chain: &Chain, order: &str, tried: &str) -> String {
     let mut text = String::new();
     for (number, plugin) in (1..).zip(chain.plugins()) {
         text.push_str(&describe_plugin(number, plugin));
     }
-    let _infallible = writeln!(text, "{tried}\nchain {}", chain.digest());
+    let _infallible = writeln!(text, "{order}{tried}\nchain {}", chain.digest());
     text
 }
 

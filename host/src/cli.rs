@@ -14,6 +14,7 @@ mod portal;
 mod rbac;
 mod render;
 mod run;
+mod tighten;
 mod webhook;
 
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ pub(crate) use portal::{
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use render::{Format, RenderArguments};
 pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
+pub(crate) use tighten::TightenArguments;
 pub(crate) use webhook::Account;
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
@@ -138,13 +140,18 @@ pub(crate) struct CompletionArguments {
 pub(crate) enum ChainCommand {
     Check(CheckArguments),
     Diff(Box<DiffArguments>),
+    Tighten(Box<TightenArguments>),
     /// Print the JSON Schema of chain.yaml, for completion in editors.
     Schema,
 }
 
 /// Check a plugin chain as the operator does before it uses one: load it, and run each plugin on sample pods.
 ///
-/// Prints for each plugin what it may read and write, which pods it is called for, and its limits.
+/// Prints for each plugin what it may read and write, which pods it is called for, and its limits; and for each two plugins whether
+/// their order matters. It does not matter if neither may write what the other may read: then both orders give the same bytes, or both
+/// reject the pod, for every pod of a cluster. The others are run in both orders on the sample pods and on yours, and the smallest pod
+/// on which that makes a difference is shown.
+///
 /// In addition, every plugin may read the labels and annotations of the Browser that the pod is for (without a Browser, those of
 /// the original pod), and of the namespace.
 ///

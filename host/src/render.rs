@@ -1,7 +1,7 @@
 //! `podloom render`: renders manifests offline, as the operator would.
 
 pub(crate) mod browser;
-mod diff;
+pub(crate) mod diff;
 pub(crate) mod duplicates;
 mod namespaces;
 mod outcome;

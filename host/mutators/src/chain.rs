@@ -1,7 +1,9 @@
 //! The chain: an immutable list of plugins through which a pod passes, each inside a transaction.
 
 mod digest;
+mod grants;
 mod load;
+mod order;
 mod pass;
 
 use std::fmt;
@@ -12,6 +14,8 @@ use std::time::Instant;
 use podloom_pod_path::{Patch, Trace, Transaction};
 use serde_json::Value;
 
+pub use self::grants::PluginGrants;
+pub use self::order::{Influence, OrderDependence};
 pub(crate) use self::pass::Passing;
 pub use self::pass::{Pass, Progress};
 use crate::engine::Engine;
@@ -276,6 +280,10 @@ impl Chain {
             Arc::clone(&request.selector),
         )
         .holding(passing.held);
+        let transaction = match passing.records {
+            true => transaction.recording(),
+            false => transaction,
+        };
         let sandbox = plugin.sandbox(&self.engine);
         let mutated = sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
         let (passed, mut run) = settle(plugin, mutated, passing);
@@ -318,6 +326,7 @@ fn settle(
     } = mutated;
     let refused_writes = transaction.refused_writes();
     let (reads, refused_reads) = (transaction.reads(), transaction.refused_reads());
+    let usage = transaction.usage().map(Box::new);
     let (passed, run) = match end {
         CallResult::Done => (Ok(()), commit(plugin, transaction, passing)),
         CallResult::Denied(reason) => {
@@ -345,6 +354,7 @@ fn settle(
         refused_writes,
         reads,
         refused_reads,
+        usage,
         notes,
         memory,
         ..run

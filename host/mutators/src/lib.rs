@@ -31,7 +31,10 @@ mod until;
 mod warnings;
 
 pub use bundle::{Bundle, BundleError};
-pub use chain::{Chain, ChainError, Mutation, Pass, Progress, Rejected, RejectionCause};
+pub use chain::{
+    Chain, ChainError, Influence, Mutation, OrderDependence, Pass, PluginGrants, Progress,
+    Rejected, RejectionCause,
+};
 pub use component::{ComponentError, ForeignImport, Form, TooMuch};
 pub use contract::SERVED;
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
@@ -45,8 +48,8 @@ pub use metrics::PluginMetrics;
 pub use plugin::{
     ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,
 };
-pub use podloom_pod_path::Write;
-pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS};
+pub use podloom_pod_path::{Usage, Write};
+pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
 pub use request::Request;
 pub use run::{PluginRun, RunOutcome};
 pub use sandbox::CallFailure;

@@ -185,6 +185,16 @@ impl Match {
         messages.collect()
     }
 
+    /// The labels of the pod by which it selects.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
+        let selector = self.selector.iter();
+        selector.flat_map(|selector| {
+            let expressions = selector.match_expressions.iter().map(|it| &it.0.key);
+            let keys = selector.match_labels.keys().chain(expressions);
+            keys.map(String::as_str)
+        })
+    }
+
     /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.
     pub(crate) fn excludes<'a>(
         &self,

@@ -25,6 +25,7 @@ use crate::text;
 use crate::until::Until;
 
 /// A plugin of a chain.
+#[derive(Clone)]
 pub struct Plugin {
     /// Its name in the chain.
     pub name: String,
@@ -283,7 +284,7 @@ fn describe(sandbox: Sandbox<'_>, code: &PluginCode) -> Result<Description, Plug
 
 /// Grants the plugin what the manifest lists, not what it needs, since people review the manifest. Also returns the unknown fields
 /// in what is granted.
-fn grant(
+pub(crate) fn grant(
     description: &Description,
     allow: &[String],
     read: &[String],

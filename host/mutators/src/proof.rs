@@ -154,6 +154,14 @@ fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -
     }
 }
 
+/// The sample pods with their names, and the request that they come with.
+pub fn sample_pods() -> impl Iterator<Item = (&'static str, Value, Arc<Request>)> {
+    SAMPLES.iter().map(|(name, text)| {
+        let (_, pod) = sample_pod(name, text, Until::DONE);
+        (*name, pod, request())
+    })
+}
+
 /// The sample pods, for runs that end by then.
 pub(crate) fn samples(until: Until) -> impl Iterator<Item = (RunMode, Value)> {
     let samples = SAMPLES.iter();

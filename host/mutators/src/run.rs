@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use podloom_pod_path::Write;
+use podloom_pod_path::{Usage, Write};
 
 use crate::matching::Dimension;
 use crate::plugin::Plugin;
@@ -28,6 +28,8 @@ pub struct PluginRun {
     pub reads: usize,
     /// How many of its reads were refused because they were not granted.
     pub refused_reads: usize,
+    /// What it read and wrote; none unless that was asked for.
+    pub usage: Option<Box<Usage>>,
     /// Its notes for the user.
     pub notes: Vec<String>,
     /// How long the call took, including creating and dropping the sandbox; zero if it was not called.
@@ -95,6 +97,7 @@ impl PluginRun {
             refused_writes: 0,
             reads: 0,
             refused_reads: 0,
+            usage: None,
             notes: Vec::new(),
             duration: Duration::ZERO,
             memory: 0,

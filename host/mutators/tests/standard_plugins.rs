@@ -8,6 +8,9 @@
     reason = "a test has no other way to fail; the lint sees only functions marked as tests"
 )]
 
+#[path = "standard_plugins/commute.rs"]
+mod commute;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};

@@ -11,8 +11,10 @@ use crate::explain;
 use crate::feed::{self, Candidate};
 use crate::manifest::{self, Depth};
 use crate::mutator::to_chain;
-use crate::render::pod::Subject;
 use crate::subjects::subjects;
+
+/// What else is done with each pod, with its name and its request.
+pub(super) type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<Request>);
 
 /// How a chain did on a pod.
 enum Verdict {
@@ -31,9 +33,15 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, chain: &Chain, subject: &Subject, broken: impl FnOnce(String) -> Diagnostic) {
+    fn add(
+        &mut self,
+        chain: &Chain,
+        pod: &Value,
+        request: &Arc<Request>,
+        broken: impl FnOnce(String) -> Diagnostic,
+    ) {
         self.pods += 1;
-        match check_pod(chain, subject) {
+        match check_pod(chain, pod, request) {
             Verdict::Fine => {}
             Verdict::Denied => self.denied += 1,
             Verdict::Broken(message) => self.errors.push(broken(message)),
@@ -42,19 +50,29 @@ impl Tally {
 }
 
 /// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
-pub(super) fn check(chain: &Chain, pods: &Pods<'_>) -> Result<String, CommandError> {
+pub(super) fn check(
+    chain: &Chain,
+    pods: &Pods<'_>,
+    each: Each<'_>,
+) -> Result<String, CommandError> {
     let mut tally = Tally::default();
     if !pods.files.is_empty() {
         let documents = manifest::read(pods.files, Depth::Flat)?;
         for (document, subject) in &subjects(&documents, pods.namespace, pods.warnings)? {
-            tally.add(chain, subject, |message| document.diagnostic(&[], message));
+            let request = Arc::new(to_chain(subject.request.clone()));
+            each(&document.title(), &subject.pod, &request);
+            tally.add(chain, &subject.pod, &request, |message| {
+                document.diagnostic(&[], message)
+            });
         }
     }
     if let Some(directory) = pods.corpus {
         let before = tally.pods;
         for candidate in feed::corpus(directory, pods.namespace)? {
             let Candidate { name, subject, .. } = candidate?;
-            tally.add(chain, &subject, |message| {
+            let request = Arc::new(to_chain(subject.request));
+            each(&name, &subject.pod, &request);
+            tally.add(chain, &subject.pod, &request, |message| {
                 Diagnostic::new(format!("{name}: {message}"))
             });
         }
@@ -80,10 +98,9 @@ pub(super) fn check(chain: &Chain, pods: &Pods<'_>) -> Result<String, CommandErr
     })
 }
 
-fn check_pod(chain: &Chain, subject: &Subject) -> Verdict {
-    let request: Arc<Request> = Arc::new(to_chain(subject.request.clone()));
-    let run = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(&request));
-    let (once, again) = (run(&subject.pod), run(&subject.pod));
+fn check_pod(chain: &Chain, pod: &Value, request: &Arc<Request>) -> Verdict {
+    let run = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(request));
+    let (once, again) = (run(pod), run(pod));
     let result = match (once, again) {
         (Ok(once), Ok(again)) if once.pod == again.pod => once,
         (Err(once), Err(again)) if once.cause == again.cause => {

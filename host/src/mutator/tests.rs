@@ -148,6 +148,7 @@ fn run(plugin: &str, outcome: podloom_mutators::RunOutcome) -> podloom_mutators:
         refused_writes: 1,
         reads: 5,
         refused_reads: 2,
+        usage: None,
         notes: vec!["a note".to_owned()],
         duration: Duration::ZERO,
         memory: 0,

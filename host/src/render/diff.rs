@@ -1,4 +1,4 @@
-//! `--diff`: what the chain changed in an object, as a unified diff.
+//! Unified diffs, such as those of `--diff`: what the chain changed in an object.
 
 use similar::TextDiff;
 
@@ -16,9 +16,19 @@ pub(super) fn of(document: &Document, rendered: &Rendered) -> anyhow::Result<Str
     let at = document.position(&[]);
     let title = format!("{}:{} {}", at.file, at.line, document.title());
     let title = escape_controls(&title);
-    let diff = TextDiff::from_lines(&before, &after)
+    Ok(unified(
+        &before,
+        &after,
+        &title,
+        &format!("{title}, after the chain"),
+    ))
+}
+
+/// A unified diff of two texts with their titles, in colour.
+pub(crate) fn unified(before: &str, after: &str, title: &str, title_after: &str) -> String {
+    let diff = TextDiff::from_lines(before, after)
         .unified_diff()
-        .header(&title, &format!("{title}, after the chain"))
+        .header(title, title_after)
         .to_string();
     let mut text = String::new();
     for line in diff.lines() {
@@ -32,5 +42,5 @@ pub(super) fn of(document: &Document, rendered: &Rendered) -> anyhow::Result<Str
         text.push_str(&paint(style, &escape_controls(line)));
         text.push('\n');
     }
-    Ok(text)
+    text
 }

@@ -16,6 +16,7 @@ fn help_of_every_command() {
         ("chain", &["chain"]),
         ("chain_check", &["chain", "check"]),
         ("chain_diff", &["chain", "diff"]),
+        ("chain_tighten", &["chain", "tighten"]),
         ("chain_schema", &["chain", "schema"]),
         ("corpus", &["corpus"]),
         ("corpus_record", &["corpus", "record"]),

@@ -18,6 +18,7 @@ mod portal;
 mod rbac;
 mod refused;
 mod rendered;
+mod tighten;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

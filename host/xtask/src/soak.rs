@@ -25,12 +25,14 @@ struct Soak {
 enum Needs {
     /// Nothing.
     Nothing,
+    /// The bundle of the standard plugins.
+    Plugins,
     /// The operator as a binary, and a control plane.
     Operator,
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 6] = [
+const SOAKS: [Soak; 7] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -68,6 +70,23 @@ const SOAKS: [Soak; 6] = [
         ],
         environment: &[("PROPTEST_CASES", "50000")],
         needs: Needs::Nothing,
+    },
+    Soak {
+        name: "commute",
+        what: "100,000 random pods: plugins that commute by their grants give the same bytes in both orders, the standard ones and random ones",
+        command: &[
+            "test",
+            "--package",
+            "podloom-pod-path",
+            "--package",
+            "podloom-mutators",
+            "--lib",
+            "--test",
+            "standard_plugins",
+            "commute",
+        ],
+        environment: &[("PROPTEST_CASES", "100000")],
+        needs: Needs::Plugins,
     },
     Soak {
         name: "queue",
@@ -154,9 +173,11 @@ fn holds(soak: &Soak) -> Result<bool> {
     eprintln!("\n==> {}: {}", soak.name, soak.what);
     let mut command = run::cargo(soak.command);
     command.envs(soak.environment.iter().copied());
+    if soak.needs != Needs::Nothing {
+        command.env("PODLOOM_BUNDLE", plugins::run()?);
+    }
     if soak.needs == Needs::Operator {
         command
-            .env("PODLOOM_BUNDLE", plugins::run()?)
             .env("PODLOOM_BLACKBOX_BINARY", release::shipped()?)
             .env("PODLOOM_CONTROL_PLANE", "1");
     }

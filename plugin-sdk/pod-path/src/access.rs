@@ -1,7 +1,7 @@
 //! What one plugin may do.
 
-use crate::grant::Grants;
 use crate::grant::tree::{Coverage, Tree};
+use crate::grant::{Disturbance, Grants};
 
 /// What a plugin may do. Created once per plugin and shared by all its runs.
 ///
@@ -55,6 +55,27 @@ impl Access {
     #[must_use]
     pub fn writes(&self) -> &Grants {
         &self.writes
+    }
+
+    /// How writes with this access can make a difference to a plugin with the other access. If there is no way, neither what it is
+    /// answered nor what it writes depends on them.
+    ///
+    /// Holds for pods with metadata, a spec and a list of containers, as all pods of a cluster have, and as long as no limit is
+    /// exceeded: the plugins of a chain share the limits on the size of the pod and of the logs of writes.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Disturbance, Grants};
+    ///
+    /// let access = |writes: &[&str]| Grants::parse_writes(writes).map(|it| Access::new(Grants::default(), it));
+    /// let (node, host) = (access(&["/spec/nodeName"])?, access(&["/spec/hostNetwork"])?);
+    /// assert_eq!(node.disturbs(&host), None);
+    /// let (one, two) = (access(&["/spec/volumes/[name=a]"])?, access(&["/spec/volumes/[name=b]"])?);
+    /// assert_eq!(one.disturbs(&two), Some(Disturbance::Adds("/spec/volumes".to_owned())));
+    /// # Ok::<(), podloom_pod_path::GrantError>(())
+    /// ```
+    #[must_use]
+    pub fn disturbs(&self, other: &Self) -> Option<Disturbance> {
+        self.writes.disturb(&other.reads, &other.writes)
     }
 
     pub(crate) fn coverage(&self) -> Coverage<'_> {

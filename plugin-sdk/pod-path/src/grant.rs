@@ -1,5 +1,6 @@
 //! The paths that a plugin needs, or that it is granted.
 
+mod overlap;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -7,6 +8,8 @@ pub(crate) mod tree;
 
 use std::error::Error;
 use std::fmt;
+
+pub use self::overlap::Disturbance;
 
 /// A set of path prefixes: what a plugin needs, or what it is granted.
 ///
@@ -21,7 +24,7 @@ use std::fmt;
 /// assert_eq!(allowed.covers(&needed), Err(vec!["/spec/volumes".to_owned()]));
 /// # Ok::<(), podloom_pod_path::GrantError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Grants {
     grants: Vec<Grant>,
 }

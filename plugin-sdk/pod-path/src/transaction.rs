@@ -9,8 +9,10 @@ mod read;
 mod refuse;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod view;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -19,11 +21,13 @@ use crate::access::Access;
 use crate::check::size;
 use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::path::Path;
+use locate::WriteOperation;
 use log::LogEntry;
 pub use log::Trace;
 pub use patch::Patch;
 use plan::PlannedWrite;
 use read::Reads;
+pub use usage::Usage;
 pub use view::Fields;
 
 /// One plugin's run on a pod. It owns the pod until it ends.
@@ -60,6 +64,8 @@ pub struct Transaction {
     held: usize,
     refused: usize,
     reads: Reads,
+    /// None unless it is asked for: the serving path pays for one look whether it is there.
+    usage: Option<Box<RefCell<Usage>>>,
 }
 
 /// One change to the pod, as the audit lists it.
@@ -112,6 +118,7 @@ impl Transaction {
             held: 0,
             refused: 0,
             reads: Reads::default(),
+            usage: None,
         }
     }
 
@@ -162,10 +169,13 @@ impl Transaction {
     /// ```
     pub fn set(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
+        let used = self.to_write(WriteOperation::Set, path, Some(&value));
         let plan = self.plan_set(path, &value);
         // The log keeps the text of the value in the pod, not this one.
         drop(value);
-        self.carry_out(plan).map(drop)
+        let done = self.carry_out(plan).map(drop);
+        self.note_write(used, &done);
+        done
     }
 
     /// Inserts the JSON text before the list element at the path, or at the end if the index is the list's length.
@@ -185,10 +195,13 @@ impl Transaction {
     /// ```
     pub fn insert(&mut self, path: &str, value: String) -> Result<(), EditError> {
         self.count(path.len() + value.len())?;
+        let used = self.to_write(WriteOperation::Insert, path, Some(&value));
         let plan = self.plan_insert(path, &value);
         // The log keeps the text of the value in the pod, not this one.
         drop(value);
-        self.carry_out(plan).map(drop)
+        let done = self.carry_out(plan).map(drop);
+        self.note_write(used, &done);
+        done
     }
 
     /// Removes the value at a path; false if there is none. Empty parents are kept.
@@ -208,8 +221,11 @@ impl Transaction {
     /// ```
     pub fn remove(&mut self, path: &str) -> Result<bool, EditError> {
         self.count(path.len())?;
+        let used = self.to_write(WriteOperation::Remove, path, None);
         let plan = self.plan_remove(path);
-        self.carry_out(plan)
+        let done = self.carry_out(plan);
+        self.note_write(used, &done);
+        done
     }
 
     /// How many writes were forbidden.

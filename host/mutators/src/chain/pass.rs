@@ -21,6 +21,8 @@ pub(crate) struct Passing {
     pub(super) traces: Vec<Trace>,
     /// A plugin that has not returned by then is interrupted.
     pub(super) until: Until,
+    /// Whether it is recorded what each plugin reads and writes.
+    pub(super) records: bool,
 }
 
 impl Passing {
@@ -30,6 +32,7 @@ impl Passing {
             held: 0,
             traces: Vec::new(),
             until: Until::DONE,
+            records: false,
         }
     }
 }

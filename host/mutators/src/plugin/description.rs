@@ -13,7 +13,7 @@ use crate::manifest::is_dns_label;
 use crate::text::{is_plain, one_line};
 
 /// A plugin's description of itself with its present configuration.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Description {
     /// The name that its author gave it; in a chain it may have another one.
     pub name: String,

@@ -42,6 +42,7 @@ fn run(plugin: &str, outcome: RunOutcome, writes: usize) -> PluginRun {
         refused_writes: 0,
         reads: 0,
         refused_reads: 0,
+        usage: None,
         notes: Vec::new(),
         duration: Duration::ZERO,
         memory: 0,

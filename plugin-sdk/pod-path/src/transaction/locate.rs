@@ -288,7 +288,7 @@ fn push_segment(
 }
 
 /// The value by which a selector would name an element.
-fn text_of<'v>(element: &'v Value, key: &str) -> Option<Cow<'v, str>> {
+pub(super) fn text_of<'v>(element: &'v Value, key: &str) -> Option<Cow<'v, str>> {
     match element.get(key)? {
         Value::String(text) => Some(Cow::Borrowed(text)),
         value @ (Value::Number(_) | Value::Bool(_)) => Some(Cow::Owned(value.to_string())),

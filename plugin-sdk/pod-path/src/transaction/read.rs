@@ -39,10 +39,12 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
-        self.read(
+        let answer = self.read(
             || Ok(self.find(path)?.map(json_as_read)),
             |text| text.as_ref().map_or(0, String::len),
-        )
+        );
+        self.note_read(&answer, path);
+        answer
     }
 
     /// Returns the keys of the object at a path, or `0`, `1`, ... of the list; empty if there is no value. For a list, a grant below
@@ -80,7 +82,9 @@ impl Transaction {
                 Err(AccessError::invalid_path(path, reason).into())
             }
         };
-        self.read(keys, |keys| keys.iter().map(|key| key.len() + KEY).sum())
+        let answer = self.read(keys, |keys| keys.iter().map(|key| key.len() + KEY).sum());
+        self.note_keys(&answer, path);
+        answer
     }
 
     /// How many calls were reads, including refused ones.

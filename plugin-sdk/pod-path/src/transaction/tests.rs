@@ -10,6 +10,7 @@ mod protected;
 mod reads;
 mod rules;
 mod secrecy;
+mod usage;
 mod values;
 mod views;
 

@@ -181,14 +181,16 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn view_of(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {
-        self.read(
+        let answer = self.read(
             || {
                 // Charged for kept fields too, so that limits do not depend on earlier calls.
                 self.count_read(fields.segments.saturating_mul(SEGMENT))?;
                 self.show(path, fields)
             },
             |text| text.as_ref().map_or(0, String::len),
-        )
+        );
+        self.note_view(&answer, path, &fields.names);
+        answer
     }
 
     fn show(&self, path: &str, fields: &Fields) -> Result<Option<String>, EditError> {

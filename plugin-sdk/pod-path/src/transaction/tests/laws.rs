@@ -1,5 +1,6 @@
 //! Laws that hold for all accesses.
 
+mod order;
 mod patch;
 mod secrecy;
 

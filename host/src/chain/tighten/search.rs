@@ -1,0 +1,301 @@
+//! Finds the fewest grants with which every pod comes out the same, by trying.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use podloom_mutators::{
+    CHAIN, Chain, MUTATIONS, Mutation, PluginGrants, PluginRun, Rejected, Usage,
+};
+use serde_json::Value;
+
+use super::corpus::Corpus;
+use super::narrow::{covers, narrow};
+use super::propose::{Level, propose};
+use crate::error::CommandError;
+
+/// What a chain used on a corpus.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// By the plugins of the chain, in order.
+    pub(super) plugins: Vec<UsedByPlugin>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct UsedByPlugin {
+    pub(super) usage: Usage,
+    /// On how many pods it was called.
+    pub(super) pods: u64,
+}
+
+impl Used {
+    /// Runs the chain on every pod.
+    pub(super) fn record(chain: &Chain, corpus: &Corpus) -> Result<Self, CommandError> {
+        let plugins = chain.plugins().iter().map(|_| UsedByPlugin::default());
+        let used = Mutex::new(Self {
+            plugins: plugins.collect(),
+        });
+        corpus.each(|pod, request| {
+            let result = chain.mutate_recorded(pod, request.clone());
+            let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+            for (run, plugin) in runs(&result).iter().zip(&mut used.plugins) {
+                // None if it was skipped.
+                if let Some(usage) = &run.usage {
+                    plugin.usage.add(usage);
+                    plugin.pods += 1;
+                }
+            }
+            true
+        })?;
+        Ok(used.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tries chains with other grants.
+pub(super) struct Search<'a> {
+    pub(super) chain: &'a Chain,
+    pub(super) corpus: &'a Corpus,
+    pub(super) used: &'a Used,
+    /// Which plugins have a list `read` of their own in chain.yaml.
+    pub(super) have_read: &'a [bool],
+}
+
+/// One grant that is taken away, or replaced by narrower ones.
+struct Edit {
+    plugin: usize,
+    list: List,
+    path: String,
+    instead: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    Allow,
+    Read,
+}
+
+impl List {
+    fn of(self, grants: &PluginGrants) -> &[String] {
+        match self {
+            Self::Allow => &grants.allow,
+            Self::Read => &grants.read,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// The fewest grants, in the order of the chain.
+    pub(super) fn run(&self) -> Result<Vec<PluginGrants>, CommandError> {
+        let mut levels: Vec<Level> = self.used.plugins.iter().map(|_| Level::Narrow).collect();
+        loop {
+            let grants = self.propose(&levels);
+            let Ok(chain) = self.chain.with_grants(&grants) else {
+                // Each was proposed because it loads; together they may only be too many.
+                return Ok(self.chain.grants());
+            };
+            let differing = self.differing(&chain)?;
+            if differing.is_empty() {
+                return self.fewest(grants, &levels);
+            }
+            let mut is_widened = false;
+            for plugin in differing {
+                if let Some(level) = levels.get_mut(plugin) {
+                    is_widened |= *level != Level::Keep;
+                    *level = level.next();
+                }
+            }
+            // Two equal runs give different results: nothing can be said about this chain.
+            if !is_widened {
+                return Ok(self.chain.grants());
+            }
+        }
+    }
+
+    fn propose(&self, levels: &[Level]) -> Vec<PluginGrants> {
+        let plugins = self.chain.plugins().iter().zip(&self.used.plugins);
+        let own = self.chain.grants();
+        let proposed = plugins.zip(levels).enumerate();
+        let proposed = proposed.map(|(number, ((plugin, used), level))| {
+            let mut level = *level;
+            let has_read = self.have_read.get(number) == Some(&true);
+            loop {
+                let proposed = propose(plugin, &used.usage, has_read, level);
+                let mut grants = own.clone();
+                if let Some(own) = grants.get_mut(number) {
+                    own.clone_from(&proposed);
+                }
+                if level == Level::Keep || self.chain.with_grants(&grants).is_ok() {
+                    return proposed;
+                }
+                level = level.next();
+            }
+        });
+        proposed.collect()
+    }
+
+    /// The plugins that are the first ones to do anything else on some pod.
+    fn differing(&self, other: &Chain) -> Result<BTreeSet<usize>, CommandError> {
+        let differing = Mutex::new(BTreeSet::new());
+        self.corpus.each(|pod, request| {
+            let result = other.mutate(pod.clone(), request.clone());
+            let own = self.chain.mutate(pod, request.clone());
+            if let Some(plugin) = first_difference(&own, &result) {
+                let mut differing = differing.lock().unwrap_or_else(PoisonError::into_inner);
+                differing.insert(plugin);
+            }
+            true
+        })?;
+        Ok(differing
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes away, one by one, what is no need that a plugin declares and makes no difference, until nothing is left of that.
+    fn fewest(
+        &self,
+        mut grants: Vec<PluginGrants>,
+        levels: &[Level],
+    ) -> Result<Vec<PluginGrants>, CommandError> {
+        loop {
+            let edits = self.edits(&grants, levels);
+            let chains = edits.into_iter().filter_map(|edit| {
+                let chain = self.chain.with_grants(&applied(&grants, [&edit])).ok()?;
+                Some((edit, chain))
+            });
+            let (edits, chains): (Vec<Edit>, Vec<Chain>) = chains.unzip();
+            let same = self.same(&chains)?;
+            let mut harmless = edits
+                .iter()
+                .zip(same)
+                .filter(|(_, same)| *same)
+                .map(|(edit, _)| edit);
+            let Some(first) = harmless.next() else {
+                return Ok(grants);
+            };
+            // Mostly they make no difference together either.
+            let all = applied(&grants, std::iter::once(first).chain(harmless));
+            let together = self.chain.with_grants(&all).ok();
+            let all_same = match together {
+                Some(chain) => self.same(&[chain])? == [true],
+                None => false,
+            };
+            grants = match all_same {
+                true => all,
+                false => applied(&grants, [first]),
+            };
+        }
+    }
+
+    /// What could still be less: narrower where a plugin was not narrowed as a whole, and else nothing in place of a grant.
+    fn edits(&self, grants: &[PluginGrants], levels: &[Level]) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let plugins = self.chain.plugins().iter().zip(&self.used.plugins);
+        for (number, ((plugin, used), own)) in plugins.zip(grants).enumerate() {
+            let declared = &plugin.description;
+            let usage = &used.usage;
+            for (list, needs, used) in [
+                (List::Allow, &declared.writes, &usage.writes),
+                (List::Read, &declared.reads, &usage.reads),
+            ] {
+                for path in list.of(own) {
+                    let below = |other: &&str| covers(path, other);
+                    let needs: Vec<&str> = needs.iter().map(String::as_str).filter(below).collect();
+                    let mut edit = |instead: Vec<String>| {
+                        edits.push(Edit {
+                            plugin: number,
+                            list,
+                            path: path.clone(),
+                            instead,
+                        });
+                    };
+                    if needs.is_empty() {
+                        edit(Vec::new());
+                    }
+                    let is_narrowed = levels.get(number) == Some(&Level::Narrow) || usage.is_cut;
+                    let used = used.keys().map(String::as_str).filter(below);
+                    let narrower = narrow(path, used.chain(needs));
+                    if !is_narrowed && narrower != [path.as_str()] && !narrower.is_empty() {
+                        edit(narrower);
+                    }
+                }
+            }
+        }
+        edits
+    }
+
+    /// For each chain, whether every pod comes out of it the same.
+    fn same(&self, chains: &[Chain]) -> Result<Vec<bool>, CommandError> {
+        let same: Vec<AtomicBool> = chains.iter().map(|_| AtomicBool::new(true)).collect();
+        if same.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.corpus.each(|pod, request| {
+            let own = self.chain.mutate(pod.clone(), request.clone());
+            for (chain, same) in chains.iter().zip(&same) {
+                if same.load(Ordering::Relaxed) {
+                    let result = chain.mutate(pod.clone(), request.clone());
+                    let differs = first_difference(&own, &result).is_some();
+                    same.fetch_and(!differs, Ordering::Relaxed);
+                }
+            }
+            same.iter().any(|same| same.load(Ordering::Relaxed))
+        })?;
+        Ok(same.into_iter().map(AtomicBool::into_inner).collect())
+    }
+}
+
+/// The grants after some edits. Of several edits of a path, only the first one is made.
+fn applied<'e>(
+    grants: &[PluginGrants],
+    edits: impl IntoIterator<Item = &'e Edit>,
+) -> Vec<PluginGrants> {
+    let mut grants = grants.to_vec();
+    for edit in edits {
+        let Some(own) = grants.get_mut(edit.plugin) else {
+            continue;
+        };
+        let list = match edit.list {
+            List::Allow => &mut own.allow,
+            List::Read => &mut own.read,
+        };
+        if let Some(at) = list.iter().position(|path| *path == edit.path) {
+            list.splice(at..=at, edit.instead.iter().cloned());
+        }
+    }
+    grants
+}
+
+fn runs(result: &Result<Mutation, Rejected>) -> &[PluginRun] {
+    match result {
+        Ok(mutation) => &mutation.runs,
+        Err(rejected) => &rejected.runs,
+    }
+}
+
+/// The first plugin that does not do the same: another outcome, another write, another note. The chain's digest is left aside.
+pub(super) fn first_difference(
+    own: &Result<Mutation, Rejected>,
+    other: &Result<Mutation, Rejected>,
+) -> Option<usize> {
+    let (own_runs, other_runs) = (runs(own), runs(other));
+    let differs = |(own, other): (&PluginRun, &PluginRun)| {
+        own.outcome != other.outcome || own.writes != other.writes || own.notes != other.notes
+    };
+    let first = own_runs.iter().zip(other_runs).position(differs);
+    let is_same = match (own, other) {
+        (Ok(own), Ok(other)) => unstamped(&own.pod) == unstamped(&other.pod),
+        (Err(own), Err(other)) => own.cause == other.cause,
+        _ => false,
+    };
+    let last = own_runs.len().min(other_runs.len()).saturating_sub(1);
+    first.or_else(|| (!is_same || own_runs.len() != other_runs.len()).then_some(last))
+}
+
+/// As text, so that nothing that looks equal is taken for the same. The stamp follows from what the plugins did, and from the digest.
+fn unstamped(pod: &Value) -> String {
+    let mut pod = pod.clone();
+    if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
+        annotations.retain(|key, _| key != CHAIN && key != MUTATIONS);
+    }
+    pod.to_string()
+}
