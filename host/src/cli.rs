@@ -1,5 +1,6 @@
 //! The command line.
 
+mod blame;
 mod bundle;
 mod cleaner;
 mod controllers;
@@ -24,6 +25,7 @@ use clap_complete::Shell;
 use podloom_api::SelenosisApi;
 use tracing_subscriber::filter::Targets;
 
+pub(crate) use blame::{BlameArguments, BlameFormat};
 pub(crate) use bundle::BundleArguments;
 pub(crate) use cleaner::{
     Against, CleanerArguments, CleanerCheckArguments, CleanerCommand, ReportFormat,
@@ -69,6 +71,9 @@ Examples:
   # What pod does the operator make of this Browser, and what did each plugin change?
   podloom render -f browser.yaml -f config.yaml --plugins my-chain --explain
 
+  # Who wrote each line of this pod?
+  podloom blame pod/web-5d9f8c7b6-x2k4v -n shop
+
   # Run the operator against the cluster of the current context
   podloom run --plugins my-chain
 
@@ -102,6 +107,7 @@ impl Color {
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Render(RenderArguments),
+    Blame(BlameArguments),
     /// Create, build, inspect and test plugins.
     #[command(subcommand)]
     Plugin(PluginCommand),

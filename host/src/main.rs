@@ -1,5 +1,6 @@
 //! A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 
+mod blame;
 mod bundle;
 mod chain;
 mod cleaner;
@@ -14,10 +15,6 @@ mod infra;
 mod lists;
 mod load;
 mod log;
-#[allow(
-    dead_code,
-    reason = "podloom blame and podloom drift are about to use it"
-)]
 mod managed_fields;
 mod manifest;
 mod mutator;
@@ -57,6 +54,7 @@ fn main() -> ExitCode {
             run::run(arguments, log)
         }
         Command::Render(arguments) => render::run(arguments),
+        Command::Blame(arguments) => blame::run(arguments),
         Command::Plugin(PluginCommand::New(arguments)) => plugin::new::run(arguments),
         Command::Plugin(PluginCommand::Build(arguments)) => plugin::build::run(arguments),
         Command::Plugin(PluginCommand::Inspect(arguments)) => plugin::inspect::run(arguments),

@@ -23,7 +23,7 @@ use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
 
 use self::browser::Configs;
-pub(crate) use self::namespaces::{Metadata, Namespaces};
+pub(crate) use self::namespaces::{Metadata, Namespaces, texts};
 use self::outcome::{ObjectError, Pass, Rendered};
 use self::portal::Tunnels;
 

@@ -199,6 +199,15 @@ impl Bundle {
         })
     }
 
+    /// The same bundle, with a chain without this plugin. The text of the manifest stays as it is.
+    #[must_use]
+    pub fn without(&self, plugin: &str) -> Self {
+        let mut rest = self.clone();
+        let plugins = &mut rest.manifest.plugins;
+        plugins.retain(|entry| entry.name.value.0 != plugin);
+        rest
+    }
+
     /// The text of the manifest.
     pub fn manifest(&self) -> &[u8] {
         &self.text

@@ -8,6 +8,7 @@ fn help_of_every_command() {
         ("podloom", &[][..]),
         ("run", &["run"]),
         ("render", &["render"]),
+        ("blame", &["blame"]),
         ("plugin", &["plugin"]),
         ("plugin_new", &["plugin", "new"]),
         ("plugin_build", &["plugin", "build"]),

@@ -300,7 +300,7 @@ fn present(value: &Value) -> Option<&Value> {
 }
 
 /// The merge keys of a list's elements; none if the list has no merge key, or if an element has none of its own.
-fn keys(schema: Schema, elements: &[Value]) -> Option<Vec<String>> {
+pub(crate) fn keys(schema: Schema, elements: &[Value]) -> Option<Vec<String>> {
     let name = schema.element_key()?;
     let key = |element: &Value| match element.get(name)? {
         Value::String(text) => Some(text.clone()),

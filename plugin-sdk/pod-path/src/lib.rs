@@ -59,6 +59,7 @@ mod breach;
 mod check;
 mod compare;
 mod cost;
+mod elements;
 mod error;
 mod examine;
 mod grant;
@@ -73,6 +74,7 @@ mod walk;
 
 pub use access::{Access, AccessLimits};
 pub use compare::{ChangeKind, PodChange, compare};
+pub use elements::element_segments;
 pub use error::{AccessError, EditError, LimitExceeded, shown};
 pub use examine::{SchemaViolation, ViolationKind, examine};
 pub use grant::{Disturbance, GrantError, Grants};

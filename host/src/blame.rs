@@ -1,0 +1,91 @@
+//! `podloom blame`: who wrote each line of a pod.
+//!
+//! `lines` are the pod's, `authors` finds who wrote them, and `proof` what depends on which plugin; these are pure.
+
+mod authors;
+mod lines;
+mod proof;
+mod report;
+mod source;
+mod stamp;
+mod submitted;
+#[cfg(test)]
+mod tests;
+mod trials;
+
+use std::mem;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use self::authors::Authors;
+use self::proof::Proof;
+use self::report::Report;
+use self::source::{Origin, Source};
+use self::stamp::Stamp;
+use crate::cli::{BlameArguments, BlameFormat};
+use crate::error::CommandError;
+use crate::managed_fields::ManagedFields;
+use crate::output;
+
+/// Reads the pod, and prints it with who wrote each line.
+pub(crate) fn run(arguments: &BlameArguments) -> Result<(), CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let source = runtime.block_on(Source::read(arguments))?;
+    let stamp = Stamp::of(&source.pod);
+    let fields = ManagedFields::of(&source.pod);
+    let authors = Authors {
+        plugins: stamp.plugins(),
+        fields: &fields,
+    };
+    let proof = prove(arguments, source.origin, &stamp, &source.pod, &authors)?;
+    let text = blame(&source.pod, &stamp, &authors, &proof, arguments.output)?;
+    output::print(&text)
+}
+
+/// The pod with who wrote each line, as text.
+fn blame(
+    pod: &Value,
+    stamp: &Stamp,
+    authors: &Authors<'_>,
+    proof: &Proof,
+    format: BlameFormat,
+) -> anyhow::Result<String> {
+    let report = Report {
+        pod,
+        lines: &authors.blame(lines::of(pod)?, proof.trees()),
+        stamp,
+        fields: authors.fields,
+        proof,
+    };
+    report::render(&report, format)
+}
+
+/// Runs the chain on the pod's template, and again without each plugin, if the arguments ask for that and it shows anything.
+fn prove(
+    arguments: &BlameArguments,
+    origin: Result<Origin, String>,
+    stamp: &Stamp,
+    pod: &Value,
+    authors: &Authors<'_>,
+) -> Result<Proof, CommandError> {
+    let Some(directory) = &arguments.plugins else {
+        return Ok(Proof::NotAsked);
+    };
+    let Stamp::Read { chain, plugins } = stamp else {
+        return Ok(Proof::Impossible(
+            "the pod has no stamp that says which plugins wrote it".to_owned(),
+        ));
+    };
+    match origin {
+        Ok(mut origin) => {
+            let template = mem::take(&mut origin.subject.pod);
+            origin.subject.pod = submitted::of(template, pod, authors);
+            trials::run(directory, chain, plugins, &origin)
+        }
+        Err(why) => Ok(Proof::Impossible(why)),
+    }
+}

@@ -1,0 +1,177 @@
+//! Finds who wrote each line.
+
+use std::collections::BTreeSet;
+
+use podloom_mutators::MutationEntry;
+
+use super::lines::Line;
+use super::proof::Trees;
+use crate::managed_fields::{Entry, ManagedFields};
+
+/// Who wrote a line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Author {
+    /// The plugin of this number in the stamp.
+    Plugin(usize),
+    /// A field manager, after the pod was made.
+    Manager(String),
+    /// Who made the pod, or the API server, which sets defaults and more. Nothing tells them apart.
+    Submitted,
+}
+
+/// A line, and who wrote it.
+#[derive(Clone, Debug)]
+pub(super) struct Blamed {
+    pub(super) line: Line,
+    /// None for a head of what several have written.
+    pub(super) author: Option<Author>,
+    /// Whether the line is gone or different without the plugin that wrote it.
+    pub(super) is_proved: bool,
+    /// The other plugins without which the line is gone or different, by their numbers in the stamp.
+    pub(super) depends_on: BTreeSet<usize>,
+}
+
+/// Knows who wrote what.
+pub(super) struct Authors<'a> {
+    /// Those of the stamp, in the order of the chain.
+    pub(super) plugins: &'a [MutationEntry],
+    pub(super) fields: &'a ManagedFields<'a>,
+}
+
+impl Authors<'_> {
+    /// Finds who wrote each line, and what depends on which plugin if there is a proof.
+    pub(super) fn blame(&self, lines: Vec<Line>, trees: Option<&Trees>) -> Vec<Blamed> {
+        let mut blamed: Vec<Blamed> = lines
+            .into_iter()
+            .map(|line| match line.is_head {
+                true => Blamed::head(line),
+                false => self.value(line, trees),
+            })
+            .collect();
+        give_heads(&mut blamed);
+        blamed
+    }
+
+    fn value(&self, line: Line, trees: Option<&Trees>) -> Blamed {
+        let author = self.author(&line.path);
+        let mut depends_on = BTreeSet::new();
+        if let Some(trees) = trees {
+            let all = 0..self.plugins.len();
+            depends_on = all.filter(|it| trees.differ(*it, &line.path)).collect();
+        }
+        let is_proved = match author {
+            Author::Plugin(index) => depends_on.remove(&index),
+            _ => false,
+        };
+        Blamed {
+            line,
+            author: Some(author),
+            is_proved,
+            depends_on,
+        }
+    }
+
+    fn author(&self, path: &str) -> Author {
+        let mut owners = self.fields.owners(path);
+        // What the maker still owns, nobody has changed.
+        if owners.iter().any(|owner| owner.is_maker) {
+            owners.clear();
+        }
+        let (edits, rest): (Vec<&Entry>, Vec<&Entry>) =
+            owners.into_iter().partition(|owner| owner.is_later_edit());
+        last(&edits)
+            .or_else(|| self.plugin(path))
+            .or_else(|| last(&rest))
+            .unwrap_or(Author::Submitted)
+    }
+
+    /// Whether the value is as it was before the pod passed the chain.
+    pub(super) fn is_as_made(&self, path: &str) -> bool {
+        let owners = self.fields.owners(path);
+        owners.iter().any(|owner| owner.is_maker) && self.plugin(path).is_none()
+    }
+
+    /// The last plugin that wrote the value, or an object or list around it.
+    fn plugin(&self, path: &str) -> Option<Author> {
+        let wrote = |entry: &MutationEntry| {
+            let mut paths = entry.paths.iter();
+            paths.any(|written| is_at_or_below(path, written))
+        };
+        self.plugins.iter().rposition(wrote).map(Author::Plugin)
+    }
+}
+
+/// The manager that wrote last.
+fn last(owners: &[&Entry]) -> Option<Author> {
+    let last = owners.iter().max_by_key(|owner| owner.time)?;
+    Some(Author::Manager(last.manager.clone()))
+}
+
+/// Whether a path is another one, or leads to something in it.
+pub(super) fn is_at_or_below(path: &str, other: &str) -> bool {
+    let rest = path.strip_prefix(other);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl Blamed {
+    fn head(line: Line) -> Self {
+        Self {
+            line,
+            author: None,
+            is_proved: false,
+            depends_on: BTreeSet::new(),
+        }
+    }
+
+    /// The plugins without which this line is gone or different.
+    fn needs(&self) -> BTreeSet<usize> {
+        let mut needs = self.depends_on.clone();
+        if let Some(Author::Plugin(index)) = self.author {
+            needs.insert(index);
+        }
+        needs
+    }
+}
+
+/// A head is there as long as anything in its object or list is. So it belongs to the plugin without which all of that is gone, or
+/// to who wrote all of it.
+fn give_heads(lines: &mut [Blamed]) {
+    // From the end, so that heads in an object or list come before its own.
+    for index in (0..lines.len()).rev() {
+        let Some((head, below)) = lines.get_mut(index..).and_then(<[_]>::split_first_mut) else {
+            continue;
+        };
+        if !head.line.is_head {
+            continue;
+        }
+        let is_in = |line: &&Blamed| {
+            let rest = line.line.path.strip_prefix(&head.line.path);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let inside = below.iter().take_while(is_in);
+        let mut values = inside.filter(|line| !line.line.is_head);
+        let Some(first) = values.next() else {
+            continue;
+        };
+        let mut author = first.author.clone();
+        let (mut is_proved, mut needs) = (first.is_proved, first.needs());
+        for value in values {
+            if value.author != author {
+                author = None;
+            }
+            is_proved &= value.is_proved;
+            needs = needs.intersection(&value.needs()).copied().collect();
+        }
+        if author.is_none()
+            && let Some(plugin) = needs.first()
+        {
+            (author, is_proved) = (Some(Author::Plugin(*plugin)), true);
+        }
+        if let Some(Author::Plugin(index)) = author {
+            needs.remove(&index);
+        }
+        head.author = author;
+        head.is_proved = is_proved;
+        head.depends_on = needs;
+    }
+}

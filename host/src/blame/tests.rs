@@ -1,0 +1,99 @@
+//! Who wrote which line. Each case has a pod and, for a proof, what the chain makes of its template: whole, and without each plugin.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::authors::Authors;
+use super::blame;
+use super::proof::{Proof, Tree, Trees};
+use super::stamp::Stamp;
+use crate::cli::BlameFormat;
+use crate::managed_fields::ManagedFields;
+
+/// The case as YAML.
+fn read(text: &str) -> Value {
+    serde_saphyr::from_str(text).expect("the case is YAML")
+}
+
+fn render(pod: &Value, stamp: &Stamp, proof: &Proof, format: BlameFormat) -> String {
+    let fields = ManagedFields::of(pod);
+    let authors = Authors {
+        plugins: stamp.plugins(),
+        fields: &fields,
+    };
+    let text = blame(pod, stamp, &authors, proof, format).expect("a report");
+    anstream::adapter::strip_str(&text).to_string()
+}
+
+/// The proof of a case; a plugin without a result is one that cannot be left out.
+fn proof(case: &Value, stamp: &Stamp) -> Proof {
+    let Some(all) = case.get("all") else {
+        return Proof::NotAsked;
+    };
+    let without = |name: &String| case["without"].get(name).map(Tree::of);
+    let names: Vec<&String> = stamp.plugins().iter().map(|it| &it.name).collect();
+    let untried = names
+        .iter()
+        .filter(|name| case["without"].get(name).is_none());
+    let untried = untried.map(|name| ((*name).clone(), "it denies the pod".to_owned()));
+    Proof::Done {
+        template: "ReplicaSet shop/web".to_owned(),
+        untried: untried.collect(),
+        trees: Trees {
+            all: Tree::of(all),
+            without: names.iter().map(|name| without(name)).collect(),
+        },
+    }
+}
+
+fn shown(case: &Value, format: BlameFormat) -> String {
+    let mut pod = case["pod"].clone();
+    // Written as YAML in the cases.
+    if let Some(stamp) = case.get("stamp") {
+        pod["metadata"]["annotations"]["podloom.dev/chain"] = json!("0123456789abcdef");
+        pod["metadata"]["annotations"]["podloom.dev/mutations"] = json!(stamp.to_string());
+    }
+    let stamp = Stamp::of(&pod);
+    let proof = proof(case, &stamp);
+    render(&pod, &stamp, &proof, format)
+}
+
+#[test]
+fn cases() {
+    insta::glob!("cases/*.yaml", |path| {
+        let case = read(&fs::read_to_string(path).expect("the case is readable"));
+        insta::assert_snapshot!(shown(&case, BlameFormat::Text));
+    });
+}
+
+#[test]
+fn json_has_paths_and_no_values() {
+    let case = read(include_str!("cases/depends.yaml"));
+    insta::assert_snapshot!(shown(&case, BlameFormat::Json));
+}
+
+#[test]
+fn nothing_in_a_pod_can_break_it() {
+    let entry = json!({ "name": "a", "version": "1", "sha256": "0", "writes": 1 });
+    let odd = [
+        json!(null),
+        json!("text"),
+        json!([[]]),
+        json!({}),
+        json!({ "metadata": 1, "spec": [null] }),
+        json!({ "metadata": { "annotations": ["x"], "managedFields": {} } }),
+        json!({ "metadata": { "annotations": { "podloom.dev/chain": 1, "podloom.dev/mutations": {} } } }),
+        json!({ "metadata": { "name": "\u{1b}[31m", "annotations": { "podloom.dev/chain": "é", "podloom.dev/mutations": json!([entry]).to_string() } } }),
+        json!({ "metadata": { "name": "\u{1b}[31m", "managedFields": [
+            { "manager": "\u{1b}[2J", "operation": "Update", "fieldsV1": { "f:metadata": { "f:name": {} } }, "time": "2026-01-01T00:00:00Z" },
+        ], "creationTimestamp": "2025-01-01T00:00:00Z" } }),
+    ];
+    for pod in odd {
+        let stamp = Stamp::of(&pod);
+        for format in [BlameFormat::Text, BlameFormat::Json] {
+            let text = render(&pod, &stamp, &Proof::NotAsked, format);
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Runs a chain on a template, and again without each plugin.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use podloom_mutators::{Chain, MutationEntry, Rejected, Request};
+
+use super::proof::{Proof, Tree, Trees};
+use super::source::Origin;
+use crate::error::CommandError;
+use crate::load;
+use crate::mutator::to_chain;
+
+/// How much of a digest is shown.
+const DIGEST: usize = 12;
+
+/// Runs the chain of a directory, if it is the one that the pod passed.
+pub(super) fn run(
+    directory: &Path,
+    digest: &str,
+    plugins: &[MutationEntry],
+    origin: &Origin,
+) -> Result<Proof, CommandError> {
+    let bundle = load::bundle(directory)?;
+    let chain = load::compile(&load::engine()?, directory, &bundle)?;
+    if chain.digest() != digest {
+        return Ok(Proof::Impossible(format!(
+            "the pod passed the chain {}, and {} has the chain {}",
+            short(digest),
+            directory.display(),
+            short(chain.digest())
+        )));
+    }
+    let request = Arc::new(to_chain(origin.subject.request.clone()));
+    let all = match pass(&chain, origin, &request) {
+        Ok(tree) => tree,
+        Err(rejected) => {
+            return Ok(Proof::Impossible(format!(
+                "the chain rejects the template of {}: {rejected}",
+                origin.title
+            )));
+        }
+    };
+    let mut trees = Trees {
+        all,
+        without: Vec::new(),
+    };
+    let mut untried = Vec::new();
+    for plugin in plugins {
+        let name = &plugin.name;
+        let left = Chain::load_after(&chain, &bundle.without(name))
+            .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
+        let passed = pass(&left, origin, &request);
+        if let Err(rejected) = &passed {
+            untried.push((name.clone(), rejected.to_string()));
+        }
+        trees.without.push(passed.ok());
+    }
+    Ok(Proof::Done {
+        template: origin.title.clone(),
+        trees,
+        untried,
+    })
+}
+
+/// What a chain makes of the template.
+fn pass(chain: &Chain, origin: &Origin, request: &Arc<Request>) -> Result<Tree, Rejected> {
+    let passed = chain.mutate(origin.subject.pod.clone(), Arc::clone(request))?;
+    Ok(Tree::of(&passed.pod))
+}
+
+/// The start of a digest.
+pub(super) fn short(digest: &str) -> &str {
+    digest.get(..DIGEST).unwrap_or(digest)
+}
