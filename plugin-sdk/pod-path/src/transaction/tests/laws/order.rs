@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, Strategy, proptest};
-use proptest::sample::subsequence;
+use proptest::prelude::{ProptestConfig, Strategy, prop_oneof, proptest};
+use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use super::super::Transaction;
-use super::secrecy::{Ask, answer, any_pod, ask};
+use super::secrecy::{Ask, PathTemplate, answer, any_pod, ask};
 use crate::{Access, Grants};
 
-const GRANTS: [&str; 18] = [
+const GRANTS: [&str; 19] = [
     "/metadata/labels",
     "/metadata/labels/x",
     "/metadata/labels/y",
@@ -24,6 +24,7 @@ const GRANTS: [&str; 18] = [
     "/spec/containers/*/env/*/name",
     "/spec/containers/*/env/[name=A]",
     "/spec/containers/[name=a]",
+    "/spec/containers/[name=c]",
     "/spec/containers/[name=a]/image",
     "/spec/containers/[name=b]/env/[value=x]",
     "/spec/containers/[image=x]/env",
@@ -59,10 +60,33 @@ impl Script {
 
 fn script() -> impl Strategy<Value = Script> {
     let grants = |most| subsequence(GRANTS.to_vec(), 0..=most);
-    (grants(1), grants(2), vec(ask(), 1..10)).prop_map(|(reads, writes, asks)| Script {
-        reads,
-        writes,
-        asks,
+    (grants(1), grants(2)).prop_flat_map(|(reads, writes)| {
+        let own: Vec<&str> = reads.iter().chain(&writes).copied().collect();
+        let asks = match own.is_empty() {
+            true => vec(ask(), 1..10).boxed(),
+            false => vec(prop_oneof![ask(), probe(own)], 1..10).boxed(),
+        };
+        asks.prop_map(move |asks| Script {
+            reads: reads.clone(),
+            writes: writes.clone(),
+            asks,
+        })
+    })
+}
+
+/// What finds out about a granted path, or changes it or what it is in.
+fn probe(grants: Vec<&'static str>) -> impl Strategy<Value = Ask> {
+    let values = vec!["\"x\"", "{}", "[]", r#"{"image":"x"}"#];
+    (select(grants), 0..6_usize, select(values)).prop_map(|(grant, kind, value)| {
+        let parent = grant.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let [place, parent] = [grant, parent].map(PathTemplate::Fixed);
+        match kind {
+            0 => Ask::View(PathTemplate::Fixed(""), grant),
+            1 => Ask::Get(place),
+            2 => Ask::Keys(parent),
+            3 => Ask::Set(parent, value),
+            _ => Ask::Set(place, value),
+        }
     })
 }
 
