@@ -6,6 +6,7 @@ mod cleaner;
 mod controllers;
 mod corpus;
 mod diff;
+mod drift;
 mod duration;
 mod infra;
 mod infrastructure;
@@ -33,6 +34,7 @@ pub(crate) use cleaner::{
 pub(crate) use controllers::Controllers;
 pub(crate) use corpus::{CorpusCommand, RecordArguments};
 pub(crate) use diff::{ChainSource, DiffArguments, DiffFormat};
+pub(crate) use drift::DriftArguments;
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
 pub(crate) use infrastructure::InfrastructureArguments;
 pub(crate) use plugin::{
@@ -78,7 +80,7 @@ Examples:
   podloom run --plugins my-chain
 
 Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
-4 differences (only of podloom chain diff --exit-code).";
+4 differences (only of podloom chain diff and podloom drift, with --exit-code).";
 
 /// When to colour the output.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -123,6 +125,7 @@ pub(crate) enum Command {
     /// Check manifests of Cleaners, and show what they would delete.
     #[command(subcommand)]
     Cleaner(CleanerCommand),
+    Drift(DriftArguments),
     Bundle(BundleArguments),
     Crds(CrdsArguments),
     Rbac(RbacArguments),

@@ -8,6 +8,7 @@ mod cli;
 mod completion;
 mod corpus;
 mod crds;
+mod drift;
 mod error;
 mod explain;
 mod feed;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Corpus(CorpusCommand::Record(arguments)) => corpus::record(arguments),
         Command::Infra(InfraCommand::Check(arguments)) => infra::check(arguments),
         Command::Cleaner(CleanerCommand::Check(arguments)) => cleaner::check(arguments),
+        Command::Drift(arguments) => drift::run(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),

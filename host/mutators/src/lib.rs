@@ -43,7 +43,7 @@ pub use inspect::{Inspection, inspect};
 pub use limits::CallLimits;
 pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
-pub use matching::Dimension;
+pub use matching::{Dimension, Match};
 pub use metrics::PluginMetrics;
 pub use plugin::{
     ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,

@@ -11,7 +11,7 @@ use crate::text::one_line;
 /// Selects the pods that a plugin runs on: all given dimensions must match.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Match {
+pub struct Match {
     /// Name the kinds of submitted objects: one of Podloom's own, or Pod, which every other object with a pod template counts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kinds: Option<Kinds>,
@@ -196,7 +196,7 @@ impl Match {
     }
 
     /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.
-    pub(crate) fn excludes<'a>(
+    pub fn excludes<'a>(
         &self,
         request: &crate::request::Request,
         pod_label: impl Fn(&str) -> Option<&'a str>,

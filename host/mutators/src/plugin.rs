@@ -240,6 +240,11 @@ impl Plugin {
         serde_json::to_value(&self.matches).unwrap_or_default()
     }
 
+    /// Which pods it runs on.
+    pub fn selection(&self) -> &Match {
+        &self.matches
+    }
+
     pub(crate) fn sandbox<'a>(&'a self, engine: &'a Engine) -> Sandbox<'a> {
         Sandbox {
             engine,

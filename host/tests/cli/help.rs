@@ -21,6 +21,7 @@ fn help_of_every_command() {
         ("chain_schema", &["chain", "schema"]),
         ("corpus", &["corpus"]),
         ("corpus_record", &["corpus", "record"]),
+        ("drift", &["drift"]),
         ("infra", &["infra"]),
         ("infra_check", &["infra", "check"]),
         ("cleaner", &["cleaner"]),

@@ -6,6 +6,7 @@ mod chains;
 mod cleaner;
 mod controllers;
 mod diff;
+mod drift;
 mod examples;
 mod help;
 mod infra;

@@ -1,0 +1,81 @@
+//! `podloom drift`: which pods missed the chain, and which were changed after it.
+//!
+//! `read` reads a cluster, `judge` says of one pod what is to be said, and `tally` counts by owner; the last two are pure.
+
+mod changed;
+mod findings;
+mod judge;
+mod mend;
+mod namespaces;
+mod pod;
+mod read;
+mod report;
+mod selector;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod webhook;
+
+use anyhow::Context;
+use kube::Client;
+
+pub(crate) use self::findings::Findings;
+pub(crate) use self::judge::Expected;
+use self::report::Report;
+use crate::cli::DriftArguments;
+use crate::error::CommandError;
+use crate::feed::Skipped;
+use crate::lists::{self, Connection};
+use crate::load;
+
+/// Which pods are looked at.
+pub(crate) struct Scope {
+    /// None for all.
+    pub(crate) namespace: Option<String>,
+    /// Labels of pods.
+    pub(crate) selector: Option<String>,
+    /// The name of the webhook configuration.
+    pub(crate) webhook: String,
+}
+
+/// Looks at a cluster, and prints what drifted.
+pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
+    let expected = arguments.plugins.as_deref().map(load::chain).transpose()?;
+    let expected = expected.as_ref().map(Expected::of);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let (scope, (findings, skipped)) = runtime.block_on(async {
+        let Connection { client, namespace } = lists::connect().await?;
+        let namespace = arguments.namespace.clone().unwrap_or(namespace);
+        let scope = Scope {
+            namespace: (!arguments.all_namespaces).then_some(namespace),
+            selector: arguments.selector.clone(),
+            webhook: arguments.webhook_configuration.clone(),
+        };
+        let seen = scan(&client, &scope, expected.clone()).await?;
+        Ok::<_, CommandError>((scope, seen))
+    })?;
+    let report = Report {
+        scope: &scope,
+        findings: &findings,
+        knows_chain: expected.is_some(),
+        skipped: &skipped,
+    };
+    report::print(&report, arguments.output)?;
+    match arguments.exit_code && findings.has_drifted() {
+        true => Err(CommandError::Different),
+        false => Ok(()),
+    }
+}
+
+/// What drifted in a cluster, and what could not be read. If the chain is not known, each pod that the webhook selects counts as one
+/// that a plugin matches.
+pub(crate) async fn scan(
+    client: &Client,
+    scope: &Scope,
+    expected: Option<Expected>,
+) -> Result<(Findings, Vec<Skipped>), CommandError> {
+    read::read(client, scope, expected).await
+}

@@ -1,0 +1,170 @@
+//! What is to be said of one pod.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use podloom_mutators::{Chain, Dimension, Match, Request};
+use serde_json::Value;
+
+use super::changed::{Change, Stamped};
+use super::namespaces::Namespaces;
+use super::pod::{Pod, Stamp};
+use super::webhook::{Selected, Webhook};
+
+/// The chain that should have seen the pods.
+#[derive(Clone)]
+pub(crate) struct Expected {
+    pub(crate) digest: String,
+    /// The names of its plugins, and on which pods they run.
+    pub(crate) plugins: Vec<(String, Match)>,
+}
+
+/// Judges pods.
+pub(super) struct Judge {
+    pub(super) webhook: Webhook,
+    pub(super) namespaces: Namespaces,
+    /// None if it is not known: then a plugin matches each pod.
+    pub(super) expected: Option<Expected>,
+}
+
+/// What is to be said of a pod.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Verdict {
+    /// It is no matter: it has ended, is being deleted, or only mirrors a file of a node.
+    LeftOut,
+    Passed(Passed),
+    /// It has no stamp. If a Deployment of Podloom's owns it, the stamp may be there.
+    Unstamped(Unstamped),
+}
+
+/// A pod that passed a chain, or all pods of a Deployment that did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Passed {
+    /// Of the chain.
+    pub(super) digest: String,
+    pub(super) changes: BTreeSet<Change>,
+    /// Whether all paths that the chain wrote are known.
+    pub(super) is_whole: bool,
+}
+
+/// Why a pod has no stamp.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Unstamped {
+    /// The webhook selects it, and these plugins would run on it; none if the chain is not known.
+    Missed(Vec<String>),
+    /// No plugin would run on it.
+    Unmatched,
+    /// It is older than the webhook configuration.
+    Older,
+    /// The webhook does not select it.
+    NotSelected,
+    Unclear(Unclear),
+}
+
+/// What is not known of a pod without a stamp.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Unclear {
+    /// Whether the webhook selects it: the configuration may not be read.
+    Configuration,
+    /// Whether the webhook selects it: the labels of its namespace may not be read.
+    Namespace,
+    /// Whether the webhook selects it: it has `matchConditions`.
+    Conditions,
+    /// Whether the stamp is on its Deployment, which may not be read.
+    Deployment,
+}
+
+impl Expected {
+    pub(crate) fn of(chain: &Chain) -> Self {
+        let plugins = chain.plugins().iter();
+        Self {
+            digest: chain.digest().to_owned(),
+            plugins: plugins
+                .map(|plugin| (plugin.name.clone(), plugin.selection().clone()))
+                .collect(),
+        }
+    }
+}
+
+impl Passed {
+    /// What the stamp of an object says, which has the pod at this path; none if it has no stamp.
+    pub(super) fn of(object: &Value, pod: &'static str) -> Option<Self> {
+        let stamp = Stamp::of(object)?;
+        let stamped = Stamped {
+            object,
+            stamp: &stamp,
+            pod,
+        };
+        Some(Self {
+            changes: stamped.changes(),
+            is_whole: stamp.is_whole,
+            digest: stamp.digest,
+        })
+    }
+}
+
+impl Judge {
+    pub(super) fn judge(&self, pod: &Pod<'_>) -> Verdict {
+        if pod.is_over() || pod.is_mirror() {
+            return Verdict::LeftOut;
+        }
+        match Passed::of(pod.0, "") {
+            Some(passed) => Verdict::Passed(passed),
+            None => Verdict::Unstamped(self.unstamped(pod)),
+        }
+    }
+
+    fn unstamped(&self, pod: &Pod<'_>) -> Unstamped {
+        let installed = match &self.webhook {
+            Webhook::Installed(installed) => installed,
+            Webhook::Absent => return Unstamped::NotSelected,
+            Webhook::Unread => return Unstamped::Unclear(Unclear::Configuration),
+        };
+        let labels = pod.labels();
+        match installed.selects(pod.namespace(), &self.namespaces, &labels) {
+            // Older first: that is known, whatever else is not.
+            Selected::No => Unstamped::NotSelected,
+            _ if !is_older(installed.created, pod.created()) => Unstamped::Older,
+            Selected::UnknownNamespace => Unstamped::Unclear(Unclear::Namespace),
+            Selected::Conditional => Unstamped::Unclear(Unclear::Conditions),
+            Selected::Yes => self.matched(pod),
+        }
+    }
+
+    /// If no plugin matches the labels of a pod, none runs, so none changes them for another one.
+    fn matched(&self, pod: &Pod<'_>) -> Unstamped {
+        let Some(expected) = &self.expected else {
+            return Unstamped::Missed(Vec::new());
+        };
+        let namespace = pod.namespace();
+        let labels = pod.labels();
+        let request = Request {
+            kind: "Pod".to_owned(),
+            namespace: namespace.to_owned(),
+            namespace_labels: self.namespaces.labels(namespace),
+            ..Request::default()
+        };
+        let label = |key: &str| labels.get(key).map(String::as_str);
+        let mut is_unclear = false;
+        let mut matching = Vec::new();
+        for (name, selection) in &expected.plugins {
+            match selection.excludes(&request, label) {
+                None => matching.push(name.clone()),
+                Some(Dimension::NamespaceSelector) => {
+                    is_unclear |= !self.namespaces.is_known(namespace);
+                }
+                Some(_) => {}
+            }
+        }
+        match (matching.is_empty(), is_unclear) {
+            (false, _) => Unstamped::Missed(matching),
+            (true, true) => Unstamped::Unclear(Unclear::Namespace),
+            (true, false) => Unstamped::Unmatched,
+        }
+    }
+}
+
+/// Whether the configuration was there before the pod. Times are in seconds, and within the same one nobody knows.
+fn is_older(configuration: Option<Timestamp>, pod: Option<Timestamp>) -> bool {
+    matches!((configuration, pod), (Some(configuration), Some(pod)) if configuration < pod)
+}
