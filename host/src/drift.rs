@@ -19,7 +19,7 @@ mod webhook;
 use anyhow::Context;
 use kube::Client;
 
-pub(crate) use self::findings::Findings;
+pub(crate) use self::findings::{Counts, Findings};
 pub(crate) use self::judge::Expected;
 use self::report::Report;
 use crate::cli::DriftArguments;

@@ -1,6 +1,7 @@
 //! `podloom rbac`: prints the rights in the table of duties as manifests.
 
 mod clients;
+mod drift;
 mod operator;
 mod text;
 mod users;
@@ -32,6 +33,16 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
                 operator::manifests(row, &installation)
             })
             .collect(),
+        Whose::Drift if !namespaces.is_empty() => {
+            return Err(CommandError::Usage(
+                "--namespace does not go with --for drift: it prints a ClusterRole, which has no namespace; bind it in single namespaces with RoleBindings of your own"
+                    .to_owned(),
+            ));
+        }
+        Whose::Drift => vec![drift::manifests(
+            &arguments.webhook_name,
+            &arguments.operator_namespace,
+        )],
         Whose::Users if !namespaces.is_empty() => {
             return Err(CommandError::Usage(
                 "--namespace does not go with --for users: their roles are ClusterRoles, which have no namespace"

@@ -4,6 +4,7 @@ mod checks;
 mod cleaner;
 mod client;
 mod connections;
+mod drift;
 mod duty;
 mod exposition;
 #[cfg(test)]
@@ -55,6 +56,12 @@ pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandEr
             webhook::LAST,
             arguments.shutdown_timeout
         )));
+    }
+    if arguments.webhook.address.is_none() && !arguments.webhook.drift_interval.is_zero() {
+        return Err(CommandError::Usage(
+            "--webhook-drift-interval needs --webhook: the replicas that serve the webhooks look for pods that missed them"
+                .to_owned(),
+        ));
     }
     if duties.is_empty() {
         tracing::warn!(

@@ -73,6 +73,9 @@ pub(crate) enum Whose {
     Users,
     /// The rights of programs that create Browsers: a Role, which you bind to their ServiceAccount.
     Clients,
+    /// The rights to look for drift: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom run
+    /// --webhook-drift-interval. People who run podloom drift need the same rights.
+    Drift,
 }
 
 impl RbacArguments {

@@ -43,8 +43,13 @@ pub(super) fn identity() -> String {
     format!("{host}-{}-{random:016x}", process::id())
 }
 
+/// The name of its pod, or else of this machine.
+pub(super) fn instance(arguments: &OwnPodArguments) -> Option<String> {
+    arguments.pod_name.clone().or_else(host_name)
+}
+
 /// The name of this machine.
-pub(super) fn host_name() -> Option<String> {
+fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

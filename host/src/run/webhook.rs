@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cleaner;
 use super::connections::{self, ConnectionLimits, Reuse, Server, Stop, Transport, WhenFull};
+use super::drift::DriftTask;
 use super::duty::Work;
 use super::own_pod;
 use super::parts::Parts;
@@ -129,11 +130,16 @@ fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
     })
 }
 
-/// The work of the leader: it renews the certificates that the operator makes itself. With files there is nothing to do.
-pub(super) fn issue(certificates: Option<Certificates>) -> Work {
+/// The work of the leader: it renews the certificates that the operator makes itself, and looks for drift if it shall. With files
+/// for certificates there is nothing to renew.
+pub(super) fn lead(certificates: Option<Certificates>, drift: Option<DriftTask>) -> Work {
     Box::new(move |duty| {
         let (certificates, stop) = (certificates.clone(), duty.stop.clone());
-        async move {
+        let looking = match drift.clone() {
+            Some(drift) => drift.run().boxed(),
+            None => future::pending().boxed(),
+        };
+        let issuing = async move {
             match certificates {
                 Some(Certificates {
                     source: CertificateSource::Own(setup),
@@ -142,7 +148,12 @@ pub(super) fn issue(certificates: Option<Certificates>) -> Work {
                 }) => issue_certificates(*setup, recorder, stop).await,
                 _ => stop.cancelled().await,
             }
-            Ok(())
+        };
+        async move {
+            tokio::select! {
+                () = issuing => Ok(()),
+                () = looking => Ok(()),
+            }
         }
         .boxed()
     })

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cleaner;
 use super::client;
+use super::drift::DriftTask;
 use super::duty::{DutyTask, Work};
 use super::infrastructure;
 use super::lease::Candidate;
@@ -83,11 +84,7 @@ pub(super) async fn operator(
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
         loops: Arc::new(LoopMetrics::register(ours)),
-        instance: arguments
-            .own_pod
-            .pod_name
-            .clone()
-            .or_else(own_pod::host_name),
+        instance: own_pod::instance(&arguments.own_pod),
     };
     let certificates = Certificates::of(&parts, ours)?;
     let duties = arguments.duties();
@@ -101,6 +98,8 @@ pub(super) async fn operator(
         certificates.as_ref().map(Certificates::slot),
         stop.clone(),
     ));
+    let drift = DriftTask::of(&parts, &state, ours);
+    let shared = (certificates.as_ref(), drift.as_ref());
     let election = Election::of(arguments);
     let duty_tasks = duties.iter().zip(&state.duties).map(|(duty, duty_state)| {
         // With connections of its own, so that a renewal never waits behind other requests.
@@ -108,7 +107,7 @@ pub(super) async fn operator(
         Ok(DutyTask {
             preflight: preflight(duty.row(), &parts, candidate.as_ref(), &requests),
             state: Arc::clone(duty_state),
-            work: work(*duty, &parts, &state, certificates.as_ref())?,
+            work: work(*duty, &parts, &state, shared)?,
             candidate,
         })
     });
@@ -145,7 +144,7 @@ fn work(
     duty: Duty,
     parts: &Parts<'_>,
     state: &OperatorState,
-    certificates: Option<&Certificates>,
+    (certificates, drift): (Option<&Certificates>, Option<&DriftTask>),
 ) -> Result<Work> {
     let setup = setup(parts);
     let own = match duty {
@@ -161,7 +160,7 @@ fn work(
             DutySetup::Infrastructure(own)
         }
         Duty::Cleaner => DutySetup::Cleaner(cleaner::setup(&parts.arguments.cleaner)),
-        Duty::Webhook => return Ok(webhook::issue(certificates.cloned())),
+        Duty::Webhook => return Ok(webhook::lead(certificates.cloned(), drift.cloned())),
     };
     Ok(Box::new(move |duty| {
         let (setup, own) = (setup.clone(), own.clone());

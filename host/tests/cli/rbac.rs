@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 15] = [
+const FILES: [(&str, &[&str]); 16] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -57,6 +57,7 @@ const FILES: [(&str, &[&str]); 15] = [
             "split",
         ],
     ),
+    ("options/drift/rbac.yaml", &["rbac", "--for", "drift"]),
     ("namespaced/rbac.yaml", &["rbac", "--namespace", "browsers"]),
     ("clients/role.yaml", &["rbac", "--for", "clients"]),
     (

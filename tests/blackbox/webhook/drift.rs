@@ -1,5 +1,7 @@
 //! `podloom drift`: what missed the chain or was changed after it, and that what it says to do mends it.
 
+mod metric;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
