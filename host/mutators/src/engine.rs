@@ -1,4 +1,4 @@
-//! The one engine of a process: compiler settings, instance pool, epoch thread and call permits.
+//! The engine of a process: compiler settings, instance pool, epoch thread and call permits.
 
 mod compiler;
 mod permits;
@@ -61,7 +61,8 @@ pub enum EngineError {
     StartTicker(#[source] std::io::Error),
 }
 
-/// Compiles plugins and runs their calls. Create one per process: plugins that one engine compiled do not run on another.
+/// Compiles plugins and runs their calls. Create one for all chains that serve: plugins that one engine compiled do not run on
+/// another.
 pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
     permits: Arc<Permits>,
@@ -99,6 +100,11 @@ impl Engine {
     /// How this engine allocates instances, after the attempt to reserve a pool.
     pub fn instances(&self) -> InstanceAllocation {
         self.instances
+    }
+
+    /// Whether a call for a pod that came now would have to wait.
+    pub fn is_full(&self) -> bool {
+        self.permits.is_full()
     }
 
     /// Waits for a permit, which is held until it is dropped; none if the deadline passes first.

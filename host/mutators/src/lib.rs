@@ -1,7 +1,7 @@
 //! Podloom's chain of sandboxed WebAssembly pod mutators.
 //!
-//! [`Bundle::read`] takes a consistent snapshot of a plugin directory, [`Chain::load`] makes a chain of it on the process's
-//! one [`Engine`], [`Chain::prove`] tries the chain on sample pods, and [`Chain::mutate`] passes a pod through it.
+//! [`Bundle::read`] takes a consistent snapshot of a plugin directory, [`Chain::load`] makes a chain of it on an
+//! [`Engine`], [`Chain::prove`] tries the chain on sample pods, and [`Chain::mutate`] passes a pod through it.
 //! [`Loader`] repeats the first three steps whenever the directory changes.
 //! Each call of a plugin gets a fresh sandbox, and each of its reads and writes is checked against the paths that it was granted.
 

@@ -33,16 +33,16 @@ use crate::text;
 
 pub use self::slot::{FailedReload, Serving, Slot};
 
-/// The loop's name in metrics and logs.
-const NAME: &str = "plugins";
 /// How much longer than its timeout a build may take before the loop drops it: a call of a plugin that runs then ends first.
 const BUILD_GRACE: Duration = Duration::from_secs(60);
 
 /// Loads the chain of a directory, and loads it again whenever the directory changes.
 pub struct Loader {
+    /// The loop's name in metrics and logs.
+    pub name: &'static str,
     /// The directory with chain.yaml and the plugins.
     pub directory: PathBuf,
-    /// The process's engine.
+    /// The engine that the chain runs on.
     pub engine: Arc<Engine>,
     /// Holds the chain that serves.
     pub slot: Arc<Slot>,
@@ -220,7 +220,7 @@ impl Loader {
         let control = ControlLoop {
             options,
             recorder: self.recorder,
-            ..ControlLoop::new(NAME, source, storage, handler)
+            ..ControlLoop::new(self.name, source, storage, handler)
         };
         control.run(stop).await;
     }

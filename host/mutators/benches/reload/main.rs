@@ -77,6 +77,7 @@ impl Stand {
         let volume = Volume::new(&plugins.files());
         let (slot, stop) = (Arc::<Slot>::default(), CancellationToken::new());
         let loader = Loader {
+            name: "plugins",
             directory: volume.path().to_owned(),
             engine: Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly"),
             slot: Arc::clone(&slot),

@@ -117,6 +117,11 @@ impl Permits {
         }
     }
 
+    /// Whether all permits for pods are taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.count().pods.free == 0
+    }
+
     /// Waits until a call runs; false once [`Self::close`] was called.
     pub(super) fn await_call(&self) -> bool {
         let mut count = self.count();

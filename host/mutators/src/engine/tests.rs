@@ -72,6 +72,18 @@ fn a_caller_gives_up_at_its_deadline_and_delays_no_other() {
     });
 }
 
+#[test]
+fn it_is_full_while_calls_for_pods_have_all_permits() {
+    let permits = Permits::new(2);
+    let one = permits.acquire(CallPurpose::Pod, Until::DONE);
+    let _trial = permits.acquire(CallPurpose::Trial, Until::DONE);
+    assert!(!permits.is_full());
+    let _other = permits.acquire(CallPurpose::Pod, Until::DONE);
+    assert!(permits.is_full());
+    drop(one);
+    assert!(!permits.is_full());
+}
+
 #[track_caller]
 fn wait_until(condition: impl Fn() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(10);

@@ -47,6 +47,7 @@ impl Loading {
         );
         let list: Arc<Mutex<Vec<Reload>>> = Arc::clone(&reports);
         let loader = Loader {
+            name: "plugins",
             directory: path.to_owned(),
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),

@@ -94,6 +94,7 @@ impl Loading {
         let chains: Arc<Mutex<Vec<Weak<Chain>>>> = Arc::default();
         let swapped = Arc::clone(&chains);
         let loader = Loader {
+            name: "plugins",
             directory: volume.path().to_owned(),
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),
