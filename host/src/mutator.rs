@@ -1,6 +1,7 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
 mod lane;
+mod witness;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tracing::Span;
 
 pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
+pub(crate) use self::witness::{Seen, Witness};
 
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
 const GRACE: Duration = Duration::from_millis(50);
@@ -36,6 +38,8 @@ pub(crate) struct ChainMutator {
     pub(crate) values: Values,
     /// Which calls begin on the caller's own thread.
     pub(crate) lane: Arc<FastLane>,
+    /// Sees what the chain makes of each pod, if anybody wants to know.
+    pub(crate) witness: Option<Arc<Witness>>,
 }
 
 /// What happens to pods while no chain is loaded.
@@ -69,6 +73,7 @@ impl ChainMutator {
             no_chain_policy: NoChainPolicy::PassThrough,
             values: Values::Shown,
             lane: Arc::default(),
+            witness: None,
         }
     }
 
@@ -79,14 +84,22 @@ impl ChainMutator {
         request: PodRequest,
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
         let serving = self.slot.serving();
-        match (&serving.chain, self.no_chain_policy) {
-            (Some(chain), _) => self.call(Arc::clone(chain), pod, request).await,
-            (None, NoChainPolicy::PassThrough) => Ok(Ok(MutatedPod {
+        if serving.chain.is_none() && self.no_chain_policy == NoChainPolicy::Reject {
+            return Ok(Err(no_chain(&serving).into()));
+        }
+        let witness = self.witness.as_ref();
+        let seen = witness.and_then(|witness| witness.look(&pod, &request));
+        let result = match &serving.chain {
+            Some(chain) => self.call(Arc::clone(chain), pod, request).await?,
+            None => Ok(MutatedPod {
                 patch: request.wants_patch.then(|| "[]".to_owned()),
                 ..MutatedPod::untouched(pod)
-            })),
-            (None, NoChainPolicy::Reject) => Ok(Err(no_chain(&serving).into())),
+            }),
+        };
+        if let Some(seen) = seen {
+            seen.hand_on(serving.chain.as_deref(), &result);
         }
+        Ok(result)
     }
 
     /// Passes the pod through the chain: on this thread for a moment, if the chain is fast, and otherwise on a blocking thread, since
@@ -134,6 +147,47 @@ impl ChainMutator {
             }
         }
     }
+}
+
+/// What a chain made of a pod for which nobody waits.
+pub(crate) struct Tried {
+    pub(crate) result: Result<MutatedPod, RejectedPod>,
+    /// Whether a plugin ran longer than its limit.
+    pub(crate) has_timed_out: bool,
+}
+
+/// Passes a pod through a chain on this thread, however long that takes. Blocks until then.
+pub(crate) fn try_here(chain: &Chain, pod: Value, request: Request) -> Tried {
+    let wanted = Wanted {
+        values: Values::Hidden,
+        patch: false,
+    };
+    let tried = guarded(|| {
+        let result = chain.mutate(pod, request);
+        Tried {
+            has_timed_out: has_timed_out(&result),
+            result: wanted.of(chain, result),
+        }
+    });
+    tried.unwrap_or_else(|panicked| Tried {
+        result: Err(PodRejection::Broken(panicked.to_string()).into()),
+        has_timed_out: false,
+    })
+}
+
+fn has_timed_out(result: &Result<Mutation, Rejected>) -> bool {
+    use podloom_mutators::RunOutcome as Of;
+    let runs = match result {
+        Ok(mutation) => &mutation.runs,
+        Err(rejected) => &rejected.runs,
+    };
+    let mut outcomes = runs.iter().map(|run| &run.outcome);
+    outcomes.any(|outcome| {
+        let (Of::Ignored(failure) | Of::Failed(failure)) = outcome else {
+            return false;
+        };
+        matches!(failure, CallFailure::TimedOut { .. })
+    })
 }
 
 /// Runs work of the chain.

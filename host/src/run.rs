@@ -1,5 +1,7 @@
 //! `podloom run`: the operator.
 
+mod candidate;
+mod chain_state;
 mod checks;
 mod cleaner;
 mod client;
@@ -13,6 +15,7 @@ mod grants;
 mod infrastructure;
 mod leader;
 mod lease;
+mod loading;
 mod metrics;
 mod own_pod;
 mod parts;
@@ -30,7 +33,6 @@ mod wiring;
 use std::time::Duration;
 
 use anyhow::Context;
-use podloom_controllers::duties::Chain;
 
 use crate::cli::RunArguments;
 use crate::error::CommandError;
@@ -42,10 +44,15 @@ const BLOCKING_THREADS: usize = 32;
 /// Runs the operator until a signal stops it.
 pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandError> {
     let duties = arguments.duties();
-    let needs_chain = duties.iter().any(|duty| duty.row().chain == Chain::Needed);
-    if needs_chain && arguments.plugins.is_none() && !arguments.allow_empty_chain {
+    if arguments.needs_chain() && arguments.plugins.is_none() && !arguments.allow_empty_chain {
         return Err(CommandError::Usage(
             "no plugin chain: name its directory with --plugins DIR, or run without plugins with --allow-empty-chain"
+                .to_owned(),
+        ));
+    }
+    if arguments.candidate.is_some() && arguments.candidate == arguments.plugins {
+        return Err(CommandError::Usage(
+            "--candidate and --plugins name the same directory: give the candidate a directory of its own, for example a copy"
                 .to_owned(),
         ));
     }

@@ -6,7 +6,7 @@ pub(crate) mod difference;
 pub(crate) mod groups;
 pub(crate) mod outcome;
 mod pair;
-mod report;
+pub(crate) mod report;
 pub(crate) mod writers;
 
 use std::io::IsTerminal;
@@ -17,7 +17,7 @@ use anyhow::Context;
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::{self, Receiver};
 
-use self::groups::{Groups, Kept};
+use self::groups::{Groups, Kept, Limits};
 use self::pair::Pair;
 use self::report::Report;
 use crate::cli::DiffArguments;
@@ -40,7 +40,10 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
         .context("cannot start the runtime")?;
     let kept = Kept {
         names: arguments.names,
+        repeats: true,
         values: arguments.show_values,
+        reasons: true,
+        limits: Limits::OF_A_COMMAND,
     };
     let (groups, skipped) = runtime.block_on(compare(feed, &pair, kept))?;
     if groups.all.pods == 0 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::Duty;
+use podloom_controllers::duties::{Chain, Duty};
 
 use super::cleaner::CleanerArguments;
 use super::infrastructure::InfrastructureArguments;
@@ -48,12 +48,19 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "TIME", env = "PODLOOM_PLUGINS_SCAN", default_value = "15s", value_parser = duration::parse_positive)]
     pub(crate) plugins_scan: Duration,
 
+    /// The directory of a second chain, which is only tried: it gets the same pods as the serving chain, and what it makes of them
+    /// is compared and thrown away. /plugins/candidate shows which pods would come out differently, and the metrics podloom_candidate_*
+    /// count them. A candidate never changes, refuses or delays a pod, and is skipped first under load. To let it serve, copy it
+    /// over the directory of --plugins.
+    #[arg(long, value_name = "DIR", env = "PODLOOM_CANDIDATE")]
+    pub(crate) candidate: Option<PathBuf>,
+
     /// While no chain is loaded, create pods without plugins. By default, no pods are created in
     /// this time.
     #[arg(long, env = "PODLOOM_ALLOW_EMPTY_CHAIN", value_parser = FalseyValueParser::new())]
     pub(crate) allow_empty_chain: bool,
 
-    /// The address of the HTTP endpoints /healthz, /readyz, /metrics, /plugins and /log.
+    /// The address of the HTTP endpoints /healthz, /readyz, /metrics, /plugins, /plugins/candidate and /log.
     #[arg(
         long,
         value_name = "ADDR",
@@ -222,6 +229,10 @@ Examples:
   # Serve the admission webhooks alone, with certificates of the operator's own making
   podloom run --controllers none --webhook 0.0.0.0:8443 --plugins /plugins
 
+  # Try another chain on the same pods before it serves, and show what would become different
+  podloom run --plugins /plugins --candidate /candidate
+  curl localhost:8080/plugins/candidate
+
   # Show what the operator waits for and which plugins are active, then log more
   curl localhost:8080/readyz
   curl localhost:8080/plugins
@@ -233,6 +244,12 @@ impl RunArguments {
         let mut duties = self.controllers.duties().to_vec();
         duties.extend(self.webhook.address.map(|_| Duty::Webhook));
         duties
+    }
+
+    /// Whether any duty passes pods through the chain.
+    pub(crate) fn needs_chain(&self) -> bool {
+        let duties = self.duties();
+        duties.iter().any(|duty| duty.row().chain == Chain::Needed)
     }
 
     /// The selected API groups.

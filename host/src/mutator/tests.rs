@@ -107,7 +107,7 @@ async fn without_a_chain_a_pod_passes_unchanged_or_is_rejected() {
     assert_eq!(mutate(&mutator).await, Err(PodRejection::Broken(reason)));
 }
 
-fn chain_without_plugins() -> podloom_mutators::Chain {
+pub(super) fn chain_without_plugins() -> podloom_mutators::Chain {
     let directory = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: []\n";
     fs::write(directory.path().join("chain.yaml"), manifest).unwrap();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State as Shared};
@@ -11,12 +11,12 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use jiff::Timestamp;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-use serde_json::json;
-use tokio::task::yield_now;
+use serde_json::Value;
+use tokio::task::{spawn_blocking, yield_now};
 
+use super::chain_state;
 use super::checks::{Check, alive, checks, checks_of, is_ready, show};
 use super::connections::{ConnectionLimits, Reuse, WhenFull};
 use super::exposition::MetricsFormat;
@@ -36,6 +36,7 @@ GET /healthz   liveness: 200, or 503 if the process must be restarted
 GET /readyz    readiness: 200 or 503, and one line per check; /readyz/DUTY for one duty
 GET /metrics   metrics for Prometheus
 GET /plugins   the active plugin chain, as JSON
+GET /plugins/candidate   what the chain of --candidate would make of the same pods, as JSON
 GET /log       the log filter (only from localhost)
 PUT /log       change the log filter, for example to info,podloom=debug (only from localhost)
 ";
@@ -83,6 +84,7 @@ pub(crate) fn router(app: App) -> Router {
     let router = probes_and_fallbacks(ENDPOINTS)
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
+        .route("/plugins/candidate", get(candidate))
         .route("/log", get(log).put(change_log));
     limited(router, app)
 }
@@ -156,38 +158,25 @@ async fn metrics(Shared(app): Shared<App>, headers: HeaderMap) -> Response {
 }
 
 async fn plugins(Shared(app): Shared<App>) -> Response {
-    let serving = app.state.slot.serving();
-    let plugins: Vec<_> = serving
-        .chain
-        .iter()
-        .flat_map(|chain| chain.plugins())
-        .map(|plugin| {
-            json!({
-                "name": plugin.name,
-                "version": plugin.description.version,
-                "sha256": plugin.sha256,
-                "file": plugin.file,
-            })
-        })
-        .collect();
-    let error = serving.failed.as_ref().map(|failed| {
-        json!({
-            "at": timestamp(failed.at),
-            "reason": failed.error.reason(),
-            "message": failed.error.to_string(),
-        })
-    });
-    let body = json!({
-        "chain": serving.chain.as_ref().map(|chain| chain.digest()),
-        "plugins": plugins,
-        "lastReload": serving.since.map(timestamp),
-        "lastError": error,
-    });
-    ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
+    as_json(&chain_state::of(&app.state.slot.serving()))
 }
 
-fn timestamp(time: SystemTime) -> Option<String> {
-    Some(Timestamp::try_from(time).ok()?.to_string())
+async fn candidate(Shared(app): Shared<App>) -> Response {
+    let Some(candidate) = app.state.candidate.clone() else {
+        let text =
+            "there is no candidate: name the directory of a second chain with --candidate DIR\n";
+        return (StatusCode::NOT_FOUND, text).into_response();
+    };
+    let serving = app.state.slot.serving();
+    // With many groups this takes a while, in which other tasks must go on.
+    match spawn_blocking(move || candidate.answer(&serving)).await {
+        Ok(answer) => as_json(&answer),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+fn as_json(body: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
 }
 
 async fn log(Shared(app): Shared<App>, peer: ConnectInfo<SocketAddr>) -> Response {

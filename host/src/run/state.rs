@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::candidate::CandidateChain;
 use crate::mutator::{FastLane, NoChainPolicy};
 
 /// The state of the process, shared by all tasks.
@@ -22,6 +23,8 @@ pub(crate) struct OperatorState {
     pub(super) no_chain_policy: NoChainPolicy,
     /// Which calls of the chain begin on threads of the runtime. All duties share it.
     pub(super) lane: Arc<FastLane>,
+    /// The chain that is only compared with the serving one, if there is any.
+    pub(super) candidate: Option<Arc<CandidateChain>>,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
     /// The certificate of the webhooks; none if they are off or served without TLS.
@@ -94,6 +97,7 @@ impl OperatorState {
     /// The state at the start.
     pub(super) fn new(
         no_chain_policy: NoChainPolicy,
+        candidate: Option<Arc<CandidateChain>>,
         duties: Vec<Arc<DutyState>>,
         certificate: Option<Arc<CertificateSlot>>,
         stop: CancellationToken,
@@ -102,6 +106,7 @@ impl OperatorState {
             slot: Arc::default(),
             no_chain_policy,
             lane: Arc::default(),
+            candidate,
             duties,
             certificate,
             stop,

@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{Server, Stop, Transport};
-use super::wiring::{self, Loading, Operator};
+use super::loading::Loading;
+use super::wiring::{self, Operator};
 use super::{connections, server};
 use crate::cli::RunArguments;
 use crate::log::Filter;

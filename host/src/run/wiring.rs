@@ -1,52 +1,40 @@
 //! Builds the operator from the arguments.
 
 use std::env::consts::ARCH;
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, GivenNames, Row};
 use podloom_controllers::{
-    BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Events, Setup, Timeouts,
+    BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Setup, Timeouts,
 };
-use podloom_mutators::{
-    Engine, EngineOptions, InstanceAllocation, Loader, PluginMetrics, WatchMode,
-};
+use podloom_mutators::PluginMetrics;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::candidate::CandidateChain;
 use super::cleaner;
 use super::client;
 use super::drift::DriftTask;
 use super::duty::{DutyTask, Work};
 use super::infrastructure;
 use super::lease::Candidate;
-use super::metrics::{ChainMetrics, LeaderMetrics};
+use super::loading::{self, Loading};
+use super::metrics::LeaderMetrics;
 use super::own_pod;
 use super::parts::Parts;
 use super::portal;
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
-use super::reload::ReloadReporter;
 use super::requests::Requests;
 use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
 use crate::mutator::{ChainMutator, NoChainPolicy, Values};
-
-/// The most plugins that run at once. A call takes a fraction of a millisecond, and each slot reserves memory.
-const MAX_PERMITS: usize = 4;
-/// The fewest. Proving a new plugin takes one permit, perhaps for seconds, and pods must not wait for that even on one processor.
-const MIN_PERMITS: usize = 2;
-
-/// How long loading a chain may take. Twenty plugins compile in seconds and are proved in less than one.
-const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// All parts of the operator.
 pub(super) struct Operator {
@@ -58,9 +46,6 @@ pub(super) struct Operator {
     pub(super) webhook: Option<WebhookTask>,
     has_plugins: bool,
 }
-
-/// Loads the chain, at the start and whenever its directory changes, until the operator is stopped.
-pub(super) type Loading = BoxFuture<'static, ()>;
 
 /// Builds the operator and the loader of its chain. Neither is started yet.
 pub(super) async fn operator(
@@ -92,8 +77,11 @@ pub(super) async fn operator(
         let row = duty.row();
         Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
     });
+    let candidate = arguments.needs_chain() && arguments.candidate.is_some();
+    let (candidate, seen) = candidate.then(|| CandidateChain::new(ours)).unzip();
     let state = Arc::new(OperatorState::new(
         no_chain_policy(arguments),
+        candidate,
         states.collect(),
         certificates.as_ref().map(Certificates::slot),
         stop.clone(),
@@ -112,9 +100,10 @@ pub(super) async fn operator(
         })
     });
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
-    let loading = loading(&parts, &state, ours)?;
+    let loading = loading::of(&parts, &state, seen, ours)?;
     let mutator = Arc::new(mutator(&parts, &state));
-    let webhook = webhook::task(&parts, certificates, (mutator, permits(processors())), ours)?;
+    let permits = loading::permits_here();
+    let webhook = webhook::task(&parts, certificates, (mutator, permits), ours)?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
@@ -197,6 +186,7 @@ fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
         no_chain_policy: state.no_chain_policy,
         values: Values::Hidden,
         lane: Arc::clone(&state.lane),
+        witness: state.candidate.as_ref().map(|it| Arc::clone(&it.witness)),
     }
 }
 
@@ -241,45 +231,6 @@ fn register_build(registry: &mut Registry) {
     registry.register("build", "Version and architecture of this binary", build);
 }
 
-/// Builds the loader of the chain. If no duty needs a chain, there is no engine, no instance pool and no loader.
-fn loading(parts: &Parts<'_>, state: &OperatorState, registry: &mut Registry) -> Result<Loading> {
-    let (arguments, stop) = (parts.arguments, state.stop.clone());
-    if !state.needs_chain() {
-        tracing::info!("no enabled duty needs the plugin chain, so none is loaded");
-        return Ok(stop.cancelled_owned().boxed());
-    }
-    let metrics = ChainMetrics::register(registry, parts.plugins.clone());
-    let Some(directory) = arguments.plugins.clone() else {
-        tracing::warn!("there is no plugin chain, so pods are created as rendered");
-        return Ok(stop.cancelled_owned().boxed());
-    };
-    let (queue, events) = Events::new(
-        &parts.client,
-        parts.instance.clone(),
-        "ReloadChain",
-        parts.metrics.events.clone(),
-    );
-    let reporter = ReloadReporter {
-        metrics,
-        events: own_pod::reference(&arguments.own_pod).map(|pod| (queue, pod)),
-        granted: Mutex::default(),
-    };
-    let loader = Loader {
-        directory,
-        engine: engine()?,
-        slot: Arc::clone(&state.slot),
-        watch: WatchMode::Notified,
-        scan_interval: arguments.plugins_scan,
-        build_timeout: BUILD_TIMEOUT,
-        report: Arc::new(move |reload| reporter.report(reload)),
-        recorder: parts.loops.clone(),
-    };
-    let loading = async move {
-        tokio::join!(loader.run(stop), events);
-    };
-    Ok(loading.boxed())
-}
-
 async fn cluster() -> Result<Config> {
     let config = Config::infer().await.context(
         "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
@@ -295,22 +246,6 @@ fn connect(config: &Config, requests: &Requests, clock: &Clock) -> Result<Client
             config.cluster_url
         )
     })
-}
-
-fn engine() -> Result<Arc<Engine>> {
-    let options = EngineOptions {
-        permits: NonZeroUsize::new(permits(processors())),
-        instances: InstanceAllocation::Pooled,
-    };
-    Engine::new(&options).context("cannot start the WebAssembly engine")
-}
-
-fn permits(processors: usize) -> usize {
-    processors.clamp(MIN_PERMITS, MAX_PERMITS)
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// What the leader elections of all duties share.

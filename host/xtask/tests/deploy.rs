@@ -166,6 +166,7 @@ fn the_operator_knows_every_variable_that_it_is_given() {
         DEPLOYMENTS[2].0,
         DEPLOYMENTS[3].0,
         "deploy/controllers/webhook/split/kustomization.yaml",
+        "deploy/options/candidate/kustomization.yaml",
         "deploy/options/cert-manager/kustomization.yaml",
         "deploy/options/drift/kustomization.yaml",
         "deploy/controllers/browser/split/kustomization.yaml",

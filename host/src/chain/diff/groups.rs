@@ -12,10 +12,6 @@ use serde_json::Value;
 use super::difference::{Change, Difference, Verdict};
 use super::writers::Writers;
 
-/// How many groups of each rank are kept. Further differences are only counted.
-const GROUPS: usize = 200;
-/// How many changes of a group are kept. Further ones are only counted.
-const LINES: usize = 100;
 /// How many reasons of a group are kept.
 const REASONS: usize = 3;
 /// How many different values of a change are counted.
@@ -26,8 +22,43 @@ const VALUES: usize = 100;
 pub(crate) struct Kept {
     /// How many names of pods.
     pub(crate) names: usize,
+    /// Whether a name is kept again. Pods that come from a template may all have the same.
+    pub(crate) repeats: bool,
     /// Whether values are kept. Changes to other values are other groups then.
     pub(crate) values: bool,
+    /// Whether what plugins say is kept.
+    pub(crate) reasons: bool,
+    pub(crate) limits: Limits,
+}
+
+/// What bounds the memory of groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How many groups of each rank are kept. Further differences are only counted.
+    pub(crate) groups: usize,
+    /// How many changes of a group are kept. Further ones are only counted.
+    pub(crate) lines: usize,
+    /// How many paths of a change are kept. If there are more, only the general one is.
+    pub(crate) paths: usize,
+    /// How many namespaces are counted.
+    pub(crate) namespaces: usize,
+}
+
+impl Limits {
+    /// For a command, which ends.
+    pub(crate) const OF_A_COMMAND: Self = Self {
+        groups: 200,
+        lines: 100,
+        paths: usize::MAX,
+        namespaces: usize::MAX,
+    };
+    /// For the operator, which runs for months, and gets pods of everybody.
+    pub(crate) const OF_THE_OPERATOR: Self = Self {
+        groups: 20,
+        lines: 20,
+        paths: 3,
+        namespaces: 1000,
+    };
 }
 
 /// How bad a difference is; the worst first.
@@ -126,7 +157,7 @@ impl Line {
 }
 
 impl Rank {
-    fn of(verdict: &Verdict) -> Self {
+    pub(crate) fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::DeniedNow(_) => Self::DeniedNow,
             Verdict::FailsNow(_) => Self::FailsNow,
@@ -187,25 +218,21 @@ impl Groups {
 
     /// Adds a pod, and what is different.
     pub(crate) fn add(&mut self, namespace: &str, name: &str, difference: Option<Difference>) {
-        let number = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
-        let namespace = match self.namespaces.get(namespace) {
-            Some(number) => *number,
-            None => *self
-                .namespaces
-                .entry(namespace.to_owned())
-                .or_insert(number),
-        };
+        let namespace = self.number(namespace);
         self.all.add(namespace);
         let Some(difference) = difference else {
             return self.same.add(namespace);
         };
         let rank = Rank::of(&difference.verdict);
-        let (plugins, reasons) = said(difference.verdict);
+        let (plugins, mut reasons) = said(difference.verdict);
+        if !self.kept.reasons {
+            reasons.clear();
+        }
         let lines = lines(difference.changes, self.kept.values);
         let key = key(rank, &plugins, &lines, self.kept.values.then_some(&reasons));
         if !self.groups.contains_key(&key) {
             let count = self.ranks.entry(rank).or_default();
-            if *count >= GROUPS {
+            if *count >= self.kept.limits.groups {
                 return self.rest.add(namespace);
             }
             *count += 1;
@@ -221,22 +248,39 @@ impl Groups {
             more_lines: 0,
         };
         let group = self.groups.entry(key).or_insert_with(empty);
-        group.absorb(lines);
+        group.absorb(lines, self.kept.limits);
         group.hear(reasons);
         group.tally.add(namespace);
-        if group.names.len() < self.kept.names {
+        let repeats = !self.kept.repeats && group.names.iter().any(|known| known == name);
+        if group.names.len() < self.kept.names && !repeats {
             group.names.push(name.to_owned());
         }
+    }
+
+    /// The number of a namespace. Those that are too many have one number together.
+    fn number(&mut self, namespace: &str) -> u32 {
+        if let Some(number) = self.namespaces.get(namespace) {
+            return *number;
+        }
+        let count = self.namespaces.len();
+        let number = u32::try_from(count).unwrap_or(u32::MAX);
+        if count < self.kept.limits.namespaces {
+            self.namespaces.insert(namespace.to_owned(), number);
+        }
+        number
     }
 }
 
 impl Group {
     /// Adds the lines of another pod, which are the same but for the names of containers, and the values.
-    fn absorb(&mut self, lines: Vec<Line>) {
+    fn absorb(&mut self, lines: Vec<Line>, limits: Limits) {
         if self.tally.pods == 0 {
-            self.more_lines = lines.len().saturating_sub(LINES);
+            self.more_lines = lines.len().saturating_sub(limits.lines);
             self.lines = lines;
-            self.lines.truncate(LINES);
+            self.lines.truncate(limits.lines);
+            for line in &mut self.lines {
+                line.exact.take_if(|paths| paths.len() > limits.paths);
+            }
             return;
         }
         for (mine, other) in self.lines.iter_mut().zip(lines) {

@@ -1,6 +1,6 @@
 //! What `podloom chain diff` prints.
 
-mod json;
+pub(crate) mod json;
 mod markdown;
 mod text;
 

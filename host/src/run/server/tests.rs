@@ -81,6 +81,7 @@ fn state_of(rows: &[&'static Row], no_chain_policy: NoChainPolicy) -> Arc<Operat
     });
     Arc::new(OperatorState::new(
         no_chain_policy,
+        None,
         duties.collect(),
         None,
         stop.clone(),

@@ -5,22 +5,9 @@ use clap::Parser;
 use podloom_controllers::Timeouts;
 use podloom_controllers::duties::{Duty, Replicas, Row};
 
-use super::{Election, permits, timeouts};
+use super::{Election, timeouts};
 use crate::cli::{Arguments, Command, RunArguments};
 use crate::run::fixtures::{CLUSTERS, Cluster};
-
-#[track_caller]
-fn check(processors: usize, expected: usize) {
-    assert_eq!(permits(processors), expected, "{processors} processors");
-}
-
-#[test]
-fn proving_one_plugin_leaves_permits_for_pods() {
-    check(1, 2);
-    check(2, 2);
-    check(3, 3);
-    check(64, 4);
-}
 
 fn arguments(words: &[&str]) -> RunArguments {
     let command = [&["podloom", "run"], words].concat();

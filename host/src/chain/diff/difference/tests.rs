@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Difference, OwnContainers};
-use crate::chain::diff::groups::{Groups, Kept};
+use crate::chain::diff::groups::{Groups, Kept, Limits};
 use crate::chain::diff::outcome::Outcome;
 use crate::chain::diff::report::{Report, text_of};
 
@@ -125,7 +125,13 @@ fn each_case_is_told() {
             Difference::between(&own, old, new)
         };
         let told = [false, true].map(|values| {
-            let mut groups = Groups::new(Kept { names: 3, values });
+            let mut groups = Groups::new(Kept {
+                names: 3,
+                repeats: true,
+                values,
+                reasons: true,
+                limits: Limits::OF_A_COMMAND,
+            });
             groups.add("shop", "Pod shop/web", compared());
             let report = Report {
                 groups: &groups,

@@ -4,15 +4,20 @@ use podloom_controllers::PluginRun;
 use podloom_pod_path::ChangeKind;
 use serde_json::json;
 
-use super::{GROUPS, Groups, Kept, LINES, Rank};
+use super::{Groups, Kept, Limits, Rank};
 use crate::chain::diff::difference::{Change, Difference, OwnContainers, Verdict};
 use crate::chain::diff::outcome::{Admitted, Outcome, Rejection};
 use crate::chain::diff::writers::{Whose, Writers};
 
 const NAMES_ONLY: Kept = Kept {
     names: 3,
+    repeats: true,
     values: false,
+    reasons: true,
+    limits: Limits::OF_A_COMMAND,
 };
+const GROUPS: usize = Limits::OF_A_COMMAND.groups;
+const LINES: usize = Limits::OF_A_COMMAND.lines;
 
 fn admitted(pod: serde_json::Value) -> Outcome {
     let runs: Vec<PluginRun> = Vec::new();
@@ -112,8 +117,8 @@ fn names_of_containers_and_values_make_no_other_group() {
 #[test]
 fn with_values_only_the_very_same_difference_is_the_same_group() {
     let mut groups = Groups::new(Kept {
-        names: 3,
         values: true,
+        ..NAMES_ONLY
     });
     groups.add("n", "one", with_variable(&["a"], "UTC"));
     groups.add("n", "two", with_variable(&["a"], "CET"));
@@ -176,4 +181,33 @@ fn memory_grows_with_neither_pods_nor_differences() {
         (sorted[1].lines.len(), sorted[1].more_lines),
         (LINES, 501 - LINES)
     );
+}
+
+/// The operator gets pods of everybody, for months.
+#[test]
+fn the_operator_keeps_less() {
+    let mut groups = Groups::new(Kept {
+        repeats: false,
+        reasons: false,
+        limits: Limits::OF_THE_OPERATOR,
+        ..NAMES_ONLY
+    });
+    groups.add("n", "x", with_variable(&["a", "b", "c"], "UTC"));
+    groups.add("n", "x", denied("secret"));
+    for number in 0..5_000 {
+        groups.add(&number.to_string(), "y", labelled("a"));
+    }
+    let sorted = groups.sorted();
+    let denied = &sorted[0];
+    assert_eq!((denied.plugins.len(), denied.reasons.len()), (1, 0));
+    assert_eq!(
+        (sorted[1].tally.pods, sorted[1].tally.namespaces()),
+        (5_000, Limits::OF_THE_OPERATOR.namespaces)
+    );
+    assert_eq!(sorted[1].names, ["y"]);
+    assert_eq!(sorted[2].lines[0].paths().len(), 3);
+    let mut many = Groups::new(groups.kept);
+    many.add("n", "z", with_variable(&["a", "b", "c", "d"], "UTC"));
+    let general = ["/spec/containers/*/env/[name=TZ]"];
+    assert_eq!(many.sorted()[0].lines[0].paths(), general);
 }

@@ -17,11 +17,13 @@ pub(super) fn of(report: &Report<'_>) -> Value {
     })
 }
 
-fn tally(tally: &Tally) -> Value {
+/// How many pods, in how many namespaces.
+pub(crate) fn tally(tally: &Tally) -> Value {
     json!({ "pods": tally.pods, "namespaces": tally.namespaces() })
 }
 
-fn group(group: &Group) -> Value {
+/// The pods with one difference, and what it is.
+pub(crate) fn group(group: &Group) -> Value {
     let lines = group.lines.iter().flat_map(lines);
     json!({
         "verdict": group.rank.as_str(),

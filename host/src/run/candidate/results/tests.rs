@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use podloom_pod_path::ChangeKind;
+use serde_json::json;
+
+use super::{Compared, Pair, Results, TEXT};
+use crate::chain::diff::difference::{Change, Difference, Verdict};
+use crate::chain::diff::outcome::Rejection;
+use crate::chain::diff::writers::{Whose, Writers};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn pair(serving: &str, candidate: &str) -> Option<Pair> {
+    Some(Pair {
+        serving: Some(serving.to_owned()),
+        candidate: candidate.to_owned(),
+        since: None,
+    })
+}
+
+fn rejection(is_denial: bool) -> Rejection {
+    Rejection {
+        is_denial,
+        plugin: Some("strict".to_owned()),
+        reason: "the password is hunter2".to_owned(),
+    }
+}
+
+fn changed(path: &str) -> Difference {
+    let change = Change {
+        kind: ChangeKind::Added,
+        path: path.to_owned(),
+        general: path.to_owned(),
+        writers: Writers {
+            chain: Whose::New,
+            plugins: vec!["labels".to_owned()],
+        },
+        old: None,
+        new: Some(json!("hunter2")),
+        parents: 0,
+    };
+    Difference {
+        verdict: Verdict::Changed,
+        changes: vec![change],
+    }
+}
+
+#[track_caller]
+fn check(verdict: Verdict, expected: Compared) {
+    let difference: Difference = verdict.into();
+    assert_eq!(Compared::of(Some(&difference)), expected);
+}
+
+#[test]
+fn what_would_refuse_pods_that_are_created_today_is_counted_apart() {
+    let (denial, failure) = (|| rejection(true), || rejection(false));
+    let ignored = || Verdict::IgnoredNow {
+        plugin: "p".to_owned(),
+        failure: "it trapped".to_owned(),
+    };
+    let other = Verdict::RejectedOtherwise {
+        old: denial(),
+        new: denial(),
+    };
+    assert_eq!(Compared::of(None), Compared::Same);
+    check(Verdict::DeniedNow(denial()), Compared::Denied);
+    check(Verdict::FailsNow(failure()), Compared::Failed);
+    check(ignored(), Compared::Failed);
+    check(other, Compared::Different);
+    check(Verdict::AllowedNow(denial()), Compared::Different);
+    check(Verdict::FailsNoMore(failure()), Compared::Different);
+    check(Verdict::Changed, Compared::Different);
+    check(Verdict::WarnedOtherwise([].into()), Compared::Different);
+}
+
+#[test]
+fn another_chain_on_either_side_starts_again() {
+    let mut results = Results::default();
+    results
+        .of(pair("one", "two"), 3)
+        .add("n", "a", None, MILLISECOND);
+    let other = Some(changed("/metadata/labels/a"));
+    results
+        .of(pair("one", "two"), 5)
+        .add("n", "b", other, MILLISECOND * 3);
+    assert_eq!(results.count(Compared::Same), 1);
+    assert_eq!(results.count(Compared::Different), 1);
+    assert_eq!(results.dropped(7), 4);
+    assert_eq!(results.mean(), Some(MILLISECOND * 2));
+    for next in [pair("one", "three"), pair("two", "three"), None] {
+        results.of(next, 7).add("n", "a", None, MILLISECOND);
+        assert_eq!(results.count(Compared::Different), 0);
+        assert_eq!(results.groups.all.pods, 1);
+        assert!(results.groups.is_empty());
+        assert_eq!(results.dropped(8), 1);
+    }
+}
+
+/// The webhook sees pods that the API server has not checked: a name in them may be as long as the pod.
+#[test]
+fn paths_and_names_are_cut() {
+    let mut results = Results::default();
+    let long = "ü".repeat(100_000);
+    let changed = changed(&format!("/metadata/labels/{long}"));
+    results.add("n", &long, Some(changed), MILLISECOND);
+    let groups = results.groups.sorted();
+    let (name, path) = (&groups[0].names[0], groups[0].lines[0].paths()[0]);
+    for text in [name.as_str(), path] {
+        assert!(text.len() <= TEXT + 3 && text.ends_with("ü..."), "{text}");
+    }
+}
