@@ -1,5 +1,7 @@
 //! The bundle of plugins changes under a running operator.
 
+mod candidate;
+
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
