@@ -25,7 +25,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
         .build()
         .context("cannot start the runtime")?;
     let mut recording = runtime.block_on(async {
-        let reading = Reading::begin(arguments.scope()).await?;
+        let reading = Reading::begin(arguments.into()).await?;
         let mut recording = Recording {
             reading,
             directory,

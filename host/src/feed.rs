@@ -46,7 +46,7 @@ impl Feed {
     /// Reads and checks the files. The cluster is read later, by pages.
     pub(crate) fn open(arguments: &PodArguments) -> Result<Self, CommandError> {
         Ok(Self(match arguments.against {
-            Some(Against::Cluster) => Source::Cluster(arguments.scope()),
+            Some(Against::Cluster) => Source::Cluster(arguments.into()),
             None => Source::Files(Files::read(arguments)?),
         }))
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::{Against, namespace};
-use crate::feed::Scope;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CorpusCommand {
@@ -38,36 +37,23 @@ pub(crate) struct RecordArguments {
 
     /// The namespace to read, by default that of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace)]
-    namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 
     /// Read all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
+    pub(crate) all_namespaces: bool,
 
     /// Read only namespaces with these labels, as the webhook's configuration selects them.
     #[arg(long, value_name = "LABELS", requires = "all_namespaces")]
-    namespace_selector: Option<String>,
+    pub(crate) namespace_selector: Option<String>,
 
     /// Read only objects with these labels.
     #[arg(short = 'l', long, value_name = "LABELS")]
-    selector: Option<String>,
+    pub(crate) selector: Option<String>,
 
     /// Keep the values of environment variables, arguments, commands and HTTP headers. They may be secret.
     #[arg(long)]
     pub(crate) keep_values: bool,
-}
-
-impl RecordArguments {
-    /// What to read.
-    pub(crate) fn scope(&self) -> Scope {
-        let Against::Cluster = self.from;
-        Scope {
-            namespace: self.namespace.clone(),
-            is_all: self.all_namespaces,
-            namespace_selector: self.namespace_selector.clone(),
-            selector: self.selector.clone(),
-        }
-    }
 }
 
 const EXAMPLES: &str = "\

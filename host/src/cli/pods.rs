@@ -3,7 +3,6 @@
 use clap::{ArgGroup, Args};
 
 use super::{Against, namespace};
-use crate::feed::Scope;
 use crate::manifest::NamedTemplate;
 
 /// Pods of files, or of a cluster.
@@ -51,16 +50,4 @@ pub(crate) struct PodArguments {
     /// the option for several templates.
     #[arg(long = "pod-template", value_name = "TEMPLATE", value_parser = NamedTemplate::parse, conflicts_with = "against")]
     pub(crate) pod_templates: Vec<NamedTemplate>,
-}
-
-impl PodArguments {
-    /// What to read of a cluster.
-    pub(crate) fn scope(&self) -> Scope {
-        Scope {
-            namespace: self.namespace.clone(),
-            is_all: self.all_namespaces,
-            namespace_selector: self.namespace_selector.clone(),
-            selector: self.selector.clone(),
-        }
-    }
 }

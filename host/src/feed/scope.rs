@@ -6,6 +6,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::Skipped;
+use crate::cli::{PodArguments, RecordArguments};
 use crate::error::CommandError;
 use crate::lists::{self, Connection, Pages, Place, Trouble};
 use crate::render::{Metadata, Namespaces};
@@ -21,6 +22,28 @@ pub(crate) struct Scope {
     pub(crate) namespace_selector: Option<String>,
     /// Only objects with these labels.
     pub(crate) selector: Option<String>,
+}
+
+impl From<&PodArguments> for Scope {
+    fn from(arguments: &PodArguments) -> Self {
+        Self {
+            namespace: arguments.namespace.clone(),
+            is_all: arguments.all_namespaces,
+            namespace_selector: arguments.namespace_selector.clone(),
+            selector: arguments.selector.clone(),
+        }
+    }
+}
+
+impl From<&RecordArguments> for Scope {
+    fn from(arguments: &RecordArguments) -> Self {
+        Self {
+            namespace: arguments.namespace.clone(),
+            is_all: arguments.all_namespaces,
+            namespace_selector: arguments.namespace_selector.clone(),
+            selector: arguments.selector.clone(),
+        }
+    }
 }
 
 /// A cluster that is being read.

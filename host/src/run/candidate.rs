@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::metrics::CandidateMetrics;
 use self::results::{Pair, Results};
 use self::worker::Worker;
+use crate::cli::RunArguments;
 use crate::mutator::{Seen, Witness};
 
 /// The name of the loop that loads it, in metrics and logs.
@@ -61,8 +62,17 @@ pub(super) struct Files {
 }
 
 impl CandidateChain {
+    /// The candidate, and what it sees; none unless the operator has one.
+    pub(super) fn of(
+        arguments: &RunArguments,
+        registry: &mut Registry,
+    ) -> (Option<Arc<Self>>, Option<Receiver<Seen>>) {
+        let is_wanted = arguments.needs_chain() && arguments.candidate.is_some();
+        is_wanted.then(|| Self::new(registry)).unzip()
+    }
+
     /// A candidate that is not loaded yet, and the pods that it gets.
-    pub(super) fn new(registry: &mut Registry) -> (Arc<Self>, Receiver<Seen>) {
+    fn new(registry: &mut Registry) -> (Arc<Self>, Receiver<Seen>) {
         let slot: Arc<Slot> = Arc::default();
         let metrics = CandidateMetrics::register(registry);
         let (witness, seen) = Witness::new(Arc::clone(&slot), metrics.dropped());

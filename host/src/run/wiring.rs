@@ -77,8 +77,7 @@ pub(super) async fn operator(
         let row = duty.row();
         Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
     });
-    let candidate = arguments.needs_chain() && arguments.candidate.is_some();
-    let (candidate, seen) = candidate.then(|| CandidateChain::new(ours)).unzip();
+    let (candidate, seen) = CandidateChain::of(arguments, ours);
     let state = Arc::new(OperatorState::new(
         no_chain_policy(arguments),
         candidate,
