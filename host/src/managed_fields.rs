@@ -100,7 +100,6 @@ impl<'o> ManagedFields<'o> {
     }
 
     /// The entries that own the value at a path, or anything in it.
-    #[allow(dead_code, reason = "podloom drift is about to use it")]
     pub(crate) fn owners_within(&self, path: &str) -> Vec<&Entry> {
         let within = self.entries.iter();
         let within = within.filter(|(_, fields)| fields.owns_within(path, self.object));

@@ -16,6 +16,7 @@ mod balanced;
 mod bounds;
 mod cert_manager;
 mod chain_diff;
+mod changes_page;
 mod cleaner_attacks;
 mod cleaner_conditions;
 mod cleaner_deletion;

@@ -3,6 +3,7 @@
 mod browsers;
 mod build;
 mod cleaner;
+mod diff;
 mod http;
 mod infrastructure;
 mod node;

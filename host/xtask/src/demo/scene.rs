@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 
 use super::{
-    Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, cleaner, infrastructure, portal, reload,
-    webhook,
+    Built, EXAMPLES, Live, NAMESPACE, PATIENCE, browsers, cleaner, diff, infrastructure, portal,
+    reload, webhook,
 };
 use crate::run;
 
@@ -37,7 +37,7 @@ impl Play {
 }
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 9] = [
+const SCENES: [Scene; 10] = [
     Scene {
         name: "explain",
         title: "What each plugin did to each pod",
@@ -99,6 +99,13 @@ const SCENES: [Scene; 9] = [
         what: "a Cleaner waits for conditions, deletes a preview, and sends a CloudEvent",
         prepare: nothing,
         play: Play::Live(cleaner::show),
+    },
+    Scene {
+        name: "diff",
+        title: "A chain is changed, and nobody has to guess",
+        what: "what a changed chain does before it serves, who wrote a line, and what was missed",
+        prepare: nothing,
+        play: Play::Live(diff::show),
     },
     Scene {
         name: "end",
