@@ -13,6 +13,7 @@ mod adoption;
 mod alone;
 mod api_server;
 mod balanced;
+mod blame;
 mod bounds;
 mod cert_manager;
 mod chain_diff;
