@@ -59,14 +59,17 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 
     /// When to colour the output.
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", display_order = LAST)]
     pub(crate) color: Color,
 
     /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels for parts of the program, for
     /// example info,podloom=debug. The default is info for podloom run, warn for all other commands.
-    #[arg(long, global = true, value_name = "FILTER", env = "PODLOOM_LOG")]
+    #[arg(long, global = true, value_name = "FILTER", env = "PODLOOM_LOG", display_order = LAST)]
     pub(crate) log: Option<Targets>,
 }
+
+/// The options that every command has come after its own.
+const LAST: usize = 900;
 
 const AFTER_HELP: &str = "\
 Examples:
