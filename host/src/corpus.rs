@@ -138,9 +138,10 @@ impl Recording {
         }
         let gone = self.directory.finish()?;
         let mut text = format!(
-            "{} of {} in {directory}: {changed} new or changed, {gone} gone\n",
+            "{} of {} in {directory}: {} new or changed, {gone} gone\n",
             count(files, "object"),
             count(namespaces, "namespace"),
+            count(changed, "file"),
         );
         for skipped in &skipped {
             text.push_str(&format!("skipped: {}: {}\n", skipped.what, skipped.why));

@@ -147,10 +147,11 @@ impl<'a> Pages<'a> {
 impl Trouble {
     fn of(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.is_forbidden() => {
+            kube::Error::Api(status) if status.code == 403 => {
                 Self::Forbidden(status.message.clone())
             }
-            kube::Error::Api(status) if status.is_not_found() => Self::NotServed,
+            // Of a group that it does not have, an API server says so in plain text, without a reason.
+            kube::Error::Api(status) if status.code == 404 => Self::NotServed,
             other => Self::Other(other),
         }
     }
@@ -167,5 +168,27 @@ impl Trouble {
                 failed.map_or_else(CommandError::Other, |()| CommandError::Reported)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::Trouble;
+
+    fn trouble(code: u16) -> Trouble {
+        // Without a reason: not every answer of an API server is a Status.
+        Trouble::of(kube::Error::Api(Box::new(Status {
+            code,
+            ..Status::default()
+        })))
+    }
+
+    #[test]
+    fn a_group_that_is_not_there_is_not_served() {
+        assert!(matches!(trouble(404), Trouble::NotServed));
+        assert!(matches!(trouble(403), Trouble::Forbidden(_)));
+        assert!(matches!(trouble(500), Trouble::Other(_)));
     }
 }

@@ -108,11 +108,11 @@ fn a_recorded_corpus_stands_for_the_cluster() {
 
         // Nothing has changed, so nothing is written.
         let said = podloom(&record, &admin);
-        assert!(said.contains(" 0 new or changed, 0 gone"), "{said}");
+        assert!(said.contains(" 0 files new or changed, 0 gone"), "{said}");
         let gone = ["delete", "deployment", "secret", "-n", namespace];
         scene.cluster.kubectl(&gone);
         let said = podloom(&record, &admin);
-        assert!(said.contains(" 0 new or changed, 1 gone"), "{said}");
+        assert!(said.contains(" 0 files new or changed, 1 gone"), "{said}");
         let files = recorded_files(directory.path());
         assert!(!files.contains_key(&format!("{namespace}/deployment.secret.yaml")));
     });

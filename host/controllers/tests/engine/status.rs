@@ -68,8 +68,9 @@ async fn idle<V: Variety>(scene: Scene) {
     }
     scene.lit::<V>("last", json!({})).await;
     let passes = looks() - before;
-    // One for each change of somebody else.
-    assert_eq!(passes, SPOILED);
+    // One for each change of somebody else. If our own writes began passes, there were twice as many; a busy machine may add a few.
+    let expected = SPOILED..SPOILED + SPOILED / 4;
+    assert!(expected.contains(&passes), "{passes} passes");
 }
 
 async fn depth<V: Variety>(scene: Scene) {

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use super::{Built, Live, NAMESPACE, screen};
 use crate::run;
 
-/// What the user edits: who a pod belongs to if its namespace does not say.
-const BEFORE: &str = "default: unassigned";
-const AFTER: &str = "default: platform";
+/// What the user edits: the value of a label.
+const BEFORE: &str = "value: $(request/kind)";
+const AFTER: &str = "value: somebody";
 /// More than any plugin of the chain needs.
 const ALLOWED: &str = "  - /metadata/labels/team\n";
 const TOO_MUCH: &str = "  - /metadata/labels/team\n  - /metadata/annotations # just in case\n";
@@ -28,7 +28,7 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let corpus = demo.directory.join("corpus");
     let (old, new, corpus) = (text(&built.bundle)?, text(&new)?, text(&corpus)?);
 
-    screen::line("somebody edits chain.yaml: another default for a label, and a grant too much.");
+    screen::line("somebody edits chain.yaml: another value for a label, and a grant too much.");
     demo.podloom(&["corpus", "record", corpus, "-n", NAMESPACE])?;
     demo.podloom(&["chain", "diff", old, new, "--corpus", corpus])?;
     screen::line("nothing of it serves yet. The grant too much is found on what was recorded:");
