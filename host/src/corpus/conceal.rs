@@ -7,8 +7,10 @@ use podloom_mutators::{CHAIN, MUTATIONS};
 use serde_json::Value;
 
 /// Annotations that hold a whole object, or that only say what a controller did.
-const LEFT_OUT: [&str; 4] = [
+const LEFT_OUT: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
+    "objectset.rio.cattle.io/applied",
+    "kapp.k14s.io/original",
     "deployment.kubernetes.io/revision",
     CHAIN,
     MUTATIONS,

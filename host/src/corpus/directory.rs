@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
@@ -39,6 +39,7 @@ impl Directory {
     /// Reads what an earlier recording wrote there. Nothing is written yet.
     pub(super) fn open(root: &Path) -> Result<Self, CommandError> {
         let list = root.join(LIST);
+        refuse_link(&list)?;
         let before = match fs::read_to_string(&list) {
             Ok(text) => text.lines().map(str::to_owned).collect(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
@@ -73,6 +74,7 @@ impl Directory {
     ) -> Result<(), CommandError> {
         let file = format!("{namespace}/{}.yaml", short(name));
         let path = self.root.join(&file);
+        refuse_link(&self.root.join(namespace))?;
         let there = fs::read(&path);
         if there.as_ref().is_ok_and(|there| there == text.as_bytes()) {
             self.remember(namespace, file);
@@ -111,6 +113,7 @@ impl Directory {
         let mut gone = 0;
         for file in self.before.iter().filter(|file| !now.contains(file)) {
             let path = self.root.join(file);
+            refuse_link(path.parent().unwrap_or(&self.root))?;
             match fs::remove_file(&path) {
                 Ok(()) => gone += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -133,10 +136,24 @@ impl Directory {
     fn write(&self, path: &Path, text: &str) -> Result<(), CommandError> {
         let unfinished = self.root.join(UNFINISHED);
         let parent = path.parent().unwrap_or(&self.root);
+        // One that an earlier recording left, or a link that somebody put there: it is not followed.
+        let _none_is_there = fs::remove_file(&unfinished);
         let written = fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&unfinished, text))
+            .and_then(|()| fs::File::create_new(&unfinished))
+            .and_then(|mut file| file.write_all(text.as_bytes()))
             .and_then(|()| fs::rename(&unfinished, path));
         Ok(written.with_context(|| format!("cannot write {}", path.display()))?)
+    }
+}
+
+/// A corpus may come from somebody else: no link leads a recording to other files.
+fn refuse_link(path: &Path) -> Result<(), CommandError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Err(CommandError::invalid(format!(
+            "{}: is a symbolic link, which a recording does not follow: remove it",
+            path.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

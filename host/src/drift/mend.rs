@@ -4,6 +4,12 @@ use super::findings::Row;
 
 /// How to replace the pods of an owner.
 pub(super) fn mend(row: &Row) -> String {
+    // Who writes a pod names its owner, and people copy commands into their shells.
+    let named = [&row.namespace, &row.name].into_iter().chain(&row.names);
+    if !named.into_iter().all(|name| is_name(name)) {
+        return "look at its owner: a name is not one that Kubernetes allows".to_owned();
+    }
+
     let Row {
         namespace,
         kind,
@@ -27,5 +33,37 @@ pub(super) fn mend(row: &Row) -> String {
         "Job" => "let it end, or create it again".to_owned(),
         "Browser" => "let the session end; a new Browser gets a new pod".to_owned(),
         _ => format!("delete its pods, which {kind} {name} creates again"),
+    }
+}
+
+/// Whether a text can be the name of an object.
+fn is_name(text: &str) -> bool {
+    let is_inner = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':')
+    };
+    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(is_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn a_name_is_no_part_of_a_command() {
+        for name in ["web", "web-5d9f.1", "system:node"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "-n",
+            "web; sh",
+            "web -n kube-system",
+            "$(sh)",
+            "web\n",
+            "w|sh",
+            "Wéb",
+        ] {
+            assert!(!is_name(name), "{name:?}");
+        }
     }
 }

@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How much of a digest is kept: anyone may write the annotation.
 const DIGEST: usize = 64;
+/// The longest list of mutations that is read. The paths of a pod take up to 4 KiB of it.
+const STAMP_BYTES: usize = 16 * 1024;
 
 /// What owns pods, and is rolled to replace them.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -47,7 +49,9 @@ impl Stamp {
         let annotations = object.pointer("/metadata/annotations")?;
         let text = |key: &str| annotations.get(key).and_then(Value::as_str);
         let digest = text(CHAIN)?.chars().take(DIGEST).collect();
-        let entries = text(MUTATIONS).and_then(|text| serde_json::from_str(text).ok());
+        // Podloom's own stamps are far shorter; everybody who can write pods can write another one.
+        let entries = text(MUTATIONS).filter(|text| text.len() <= STAMP_BYTES);
+        let entries = entries.and_then(|text| serde_json::from_str(text).ok());
         let entries: Option<Vec<MutationEntry>> = entries;
         // Stamps of older versions of Podloom have no paths.
         let is_whole =

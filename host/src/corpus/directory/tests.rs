@@ -95,3 +95,25 @@ fn the_longest_names_make_files_of_their_own() {
     record(&root, &[&one, &other]);
     assert_eq!(files(root.path()).len(), 3);
 }
+
+#[cfg(unix)]
+#[test]
+fn links_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+
+    let (root, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let victim = other.path().join("victim.yaml");
+    fs::write(&victim, "mine: 1\n").unwrap();
+    symlink(&victim, root.path().join(".podloom-corpus.new")).unwrap();
+    record(&root, &["web"]);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine: 1\n");
+
+    // A directory of a namespace that is elsewhere, with a file that the list names.
+    fs::remove_dir_all(root.path().join("shop")).unwrap();
+    symlink(other.path(), root.path().join("shop")).unwrap();
+    fs::write(root.path().join(".podloom-corpus"), "shop/victim.yaml\n").unwrap();
+    let mut directory = Directory::open(root.path()).unwrap();
+    assert!(directory.store("shop", "deployment.web", "b: 2\n").is_err());
+    assert!(directory.finish().is_err());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine: 1\n");
+}
