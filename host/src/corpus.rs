@@ -32,8 +32,14 @@ pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
             keeps_values: arguments.keep_values,
             namespaces: BTreeSet::new(),
         };
-        recording.read().await?;
-        Ok::<_, CommandError>(recording)
+        match recording.read().await {
+            Ok(()) => Ok(recording),
+            Err(error) => {
+                // What is written is ours, also the next time.
+                recording.directory.keep_list()?;
+                Err(error)
+            }
+        }
     })?;
     recording.report(&arguments.directory.display().to_string())
 }
@@ -105,7 +111,12 @@ impl Recording {
         }
         let kind = object.get("kind").and_then(Value::as_str);
         let kind = kind.unwrap_or_default().to_lowercase();
-        let file = format!("{kind}.{}", name(&object));
+        let api_version = object.get("apiVersion").and_then(Value::as_str);
+        // Both sets of API groups may have an object of one name.
+        let group = api_version.and_then(|it| it.split_once('/')).map(|it| it.0);
+        let group = group.filter(|group| group.contains('.'));
+        let group = group.map_or_else(String::new, |group| format!("{group}."));
+        let file = format!("{kind}.{group}{}", name(&object));
         self.directory
             .store(&namespace, &file, &output::yaml(&object)?)?;
         self.namespaces.insert(namespace);
@@ -114,6 +125,10 @@ impl Recording {
 
     /// Plugins see a namespace's labels and annotations.
     fn store_namespace(&mut self, namespace: &str) -> Result<(), CommandError> {
+        // What could not be read now may have been read before.
+        if !self.reading.skipped.is_empty() && self.directory.keep(namespace, "namespace") {
+            return Ok(());
+        }
         let about = self.reading.namespaces.get(namespace);
         let mut object = json!({
             "apiVersion": "v1",
@@ -136,7 +151,14 @@ impl Recording {
         if files == 0 {
             return Err(no_pod(&skipped));
         }
-        let gone = self.directory.finish()?;
+        // Nobody knows whether what could not be read is gone.
+        let gone = match skipped.is_empty() {
+            true => self.directory.finish()?,
+            false => {
+                self.directory.keep_list()?;
+                0
+            }
+        };
         let mut text = format!(
             "{} of {} in {directory}: {} new or changed, {gone} gone\n",
             count(files, "object"),

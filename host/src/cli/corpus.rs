@@ -22,8 +22,9 @@ pub(crate) enum CorpusCommand {
 /// value-3: the same value of an object gets the same placeholder. Labels, other annotations, names, images and the names of
 /// ConfigMaps and Secrets stay as they are, so look at the files before you commit them.
 ///
-/// Recording again into the directory updates the files, and removes those of objects that are gone. Files of other origin are left
-/// alone. If what you record is less than before, such as another namespace, the rest counts as gone: use a directory for each.
+/// Recording again into the directory updates the files, and removes those of objects that are gone, unless something could not be
+/// read. Files of other origin are left alone. If what you record is less than before, such as another namespace, the rest counts
+/// as gone: use a directory for each.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RecordArguments {

@@ -92,6 +92,16 @@ impl Directory {
         Ok(())
     }
 
+    /// Keeps a file of an earlier recording as it is; false if there is none.
+    pub(super) fn keep(&mut self, namespace: &str, name: &str) -> bool {
+        let file = format!("{namespace}/{}.yaml", short(name));
+        let is_there = self.before.contains(&file);
+        if is_there {
+            self.remember(namespace, file);
+        }
+        is_there
+    }
+
     fn remember(&mut self, namespace: &str, file: String) {
         let files = self.now.entry(namespace.to_owned()).or_default();
         files.insert(file);
@@ -127,9 +137,19 @@ impl Directory {
                 let _others_are_there = fs::remove_dir(parent);
             }
         }
-        let lines: String = now.iter().flat_map(|file| [file.as_str(), "\n"]).collect();
-        self.write(&self.root.join(LIST), &lines)?;
+        self.write_list(&now)?;
         Ok(gone)
+    }
+
+    /// Removes nothing, and lists what this recording and the earlier one wrote: not everything could be read.
+    pub(super) fn keep_list(&self) -> Result<(), CommandError> {
+        let now = self.now.values().flatten();
+        self.write_list(&now.chain(&self.before).collect())
+    }
+
+    fn write_list(&self, files: &BTreeSet<&String>) -> Result<(), CommandError> {
+        let lines = files.iter().flat_map(|file| [file.as_str(), "\n"]);
+        self.write(&self.root.join(LIST), &lines.collect::<String>())
     }
 
     /// Replaces a file at once, so that no reader sees half of it.

@@ -117,3 +117,17 @@ fn links_lead_nowhere() {
     assert!(directory.finish().is_err());
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine: 1\n");
 }
+
+#[test]
+fn what_could_not_be_read_stays() {
+    let root = tempdir().unwrap();
+    record(&root, &["web", "unreadable"]);
+    let mut directory = Directory::open(root.path()).unwrap();
+    assert!(directory.keep("shop", "namespace"));
+    assert!(!directory.keep("shop", "deployment.new"));
+    directory.store("shop", "deployment.new", "b: 2\n").unwrap();
+    directory.keep_list().unwrap();
+    assert_eq!(files(root.path()).len(), 4);
+    // The next one knows all of them.
+    assert_eq!(record(&root, &["new"]), 2);
+}
