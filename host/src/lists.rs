@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::error::CommandError;
 
-/// How many objects are read at once. They are held in memory together.
-const PAGE: u32 = 200;
+/// How many objects are read at once. They are held in memory together, and anybody may make large ones.
+const PAGE: u32 = 50;
 
 /// The cluster of the kubeconfig's context.
 pub(crate) struct Connection {
