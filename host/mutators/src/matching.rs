@@ -195,6 +195,11 @@ impl Match {
         })
     }
 
+    /// Returns whether labels of namespaces decide, so that without them nobody knows.
+    pub fn selects_namespaces(&self) -> bool {
+        self.namespace_selector.is_some()
+    }
+
     /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.
     pub fn excludes<'a>(
         &self,

@@ -145,14 +145,18 @@ impl Judge {
             ..Request::default()
         };
         let label = |key: &str| labels.get(key).map(String::as_str);
+        let is_known = self.namespaces.is_known(namespace);
         let mut is_unclear = false;
         let mut matching = Vec::new();
         for (name, selection) in &expected.plugins {
             match selection.excludes(&request, label) {
-                None => matching.push(name.clone()),
-                Some(Dimension::NamespaceSelector) => {
-                    is_unclear |= !self.namespaces.is_known(namespace);
+                // A selector such as NotIn holds for labels that are only unknown.
+                None | Some(Dimension::NamespaceSelector)
+                    if !is_known && selection.selects_namespaces() =>
+                {
+                    is_unclear = true;
                 }
+                None => matching.push(name.clone()),
                 Some(_) => {}
             }
         }
