@@ -41,7 +41,8 @@ pub(super) fn annotations(object: &mut Value) {
     }
 }
 
-/// Puts placeholders in the place of values that may be secret: those of env, args, commands after the program, and HTTP headers.
+/// Puts placeholders in the place of values that may be secret: those of env, args, commands after the program, HTTP headers, queries of
+/// HTTP paths, and what only a volume's driver understands.
 ///
 /// The same value of an object gets the same placeholder, and a number says nothing about the value. So a recording changes only if
 /// the object does.
@@ -68,25 +69,36 @@ impl Placeholders {
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields.iter_mut() {
-                    match (name.as_str(), value) {
-                        ("env" | "httpHeaders", Value::Array(variables)) => {
-                            variables.iter_mut().for_each(|it| self.variable(it));
-                        }
-                        ("env", Value::Object(variables)) => {
-                            variables.values_mut().for_each(|it| self.whole(it));
-                        }
-                        ("args", Value::Array(arguments)) => {
-                            arguments.iter_mut().for_each(|it| self.argument(it));
-                        }
-                        ("command", Value::Array(words)) => {
-                            words.iter_mut().skip(1).for_each(|it| self.argument(it));
-                        }
-                        (_, value) => self.conceal(value),
-                    }
+                    self.field(name, value);
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.conceal(item)),
             _ => {}
+        }
+    }
+
+    fn field(&mut self, name: &str, value: &mut Value) {
+        match (name, value) {
+            ("env" | "httpHeaders", Value::Array(variables)) => {
+                variables.iter_mut().for_each(|it| self.variable(it));
+            }
+            // Of a Browser's options; of a CSI driver; of a flexVolume.
+            ("env" | "volumeAttributes" | "options", Value::Object(variables)) => {
+                variables.values_mut().for_each(|it| self.whole(it));
+            }
+            ("args", Value::Array(arguments)) => {
+                arguments.iter_mut().for_each(|it| self.argument(it));
+            }
+            ("command", Value::Array(words)) => {
+                words.iter_mut().enumerate().for_each(|it| self.word(it));
+            }
+            ("httpGet", get) => {
+                if let Some(path) = get.get_mut("path") {
+                    self.query(path);
+                }
+                self.conceal(get);
+            }
+            (_, value) => self.conceal(value),
         }
     }
 
@@ -99,6 +111,23 @@ impl Placeholders {
     fn whole(&mut self, value: &mut Value) {
         if let Value::String(text) = value {
             *text = self.placeholder(text);
+        }
+    }
+
+    /// Only the path stays.
+    fn query(&mut self, path: &mut Value) {
+        if let Value::String(text) = path
+            && let Some((path, query)) = text.split_once('?')
+        {
+            *text = format!("{path}?{}", self.placeholder(query));
+        }
+    }
+
+    /// The program stays, but one with spaces is a whole command line.
+    fn word(&mut self, (place, word): (usize, &mut Value)) {
+        match word.as_str() {
+            Some(program) if place == 0 && !program.contains(char::is_whitespace) => {}
+            _ => self.argument(word),
         }
     }
 

@@ -109,3 +109,29 @@ fn patterns_of_names_are_kept() {
     values(&mut config);
     assert_eq!(config, before);
 }
+
+#[test]
+fn command_lines_queries_and_what_drivers_read_are_concealed() {
+    let mut pod = json!({ "spec": {
+        "containers": [{
+            "command": ["curl -u me:hunter2 example"],
+            "startupProbe": { "httpGet": { "port": 80, "path": "/healthz?token=hunter2" } },
+            "readinessProbe": { "httpGet": { "port": 80, "path": "/healthz" } },
+        }],
+        "volumes": [
+            { "name": "a", "csi": { "driver": "d", "volumeAttributes": { "server": "hunter2" } } },
+            { "name": "b", "flexVolume": { "driver": "d", "options": { "password": "hunter2" } } },
+        ],
+        "dnsConfig": { "options": [{ "name": "ndots", "value": "2" }] },
+    } });
+    values(&mut pod);
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["command"], json!(["value-1"]));
+    let path = |probe: &str| container[probe]["httpGet"]["path"].clone();
+    assert_eq!(path("startupProbe"), "/healthz?value-2");
+    assert_eq!(path("readinessProbe"), "/healthz");
+    assert_eq!(pod["spec"]["volumes"][0]["csi"]["driver"], "d");
+    assert_eq!(pod["spec"]["dnsConfig"]["options"][0]["value"], "2");
+    let text = pod.to_string();
+    assert!(!text.contains("hunter2"), "{text}");
+}
