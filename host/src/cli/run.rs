@@ -49,8 +49,8 @@ pub(crate) struct RunArguments {
     pub(crate) plugins_scan: Duration,
 
     /// The directory of a second chain, which is only tried: it gets the same pods as the serving chain, and what it makes of them
-    /// is compared and thrown away. /plugins/candidate shows which pods would come out differently, and the metrics podloom_candidate_*
-    /// count them. A candidate never changes, refuses or delays a pod, and is skipped first under load. To let it serve, copy it
+    /// is compared and thrown away. /plugins/candidate shows localhost which pods would come out differently, and the metrics
+    /// podloom_candidate_* count them. A candidate never changes, refuses or delays a pod, and is skipped first under load. To let it serve, copy it
     /// over the directory of --plugins.
     #[arg(long, value_name = "DIR", env = "PODLOOM_CANDIDATE")]
     pub(crate) candidate: Option<PathBuf>,

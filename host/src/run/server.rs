@@ -36,7 +36,7 @@ GET /healthz   liveness: 200, or 503 if the process must be restarted
 GET /readyz    readiness: 200 or 503, and one line per check; /readyz/DUTY for one duty
 GET /metrics   metrics for Prometheus
 GET /plugins   the active plugin chain, as JSON
-GET /plugins/candidate   what the chain of --candidate would make of the same pods, as JSON
+GET /plugins/candidate   what the chain of --candidate would make of the same pods, as JSON (only from localhost)
 GET /log       the log filter (only from localhost)
 PUT /log       change the log filter, for example to info,podloom=debug (only from localhost)
 ";
@@ -161,7 +161,11 @@ async fn plugins(Shared(app): Shared<App>) -> Response {
     as_json(&chain_state::of(&app.state.slot.serving()))
 }
 
-async fn candidate(Shared(app): Shared<App>) -> Response {
+async fn candidate(Shared(app): Shared<App>, uri: Uri, peer: ConnectInfo<SocketAddr>) -> Response {
+    // It names pods of all namespaces.
+    if let Err(refused) = from_here(&uri, &peer) {
+        return refused;
+    }
     let Some(candidate) = app.state.candidate.clone() else {
         let text =
             "there is no candidate: name the directory of a second chain with --candidate DIR\n";
@@ -179,8 +183,8 @@ fn as_json(body: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
 }
 
-async fn log(Shared(app): Shared<App>, peer: ConnectInfo<SocketAddr>) -> Response {
-    match from_here(&peer) {
+async fn log(Shared(app): Shared<App>, uri: Uri, peer: ConnectInfo<SocketAddr>) -> Response {
+    match from_here(&uri, &peer) {
         Ok(()) => format!("{}\n", app.log.show()).into_response(),
         Err(refused) => refused,
     }
@@ -188,10 +192,11 @@ async fn log(Shared(app): Shared<App>, peer: ConnectInfo<SocketAddr>) -> Respons
 
 async fn change_log(
     Shared(app): Shared<App>,
+    uri: Uri,
     peer: ConnectInfo<SocketAddr>,
     filter: String,
 ) -> Response {
-    if let Err(refused) = from_here(&peer) {
+    if let Err(refused) = from_here(&uri, &peer) {
         return refused;
     }
     match app.log.change(&filter) {
@@ -203,16 +208,20 @@ async fn change_log(
     }
 }
 
-/// Only localhost may change the log: verbose logs cost time, and may contain more than everybody in the cluster should know.
+/// Only localhost may see and change what everybody in the cluster should not know: verbose logs, which also cost time, and names of
+/// pods.
 #[expect(
     clippy::result_large_err,
     reason = "the error is the answer, and is passed on at once"
 )]
-fn from_here(peer: &ConnectInfo<SocketAddr>) -> Result<(), Response> {
+fn from_here(uri: &Uri, peer: &ConnectInfo<SocketAddr>) -> Result<(), Response> {
     if peer.0.ip().to_canonical().is_loopback() {
         return Ok(());
     }
-    let advice = "/log answers only requests from localhost: use kubectl port-forward\n";
+    let advice = format!(
+        "{} answers only requests from localhost: use kubectl port-forward\n",
+        uri.path()
+    );
     Err((StatusCode::FORBIDDEN, advice).into_response())
 }
 

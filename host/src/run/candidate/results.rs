@@ -100,7 +100,7 @@ impl Results {
             names: NAMES,
             repeats: false,
             values: false,
-            // They may quote values, and everybody in the cluster may read this.
+            // They may quote values, and who may forward a port need not be one who may read pods.
             reasons: false,
             limits: Limits::OF_THE_OPERATOR,
         };

@@ -315,6 +315,18 @@ async fn the_log_filter_is_changed_only_from_localhost() {
 }
 
 #[tokio::test]
+async fn the_candidate_answers_only_localhost() {
+    let router = serve(&state(NoChainPolicy::Reject));
+    let path = "/plugins/candidate";
+    let refused = ask(&router, "10.1.2.3:5000", "GET", path, "").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let advice = "/plugins/candidate answers only requests from localhost";
+    assert!(refused.body.starts_with(advice), "{}", refused.body);
+    // This operator has none.
+    assert_eq!(get(&router, path).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
 async fn an_unknown_path_is_answered_with_the_endpoints() {
     let router = serve(&state(NoChainPolicy::Reject));
     let lost = get(&router, "/metricz").await;
