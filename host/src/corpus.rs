@@ -13,7 +13,7 @@ use self::directory::{Directory, Stored};
 use crate::cli::RecordArguments;
 use crate::error::CommandError;
 use crate::explain::count;
-use crate::feed::{KINDS, Reading, cleaned, field, name, no_pod, submitted};
+use crate::feed::{KINDS, Reading, Submitted, cleaned, field, name, no_pod, submitted};
 use crate::lists::{Pages, Place};
 use crate::output;
 
@@ -72,7 +72,10 @@ impl Recording {
                     SelenosisKind::BrowserConfig => self.reading.place(&version, kind.plural()),
                 };
                 let what = format!("{}s", kind.name());
-                let whole = |object| cleaned(&version, kind.name(), object);
+                let whole = |object| match cleaned(&version, kind.name(), object) {
+                    Some(object) => Submitted::Itself(object),
+                    None => Submitted::OfOwner,
+                };
                 self.read_kind(&place, &what, whole).await?;
             }
         }
@@ -86,7 +89,7 @@ impl Recording {
         &mut self,
         place: &Place,
         what: &str,
-        to_record: impl Fn(Value) -> Option<Value>,
+        to_record: impl Fn(Value) -> Submitted,
     ) -> Result<(), CommandError> {
         let client = self.reading.client.clone();
         let mut pages = Pages::of(&client, place);
@@ -96,8 +99,10 @@ impl Recording {
                 if self.reading.is_left_out(&namespace) {
                     continue;
                 }
-                if let Some(object) = to_record(object) {
-                    self.store(namespace, object)?;
+                match to_record(object) {
+                    Submitted::Itself(object) => self.store(namespace, object)?,
+                    Submitted::OfOwner => {}
+                    Submitted::OfUnread(owner) => self.reading.leave_out(owner),
                 }
             }
         }
@@ -148,8 +153,9 @@ impl Recording {
             namespaces,
             changed,
         } = self.directory.stored();
+        let left_out = self.reading.left_out();
         if files == 0 {
-            return Err(no_pod(&skipped));
+            return Err(no_pod(&[skipped, left_out].concat()));
         }
         // Nobody knows whether what could not be read is gone.
         let gone = match skipped.is_empty() {
@@ -165,13 +171,13 @@ impl Recording {
             count(namespaces, "namespace"),
             count(changed, "file"),
         );
-        for skipped in &skipped {
+        for skipped in skipped.iter().chain(&left_out) {
             text.push_str(&format!("skipped: {}: {}\n", skipped.what, skipped.why));
         }
         output::print(&text)?;
         if !self.keeps_values {
             output::print_note(
-                "values of env, args, commands and HTTP headers are placeholders; labels, annotations, names and images are as in the cluster: look at them before you commit\n",
+                "values of env, args, commands, HTTP headers, queries of HTTP probes and volumes' drivers are placeholders; labels, annotations, names and images are as in the cluster: look at them before you commit\n",
             );
         }
         Ok(())

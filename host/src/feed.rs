@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Sender;
 
 use self::files::Files;
 
-pub(crate) use self::objects::{KINDS, cleaned, submitted};
+pub(crate) use self::objects::{KINDS, Submitted, cleaned, submitted};
 pub(crate) use self::scope::{Reading, Scope, field, name};
 use crate::cli::{Against, PodArguments};
 use crate::error::CommandError;

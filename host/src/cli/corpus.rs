@@ -14,12 +14,12 @@ pub(crate) enum CorpusCommand {
 /// Record the pods of a cluster as files, on which chains and plugins are tried later. The cluster is not changed.
 ///
 /// It reads what podloom chain diff --against cluster reads, with your own rights: the templates of Deployments, StatefulSets,
-/// DaemonSets, CronJobs, Jobs without a CronJob and ReplicaSets that nobody owns, pods that nobody owns, and Browsers with their
-/// BrowserConfigs. Each object is one file, NAMESPACE/KIND.NAME.yaml, beside a file for the labels and annotations of its namespace.
+/// DaemonSets, CronJobs, Jobs, ReplicaSets and ReplicationControllers, pods that nobody owns, and Browsers with their
+/// BrowserConfigs. What is made of another of these is left out. Each object is one file, NAMESPACE/KIND.NAME.yaml, beside a file for the labels and annotations of its namespace.
 ///
 /// The files are made to be committed. Secrets are never read, and the annotation in which kubectl apply keeps whole objects is left
-/// out. Values of environment variables, arguments, commands after the program, and HTTP headers become placeholders such as
-/// value-3: the same value of an object gets the same placeholder. Labels, other annotations, names, images and the names of
+/// out. Values of environment variables, arguments, commands after the program, HTTP headers, queries of HTTP probes, and what only
+/// a volume's driver understands become placeholders such as value-3: the same value of an object gets the same placeholder. Labels, other annotations, names, images and the names of
 /// ConfigMaps and Secrets stay as they are, so look at the files before you commit them.
 ///
 /// Recording again into the directory updates the files, and removes those of objects that are gone, unless something could not be
@@ -52,7 +52,7 @@ pub(crate) struct RecordArguments {
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub(crate) selector: Option<String>,
 
-    /// Keep the values of environment variables, arguments, commands and HTTP headers. They may be secret.
+    /// Keep the values that would become placeholders. They may be secret.
     #[arg(long)]
     pub(crate) keep_values: bool,
 }

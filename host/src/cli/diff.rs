@@ -17,8 +17,9 @@ use super::PodArguments;
 /// each of the pod's own containers. That nothing changes is said too.
 ///
 /// The pods come from files, which are read as podloom render reads them, or from the cluster of the kubeconfig, with your own
-/// rights: the templates of Deployments, StatefulSets, DaemonSets, CronJobs, Jobs without a CronJob and ReplicaSets that nobody owns,
-/// pods that nobody owns, and the pods that the operator renders for Browsers. Kinds that you may not list are named as skipped.
+/// rights: the templates of Deployments, StatefulSets, DaemonSets, CronJobs, Jobs, ReplicaSets and ReplicationControllers, pods that
+/// nobody owns, and the pods that the operator renders for Browsers. What is made of another of these is left out. Kinds that you may
+/// not list are named as skipped, and pods of other owners are counted.
 /// A pod that nobody owns is taken as it is in the cluster, so it already has what a chain wrote when it was created.
 ///
 /// Values are not shown, since they may be secret, but plugins' reasons for rejecting a pod are.

@@ -7,7 +7,7 @@ use podloom_controllers::render::ConfigRef;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
-use super::objects::{KINDS, Listed, submitted};
+use super::objects::{KINDS, Listed, Submitted, submitted};
 use super::scope::{Reading, Scope, field, name};
 use super::{Candidate, Skipped};
 use crate::error::CommandError;
@@ -53,7 +53,10 @@ pub(super) async fn send(
         candidates,
     };
     match sending.send_all().await {
-        Ok(()) | Err(Ended::Closed) => Ok(sending.reading.skipped),
+        Ok(()) | Err(Ended::Closed) => {
+            let left_out = sending.reading.left_out();
+            Ok([sending.reading.skipped, left_out].concat())
+        }
         Err(Ended::Failed(error)) => Err(error),
     }
 }
@@ -77,14 +80,19 @@ impl Sending {
         Ok(())
     }
 
-    async fn send_object(&self, kind: Listed, object: Value) -> Result<(), Closed> {
-        let Some(object) = submitted(kind, object) else {
-            return Ok(());
-        };
+    async fn send_object(&mut self, kind: Listed, object: Value) -> Result<(), Closed> {
         let namespace = field(&object, "namespace");
         if self.reading.is_left_out(&namespace) {
             return Ok(());
         }
+        let object = match submitted(kind, object) {
+            Submitted::Itself(object) => object,
+            Submitted::OfOwner => return Ok(()),
+            Submitted::OfUnread(owner) => {
+                self.reading.leave_out(owner);
+                return Ok(());
+            }
+        };
         let template = crate::manifest::workload(kind.api_version, kind.kind, &object);
         let subject = pod::subject_of(
             &object,

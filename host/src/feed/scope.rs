@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::Skipped;
 use crate::cli::{PodArguments, RecordArguments};
-use crate::error::CommandError;
+use crate::error::{CommandError, escape_controls};
+use crate::explain::count;
 use crate::lists::{self, Connection, Pages, Place, Trouble};
 use crate::render::{Metadata, Namespaces};
 
@@ -55,8 +56,14 @@ pub(crate) struct Reading {
     is_selective: bool,
     selector: Option<String>,
     pub(crate) namespaces: Namespaces,
+    /// What could not be read.
     pub(crate) skipped: Vec<Skipped>,
+    /// How many pods are left out since nothing that is read stands for them, by the kind of their owner.
+    unread: BTreeMap<String, usize>,
 }
+
+/// How many kinds of owners are named. A kind is whatever an owner reference says.
+const OWNERS: usize = 20;
 
 impl Reading {
     /// Connects to the cluster of the kubeconfig's context, and reads the namespaces.
@@ -69,6 +76,7 @@ impl Reading {
             selector: scope.selector,
             namespaces: Namespaces::default(),
             skipped: Vec::new(),
+            unread: BTreeMap::new(),
         };
         reading.read_namespaces(scope.namespace_selector).await?;
         Ok(reading)
@@ -142,6 +150,23 @@ impl Reading {
     /// Whether the objects of a namespace are not read.
     pub(crate) fn is_left_out(&self, namespace: &str) -> bool {
         self.is_selective && !self.namespaces.contains(namespace)
+    }
+
+    /// Counts a pod that is left out, since its owner is of a kind that is not read.
+    pub(crate) fn leave_out(&mut self, owner: String) {
+        let is_named = self.unread.contains_key(&owner) || self.unread.len() < OWNERS;
+        let owner = if is_named { owner } else { "…".to_owned() };
+        *self.unread.entry(owner).or_default() += 1;
+    }
+
+    /// What of the cluster is left out though it could be read.
+    pub(crate) fn left_out(&mut self) -> Vec<Skipped> {
+        let unread = std::mem::take(&mut self.unread).into_iter();
+        let skipped = unread.map(|(owner, pods)| Skipped {
+            what: format!("{} of a {}", count(pods, "pod"), escape_controls(&owner)),
+            why: "owners of this kind are not read: put them into files, and name their pod templates with --pod-template".to_owned(),
+        });
+        skipped.collect()
     }
 
     /// Says once what is skipped: without rights, an API server refuses both groups of Browsers, even those that it does not have.

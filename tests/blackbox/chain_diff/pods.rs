@@ -147,6 +147,10 @@ pub(super) fn workloads(namespace: &str) -> Value {
         "made",
         (Some("apps/v1 Deployment"), &workload),
     );
+    let rollout = Some("argoproj.io/v1alpha1 Rollout");
+    add("apps/v1", "ReplicaSet", "rolled", (rollout, &workload));
+    let controller = json!({ "selector": { "app": "own" }, "template": template });
+    add("v1", "ReplicationController", "own", (None, &controller));
     add("batch/v1", "Job", "own", (None, &job));
     add("batch/v1", "Job", "made", (Some("batch/v1 CronJob"), &job));
     add(
@@ -160,6 +164,8 @@ pub(super) fn workloads(namespace: &str) -> Value {
     );
     add("v1", "Pod", "own", (None, &spec));
     add("v1", "Pod", "made", (Some("apps/v1 ReplicaSet"), &spec));
+    let workflow = Some("argoproj.io/v1alpha1 Workflow");
+    add("v1", "Pod", "step", (workflow, &spec));
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
 }
 
