@@ -28,6 +28,9 @@ use crate::error::CommandError;
 use crate::managed_fields::ManagedFields;
 use crate::output;
 
+/// How many elements of lists are looked at to find out who wrote the lines: some seconds.
+const WORK: u64 = 100_000_000;
+
 /// Reads the pod, and prints it with who wrote each line.
 pub(crate) fn run(arguments: &BlameArguments) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -36,7 +39,7 @@ pub(crate) fn run(arguments: &BlameArguments) -> Result<(), CommandError> {
         .context("cannot start the runtime")?;
     let source = runtime.block_on(Source::read(arguments))?;
     let stamp = Stamp::of(&source.pod);
-    let fields = ManagedFields::of(&source.pod);
+    let fields = ManagedFields::of(&source.pod, WORK);
     let authors = Authors {
         plugins: stamp.plugins(),
         fields: &fields,

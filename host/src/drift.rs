@@ -20,7 +20,8 @@ use anyhow::Context;
 use kube::Client;
 
 pub(crate) use self::findings::{Counts, Findings};
-pub(crate) use self::judge::Expected;
+use self::judge::Unjudged;
+pub(crate) use self::judge::{Expected, Unclear};
 use self::report::Report;
 use crate::cli::DriftArguments;
 use crate::error::CommandError;
@@ -36,6 +37,16 @@ pub(crate) struct Scope {
     pub(crate) selector: Option<String>,
     /// The name of the webhook configuration.
     pub(crate) webhook: String,
+    pub(crate) reader: Reader,
+}
+
+/// Who looks at a cluster.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reader {
+    /// A person, who waits for all that can be said.
+    Person,
+    /// The operator, which has reviews to answer meanwhile, and needs only the counts of namespaces.
+    Operator,
 }
 
 /// Looks at a cluster, and prints what drifted.
@@ -53,6 +64,7 @@ pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
             namespace: (!arguments.all_namespaces).then_some(namespace),
             selector: arguments.selector.clone(),
             webhook: arguments.webhook_configuration.clone(),
+            reader: Reader::Person,
         };
         let seen = scan(&client, &scope, expected.clone()).await?;
         Ok::<_, CommandError>((scope, seen))
@@ -64,9 +76,26 @@ pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
         skipped: &skipped,
     };
     report::print(&report, arguments.output)?;
-    match arguments.exit_code && findings.has_drifted() {
-        true => Err(CommandError::Different),
-        false => Ok(()),
+    if !arguments.exit_code {
+        return Ok(());
+    }
+    match findings.unjudged {
+        _ if findings.has_drifted() => Err(CommandError::Different),
+        None => Ok(()),
+        Some(unjudged) => Err(unjudged.into_error(&scope.webhook)),
+    }
+}
+
+impl Unjudged {
+    /// A report that names no missed pod must not look as if there were none.
+    fn into_error(self, webhook: &str) -> CommandError {
+        let why = match self {
+            Self::NoConfiguration => "the cluster has no",
+            Self::UnreadConfiguration => "you may not get",
+        };
+        CommandError::Other(anyhow::anyhow!(
+            "which pods missed the chain is not known: {why} MutatingWebhookConfiguration {webhook}"
+        ))
     }
 }
 

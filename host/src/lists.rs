@@ -1,15 +1,19 @@
 //! Lists of a cluster, page by page, with the rights of the user of a kubeconfig.
 
+mod objects;
+mod split;
+
 use anyhow::Context;
+use axum::http::Request;
 use kube::api::ListParams;
-use kube::core::Request;
 use kube::{Client, Config};
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(crate) use self::objects::{Objects, Streamed};
 use crate::error::CommandError;
 
-/// How many objects are read at once. They are held in memory together, and anybody may make large ones.
+/// How many objects are asked for at once. [`Pages`] holds them in memory together, and anybody may make large ones.
 const PAGE: u32 = 50;
 
 /// The cluster of the kubeconfig's context.
@@ -58,6 +62,7 @@ pub(crate) enum Trouble {
     Other(kube::Error),
 }
 
+/// An answer; without its objects if they were read apart.
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
@@ -124,6 +129,14 @@ impl<'a> Pages<'a> {
         if self.is_done {
             return Ok(None);
         }
+        let request = self.request()?;
+        let page: Page = self.client.request(request).await.map_err(Trouble::of)?;
+        self.turn(page.metadata);
+        Ok(Some(page.items.unwrap_or_default()))
+    }
+
+    /// Asks for the next page.
+    fn request(&mut self) -> Result<Request<Vec<u8>>, Trouble> {
         let parameters = ListParams {
             label_selector: self.place.labels.clone(),
             field_selector: self.place.fields.clone(),
@@ -131,16 +144,18 @@ impl<'a> Pages<'a> {
             continue_token: self.token.take(),
             ..ListParams::default()
         };
-        let request = Request::new(self.place.url());
+        let request = kube::core::Request::new(self.place.url());
         let request = match self.is_metadata {
             true => request.list_metadata(&parameters),
             false => request.list(&parameters),
         };
-        let request = request.map_err(|error| Trouble::Other(kube::Error::BuildRequest(error)))?;
-        let page: Page = self.client.request(request).await.map_err(Trouble::of)?;
-        self.token = page.metadata.token.filter(|token| !token.is_empty());
+        request.map_err(|error| Trouble::Other(kube::Error::BuildRequest(error)))
+    }
+
+    /// A page was read, which says where the next one starts.
+    fn turn(&mut self, page: PageMetadata) {
+        self.token = page.token.filter(|token| !token.is_empty());
         self.is_done = self.token.is_none();
-        Ok(Some(page.items.unwrap_or_default()))
     }
 }
 

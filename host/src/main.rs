@@ -25,6 +25,7 @@ mod rbac;
 mod render;
 mod run;
 mod source_age;
+mod stamp;
 mod subjects;
 
 use std::io::Write;

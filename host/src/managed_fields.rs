@@ -5,6 +5,7 @@
 //! A webhook's writes to an object that is created are in no entry.
 
 mod fields;
+mod path;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use self::fields::Fields;
+use self::path::{Path, Work};
 
 /// How many entries are read. The API server itself merges the oldest ones above ten.
 const ENTRIES: usize = 100;
@@ -21,9 +23,10 @@ const FIELDS: usize = 100_000;
 /// Who wrote which fields of an object.
 pub(crate) struct ManagedFields<'o> {
     object: &'o Value,
-    entries: Vec<(Entry, Fields)>,
+    entries: Vec<(Entry, Fields<'o>)>,
     /// Whether there were more entries or fields than are read.
-    pub(crate) is_cut: bool,
+    has_more: bool,
+    work: Work,
 }
 
 /// A manager that wrote fields.
@@ -62,8 +65,9 @@ impl Entry {
 }
 
 impl<'o> ManagedFields<'o> {
-    /// Reads those of an object. An object without any has no entries.
-    pub(crate) fn of(object: &'o Value) -> Self {
+    /// Reads those of an object. An object without any has no entries. At most `work` elements of lists are looked at later, in the
+    /// object and in its entries: for a path of a usual pod some hundred.
+    pub(crate) fn of(object: &'o Value, work: u64) -> Self {
         let listed = object.pointer("/metadata/managedFields");
         let listed = listed.and_then(Value::as_array).map(Vec::as_slice);
         let listed = listed.unwrap_or_default();
@@ -74,10 +78,16 @@ impl<'o> ManagedFields<'o> {
         let mut fields = Self {
             object,
             entries,
-            is_cut: room == 0 || listed.len() > ENTRIES,
+            has_more: room == 0 || listed.len() > ENTRIES,
+            work: Work::new(work),
         };
         fields.find_makers();
         fields
+    }
+
+    /// Whether owners may be missing: there is more than is read, or was looked at.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.has_more || self.work.is_spent()
     }
 
     /// All entries, as the object lists them.
@@ -88,24 +98,31 @@ impl<'o> ManagedFields<'o> {
     /// The entries that own the value at a path: a JSON Pointer whose segments on lists are `[key=value]`, by the merge key, or
     /// indices. Where no entry owns the value itself, these are those that own the object or list around it as a whole.
     pub(crate) fn owners(&self, path: &str) -> Vec<&Entry> {
+        self.owners_at(&Path::on(self.object, path, &self.work))
+    }
+
+    fn owners_at(&self, path: &Path<'_, '_>) -> Vec<&Entry> {
         let depths = self.entries.iter().filter_map(|(entry, fields)| {
-            let depth = fields.owned_at(path, self.object)?;
+            let depth = fields.owned_at(path, &self.work)?;
             Some((depth, entry))
         });
         let depths: Vec<(usize, &Entry)> = depths.collect();
         let deepest = depths.iter().map(|(depth, _)| *depth).max();
+        // Of entries that were not looked at, nothing is known.
+        let is_known = !self.work.is_spent();
         let owners = depths.into_iter();
-        let owners = owners.filter(|(depth, _)| Some(*depth) == deepest);
+        let owners = owners.filter(|(depth, _)| is_known && Some(*depth) == deepest);
         owners.map(|(_, entry)| entry).collect()
     }
 
     /// The entries that own the value at a path, or anything in it.
     pub(crate) fn owners_within(&self, path: &str) -> Vec<&Entry> {
+        let path = Path::on(self.object, path, &self.work);
         let within = self.entries.iter();
-        let within = within.filter(|(_, fields)| fields.owns_within(path, self.object));
+        let within = within.filter(|(_, fields)| fields.owns_within(&path, &self.work));
         let within: Vec<&Entry> = within.map(|(entry, _)| entry).collect();
         match within.is_empty() {
-            true => self.owners(path),
+            true => self.owners_at(&path),
             false => within,
         }
     }
@@ -123,10 +140,10 @@ impl<'o> ManagedFields<'o> {
     fn early(&self) -> Vec<usize> {
         let entries = self.entries.iter().enumerate();
         let entries = entries.filter(|(_, (entry, _))| entry.subresource.is_none());
-        let all: Vec<(usize, &Entry, &Fields)> = entries
+        let all: Vec<(usize, &Entry, &Fields<'_>)> = entries
             .map(|(index, (entry, fields))| (index, entry, fields))
             .collect();
-        let indices = |is_one: &dyn Fn(&Entry, &Fields) -> bool| -> Vec<usize> {
+        let indices = |is_one: &dyn Fn(&Entry, &Fields<'_>) -> bool| -> Vec<usize> {
             let ones = all
                 .iter()
                 .filter(|(_, entry, fields)| is_one(entry, fields));
@@ -150,7 +167,7 @@ impl<'o> ManagedFields<'o> {
     }
 }
 
-fn read(listed: &Value, room: &mut usize) -> Option<(Entry, Fields)> {
+fn read<'o>(listed: &'o Value, room: &mut usize) -> Option<(Entry, Fields<'o>)> {
     let text = |field: &str| listed.get(field).and_then(Value::as_str);
     let entry = Entry {
         manager: text("manager").unwrap_or_default().to_owned(),

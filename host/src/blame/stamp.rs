@@ -1,7 +1,11 @@
 //! What a pod's stamp says.
 
-use podloom_mutators::{CHAIN, MUTATIONS, MutationEntry};
+use std::collections::BTreeSet;
+
+use podloom_mutators::MutationEntry;
 use serde_json::Value;
+
+use crate::stamp;
 
 /// What a pod's stamp says.
 pub(super) enum Stamp {
@@ -19,20 +23,13 @@ pub(super) enum Stamp {
 
 impl Stamp {
     pub(super) fn of(pod: &Value) -> Self {
-        let annotations = pod
-            .get("metadata")
-            .and_then(|metadata| metadata.get("annotations"));
-        let text = |key: &str| annotations.and_then(|it| it.get(key)?.as_str());
-        let (chain, mutations) = (text(CHAIN), text(MUTATIONS));
-        if chain.is_none() && mutations.is_none() {
+        let Some(stamp) = stamp::Stamp::of(pod) else {
             return Self::None;
-        }
-        let plugins = mutations.and_then(|text| serde_json::from_str(text).ok());
-        match (chain, plugins) {
-            (Some(chain), Some(plugins)) => Self::Read {
-                chain: chain.to_owned(),
-                plugins,
-            },
+        };
+        match (stamp.digest, stamp.entries) {
+            (Some(chain), Some(plugins)) if names_each_once(&plugins) => {
+                Self::Read { chain, plugins }
+            }
             _ => Self::Unreadable,
         }
     }
@@ -44,4 +41,10 @@ impl Stamp {
             _ => &[],
         }
     }
+}
+
+/// As a chain does.
+fn names_each_once(plugins: &[MutationEntry]) -> bool {
+    let names: BTreeSet<&str> = plugins.iter().map(|it| it.name.as_str()).collect();
+    names.len() == plugins.len()
 }

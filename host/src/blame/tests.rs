@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::authors::Authors;
-use super::blame;
 use super::proof::{Proof, Tree, Trees};
 use super::stamp::Stamp;
+use super::{WORK, blame};
 use crate::cli::BlameFormat;
 use crate::managed_fields::ManagedFields;
 
@@ -17,7 +17,7 @@ fn read(text: &str) -> Value {
 }
 
 fn render(pod: &Value, stamp: &Stamp, proof: &Proof, format: BlameFormat) -> String {
-    let fields = ManagedFields::of(pod);
+    let fields = ManagedFields::of(pod, WORK);
     let authors = Authors {
         plugins: stamp.plugins(),
         fields: &fields,
@@ -36,7 +36,12 @@ fn proof(case: &Value, stamp: &Stamp) -> Proof {
     let untried = names
         .iter()
         .filter(|name| case["without"].get(name).is_none());
-    let untried = untried.map(|name| ((*name).clone(), "it denies the pod".to_owned()));
+    let untried = untried.map(|name| {
+        (
+            (*name).clone(),
+            "without it, the chain rejects the template: it denies the pod".to_owned(),
+        )
+    });
     Proof::Done {
         template: "ReplicaSet shop/web".to_owned(),
         untried: untried.collect(),

@@ -46,13 +46,20 @@ pub(super) fn run(
         without: Vec::new(),
     };
     let mut untried = Vec::new();
+    // Each name is there once, so there are no more trials than plugins in the chain, whatever somebody wrote into the stamp.
     for plugin in plugins {
         let name = &plugin.name;
+        if !chain.plugins().iter().any(|it| it.name == *name) {
+            untried.push((name.clone(), "the chain has no such plugin".to_owned()));
+            trees.without.push(None);
+            continue;
+        }
         let left = Chain::load_after(&chain, &bundle.without(name))
             .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
         let passed = pass(&left, origin, &request);
         if let Err(rejected) = &passed {
-            untried.push((name.clone(), rejected.to_string()));
+            let why = format!("without it, the chain rejects the template: {rejected}");
+            untried.push((name.clone(), why));
         }
         trees.without.push(passed.ok());
     }

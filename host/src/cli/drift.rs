@@ -23,9 +23,11 @@ use super::{ReportFormat, namespace, object_name};
 /// mirror pods.
 ///
 /// The cluster is that of the kubeconfig, read with your own rights. What you may not list, other than pods, is named as skipped, and
-/// pods of which something is not known for that reason are counted as unclear.
+/// pods of which something is not known for that reason are counted as unclear. So are pods that are larger than 512 KiB, which are not
+/// read.
 ///
-/// With --exit-code, the exit code is 4 if a pod missed the chain or was changed, and 0 if not.
+/// With --exit-code, the exit code is 4 if a pod missed the chain or was changed, and 0 if not. If the webhook configuration is not
+/// there, or you may not read it, nothing is known of pods that missed the chain; then it is 3 instead of 0.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct DriftArguments {
@@ -49,7 +51,7 @@ pub(crate) struct DriftArguments {
     #[arg(long, value_name = "NAME", default_value = WEBHOOK_NAME, value_parser = object_name)]
     pub(crate) webhook_configuration: String,
 
-    /// Exit with code 4 if a pod missed the chain or was changed.
+    /// Exit with code 4 if a pod missed the chain or was changed, and with 3 if nothing is known of pods that missed it.
     #[arg(long)]
     pub(crate) exit_code: bool,
 

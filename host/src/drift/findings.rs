@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::changed::Change;
-use super::judge::Unclear;
+use super::judge::{Unclear, Unjudged};
 
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// How many pods were looked at.
     pub(crate) pods: u64,
+    /// Why it is not known which of them missed the chain; none if it is known.
+    pub(crate) unjudged: Option<Unjudged>,
     pub(crate) namespaces: BTreeMap<String, Counts>,
     /// By namespace and owner.
     pub(crate) missed: Vec<Row>,
@@ -21,7 +23,7 @@ pub(crate) struct Findings {
     pub(crate) chains: Vec<ChainPods>,
     /// How many pods passed chains that are not listed, since there are too many.
     pub(crate) other_chains: u64,
-    /// Pods without a stamp of which it is not known whether they missed the chain.
+    /// Pods of which it is not known whether they missed the chain.
     pub(crate) unclear: BTreeMap<Unclear, u64>,
     /// Pods without a stamp that are older than the webhook configuration.
     pub(crate) older: u64,
@@ -44,11 +46,14 @@ pub(crate) struct Counts {
     pub(crate) older: u64,
 }
 
+/// Stands for the kind of those owners that are not listed, since there are too many.
+pub(crate) const MORE_OWNERS: &str = "more owners";
+
 /// The pods of an owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) namespace: String,
-    /// `Pod` for a pod without owner.
+    /// `Pod` for a pod without owner, or [`MORE_OWNERS`].
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) pods: u64,
@@ -59,6 +64,8 @@ pub(crate) struct Row {
     /// Of changed pods: the first changes.
     pub(crate) changes: BTreeSet<Change>,
     pub(crate) has_more_changes: bool,
+    /// Whether the template that the owner makes pods of was changed.
+    pub(crate) is_template_changed: bool,
 }
 
 /// The pods that passed a chain.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use podloom_mutators::{Chain, Dimension, Match, Request};
+use podloom_mutators::{Chain, Dimension, Match, MutationEntry, Request};
 use serde_json::Value;
 
 use super::changed::{Change, Stamped};
 use super::namespaces::Namespaces;
-use super::pod::{Pod, Stamp};
+use super::pod::Pod;
 use super::webhook::{Selected, Webhook};
+use crate::stamp::Stamp;
 
 /// The chain that should have seen the pods.
 #[derive(Clone)]
@@ -42,8 +43,9 @@ pub(super) enum Verdict {
 pub(super) struct Passed {
     /// Of the chain.
     pub(super) digest: String,
+    /// The first ones.
     pub(super) changes: BTreeSet<Change>,
-    /// Whether all paths that the chain wrote are known.
+    /// Whether all paths that the chain wrote are known, and who owns them.
     pub(super) is_whole: bool,
 }
 
@@ -61,7 +63,16 @@ pub(super) enum Unstamped {
     Unclear(Unclear),
 }
 
-/// What is not known of a pod without a stamp.
+/// Why it is not known which pods missed the chain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Unjudged {
+    /// The cluster has no webhook configuration of this name.
+    NoConfiguration,
+    /// The webhook configuration may not be read.
+    UnreadConfiguration,
+}
+
+/// What is not known of a pod.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Unclear {
     /// Whether the webhook selects it: the configuration may not be read.
@@ -72,6 +83,8 @@ pub(crate) enum Unclear {
     Conditions,
     /// Whether the stamp is on its Deployment, which may not be read.
     Deployment,
+    /// Anything: it is too large to be read.
+    Size,
 }
 
 impl Expected {
@@ -90,20 +103,32 @@ impl Passed {
     /// What the stamp of an object says, which has the pod at this path; none if it has no stamp.
     pub(super) fn of(object: &Value, pod: &'static str) -> Option<Self> {
         let stamp = Stamp::of(object)?;
+        let digest = stamp.digest?;
         let stamped = Stamped {
             object,
-            stamp: &stamp,
+            entries: stamp.entries.as_deref().unwrap_or_default(),
             pod,
         };
+        let changes = stamped.changes();
+        let lists_all = stamp.entries.is_some_and(|it| it.iter().all(is_whole));
         Some(Self {
-            changes: stamped.changes(),
-            is_whole: stamp.is_whole,
-            digest: stamp.digest,
+            digest,
+            changes: changes.first,
+            is_whole: lists_all && changes.is_whole,
         })
     }
 }
 
 impl Judge {
+    /// Why it is not known which pods missed the chain; none if it is known.
+    pub(super) fn unjudged(&self) -> Option<Unjudged> {
+        match self.webhook {
+            Webhook::Installed(_) => None,
+            Webhook::Absent => Some(Unjudged::NoConfiguration),
+            Webhook::Unread => Some(Unjudged::UnreadConfiguration),
+        }
+    }
+
     pub(super) fn judge(&self, pod: &Pod<'_>) -> Verdict {
         if pod.is_over() || pod.is_mirror() {
             return Verdict::LeftOut;
@@ -166,6 +191,11 @@ impl Judge {
             (true, false) => Unstamped::Unmatched,
         }
     }
+}
+
+/// Whether an entry of a stamp lists all paths. Stamps of older versions of Podloom have none.
+fn is_whole(entry: &MutationEntry) -> bool {
+    !entry.cut && (entry.writes == 0 || !entry.paths.is_empty())
 }
 
 /// Whether the configuration was there before the pod. Times are in seconds, and within the same one nobody knows.

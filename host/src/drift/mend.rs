@@ -1,9 +1,19 @@
 //! What to do about pods of an owner: new ones pass the chain.
 
-use super::findings::Row;
+use super::findings::{MORE_OWNERS, Row};
+
+/// The longest name of an object.
+const NAME: usize = 253;
 
 /// How to replace the pods of an owner.
 pub(super) fn mend(row: &Row) -> String {
+    if row.kind == MORE_OWNERS {
+        return "look at their owners: there are too many to list them".to_owned();
+    }
+    if row.is_template_changed {
+        return "undo the change in its template: a restart would only roll that out again"
+            .to_owned();
+    }
     // Who writes a pod names its owner, and people copy commands into their shells.
     let named = [&row.namespace, &row.name].into_iter().chain(&row.names);
     if !named.into_iter().all(|name| is_name(name)) {
@@ -41,7 +51,9 @@ fn is_name(text: &str) -> bool {
     let is_inner = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':')
     };
-    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(is_inner)
+    text.len() <= NAME
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(is_inner)
 }
 
 #[cfg(test)]
@@ -65,5 +77,6 @@ mod tests {
         ] {
             assert!(!is_name(name), "{name:?}");
         }
+        assert!(is_name(&"a".repeat(253)) && !is_name(&"a".repeat(254)));
     }
 }

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use podloom_api::names;
-use podloom_mutators::{CHAIN, MUTATIONS, MutationEntry};
 use serde_json::{Map, Value};
 
 /// The annotation of pods that a kubelet created from a file. Only these have a Node as their controller.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// How much of a digest is kept: anyone may write the annotation.
-const DIGEST: usize = 64;
-/// The longest list of mutations that is read. The paths of a pod take up to 4 KiB of it.
-const STAMP_BYTES: usize = 16 * 1024;
+
+/// The longest text that is kept of an object: names of Kubernetes are shorter, and everyone may write longer ones elsewhere.
+const TEXT: usize = 256;
 
 /// What owns pods, and is rolled to replace them.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,16 +21,6 @@ pub(super) struct Owner {
     pub(super) uid: String,
 }
 
-/// What a chain wrote on a pod, or on a Deployment whose pods passed it as a template.
-#[derive(Clone, Debug)]
-pub(super) struct Stamp {
-    /// Of the chain.
-    pub(super) digest: String,
-    pub(super) entries: Vec<MutationEntry>,
-    /// Whether the entries list all paths that were written.
-    pub(super) is_whole: bool,
-}
-
 /// A pod of a list.
 pub(super) struct Pod<'p>(pub(super) &'p Value);
 
@@ -40,27 +28,6 @@ impl Owner {
     pub(super) fn is(&self, group: &str, kind: &str) -> bool {
         let (own, _) = self.api_version.split_once('/').unwrap_or_default();
         own == group && self.kind == kind
-    }
-}
-
-impl Stamp {
-    /// The stamp in an object's annotations.
-    pub(super) fn of(object: &Value) -> Option<Self> {
-        let annotations = object.pointer("/metadata/annotations")?;
-        let text = |key: &str| annotations.get(key).and_then(Value::as_str);
-        let digest = text(CHAIN)?.chars().take(DIGEST).collect();
-        // Podloom's own stamps are far shorter; everybody who can write pods can write another one.
-        let entries = text(MUTATIONS).filter(|text| text.len() <= STAMP_BYTES);
-        let entries = entries.and_then(|text| serde_json::from_str(text).ok());
-        let entries: Option<Vec<MutationEntry>> = entries;
-        // Stamps of older versions of Podloom have no paths.
-        let is_whole =
-            |entry: &MutationEntry| !entry.cut && (entry.writes == 0 || !entry.paths.is_empty());
-        Some(Self {
-            digest,
-            is_whole: entries.iter().flatten().all(is_whole) && entries.is_some(),
-            entries: entries.unwrap_or_default(),
-        })
     }
 }
 
@@ -119,13 +86,25 @@ pub(super) fn controller(object: &Value) -> Option<Owner> {
         .filter_map(Value::as_object)
         .filter(is_controller);
     let controller = controllers.next()?;
-    let field = |name: &str| Some(controller.get(name)?.as_str()?.to_owned());
+    let field = |name: &str| Some(kept(controller.get(name)?.as_str()?));
     Some(Owner {
         api_version: field("apiVersion")?,
         kind: field("kind")?,
         name: field("name")?,
         uid: field("uid")?,
     })
+}
+
+/// A text that is kept, with its end cut off if it is long. Then it is no name any more.
+pub(super) fn kept(text: &str) -> String {
+    if text.len() <= TEXT {
+        return text.to_owned();
+    }
+    let mut end = TEXT;
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    format!("{}…", text.get(..end).unwrap_or_default())
 }
 
 /// A field of the metadata; empty if there is none.

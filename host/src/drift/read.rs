@@ -1,31 +1,45 @@
-//! Reads a cluster by pages, with the rights of the user, and says what drifted there.
+//! Reads a cluster object by object, with the rights of the user, and says what drifted there.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::{Api, Client};
 use serde_json::Value;
+use tokio::task::yield_now;
+use tokio::time::sleep;
 
-use super::Scope;
 use super::findings::Findings;
 use super::judge::{Expected, Judge, Passed};
 use super::namespaces::Namespaces;
 use super::pod::{Pod, controller, text, texts};
-use super::tally::Tally;
+use super::tally::{Detail, Id, Tally};
 use super::webhook::{Installed, Webhook};
+use super::{Reader, Scope};
 use crate::error::CommandError;
 use crate::feed::Skipped;
-use crate::lists::{Pages, Place, Trouble};
+use crate::lists::{Objects, Pages, Place, Trouble};
 
 /// Where the pod is in a Deployment.
 const TEMPLATE: &str = "/spec/template";
+
+/// How long the operator works, and how many times as long it rests then.
+const WORK: Duration = Duration::from_millis(5);
+const REST: u32 = 3;
+
+/// Lets others work, too.
+struct Pace {
+    reader: Reader,
+    worked: Duration,
+}
 
 /// A cluster that is being read.
 struct Reading<'s> {
     client: Client,
     scope: &'s Scope,
     skipped: Vec<Skipped>,
+    pace: Pace,
 }
 
 /// What drifted, and what could not be read.
@@ -38,8 +52,16 @@ pub(super) async fn read(
         client: client.clone(),
         scope,
         skipped: Vec::new(),
+        pace: Pace {
+            reader: scope.reader,
+            worked: Duration::ZERO,
+        },
     };
-    let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()));
+    let detail = match scope.reader {
+        Reader::Person => Detail::Rows,
+        Reader::Operator => Detail::Counts,
+    };
+    let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()), detail);
     let judge = Judge {
         webhook: reading.webhook().await?,
         namespaces: reading.namespaces().await?,
@@ -49,7 +71,11 @@ pub(super) async fn read(
     reading.owners(&mut tally, "apps/v1", "ReplicaSet").await?;
     reading.owners(&mut tally, "batch/v1", "Job").await?;
     let stamped = reading.deployments(&mut tally).await?;
-    Ok((tally.finish(&stamped), reading.skipped))
+    let findings = Findings {
+        unjudged: judge.unjudged(),
+        ..tally.finish(&stamped)
+    };
+    Ok((findings, reading.skipped))
 }
 
 impl Reading<'_> {
@@ -84,29 +110,33 @@ impl Reading<'_> {
         let name = self.scope.namespace.as_ref();
         place.fields = name.map(|name| format!("metadata.name={name}"));
         let mut namespaces = Namespaces::default();
-        let client = self.client.clone();
-        let mut pages = Pages::of_metadata(&client, &place);
         let why = "so only their names are known";
-        while let Some(page) = self.next(&mut pages, "labels of namespaces", why).await? {
-            for namespace in page {
-                let name = text(&namespace, "name").to_owned();
-                namespaces.insert(name, texts(&namespace, "labels"));
-            }
-        }
+        let take = |namespace: &Value| {
+            let name = text(namespace, "name").to_owned();
+            namespaces.insert(name, texts(namespace, "labels"));
+        };
+        self.metadata(&place, "labels of namespaces", why, take)
+            .await?;
         Ok(namespaces)
     }
 
     /// Pods are needed: a report about none must not look as if all were well.
-    async fn pods(&self, judge: &Judge, tally: &mut Tally) -> Result<(), CommandError> {
+    async fn pods(&mut self, judge: &Judge, tally: &mut Tally) -> Result<(), CommandError> {
         let mut place = self.place("v1", "pods");
         place.labels.clone_from(&self.scope.selector);
-        let mut pages = Pages::of(&self.client, &place);
+        let client = self.client.clone();
+        let mut pods = Objects::of(Pages::of(&client, &place));
         let failed = |trouble: Trouble| trouble.into_error("pods");
-        while let Some(page) = pages.next().await.map_err(failed)? {
-            for pod in &page {
-                let pod = Pod(pod);
-                tally.add(&pod, judge.judge(&pod));
+        while let Some(listed) = pods.next().await.map_err(failed)? {
+            let began = Instant::now();
+            match listed.read() {
+                Some(pod) => {
+                    let pod = Pod(&pod);
+                    tally.add(&pod, judge.judge(&pod));
+                }
+                None => tally.add_unread(),
             }
+            self.pace.worked(began.elapsed() + pods.worked()).await;
         }
         Ok(())
     }
@@ -122,82 +152,98 @@ impl Reading<'_> {
         let wanted = tally.owners(group, kind);
         let place = self.place(api_version, &format!("{}s", kind.to_lowercase()));
         let why = format!("so owners are shown as {kind}s");
-        let take = |uid: &str, object: &Value| {
+        let take = |id: Id, object: &Value| {
             if let Some(owner) = controller(object) {
-                tally.resolve(uid, owner);
+                tally.resolve(&id, owner);
             }
         };
-        if !self
-            .take(&place, &format!("{kind}s"), (&wanted, why.as_str()), take)
-            .await?
-        {
+        let is_whole = self
+            .wanted(&place, &format!("{kind}s"), (&wanted, why.as_str()), take)
+            .await?;
+        if !is_whole {
             tally.unread(group, kind);
         }
         Ok(())
     }
 
-    /// The stamps of Deployments, by UID. Those of Podloom's own Deployments stand for their pods.
+    /// The stamps of Deployments. Those of Podloom's own Deployments stand for their pods.
     async fn deployments(
         &mut self,
         tally: &mut Tally,
-    ) -> Result<HashMap<String, Passed>, CommandError> {
+    ) -> Result<HashMap<Id, Passed>, CommandError> {
         let wanted = tally.deployments();
         let place = self.place("apps/v1", "deployments");
         let why = "so stamps on them are not seen";
         let mut stamped = HashMap::new();
-        let take = |uid: &str, object: &Value| {
+        let take = |id: Id, object: &Value| {
             let passed = Passed::of(object, TEMPLATE);
-            stamped.extend(passed.map(|passed| (uid.to_owned(), passed)));
+            stamped.extend(passed.map(|passed| (id, passed)));
         };
-        if !self
-            .take(&place, "Deployments", (&wanted, why), take)
-            .await?
-        {
+        let is_whole = self
+            .wanted(&place, "Deployments", (&wanted, why), take)
+            .await?;
+        if !is_whole {
             tally.unread("apps", "Deployment");
         }
         Ok(stamped)
     }
 
-    /// Reads the metadata of the objects with these UIDs; false if they may not be listed. If there are none, nothing is read.
-    async fn take(
+    /// Reads the metadata of these objects; false if not all could be read. If there are none, nothing is read.
+    async fn wanted(
         &mut self,
         place: &Place,
         what: &str,
-        (wanted, why): (&HashSet<String>, &str),
-        mut take: impl FnMut(&str, &Value),
+        (wanted, why): (&HashSet<Id>, &str),
+        mut take: impl FnMut(Id, &Value),
     ) -> Result<bool, CommandError> {
         if wanted.is_empty() {
             return Ok(true);
         }
-        let client = self.client.clone();
-        let before = self.skipped.len();
-        let mut pages = Pages::of_metadata(&client, place);
-        while let Some(page) = self.next(&mut pages, what, why).await? {
-            for object in page {
-                let uid = text(&object, "uid");
-                if wanted.contains(uid) {
-                    take(uid, &object);
-                }
+        let take = |object: &Value| {
+            let id = ["namespace", "uid"].map(|field| text(object, field).to_owned());
+            let id: Id = id.into();
+            if wanted.contains(&id) {
+                take(id, object);
             }
-        }
-        Ok(self.skipped.len() == before)
+        };
+        self.metadata(place, what, why, take).await
     }
 
-    /// The next page; none at the end, and if the objects may not be listed.
-    async fn next(
+    /// Reads the metadata of objects; false if not all could be read.
+    async fn metadata(
         &mut self,
-        pages: &mut Pages<'_>,
+        place: &Place,
         what: &str,
         why: &str,
-    ) -> Result<Option<Vec<Value>>, CommandError> {
-        match pages.next().await {
-            Ok(page) => Ok(page),
-            Err(Trouble::Forbidden(message)) => {
-                self.skip(what, format!("you may not list them ({message}), {why}"));
-                Ok(None)
+        mut take: impl FnMut(&Value),
+    ) -> Result<bool, CommandError> {
+        let client = self.client.clone();
+        let mut objects = Objects::of(Pages::of_metadata(&client, place));
+        let mut unread = 0;
+        loop {
+            let listed = match objects.next().await {
+                Ok(Some(listed)) => listed,
+                Ok(None) => break,
+                Err(Trouble::Forbidden(message)) => {
+                    self.skip(what, format!("you may not list them ({message}), {why}"));
+                    return Ok(false);
+                }
+                Err(trouble) => return Err(trouble.into_error(what)),
+            };
+            let began = Instant::now();
+            match listed.read() {
+                Some(object) => take(&object),
+                None => unread += 1,
             }
-            Err(trouble) => Err(trouble.into_error(what)),
+            self.pace.worked(began.elapsed() + objects.worked()).await;
         }
+        if unread > 0 {
+            self.skip(
+                what,
+                format!("{unread} of them are too large to be read, {why}"),
+            );
+        }
+        Ok(unread == 0)
     }
 
     fn place(&self, api_version: &str, plural: &str) -> Place {
@@ -211,5 +257,18 @@ impl Reading<'_> {
             what: what.to_owned(),
             why,
         });
+    }
+}
+
+impl Pace {
+    /// Says how long this task has worked. Others run before it goes on, and it can be dropped here.
+    async fn worked(&mut self, worked: Duration) {
+        self.worked += worked;
+        if self.reader == Reader::Operator && self.worked >= WORK {
+            sleep(self.worked * REST).await;
+            self.worked = Duration::ZERO;
+        } else {
+            yield_now().await;
+        }
     }
 }

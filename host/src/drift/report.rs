@@ -56,6 +56,9 @@ fn why(unclear: Unclear) -> &'static str {
         Unclear::Conditions => {
             "the webhook configuration has matchConditions, which are not evaluated here"
         }
+        Unclear::Size => {
+            "they are larger than 512 KiB, or nested too deep, so they were not looked at"
+        }
         Unclear::Deployment => "the stamps on the Deployments of their tunnels could not be read",
     }
 }

@@ -1,27 +1,49 @@
 //! Counts pods by what owns them. Memory grows with the owners of pods without a stamp or with changes, not with the pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem;
 
 use jiff::Timestamp;
 
-use super::changed::Change;
-use super::findings::{ChainPods, Counts, Findings, Row};
+use super::changed::{Change, LISTED, keep_first};
+use super::findings::{ChainPods, Counts, Findings, MORE_OWNERS, Row};
 use super::judge::{Passed, Unclear, Unstamped, Verdict};
 use super::pod::{Owner, Pod};
 
 /// How many pods of an owner are named.
 const NAMES: usize = 3;
-/// How many changes of an owner's pods are listed.
-const CHANGES: usize = 20;
 /// How many chains are listed: anyone may write a stamp.
 const CHAINS: usize = 100;
+/// How many owners are kept, of one namespace and of all. The pods of all others of a namespace are counted together: anyone may write
+/// ownerReferences.
+const OWNERS_OF_NAMESPACE: usize = 1_000;
+const OWNERS: usize = 10_000;
+/// How many changes are kept in all.
+const CHANGES: usize = 20_000;
+
+/// How much is kept of what is found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Detail {
+    /// Rows with names and changes.
+    Rows,
+    /// The counts of namespaces.
+    Counts,
+}
+
+/// A namespace, and a UID in it. What another namespace has does not own its pods, whatever their ownerReferences say.
+pub(super) type Id = (String, String);
 
 /// The pods that were read so far.
 pub(super) struct Tally {
     /// The digest of the chain that pods should have passed.
     expected: Option<String>,
-    /// By the UIDs of what controls the pods directly.
-    owners: HashMap<String, Owned>,
+    detail: Detail,
+    /// By the UIDs of what controls the pods directly; empty for the owners that are too many.
+    owners: HashMap<Id, Owned>,
+    /// How many of them each namespace has.
+    kept: HashMap<String, usize>,
+    /// How many more changes may be kept.
+    room: usize,
     chains: BTreeMap<String, ChainPods>,
     findings: Findings,
 }
@@ -33,11 +55,16 @@ struct Owned {
     /// Whether its own owner may not be read.
     is_unresolved: bool,
     is_of_tunnel: bool,
+    /// Without the names of plugins.
     unstamped: BTreeMap<Unstamped, Named>,
+    /// Those that would have run on pods that missed the chain.
+    plugins: BTreeSet<String>,
     /// When the newest pod without a stamp was created.
     newest: Option<Timestamp>,
     changed: Named,
     changes: BTreeSet<Change>,
+    has_more_changes: bool,
+    is_template_changed: bool,
 }
 
 /// Pods, and the names of the first ones.
@@ -51,19 +78,22 @@ struct Named {
 type Rows = BTreeMap<(String, String, String), Row>;
 
 impl Named {
-    fn add(&mut self, name: &str) {
+    fn add(&mut self, name: &str, detail: Detail) {
         self.pods += 1;
-        if self.names.len() < NAMES {
+        if self.names.len() < NAMES && detail == Detail::Rows {
             self.names.push(name.to_owned());
         }
     }
 }
 
 impl Tally {
-    pub(super) fn new(expected: Option<String>) -> Self {
+    pub(super) fn new(expected: Option<String>, detail: Detail) -> Self {
         Self {
             expected,
+            detail,
             owners: HashMap::new(),
+            kept: HashMap::new(),
+            room: CHANGES,
             chains: BTreeMap::new(),
             findings: Findings::default(),
         }
@@ -82,39 +112,74 @@ impl Tally {
             Verdict::Passed(passed) => {
                 self.passed(pod.namespace(), &passed, 1, pod.created());
                 if !passed.changes.is_empty() {
-                    let owned = self.owned(pod);
-                    owned.changed.add(pod.name());
-                    owned.changes.extend(passed.changes);
-                    owned.cut();
+                    self.changed(pod, passed.changes);
                 }
             }
-            Verdict::Unstamped(why) => {
-                let owned = self.owned(pod);
-                owned.newest = owned.newest.max(pod.created());
-                owned.is_of_tunnel |= pod.is_of_tunnel();
-                owned.unstamped.entry(why).or_default().add(pod.name());
-            }
+            Verdict::Unstamped(why) => self.unstamped(pod, why),
         }
     }
 
-    /// The UIDs of owners of this kind.
-    pub(super) fn owners(&self, group: &str, kind: &str) -> HashSet<String> {
-        let owners = self.owners.values().map(|it| &it.owner);
-        let owners = owners.filter(|it| it.is(group, kind));
-        owners.map(|it| it.uid.clone()).collect()
+    /// Counts a pod that was too large to be read.
+    pub(super) fn add_unread(&mut self) {
+        self.findings.pods += 1;
+        *self.findings.unclear.entry(Unclear::Size).or_default() += 1;
     }
 
-    /// The UIDs of Deployments with pods that have no stamp.
-    pub(super) fn deployments(&self) -> HashSet<String> {
+    fn changed(&mut self, pod: &Pod<'_>, changes: BTreeSet<Change>) {
+        if self.detail == Detail::Counts {
+            self.counts(pod.namespace()).changed += 1;
+            return;
+        }
+        let room = self.room;
+        let owned = self.owned(pod);
+        owned.changed.add(pod.name(), Detail::Rows);
+        let before = owned.changes.len();
+        match room {
+            0 => owned.has_more_changes = true,
+            _ => owned.changes.extend(changes),
+        }
+        owned.cut();
+        let added = owned.changes.len().saturating_sub(before);
+        self.room = room.saturating_sub(added);
+    }
+
+    fn unstamped(&mut self, pod: &Pod<'_>, why: Unstamped) {
+        let detail = self.detail;
+        let owned = self.owned(pod);
+        owned.newest = owned.newest.max(pod.created());
+        let why = match why {
+            Unstamped::Missed(_) if owned.is_more() && pod.is_of_tunnel() => {
+                Unstamped::Unclear(Unclear::Deployment)
+            }
+            Unstamped::Missed(plugins) => {
+                owned.plugins.extend(plugins);
+                Unstamped::Missed(Vec::new())
+            }
+            other => other,
+        };
+        owned.is_of_tunnel |= !owned.is_more() && pod.is_of_tunnel();
+        let unstamped = owned.unstamped.entry(why).or_default();
+        unstamped.add(pod.name(), detail);
+    }
+
+    /// The owners of this kind.
+    pub(super) fn owners(&self, group: &str, kind: &str) -> HashSet<Id> {
+        let owners = self.owners.values();
+        let owners = owners.filter(|it| it.owner.is(group, kind));
+        owners.map(Owned::id).collect()
+    }
+
+    /// The Deployments with pods that have no stamp.
+    pub(super) fn deployments(&self) -> HashSet<Id> {
         let owned = self.owners.values();
         let owned =
             owned.filter(|it| !it.unstamped.is_empty() && it.owner.is("apps", "Deployment"));
-        owned.map(|it| it.owner.uid.clone()).collect()
+        owned.map(Owned::id).collect()
     }
 
-    /// The object with this UID, which controls pods, has a controller itself.
-    pub(super) fn resolve(&mut self, uid: &str, owner: Owner) {
-        if let Some(owned) = self.owners.get_mut(uid) {
+    /// This object, which controls pods, has a controller itself.
+    pub(super) fn resolve(&mut self, object: &Id, owner: Owner) {
+        if let Some(owned) = self.owners.get_mut(object) {
             owned.owner = owner;
         }
     }
@@ -126,11 +191,11 @@ impl Tally {
         }
     }
 
-    /// What was found. These Deployments, by UID, have a stamp for their pods.
-    pub(super) fn finish(mut self, stamped: &HashMap<String, Passed>) -> Findings {
+    /// What was found. These Deployments have a stamp for their pods.
+    pub(super) fn finish(mut self, stamped: &HashMap<Id, Passed>) -> Findings {
         let (mut missed, mut changed) = (Rows::new(), Rows::new());
-        for mut owned in std::mem::take(&mut self.owners).into_values() {
-            if let Some(passed) = stamped.get(&owned.owner.uid) {
+        for mut owned in mem::take(&mut self.owners).into_values() {
+            if let Some(passed) = stamped.get(&owned.id()) {
                 self.passed_as_template(&mut owned, passed);
             }
             self.add_changed(&mut changed, &owned);
@@ -150,17 +215,30 @@ impl Tally {
 
     /// What is known of the owner of a pod.
     fn owned(&mut self, pod: &Pod<'_>) -> &mut Owned {
-        let owner = pod.owner();
-        let owned = self.owners.entry(owner.uid.clone());
-        owned.or_insert_with(|| Owned {
-            namespace: pod.namespace().to_owned(),
+        let namespace = pod.namespace();
+        let mut owner = pod.owner();
+        let mut id = (namespace.to_owned(), owner.uid.clone());
+        if !self.owners.contains_key(&id) {
+            let kept = self.kept.entry(namespace.to_owned()).or_default();
+            if *kept < OWNERS_OF_NAMESPACE && self.owners.len() < OWNERS {
+                *kept += 1;
+            } else {
+                id.1.clear();
+                owner = more();
+            }
+        }
+        self.owners.entry(id).or_insert_with(|| Owned {
+            namespace: namespace.to_owned(),
             owner,
             is_unresolved: false,
             is_of_tunnel: false,
             unstamped: BTreeMap::new(),
+            plugins: BTreeSet::new(),
             newest: None,
             changed: Named::default(),
             changes: BTreeSet::new(),
+            has_more_changes: false,
+            is_template_changed: false,
         })
     }
 
@@ -190,12 +268,13 @@ impl Tally {
 
     /// The pods without a stamp passed the chain as the template of their Deployment.
     fn passed_as_template(&mut self, owned: &mut Owned, passed: &Passed) {
-        for pods in std::mem::take(&mut owned.unstamped).into_values() {
+        for pods in mem::take(&mut owned.unstamped).into_values() {
             self.passed(&owned.namespace, passed, pods.pods, owned.newest);
             if !passed.changes.is_empty() {
                 owned.changed.pods += pods.pods;
                 owned.changed.names.extend(pods.names);
                 owned.changes.extend(passed.changes.iter().cloned());
+                owned.is_template_changed = true;
             }
         }
         owned.cut();
@@ -208,8 +287,9 @@ impl Tally {
         self.counts(&owned.namespace).changed += owned.changed.pods;
         let row = owned.row(rows, &owned.changed);
         row.changes.extend(owned.changes.iter().cloned());
-        row.has_more_changes |= row.changes.len() > CHANGES;
-        while row.changes.len() > CHANGES {
+        row.is_template_changed |= owned.is_template_changed;
+        row.has_more_changes |= owned.has_more_changes || row.changes.len() > LISTED;
+        while row.changes.len() > LISTED {
             row.changes.pop_last();
         }
     }
@@ -221,9 +301,9 @@ impl Tally {
             Unstamped::Missed(_) if owned.is_unresolved && owned.is_of_tunnel => {
                 *findings.unclear.entry(Unclear::Deployment).or_default() += pods;
             }
-            Unstamped::Missed(plugins) => {
+            Unstamped::Missed(_) => {
                 let row = owned.row(rows, some);
-                row.plugins.extend(plugins.iter().cloned());
+                row.plugins.extend(owned.plugins.iter().cloned());
                 self.counts(&owned.namespace).missed += pods;
             }
             Unstamped::Unclear(unclear) => *findings.unclear.entry(*unclear).or_default() += pods,
@@ -239,12 +319,28 @@ impl Tally {
     }
 }
 
+/// Stands for owners that are not kept.
+fn more() -> Owner {
+    Owner {
+        api_version: String::new(),
+        kind: MORE_OWNERS.to_owned(),
+        name: String::new(),
+        uid: String::new(),
+    }
+}
+
 impl Owned {
-    /// Keeps one change more than are listed.
+    fn id(&self) -> Id {
+        (self.namespace.clone(), self.owner.uid.clone())
+    }
+
+    /// Whether it stands for owners that are not kept.
+    fn is_more(&self) -> bool {
+        self.owner.uid.is_empty()
+    }
+
     fn cut(&mut self) {
-        while self.changes.len() > CHANGES + 1 {
-            self.changes.pop_last();
-        }
+        keep_first(&mut self.changes);
         self.changed.names.truncate(NAMES);
     }
 

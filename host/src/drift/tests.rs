@@ -7,14 +7,15 @@ use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::findings::Findings;
-use super::judge::{Expected, Judge, Passed};
+use super::changed::Change;
+use super::findings::{Findings, MORE_OWNERS};
+use super::judge::{Expected, Judge, Passed, Unstamped, Verdict};
 use super::namespaces::Namespaces;
 use super::pod::{Pod, controller};
 use super::report::{Report, json_of, text_of};
-use super::tally::Tally;
+use super::tally::{Detail, Id, Tally};
 use super::webhook::{Installed, Webhook};
-use super::{Scope, Skipped};
+use super::{Reader, Scope, Skipped};
 
 /// A cluster, and what is known about it.
 #[derive(Deserialize)]
@@ -63,7 +64,7 @@ impl Case {
     fn findings(&self) -> Findings {
         let judge = self.judge();
         let digest = judge.expected.as_ref().map(|it| it.digest.clone());
-        let mut tally = Tally::new(digest);
+        let mut tally = Tally::new(digest, Detail::Rows);
         for pod in &self.pods {
             let pod = completed(pod);
             let pod = Pod(&pod);
@@ -71,7 +72,7 @@ impl Case {
         }
         for owner in &self.owners {
             if let Some(of) = controller(owner) {
-                tally.resolve(owner["metadata"]["uid"].as_str().unwrap(), of);
+                tally.resolve(&id(owner), of);
             }
         }
         for kind in &self.unread {
@@ -80,13 +81,22 @@ impl Case {
         let wanted = tally.deployments();
         let mut stamped = HashMap::new();
         for deployment in &self.deployments {
-            let uid = deployment["metadata"]["uid"].as_str().unwrap();
-            assert!(wanted.contains(uid), "{uid} is not needed");
+            let id = id(deployment);
+            assert!(wanted.contains(&id), "{id:?} is not needed");
             let passed = Passed::of(deployment, "/spec/template");
-            stamped.extend(passed.map(|passed| (uid.to_owned(), passed)));
+            stamped.extend(passed.map(|passed| (id, passed)));
         }
-        tally.finish(&stamped)
+        Findings {
+            unjudged: judge.unjudged(),
+            ..tally.finish(&stamped)
+        }
     }
+}
+
+fn id(object: &Value) -> Id {
+    let text = |field: &str| object["metadata"][field].as_str();
+    let namespace = text("namespace").unwrap_or("shop");
+    (namespace.to_owned(), text("uid").unwrap().to_owned())
 }
 
 /// Fills in what every pod has.
@@ -115,6 +125,7 @@ fn each_cluster_is_reported() {
             namespace: None,
             selector: None,
             webhook: "podloom-webhook".to_owned(),
+            reader: Reader::Person,
         };
         let skipped = case.unread.iter().map(|what| Skipped {
             what: format!("{what}s"),
@@ -140,4 +151,55 @@ fn each_cluster_is_reported() {
             counts.concat()
         ));
     });
+}
+
+/// The findings about pods of this namespace without a stamp, each with an owner of its own.
+fn of_owners(number: usize, detail: Detail) -> Findings {
+    let mut tally = Tally::new(None, detail);
+    for index in 0..number {
+        let name = "x".repeat(10_000);
+        let owner = json!({ "apiVersion": "v1", "kind": name, "name": name, "uid": format!("{index}{name}"), "controller": true });
+        let pod =
+            json!({ "metadata": { "name": format!("p{index}"), "ownerReferences": [owner] } });
+        let pod = completed(&pod);
+        let pod = Pod(&pod);
+        tally.add(&pod, Verdict::Unstamped(Unstamped::Missed(Vec::new())));
+        let changes = (0..100).map(|it| Change {
+            path: format!("/{index}/{it}"),
+            plugin: None,
+            manager: String::new(),
+        });
+        let passed = Passed {
+            digest: "now".to_owned(),
+            changes: changes.collect(),
+            is_whole: true,
+        };
+        tally.add(&pod, Verdict::Passed(passed));
+    }
+    tally.finish(&HashMap::new())
+}
+
+#[test]
+fn what_is_kept_of_forged_owners_is_limited() {
+    let findings = of_owners(1_500, Detail::Rows);
+    let counts = findings.namespaces["shop"];
+    assert_eq!((counts.missed, counts.changed), (1_500, 1_500));
+    // Names that were cut off may be equal; their pods are in one row then.
+    let pods: u64 = findings.missed.iter().map(|row| row.pods).sum();
+    assert_eq!(pods, 1_500);
+    assert!(
+        findings
+            .missed
+            .iter()
+            .all(|row| row.name.len() < 300 && row.kind.len() < 300)
+    );
+    let more = findings.missed.iter().find(|row| row.kind == MORE_OWNERS);
+    assert_eq!(more.unwrap().pods, 500);
+    let changes: usize = findings.changed.iter().map(|row| row.changes.len()).sum();
+    assert!(changes <= 20_000, "{changes}");
+
+    let counts = of_owners(10, Detail::Counts);
+    assert_eq!(counts.namespaces["shop"].changed, 10);
+    assert!(counts.changed.is_empty());
+    assert!(counts.missed.iter().all(|row| row.names.is_empty()));
 }

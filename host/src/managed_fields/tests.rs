@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::{ManagedFields, Operation};
 
+/// Enough for these.
+const WORK: u64 = 10_000;
+
 /// A pod as a ReplicaSet made it, and as others changed it later.
 fn pod() -> Value {
     serde_json::from_str(include_str!("tests/pod.json")).unwrap()
@@ -16,7 +19,7 @@ fn names<'e>(entries: &[&'e super::Entry]) -> Vec<&'e str> {
 #[track_caller]
 fn check(path: &str, owners: &[&str]) {
     let pod = pod();
-    let fields = ManagedFields::of(&pod);
+    let fields = ManagedFields::of(&pod, WORK);
     assert_eq!(names(&fields.owners(path)), owners, "{path}");
 }
 
@@ -89,7 +92,7 @@ fn atomic_lists_and_maps_are_owned_as_a_whole() {
 #[test]
 fn what_is_in_a_value_has_owners_too() {
     let pod = pod();
-    let fields = ManagedFields::of(&pod);
+    let fields = ManagedFields::of(&pod, WORK);
     let within = |path: &str| names(&fields.owners_within(path));
     assert_eq!(
         within("/spec/containers"),
@@ -109,7 +112,7 @@ fn what_is_in_a_value_has_owners_too() {
 #[test]
 fn who_gave_the_containers_made_the_pod_whatever_the_time() {
     let pod = pod();
-    let fields = ManagedFields::of(&pod);
+    let fields = ManagedFields::of(&pod, WORK);
     let kinds: Vec<_> = fields
         .entries()
         .map(|it| {
@@ -143,7 +146,7 @@ fn check_makers(entries: &[(&str, &str, u32, Value)], expected: &[&str]) {
         "creationTimestamp": "2026-11-25T10:00:00Z",
         "managedFields": entries.collect::<Vec<_>>(),
     } });
-    let fields = ManagedFields::of(&object);
+    let fields = ManagedFields::of(&object, WORK);
     let makers: Vec<&super::Entry> = fields.entries().filter(|it| it.is_maker).collect();
     assert_eq!(names(&makers), expected);
 }
@@ -207,7 +210,7 @@ fn what_makes_no_sense_is_left_out() {
             json!({ "metadata": { "managedFields": odd } }),
             json!({ "metadata": [odd] }),
         ] {
-            let fields = ManagedFields::of(&pod);
+            let fields = ManagedFields::of(&pod, WORK);
             for path in [
                 "",
                 "/",
@@ -232,8 +235,8 @@ fn there_is_a_limit() {
     let entry = |number: usize| json!({ "manager": number.to_string(), "operation": "Update", "fieldsV1": {} });
     let many: Vec<Value> = (0..101).map(entry).collect();
     let pod = json!({ "metadata": { "managedFields": many } });
-    let fields = ManagedFields::of(&pod);
-    assert!(fields.is_cut);
+    let fields = ManagedFields::of(&pod, WORK);
+    assert!(fields.is_cut());
     assert_eq!(fields.entries().count(), 100);
 
     let wide: serde_json::Map<String, Value> = (0..100_001)
@@ -241,5 +244,70 @@ fn there_is_a_limit() {
         .collect();
     let entry = json!({ "operation": "Update", "fieldsV1": wide });
     let pod = json!({ "metadata": { "managedFields": [entry] } });
-    assert!(ManagedFields::of(&pod).is_cut);
+    assert!(ManagedFields::of(&pod, WORK).is_cut());
+}
+
+#[test]
+fn who_owns_an_empty_object_owns_nothing_of_others_in_it() {
+    let labels = json!({ "f:metadata": { "f:labels": {}, "f:annotations": {} } });
+    let empty = json!({ "f:containers": { "k:{\"name\":\"web\"}": { ".": {}, "f:env": {}, "f:securityContext": {} } },
+        "f:nodeSelector": {}, "f:tolerations": {} });
+    let pod = json!({
+        "metadata": {
+            "labels": { "team": "shop" }, "annotations": { "a": "b" },
+            "managedFields": [
+                { "manager": "labels", "operation": "Apply", "fieldsV1": labels },
+                { "manager": "spec", "operation": "Apply", "fieldsV1": { "f:spec": empty } },
+            ],
+        },
+        "spec": {
+            "containers": [{ "name": "web", "env": [{ "name": "TZ" }], "securityContext": { "privileged": false } }],
+            "nodeSelector": { "disk": "ssd" }, "tolerations": [{ "key": "a" }],
+        },
+        "status": { "hostIPs": [{ "ip": "10.0.0.1" }] },
+    });
+    let fields = ManagedFields::of(&pod, WORK);
+    let owners = |path: &str| {
+        let [of, within] = [fields.owners(path), fields.owners_within(path)];
+        assert_eq!(of, within, "{path}");
+        names(&of).join(" ")
+    };
+    for (path, expected) in [
+        ("/metadata/labels", "labels"),
+        ("/metadata/labels/team", ""),
+        ("/metadata/annotations/a", ""),
+        ("/spec/containers/[name=web]/env", "spec"),
+        ("/spec/containers/[name=web]/env/[name=TZ]", ""),
+        ("/spec/containers/[name=web]/securityContext/privileged", ""),
+        // These are one value.
+        ("/spec/nodeSelector/disk", "spec"),
+        ("/spec/tolerations/0/key", "spec"),
+    ] {
+        assert_eq!(owners(path), expected, "{path}");
+    }
+}
+
+/// Lists of a pod, of managedFields and of a stamp can be long together.
+#[test]
+fn long_lists_are_looked_at_for_a_limited_time() {
+    let name = |number: usize| format!("n{number}");
+    let elements: Vec<Value> = (0..5_000).map(|it| json!({ "name": name(it) })).collect();
+    let keys = (0..5_000).map(|it| {
+        (
+            format!("k:{{\"name\":\"{}\"}}", name(it)),
+            json!({ ".": {} }),
+        )
+    });
+    let fields = json!({ "f:spec": { "f:volumes": keys.collect::<serde_json::Map<_, _>>() } });
+    let entry =
+        |manager: &str| json!({ "manager": manager, "operation": "Update", "fieldsV1": fields });
+    let pod = json!({ "metadata": { "managedFields": [entry("a"), entry("b")] }, "spec": { "volumes": elements } });
+    let fields = ManagedFields::of(&pod, 100_000);
+    let path = |number: usize| format!("/spec/volumes/[name={}]", name(number));
+    assert_eq!(names(&fields.owners(&path(4_000))), ["a", "b"]);
+    let began = std::time::Instant::now();
+    let known = (0..50_000).filter(|_| !fields.owners_within(&path(4_999)).is_empty());
+    assert!(known.count() < 10);
+    assert!(fields.is_cut());
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }

@@ -5,7 +5,8 @@
 //!
 //! - TCP keepalive and a limit on unacknowledged data: with them the kernel detects that the other machine is gone.
 //! - A deadline for each request, for a server that keeps the socket open but sends nothing. It includes retries after 429, 503 and
-//!   504, and reading the answer. A watch must start within it; after that the controllers limit its silence themselves.
+//!   504, and reading the answer. A watch must start within it; after that the controllers limit its silence themselves. The same
+//!   holds for lists that are read object by object, whose readers limit it.
 //! - An idle timeout shorter than the deadline. So when a request misses its deadline, all connections that were idle as long are
 //!   closed as well, and the next request opens a new one.
 
@@ -29,6 +30,7 @@ use tower::retry::RetryLayer;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use super::requests::Requests;
+use crate::lists::Streamed;
 
 /// How long opening a connection may take, TLS included.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -127,7 +129,8 @@ fn connector() -> HttpConnector {
     connector
 }
 
-/// Sends a request and reads its whole answer before the deadline. For a watch, only the headers.
+/// Sends a request and reads its whole answer before the deadline. For a watch, or if the answer is read piece by piece, only the
+/// headers.
 async fn in_time<S, B>(
     service: S,
     request: Request<Body>,
@@ -137,10 +140,10 @@ where
     B: HttpBody<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    let is_watch = is_watch(request.uri());
+    let is_streamed = is_watch(request.uri()) || request.extensions().get::<Streamed>().is_some();
     let answered = async {
         let response = service.oneshot(request).await?;
-        if is_watch && response.status().is_success() {
+        if is_streamed && response.status().is_success() {
             return Ok(response.map(Either::Right));
         }
         let (parts, body) = response.into_parts();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::metrics::DriftMetrics;
 use super::parts::Parts;
 use super::state::OperatorState;
-use crate::drift::{Counts, Expected, Scope, scan};
+use crate::drift::{Counts, Expected, Reader, Scope, Unclear, scan};
 use crate::error::CommandError;
 
 /// How long one look at the cluster may take.
@@ -57,6 +57,7 @@ impl DriftTask {
             namespace,
             selector: None,
             webhook: webhook.name.clone(),
+            reader: Reader::Operator,
         };
         let namespaces = parts.arguments.namespaces();
         let scopes = match namespaces.is_empty() {
@@ -100,7 +101,7 @@ impl DriftTask {
         }
     }
 
-    /// Looks once. Pages of pods are parsed and judged on a blocking thread, so that reviews never wait for that.
+    /// Looks once. Pods are parsed and judged on a blocking thread, with a rest after every few, so that reviews never wait for that.
     async fn look(&self) -> Look {
         let Some(chain) = self.slot.serving().chain.clone() else {
             return Look::NoChain;
@@ -141,8 +142,10 @@ async fn look(
     for scope in scopes {
         let (findings, unread) = scan(client, scope, Some(expected.clone())).await?;
         counts.extend(findings.namespaces);
-        for unread in unread {
-            let text = format!("{}: {}", unread.what, unread.why);
+        let texts = unread.iter().map(|it| format!("{}: {}", it.what, it.why));
+        let has_large = findings.unclear.contains_key(&Unclear::Size);
+        let large = has_large.then(|| "pods: some are too large to be read".to_owned());
+        for text in texts.chain(large) {
             if !skipped.contains(&text) {
                 skipped.push(text);
             }

@@ -90,6 +90,32 @@ fn what_cannot_be_proved_is_said() {
     assert!(stamp.contains("no stamp"), "{stamp}");
 }
 
+/// Everyone who may write a pod may write a stamp.
+#[test]
+fn a_forged_stamp_costs_little() {
+    let Some(bundle) = bundle() else { return };
+    let mut pod = pod(&bundle);
+    let stamp = pod["metadata"]["annotations"]["podloom.dev/mutations"].take();
+    let stamp = stamp.as_str().expect("a stamp");
+    let mut forge = |entry: Value| {
+        let mut entries: Vec<Value> = serde_json::from_str(stamp).expect("a list");
+        entries.push(entry);
+        pod["metadata"]["annotations"]["podloom.dev/mutations"] = json!(entries).to_string().into();
+        let ran = blame(&pod, &bundle, &["--template", TEMPLATE]);
+        assert_eq!(ran.code, 0, "{}", ran.text());
+        ran.stdout
+    };
+    let entry = |name: &str, paths: &[String]| json!({ "name": name, "version": "1", "sha256": "0", "writes": 1, "paths": paths });
+    let shown = forge(entry("forged", &[]));
+    let note = "# Not provable for forged: the chain has no such plugin.\n";
+    assert!(shown.contains(note), "{shown}");
+    let paths: Vec<String> = (0..50_000).map(|it| format!("/spec/a{it}")).collect();
+    for forged in [entry("forged", &paths), entry("labels", &[])] {
+        let shown = forge(forged);
+        assert!(shown.contains("# Its stamp cannot be read"), "{shown}");
+    }
+}
+
 #[test]
 fn a_pod_without_a_stamp_is_shown() {
     let ran = podloom(&["blame", "-f", UNSTAMPED]);

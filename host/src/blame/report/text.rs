@@ -91,7 +91,7 @@ fn notes(report: &Report<'_>) -> Vec<(Style, String)> {
         }
     });
     notes.push((QUIET, submitted(report)));
-    if report.fields.is_cut {
+    if report.fields.is_cut() {
         let text = "Its managedFields are too long: some managers may be missing.";
         notes.push((WARNING, text.to_owned()));
     }
@@ -143,12 +143,11 @@ fn proof(proof: &Proof) -> Vec<(Style, String)> {
                 "Proved by leaving out each plugin in turn, on the template of {template}."
             );
             let mut notes = vec![(QUIET, text)];
-            notes.extend(untried.iter().map(|(plugin, why)| {
-                let text = format!(
-                    "Not provable for {plugin}: without it, the chain rejects the template: {why}."
-                );
-                (WARNING, text)
-            }));
+            notes.extend(
+                untried
+                    .iter()
+                    .map(|(plugin, why)| (WARNING, format!("Not provable for {plugin}: {why}."))),
+            );
             notes
         }
     }

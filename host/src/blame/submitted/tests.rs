@@ -4,6 +4,7 @@ use podloom_mutators::MutationEntry;
 use serde_json::json;
 
 use super::of;
+use crate::blame::WORK;
 use crate::blame::authors::Authors;
 use crate::managed_fields::ManagedFields;
 
@@ -27,7 +28,7 @@ fn defaults_that_the_maker_owns_are_added() {
         "priority": 7,
         "tolerations": [{ "key": "a" }],
     } });
-    let fields = ManagedFields::of(&pod);
+    let fields = ManagedFields::of(&pod, WORK);
     let plugin = MutationEntry {
         name: "hardening".to_owned(),
         version: "1".to_owned(),

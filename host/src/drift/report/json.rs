@@ -16,6 +16,7 @@ pub(super) fn of(report: &Report<'_>) -> Value {
         "pods": findings.pods,
         "namespaces": findings.namespaces.len(),
         "drifted": findings.has_drifted(),
+        "missedIsKnown": findings.unjudged.is_none(),
         "matchedByPlugins": report.knows_chain,
         "missed": rows(&findings.missed),
         "changed": rows(&findings.changed),

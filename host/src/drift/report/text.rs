@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::findings::{Findings, Row};
+use super::super::judge::Unclear;
 use super::super::mend::mend;
 use super::table::table;
 use super::{Report, pods, why};
@@ -134,6 +135,9 @@ fn conclusion(report: &Report<'_>) -> String {
             None => "no pods".to_owned(),
         };
     }
+    if findings.unjudged.is_some() {
+        return format!("looked at {all}, but which of them missed the chain is not known");
+    }
     match (findings.has_drifted(), findings.unclear.is_empty()) {
         (true, _) => format!("looked at {all}"),
         (false, true) => format!("nothing drifted: {all}"),
@@ -147,11 +151,12 @@ fn remarks(report: &Report<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     for (unclear, number) in &findings.unclear {
         let label = paint(WARNING, "unclear:");
-        remarks.push(format!(
-            "{label} {} without a stamp: {}",
-            pods(*number),
-            why(*unclear)
-        ));
+        let which = match unclear {
+            Unclear::Size => "",
+            _ => " without a stamp",
+        };
+        let number = pods(*number);
+        remarks.push(format!("{label} {number}{which}: {}", why(*unclear)));
     }
     for (number, what) in [
         (

@@ -20,6 +20,7 @@ use tower::retry::RetryLayer;
 use tower::{BoxError, Layer, Service, service_fn};
 
 use super::{ClientError, DEADLINE, RETRIES, client, connector, in_time, is_watch};
+use crate::lists::Streamed;
 use crate::run::requests::Requests;
 
 const LIST: &str = "/api/v1/pods?&limit=100";
@@ -75,6 +76,17 @@ async fn a_watch_that_has_begun_goes_on() {
     let watched = service_fn(async |_| stalling(StatusCode::OK).await);
     let response = in_time(watched, request(WATCH)).await.expect("it begins");
     sleep(DEADLINE * 10).await;
+    let mut body = response.into_body();
+    let frame = body.frame().await.expect("a frame").expect("no error");
+    assert_eq!(frame.into_data().ok().as_deref(), Some(&b"{"[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_read_piece_by_piece_goes_on() {
+    let listed = service_fn(async |_| stalling(StatusCode::OK).await);
+    let mut request = request(LIST);
+    request.extensions_mut().insert(Streamed);
+    let response = in_time(listed, request).await.expect("it begins");
     let mut body = response.into_body();
     let frame = body.frame().await.expect("a frame").expect("no error");
     assert_eq!(frame.into_data().ok().as_deref(), Some(&b"{"[..]));

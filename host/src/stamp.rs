@@ -1,0 +1,74 @@
+//! The stamp that a chain left on an object, as it is read again.
+//!
+//! Everyone who may write the object may write another stamp, so what is read is limited.
+
+use podloom_mutators::{CHAIN, MUTATIONS, MutationEntry};
+use serde_json::Value;
+
+/// How much of a digest is kept.
+const DIGEST: usize = 64;
+/// The longest list of mutations that is read. The paths of a pod take up to 4 KiB of it.
+const MUTATIONS_BYTES: usize = 16 * 1024;
+
+/// What is in the annotations of a stamp.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    /// Of the chain.
+    pub(crate) digest: Option<String>,
+    /// What each plugin wrote, in the order of the chain, each path once; none if there is no list, or none that Podloom can have
+    /// written.
+    pub(crate) entries: Option<Vec<MutationEntry>>,
+}
+
+impl Stamp {
+    /// None if the object has neither of the annotations.
+    pub(crate) fn of(object: &Value) -> Option<Self> {
+        let annotations = object.get("metadata")?.get("annotations")?;
+        let text = |key: &str| annotations.get(key).and_then(Value::as_str);
+        let (digest, mutations) = (text(CHAIN), text(MUTATIONS));
+        if digest.is_none() && mutations.is_none() {
+            return None;
+        }
+        Some(Self {
+            digest: digest.map(|digest| digest.chars().take(DIGEST).collect()),
+            entries: mutations.and_then(entries),
+        })
+    }
+}
+
+fn entries(text: &str) -> Option<Vec<MutationEntry>> {
+    if text.len() > MUTATIONS_BYTES {
+        return None;
+    }
+    let mut entries: Vec<MutationEntry> = serde_json::from_str(text).ok()?;
+    for entry in &mut entries {
+        entry.paths.sort();
+        entry.paths.dedup();
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Stamp;
+
+    fn object(paths: &Value) -> Value {
+        let entry =
+            json!([{ "name": "a", "version": "1", "sha256": "0", "writes": 1, "paths": paths }]);
+        json!({ "metadata": { "annotations": {
+            "podloom.dev/chain": "x".repeat(1000), "podloom.dev/mutations": entry.to_string(),
+        } } })
+    }
+
+    #[test]
+    fn a_stamp_that_somebody_made_long_is_not_read() {
+        let stamp = Stamp::of(&object(&json!(["/b", "/a", "/b"]))).unwrap();
+        assert_eq!(stamp.digest.unwrap().len(), 64);
+        assert_eq!(stamp.entries.unwrap()[0].paths, ["/a", "/b"]);
+        let many: Vec<String> = (0..50_000).map(|it| format!("/spec/{it}")).collect();
+        assert!(Stamp::of(&object(&json!(many))).unwrap().entries.is_none());
+        assert!(Stamp::of(&json!({ "metadata": {} })).is_none());
+    }
+}
