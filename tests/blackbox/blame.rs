@@ -1,6 +1,7 @@
 //! `podloom blame`: what it says of pods that passed the real webhook, and that the API server has given its defaults.
 
 mod authors;
+mod owners;
 mod values;
 
 use std::collections::BTreeSet;
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, address, dry_run, plain_pod};
@@ -144,11 +146,14 @@ async fn deployed(scene: &Scene) -> Value {
     eventually("the pod of the Deployment runs", async || {
         let ours = ListParams::default().labels("app=web");
         let pods = scene.pods().list(&ours).await.unwrap();
-        let pod = pods.items.first().map(|pod| get(scene, &pod.name_any()));
-        let running = pod
-            .clone()
-            .filter(|pod| pod["status"]["phase"] == "Running");
-        running.ok_or_else(|| format!("{pod:?}"))
+        // One of the Deployment before may be going.
+        let runs = |pod: &&Pod| {
+            let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+            phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+        };
+        let running = pods.items.iter().find(runs);
+        let running = running.map(|pod| get(scene, &pod.name_any()));
+        running.ok_or_else(|| format!("{:?}", pods.items))
     })
     .await
 }
@@ -270,21 +275,8 @@ async fn a_bare_pod_needs_its_manifest(scene: &Scene) {
 /// With the right to read pods alone.
 async fn the_owner_may_be_out_of_sight(scene: &Scene) {
     let namespace = scene.namespace.as_str();
-    let metadata = json!({ "name": "some", "namespace": namespace });
-    let items = json!([
-        { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata },
-        { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
-          "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }] },
-        { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
-          "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "some" },
-          "subjects": [{ "kind": "ServiceAccount", "name": "some", "namespace": namespace }] },
-    ]);
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    scene.cluster.apply_text(&list.to_string());
-    let plane = &scene.cluster.plane;
-    let kubeconfig = plane
-        .kubeconfig_for_service_account(namespace, "some")
-        .unwrap();
+    let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
+    let kubeconfig = scene.account("pods", &rules);
     let pod = deployed(scene).await;
     let name = pod["metadata"]["name"].as_str().unwrap();
     let chain = chain_without(&[]);

@@ -199,22 +199,8 @@ fn told(scene: &Scene, (old, new): (&Bundle, &Bundle), objects: &[Value]) -> Vec
 
 /// An account that may read Deployments and nothing else.
 fn deployments_only(scene: &Scene) -> std::path::PathBuf {
-    let namespace = scene.namespace.as_str();
-    let metadata = json!({ "name": "some", "namespace": namespace });
-    let items = json!([
-        { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata },
-        { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
-          "rules": [{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"] }] },
-        { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
-          "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "some" },
-          "subjects": [{ "kind": "ServiceAccount", "name": "some", "namespace": namespace }] },
-    ]);
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    scene.cluster.apply_text(&list.to_string());
-    let plane = &scene.cluster.plane;
-    plane
-        .kubeconfig_for_service_account(namespace, "some")
-        .unwrap()
+    let rules = json!([{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"] }]);
+    scene.account("deployments", &rules)
 }
 
 fn names_of(group: &Value) -> Vec<String> {

@@ -36,6 +36,7 @@ mod cleaner_tls;
 mod cleaner_tools;
 mod cleaner_watches;
 mod configuration;
+mod drift;
 mod infrastructure;
 mod infrastructure_faults;
 mod infrastructure_killed;

@@ -1,7 +1,5 @@
 //! Pods of any workload pass the chain through the admission webhook, which the real API server calls.
 
-mod drift;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;

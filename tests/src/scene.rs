@@ -1,6 +1,7 @@
 //! A test's own namespace, and what a test does in it.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -53,6 +54,28 @@ impl Scene {
         };
         scene.make_namespace(labels).await;
         scene
+    }
+
+    /// The kubeconfig of an account that has these rights and no others, in all namespaces.
+    pub fn account(&self, name: &str, rules: &Value) -> PathBuf {
+        let namespace = self.namespace.as_str();
+        let name = format!("{namespace}-{name}");
+        let metadata = json!({ "name": name, "namespace": namespace });
+        let rbac = "rbac.authorization.k8s.io";
+        let items = json!([
+            { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata },
+            { "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": { "name": name },
+              "rules": rules },
+            { "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": { "name": name },
+              "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": name },
+              "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": namespace }] },
+        ]);
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+        self.cluster.apply_text(&list.to_string());
+        let plane = &self.cluster.plane;
+        plane
+            .kubeconfig_for_service_account(namespace, &name)
+            .unwrap()
     }
 
     async fn make_namespace(&self, labels: Value) {

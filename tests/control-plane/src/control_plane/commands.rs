@@ -30,9 +30,10 @@ const CLIENT_LIMITS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"
 
 /// Without the node life-cycle controller a Node keeps its not-ready taint, and no pod is scheduled. Without the aggregation of
 /// ClusterRoles, `view`, `edit` and `admin` are empty.
-const CONTROLLERS: &str = "--controllers=clusterrole-aggregation-controller,deployment-controller,\
-                           garbage-collector-controller,job-controller,namespace-controller,node-lifecycle-controller,\
-                           replicaset-controller,serviceaccount-controller,statefulset-controller";
+const CONTROLLERS: &str = "--controllers=clusterrole-aggregation-controller,daemonset-controller,\
+                           deployment-controller,garbage-collector-controller,job-controller,namespace-controller,\
+                           node-lifecycle-controller,replicaset-controller,serviceaccount-controller,\
+                           statefulset-controller";
 
 /// The files and ports of a control plane.
 pub(super) struct Layout {
