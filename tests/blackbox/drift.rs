@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, address, dry_run, plain_pod};
 use podloom_tests::{Bundle, Cluster, Operator, Scene, binary, blackbox_on, eventually};
@@ -340,9 +340,25 @@ fn what_was_changed_after_the_chain_is_found() {
         let line = "/metadata/labels/team (plugin labels), by kubectl-label";
         assert!(text.contains(line), "{text}");
 
+        check_large_pods(&drift).await;
         drop(operator);
         check_older_chains(&drift, &webhook).await;
     });
+}
+
+/// Anybody may make large pods. They are not read, and do not look as if nothing had happened to them.
+async fn check_large_pods(drift: &Drift<'_>) {
+    let (_, before) = drift.found();
+    let mut large = plain_pod("large");
+    let containers = &mut large.spec.as_mut().unwrap().containers;
+    containers[0].args = Some(vec!["x".repeat(600 * 1024)]);
+    create(drift.scene, &large).await;
+    let (_, found) = drift.found();
+    let unclear = json!([{ "pods": 1, "why": "they are larger than 512 KiB, or nested too deep, so they were not looked at" }]);
+    assert_eq!(found["unclear"], unclear, "{found}");
+    assert_eq!(found["changed"], before["changed"], "{found}");
+    let gone = DeleteParams::default().grace_period(0);
+    drift.scene.pods().delete("large", &gone).await.unwrap();
 }
 
 /// Pods of another chain are counted, and are no error.

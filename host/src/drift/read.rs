@@ -1,5 +1,8 @@
 //! Reads a cluster object by object, with the rights of the user, and says what drifted there.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
