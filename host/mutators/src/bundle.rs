@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::open::NOT_A_FILE;
-use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, SHIPPED_BYTES, show_bytes};
+use crate::file::or_large;
+use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, show_bytes};
 use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
 use crate::text;
 
@@ -81,8 +82,9 @@ pub enum BundleError {
     },
     /// A plugin's file is too large.
     #[error(
-        "{MANIFEST}:{line}: the file {file} of plugin {plugin} is larger than {}",
-        show_bytes(SHIPPED_BYTES)
+        "{MANIFEST}:{line}: the file {file} of plugin {plugin} is larger than {}{}",
+        show_bytes(size.shipped_bytes()),
+        or_large(*size)
     )]
     TooLarge {
         /// The plugin.
@@ -91,6 +93,8 @@ pub enum BundleError {
         file: String,
         /// The line of the manifest that lists it.
         line: u64,
+        /// How large it may be.
+        size: PluginSize,
     },
     /// The plugins' files together are too large.
     #[error(
@@ -284,9 +288,15 @@ fn read_plugin(root: &Path, entry: &PluginEntry) -> Result<Arc<[u8]>, BundleErro
         entry.file.0.clone(),
         entry.line(),
     );
-    match open::read(root, &file, SHIPPED_BYTES) {
+    let size = entry.limits.size;
+    match open::read(root, &file, size.shipped_bytes()) {
         Ok(Some(bytes)) => Ok(bytes.into()),
-        Ok(None) => Err(BundleError::TooLarge { plugin, file, line }),
+        Ok(None) => Err(BundleError::TooLarge {
+            plugin,
+            file,
+            line,
+            size,
+        }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BundleError::NoFile {
             plugin,
             file,

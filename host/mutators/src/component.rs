@@ -18,6 +18,7 @@ pub use self::bounds::TooMuch;
 use self::names::Names;
 use crate::contract::{PACKAGE, SERVED};
 use crate::engine::{CompileThreadError, Engine};
+use crate::limits::PluginSize;
 use crate::sandbox::{Component, LinkError, LinkedCode, Module};
 use crate::text::one_line;
 use crate::until::Until;
@@ -105,13 +106,14 @@ pub(crate) struct Compiled {
 pub(crate) fn compile(
     engine: &Arc<Engine>,
     wasm: Vec<u8>,
+    size: PluginSize,
     until: Until,
 ) -> Result<Compiled, ComponentError> {
     let started = Instant::now();
     let wasm_bytes = wasm.len();
     let inspect = move || {
-        bounds::check(&wasm)?;
-        Ok::<_, ComponentError>((names::read(&wasm)?, wasm))
+        bounds::check(&wasm, size)?;
+        Ok::<_, ComponentError>((names::read(&wasm, size)?, wasm))
     };
     let compile = |engine: &Engine, (names, wasm): (Names, Vec<u8>)| {
         let code = encode_and_compile(engine, &wasm, &names)?;
@@ -150,7 +152,7 @@ fn encode_and_compile(
 fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<LinkedCode, ComponentError> {
     let component = wasmtime::component::Component::new(&engine.wasm, wasm)
         .map_err(|error| ComponentError::Compile(show(&error)))?;
-    match Component::link(&component, &names.plugin) {
+    match Component::link(&component, &names.plugin, names.uses_wasi) {
         Ok(component) => Ok(LinkedCode::Component(component)),
         Err(LinkError::NoPlugin) => Err(ComponentError::NoPlugin),
         Err(LinkError::Unfit(reason)) => Err(ComponentError::Link(one_line(&reason, 500))),

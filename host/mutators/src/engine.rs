@@ -20,9 +20,9 @@ pub(crate) use self::compiler::CompileThreadError;
 pub(crate) use self::permits::CallPurpose;
 pub(crate) use self::ticker::ticks;
 
-/// How many core instances a component may contain. The encoder makes three of a Rust module; components of other languages have
-/// more.
-pub(crate) const CORE_INSTANCES: u32 = 16;
+/// How many core instances a component may contain. The encoder makes three of a Rust module; a component with CPython has more than
+/// forty.
+pub(crate) const CORE_INSTANCES: u32 = 64;
 /// How many entries one table may have.
 pub(crate) const TABLE_ELEMENTS: usize = 100_000;
 

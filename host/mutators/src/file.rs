@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::bufread::GzDecoder;
 use sha2::{Digest, Sha256};
 
-use crate::limits::{INFLATED_BYTES, SHIPPED_BYTES, show_bytes};
+use crate::limits::{PluginSize, show_bytes};
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ELF: &[u8] = b"\x7fELF";
@@ -18,8 +18,8 @@ pub enum FileError {
     #[error("is empty")]
     Empty,
     /// It is larger than a plugin may be.
-    #[error("is larger than {}", show_bytes(SHIPPED_BYTES))]
-    TooLarge,
+    #[error("is larger than {}{}", show_bytes(.0.shipped_bytes()), or_large(*.0))]
+    TooLarge(PluginSize),
     /// The gzip stream is damaged.
     #[error(
         "is gzip, but cannot be decompressed: {0}; it is cut off or damaged, so build or copy it again"
@@ -29,8 +29,8 @@ pub enum FileError {
     #[error("has {} after the end of its gzip stream; compress it again", show_bytes(*.0))]
     TrailingBytes(usize),
     /// A gzip bomb.
-    #[error("decompresses to more than {}", show_bytes(INFLATED_BYTES))]
-    InflatesTooFar,
+    #[error("decompresses to more than {}{}", show_bytes(.0.wasm_bytes()), or_large(*.0))]
+    InflatesTooFar(PluginSize),
     /// Native code.
     #[error(
         "is precompiled native code, which is never loaded; ship the .wasm that it was compiled from"
@@ -42,6 +42,16 @@ pub enum FileError {
     /// Something else.
     #[error("is not WebAssembly; it begins with {0}")]
     NotWasm(String),
+}
+
+/// What else an author can do about a plugin that is too large for this size.
+pub(crate) fn or_large(size: PluginSize) -> &'static str {
+    match size {
+        PluginSize::Standard => {
+            "; for a language that brings its interpreter, allow it with `limits: { size: Large }` in chain.yaml"
+        }
+        PluginSize::Large => "",
+    }
 }
 
 /// The Wasm of a file, and the size of the file.
@@ -61,15 +71,15 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Extracts the Wasm from a file. Whether it is gzipped is decided by its content, not by its name.
-pub(crate) fn unpack(shipped: &[u8]) -> Result<Unpacked, FileError> {
+pub(crate) fn unpack(shipped: &[u8], size: PluginSize) -> Result<Unpacked, FileError> {
     if shipped.is_empty() {
         return Err(FileError::Empty);
     }
-    if shipped.len() > SHIPPED_BYTES {
-        return Err(FileError::TooLarge);
+    if shipped.len() > size.shipped_bytes() {
+        return Err(FileError::TooLarge(size));
     }
     let wasm = if shipped.starts_with(GZIP) {
-        inflate(shipped)?
+        inflate(shipped, size)?
     } else {
         shipped.to_vec()
     };
@@ -92,16 +102,16 @@ pub(crate) fn unpack(shipped: &[u8]) -> Result<Unpacked, FileError> {
 }
 
 /// Reads one byte past the limit, to distinguish a file of exactly that size from a longer one.
-fn inflate(shipped: &[u8]) -> Result<Vec<u8>, FileError> {
+fn inflate(shipped: &[u8], size: PluginSize) -> Result<Vec<u8>, FileError> {
     let mut wasm = Vec::new();
     let mut decoder = GzDecoder::new(shipped);
-    let cap = INFLATED_BYTES as u64 + 1;
+    let cap = size.wasm_bytes() as u64 + 1;
     (&mut decoder)
         .take(cap)
         .read_to_end(&mut wasm)
         .map_err(|error| FileError::Inflate(error.to_string()))?;
-    if wasm.len() > INFLATED_BYTES {
-        return Err(FileError::InflatesTooFar);
+    if wasm.len() > size.wasm_bytes() {
+        return Err(FileError::InflatesTooFar(size));
     }
     match decoder.into_inner().len() {
         0 => Ok(wasm),

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::component::Form;
 use crate::engine::Engine;
+use crate::limits::PluginSize;
 use crate::plugin::{Description, PluginCode, PluginError, describe_alone};
 use crate::until::Until;
 
@@ -27,6 +28,8 @@ pub struct Inspection {
     pub shipped_bytes: usize,
     /// Its size as Wasm, which differs from the above if it ships gzipped.
     pub wasm_bytes: usize,
+    /// The size that its entry in a chain must allow.
+    pub size: PluginSize,
     /// How long encoding and compiling took.
     pub compile_time: Duration,
 }
@@ -40,7 +43,11 @@ pub fn inspect(
     shipped: &[u8],
     config: Option<&Map<String, Value>>,
 ) -> Result<Inspection, PluginError> {
-    let code = PluginCode::of(engine, shipped, Until::DONE)?;
+    let of = |size| PluginCode::of(engine, shipped, size, Until::DONE);
+    let code = match of(PluginSize::Standard) {
+        Err(error) if error.is_too_large() => of(PluginSize::Large)?,
+        code => code?,
+    };
     let description = describe_alone(engine, &code, config)?;
     Ok(Inspection {
         description,
@@ -50,6 +57,7 @@ pub fn inspect(
         imports: code.compiled.imports,
         shipped_bytes: code.shipped_bytes,
         wasm_bytes: code.compiled.wasm_bytes,
+        size: code.size,
         compile_time: code.compiled.compile_time,
     })
 }

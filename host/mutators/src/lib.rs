@@ -40,7 +40,7 @@ pub use contract::SERVED;
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256};
 pub use inspect::{Inspection, inspect};
-pub use limits::CallLimits;
+pub use limits::{CallLimits, PluginSize};
 pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
 pub use matching::{Dimension, Match};

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-/// A plugin file as shipped. A `ConfigMap` holds 1 MiB in total; a volume can hold more.
-pub(crate) const SHIPPED_BYTES: usize = 4 << 20;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 /// All plugin files of a bundle together. They are read into memory at once, which must not fill the operator's container.
 pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
-/// A plugin after decompression, as the compiler gets it.
-pub(crate) const INFLATED_BYTES: usize = 16 << 20;
 /// The manifest. A `ConfigMap` cannot hold a longer one.
 pub(crate) const MANIFEST_BYTES: usize = 1 << 20;
 
@@ -60,6 +59,43 @@ pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 
 /// The JSON Patch of a pod. Plugins are charged for its operations as they write, so this equals the memory for all writes.
 pub(crate) const PATCH_BYTES: usize = 16 << 20;
+
+/// How large a plugin's file and its code may be.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PluginSize {
+    /// For languages that compile to Wasm: 4 MiB as shipped, 16 MiB of Wasm. It compiles in a few seconds at most.
+    #[default]
+    Standard,
+    /// For languages that bring their interpreter: 32 MiB as shipped, 64 MiB of Wasm. Compiling takes up to a minute of processor time
+    /// and 1 GiB of memory, so allow it only for plugins that you trust.
+    Large,
+}
+
+impl PluginSize {
+    /// As the manifest writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "Standard",
+            Self::Large => "Large",
+        }
+    }
+
+    /// A plugin file as shipped. A `ConfigMap` holds 1 MiB in total; a volume can hold more.
+    pub(crate) const fn shipped_bytes(self) -> usize {
+        match self {
+            Self::Standard => 4 << 20,
+            Self::Large => 32 << 20,
+        }
+    }
+
+    /// A plugin after decompression, as the compiler gets it.
+    pub(crate) const fn wasm_bytes(self) -> usize {
+        match self {
+            Self::Standard => 16 << 20,
+            Self::Large => 64 << 20,
+        }
+    }
+}
 
 /// What one call may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ pub(crate) use self::lines::Lines;
 pub(crate) use self::scalars::{
     FileName, MemoryLimit, PluginName, Sha256, TimeLimit, is_dns_label,
 };
-use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, show_bytes};
+use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, PluginSize, show_bytes};
 use crate::matching::Match;
 use crate::text::one_line;
 
@@ -129,7 +129,7 @@ pub(crate) struct PluginEntry {
     /// Set whether a second run on its own result writes nothing, which is checked when the chain is loaded. By default true.
     #[serde(default = "yes")]
     pub(crate) idempotent: bool,
-    /// Limit the memory and time of one call.
+    /// Limit the memory and time of one call, and the size of the plugin.
     #[serde(default)]
     pub(crate) limits: ManifestLimits,
 }
@@ -154,7 +154,7 @@ impl FailurePolicy {
     }
 }
 
-/// The memory and time of one call.
+/// The memory and time of one call, and the size of the plugin.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Limits")]
@@ -165,6 +165,9 @@ pub(crate) struct ManifestLimits {
     /// Limit the time of one call, from 10ms to 10s. By default 1s.
     #[serde(default)]
     timeout: TimeLimit,
+    /// Choose how large the plugin's file and its code may be. By default Standard.
+    #[serde(default)]
+    pub(crate) size: PluginSize,
 }
 
 impl ManifestLimits {

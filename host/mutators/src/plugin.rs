@@ -17,7 +17,7 @@ use crate::budget::MemoryBudget;
 use crate::component::{self, Compiled, ComponentError};
 use crate::engine::Engine;
 use crate::file::{self, FileError};
-use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, show_bytes};
+use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, PluginSize, show_bytes};
 use crate::manifest::{FailurePolicy, PluginEntry};
 use crate::matching::Match;
 use crate::sandbox::{CallFailure, CallSettings, Sandbox};
@@ -63,6 +63,8 @@ pub struct Plugin {
 pub(crate) struct PluginCode {
     pub(crate) sha256: String,
     pub(crate) shipped_bytes: usize,
+    /// Whose bounds it was checked against.
+    pub(crate) size: PluginSize,
     pub(crate) compiled: Compiled,
     /// The schema of the configuration, once a plugin has described itself.
     schema: OnceLock<Option<Arc<str>>>,
@@ -140,18 +142,31 @@ pub enum PluginError {
     Prepare(CallFailure),
 }
 
+impl PluginError {
+    /// Whether a larger [`PluginSize`] may help.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(
+            self,
+            Self::File(FileError::TooLarge(_) | FileError::InflatesTooFar(_))
+                | Self::Component(ComponentError::TooMuch(_))
+        )
+    }
+}
+
 impl PluginCode {
     /// Unpacks, checks and compiles a file.
     pub(crate) fn of(
         engine: &Arc<Engine>,
         shipped: &[u8],
+        size: PluginSize,
         until: Until,
     ) -> Result<Self, PluginError> {
-        let unpacked = file::unpack(shipped)?;
-        let compiled = component::compile(engine, unpacked.wasm, until)?;
+        let unpacked = file::unpack(shipped, size)?;
+        let compiled = component::compile(engine, unpacked.wasm, size, until)?;
         Ok(Self {
             sha256: file::sha256(shipped),
             shipped_bytes: unpacked.shipped_bytes,
+            size,
             compiled,
             schema: OnceLock::new(),
         })

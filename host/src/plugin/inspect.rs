@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use podloom_mutators::{Form, Inspection, inspect};
+use podloom_mutators::{Form, Inspection, PluginSize, inspect};
 use serde_json::{Value, json};
 
 use super::config::{ConfigFile, unusable};
@@ -47,9 +47,13 @@ fn describe(found: &Inspection) -> String {
     row(
         "size",
         &format!(
-            "{} as shipped, {} of Wasm",
+            "{} as shipped, {} of Wasm{}",
             size(found.shipped_bytes),
-            size(found.wasm_bytes)
+            size(found.wasm_bytes),
+            match found.size {
+                PluginSize::Standard => "",
+                PluginSize::Large => "; its entry in chain.yaml needs limits: { size: Large }",
+            }
         ),
     );
     row(
@@ -81,6 +85,7 @@ fn json(found: &Inspection) -> anyhow::Result<String> {
         "sha256": found.sha256,
         "shippedBytes": found.shipped_bytes,
         "wasmBytes": found.wasm_bytes,
+        "size": found.size.as_str(),
         "imports": found.imports,
         "writes": about.writes,
         "reads": about.reads,

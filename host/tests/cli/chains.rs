@@ -231,7 +231,7 @@ fn a_file_that_is_not_a_plugin_is_an_error() {
 #[test]
 fn an_endless_plugin_file_is_an_error() {
     let ran = podloom(&["plugin", "inspect", "/dev/zero"]);
-    let expected = "error: /dev/zero: the plugin is larger than 4 MiB\n";
+    let expected = "error: /dev/zero: the plugin is larger than 32 MiB\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (1, expected));
 }
 

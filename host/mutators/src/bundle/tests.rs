@@ -7,7 +7,9 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::Bundle;
-use crate::limits::{BUNDLE_BYTES, SHIPPED_BYTES};
+use crate::limits::{BUNDLE_BYTES, PluginSize};
+
+const SHIPPED_BYTES: usize = PluginSize::Standard.shipped_bytes();
 
 const MANIFEST: &str =
     "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n- name: a\n  file: a.wasm\n";

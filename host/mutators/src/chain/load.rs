@@ -118,11 +118,14 @@ fn load_code(
             pinned: pinned.0.clone(),
         });
     }
-    let (code, compiled_in) = match known.get(&found) {
+    let size = entry.limits.size;
+    // What was checked as a large plugin may be too large for another entry.
+    let reused = known.get(&found).filter(|code| code.size <= size);
+    let (code, compiled_in) = match reused {
         Some(code) => (Arc::clone(code), None),
         None => {
             let started = Instant::now();
-            let code = Arc::new(PluginCode::of(engine, shipped, until)?);
+            let code = Arc::new(PluginCode::of(engine, shipped, size, until)?);
             (code, Some(started.elapsed()))
         }
     };

@@ -22,15 +22,16 @@ use self::most::{
 };
 use super::ComponentError;
 use super::names::{METADATA, damaged};
+use crate::limits::PluginSize;
 
 pub use self::most::TooMuch;
 
 /// Checks a file against all bounds, and stops at the first one that it exceeds.
-pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
+pub(super) fn check(wasm: &[u8], size: PluginSize) -> Result<(), ComponentError> {
     // The engine itself refuses the features that it does not support.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut allocations = FuncValidatorAllocations::default();
-    let mut file = FileCounts::default();
+    let mut file = FileCounts::of(size);
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(damaged)?;
         file.section(&payload, wasm)?;
@@ -44,6 +45,7 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), ComponentError> {
 /// Counts over the file so far.
 #[derive(Default)]
 struct FileCounts {
+    size: PluginSize,
     code: u64,
     functions: u64,
     modules: u64,
@@ -71,40 +73,57 @@ fn add(found: &mut u64, more: impl Into<u64>, bound: Bound) -> Result<(), TooMuc
 }
 
 impl FileCounts {
+    fn of(size: PluginSize) -> Self {
+        Self {
+            size,
+            startup: startup::Startup::of(size),
+            component_types: types::Types::of(size),
+            ..Self::default()
+        }
+    }
+
     /// Counts the items of a section by its header, before the section is read.
     fn section(&mut self, payload: &Payload<'_>, wasm: &[u8]) -> Result<(), ComponentError> {
         self.component_types.section(payload, wasm)?;
         match payload {
             Payload::CodeSectionStart { count, size, .. } => {
-                add(&mut self.functions, *count, FUNCTIONS)?;
-                add(&mut self.code, *size, CODE)?;
+                add(&mut self.functions, *count, FUNCTIONS.of(self.size))?;
+                add(&mut self.code, *size, CODE.of(self.size))?;
             }
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
                 self.depth += 1;
                 if self.depth > NESTING {
                     return Err(ComponentError::Nested);
                 }
-                add(&mut self.modules, 1_u32, MODULES)?;
+                add(&mut self.modules, 1_u32, MODULES.of(self.size))?;
             }
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
             Payload::TypeSection(section) => {
-                add(&mut self.types, section.count(), TYPES)?;
+                add(&mut self.types, section.count(), TYPES.of(self.size))?;
                 for group in section.clone() {
                     self.recursive_types(&group.map_err(damaged)?)?;
                 }
             }
-            Payload::ImportSection(section) => add(&mut self.imports, section.count(), IMPORTS)?,
+            Payload::ImportSection(section) => {
+                add(&mut self.imports, section.count(), IMPORTS.of(self.size))?
+            }
             Payload::ComponentImportSection(section) => {
-                add(&mut self.imports, section.count(), IMPORTS)?
+                add(&mut self.imports, section.count(), IMPORTS.of(self.size))?
             }
-            Payload::ExportSection(section) => add(&mut self.exports, section.count(), EXPORTS)?,
+            Payload::ExportSection(section) => {
+                add(&mut self.exports, section.count(), EXPORTS.of(self.size))?
+            }
             Payload::ComponentExportSection(section) => {
-                add(&mut self.exports, section.count(), EXPORTS)?
+                add(&mut self.exports, section.count(), EXPORTS.of(self.size))?
             }
-            Payload::GlobalSection(section) => add(&mut self.globals, section.count(), GLOBALS)?,
-            Payload::DataSection(section) => add(&mut self.segments, section.count(), SEGMENTS)?,
+            Payload::GlobalSection(section) => {
+                add(&mut self.globals, section.count(), GLOBALS.of(self.size))?
+            }
+            Payload::DataSection(section) => {
+                add(&mut self.segments, section.count(), SEGMENTS.of(self.size))?
+            }
             Payload::ElementSection(section) => {
-                add(&mut self.segments, section.count(), SEGMENTS)?;
+                add(&mut self.segments, section.count(), SEGMENTS.of(self.size))?;
             }
             Payload::CustomSection(section) if section.name().starts_with(METADATA) => {
                 self.component_types.metadata(section.data())?;
@@ -147,7 +166,7 @@ impl FileCounts {
 
     fn parts(&mut self, more: impl TryInto<u64>) -> Result<(), TooMuch> {
         let more = more.try_into().unwrap_or(u64::MAX);
-        add(&mut self.parts, more, PARTS)?;
+        add(&mut self.parts, more, PARTS.of(self.size))?;
         self.component_types.uses(more)
     }
 
@@ -169,10 +188,12 @@ impl FileCounts {
     fn recursive_types(&mut self, group: &RecGroup) -> Result<(), TooMuch> {
         for (index, subtype) in group.types().enumerate() {
             if index > 0 {
-                add(&mut self.types, 1_u32, TYPES)?;
+                add(&mut self.types, 1_u32, TYPES.of(self.size))?;
             }
             if let CompositeInnerType::Func(function) = &subtype.composite_type.inner {
-                SIGNATURE.check((function.params().len() + function.results().len()) as u64)?;
+                SIGNATURE
+                    .of(self.size)
+                    .check((function.params().len() + function.results().len()) as u64)?;
             }
         }
         Ok(())
@@ -194,6 +215,7 @@ impl FileCounts {
             block_values: 0,
         };
         let checked = BODY
+            .of(body_so_far.file.size)
             .check(range.end.saturating_sub(range.start))
             .map_err(ComponentError::from)
             .and_then(|()| body_so_far.check(body));
@@ -274,7 +296,9 @@ impl BodyCounts<'_> {
     fn check(&mut self, body: &FunctionBody<'_>) -> Result<(), ComponentError> {
         for local in body.get_locals_reader().map_err(damaged)? {
             let (count, kind) = local.map_err(damaged)?;
-            LOCALS.check(u64::from(self.validator.len_locals()) + u64::from(count))?;
+            LOCALS
+                .of(self.file.size)
+                .check(u64::from(self.validator.len_locals()) + u64::from(count))?;
             self.validator
                 .define_locals(body.range().start, count, kind)
                 .map_err(damaged)?;
@@ -299,43 +323,67 @@ impl BodyCounts<'_> {
         let live = u64::from(self.validator.len_locals())
             + u64::from(self.validator.operand_stack_height());
         if let Operator::Loop { .. } | Operator::Block { .. } | Operator::If { .. } = operator {
-            DEPTH.check(u64::from(self.validator.control_stack_height()))?;
+            DEPTH
+                .of(self.file.size)
+                .check(u64::from(self.validator.control_stack_height()))?;
         }
         match cost {
             Cost::Little => {}
-            Cost::Call => add(&mut self.file.calls, values + 1, CALLS)?,
+            Cost::Call => add(&mut self.file.calls, values + 1, CALLS.of(self.file.size))?,
             Cost::Branch => self.branch(live)?,
             Cost::Detour => {
-                add(&mut self.file.detours, 1_u32, DETOURS)?;
+                add(&mut self.file.detours, 1_u32, DETOURS.of(self.file.size))?;
                 self.branch(live)?;
             }
             Cost::Loop => {
-                add(&mut self.loops, 1_u32, FUNCTION_LOOPS)?;
-                add(&mut self.file.loops, 1_u32, LOOPS)?;
+                add(&mut self.loops, 1_u32, FUNCTION_LOOPS.of(self.file.size))?;
+                add(&mut self.file.loops, 1_u32, LOOPS.of(self.file.size))?;
                 self.branch(live.saturating_mul(3))?;
             }
         }
         match operator {
-            Operator::CallIndirect { .. } => add(&mut self.file.calls, values + 1, CALLS),
+            Operator::CallIndirect { .. } => {
+                add(&mut self.file.calls, values + 1, CALLS.of(self.file.size))
+            }
             Operator::BrTable { targets } => {
-                add(&mut self.file.targets, targets.len(), TARGETS)?;
+                add(
+                    &mut self.file.targets,
+                    targets.len(),
+                    TARGETS.of(self.file.size),
+                )?;
                 // All live values are passed to each target.
                 let values = live.saturating_mul(u64::from(targets.len()) + 1);
-                add(&mut self.file.live_values, values, LIVE_VALUES)
+                add(
+                    &mut self.file.live_values,
+                    values,
+                    LIVE_VALUES.of(self.file.size),
+                )
             }
             Operator::Loop { blockty } | Operator::Block { blockty } | Operator::If { blockty } => {
                 let arity = self.validator.visitor(offset).block_type_arity(*blockty);
                 let values = arity.map_or(0, |(params, results)| params.saturating_add(results));
-                add(&mut self.block_values, values, BLOCK_VALUES)
+                add(
+                    &mut self.block_values,
+                    values,
+                    BLOCK_VALUES.of(self.file.size),
+                )
             }
             _ => Ok(()),
         }
     }
 
     fn branch(&mut self, live: u64) -> Result<(), TooMuch> {
-        add(&mut self.branches, 1_u32, FUNCTION_BRANCHES)?;
-        add(&mut self.file.branches, 1_u32, BRANCHES)?;
-        add(&mut self.file.live_values, live, LIVE_VALUES)
+        add(
+            &mut self.branches,
+            1_u32,
+            FUNCTION_BRANCHES.of(self.file.size),
+        )?;
+        add(&mut self.file.branches, 1_u32, BRANCHES.of(self.file.size))?;
+        add(
+            &mut self.file.live_values,
+            live,
+            LIVE_VALUES.of(self.file.size),
+        )
     }
 }
 

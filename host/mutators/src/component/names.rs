@@ -4,6 +4,7 @@ use wasmparser::{Encoding, Parser, Payload};
 
 use super::{ComponentError, ForeignImport, Form};
 use crate::contract::{self, PACKAGE};
+use crate::limits::PluginSize;
 use crate::text::one_line;
 
 const PLUGIN: &str = "plugin";
@@ -13,6 +14,8 @@ pub(super) const METADATA: &str = "component-type";
 /// Prefix in core modules that use the standard names of the Component Model's 32-bit build target.
 const STANDARD_PREFIX: &str = "cm32p2|";
 const NAMES: usize = 1000;
+/// Prefix of the interfaces to an operating system.
+const WASI: &str = "wasi:";
 
 /// What the names of a plugin's imports and exports show.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Names {
     pub(super) preparation: String,
     /// The imported interfaces, each once.
     pub(super) imports: Vec<String>,
+    /// Whether some of these are of WASI.
+    pub(super) uses_wasi: bool,
 }
 
 /// The names at the top level of a file.
@@ -38,7 +43,9 @@ struct TopLevelNames {
 }
 
 /// Reads the names and checks them: only imports of the contract, the exported plugin interface, a supported version.
-pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
+///
+/// The interpreter in a large plugin may import WASI, whether or not it needs that. What it calls of it traps.
+pub(super) fn read(wasm: &[u8], size: PluginSize) -> Result<Names, ComponentError> {
     let found = find(wasm)?;
     // The version is checked first, since a plugin for another version may import what this one lacks.
     let of_contract = || {
@@ -57,6 +64,7 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
         .imports
         .iter()
         .filter(|name| contract::interface(name).is_none())
+        .filter(|name| !(size == PluginSize::Large && found.component && name.starts_with(WASI)))
         .map(|name| ForeignImport {
             name: name.clone(),
             remedy: remedy(name),
@@ -84,6 +92,7 @@ pub(super) fn read(wasm: &[u8]) -> Result<Names, ComponentError> {
         contract: version.to_owned(),
         plugin: format!("{PACKAGE}/{PLUGIN}@{version}"),
         preparation: format!("{PACKAGE}/{PREPARATION}@{version}"),
+        uses_wasi: found.imports.iter().any(|name| name.starts_with(WASI)),
         imports: found.imports,
     })
 }
@@ -165,7 +174,9 @@ fn add(names: &mut Vec<String>, name: &str) {
 }
 
 fn remedy(import: &str) -> &'static str {
-    if import.starts_with("wasi") {
+    if import.starts_with(WASI) {
+        "plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these; for a language that brings its interpreter, allow the imports with `limits: { size: Large }` in chain.yaml: a call of them traps"
+    } else if import.starts_with("wasi") {
         "plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these"
     } else if import.starts_with("__wbindgen") || import == "wbg" {
         "this comes from wasm-bindgen, which needs JavaScript: turn off the feature `js` or `wasmbind` of the crate that uses it"

@@ -213,7 +213,11 @@ fn errors_in_limits_and_match_say_what_is_expected() {
     );
     check_entry(
         "limits: { cpu: 1 }",
-        "chain.yaml:6:13: unknown field `cpu`, expected one of memory, timeout",
+        "chain.yaml:6:13: unknown field `cpu`, expected one of memory, timeout, size",
+    );
+    check_entry(
+        "limits: { size: Huge }",
+        "chain.yaml:6:19: unknown variant `Huge`, expected one of Standard, Large",
     );
     check_entry(
         "match: { kind: [Pod] }",

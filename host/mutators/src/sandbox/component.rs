@@ -34,10 +34,17 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Links a component that exports the interface `plugin` to the host's functions.
-    pub(crate) fn link(component: &Compiled, plugin: &str) -> Result<Self, LinkError> {
+    /// Links a component that exports the interface `plugin` to the host's functions. What it calls of WASI traps.
+    pub(crate) fn link(
+        component: &Compiled,
+        plugin: &str,
+        uses_wasi: bool,
+    ) -> Result<Self, LinkError> {
         let mut linker = Linker::new(component.engine());
         Mutator::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
+        if uses_wasi {
+            linker.define_unknown_imports_as_traps(component)?;
+        }
         let instance = linker.instantiate_pre(component)?;
         let interface = component
             .get_export_index(None, plugin)

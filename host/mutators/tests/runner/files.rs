@@ -12,6 +12,9 @@ use crate::support::{
     plugin,
 };
 
+/// What a message says of a plugin of the standard size.
+const OR_LARGE: &str = "; for a language that brings its interpreter, allow it with `limits: { size: Large }` in chain.yaml";
+
 /// The chain is not loaded, with this text after the plugin's name.
 #[track_caller]
 fn check(content: &[u8], expected: &str) {
@@ -69,15 +72,16 @@ fn code_that_would_take_the_compiler_minutes_is_refused() {
         "loop ".repeat(30_000),
         "end ".repeat(30_000),
     ));
-    let expected = |function: u32| {
+    let too_much = |blocks: u32, function: u32| {
         format!(
-            "has more than 500 nested blocks in function {function}; compiling it would take too long"
+            "has more than {blocks} nested blocks in function {function}; compiling it would take too long"
         )
     };
+    let expected = |function: u32| too_much(500, function) + OR_LARGE;
     check(&gzip(&module), &expected(24));
     check(&component.expect("WebAssembly text"), &expected(0));
     let error = inspect(engine(), &module, None).expect_err("a refusal");
-    assert_eq!(error.to_string(), expected(24));
+    assert_eq!(error.to_string(), too_much(4000, 24), "of a large plugin");
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn damaged_gzip_is_refused() {
 fn large_files_are_refused_at_their_limits() {
     check(
         &gzip(&vec![0; 17 << 20]),
-        "decompresses to more than 16 MiB",
+        &format!("decompresses to more than 16 MiB{OR_LARGE}"),
     );
     let error = load(
         "\n- {name: it, file: it.wasm}",
@@ -170,7 +174,7 @@ fn large_files_are_refused_at_their_limits() {
     .expect_err("a refusal");
     assert_eq!(
         error,
-        "chain.yaml:4: the file it.wasm of plugin it is larger than 4 MiB"
+        format!("chain.yaml:4: the file it.wasm of plugin it is larger than 4 MiB{OR_LARGE}")
     );
 }
 
@@ -192,7 +196,12 @@ fn foreign_imports_are_named_with_a_remedy() {
     );
     check(
         &plugin("imports-wasi-component"),
-        "imports what the host does not provide: wasi:cli/environment@0.2.3, wasi:clocks/wall-clock@0.2.3; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these",
+        "imports what the host does not provide: wasi:cli/environment@0.2.3, wasi:clocks/wall-clock@0.2.3; plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these; for a language that brings its interpreter, allow the imports with `limits: { size: Large }` in chain.yaml: a call of them traps",
+    );
+    check_with(
+        &plugin("imports-wasi-component"),
+        "limits: { size: Large }",
+        "exports no podloom:mutator/plugin; build it with podloom-plugin-sdk and its mutator! macro",
     );
     check(
         &plugin("imports-env"),

@@ -1,15 +1,48 @@
 //! The bounds. The comment above each says what the largest standard plugin has.
 
+use crate::file::or_large;
+use crate::limits::PluginSize;
+
 /// The most of something that a file may have, nested modules and components included.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     most: u64,
     what: &'static str,
+    /// How many times as many a large plugin may have.
+    when_large: u64,
+    size: PluginSize,
 }
+
+/// CPython has up to six times as much as a plugin of the standard size may have, but for [`Bound::when_large`].
+const WHEN_LARGE: u64 = 8;
 
 impl Bound {
     pub(super) const fn new(most: u64, what: &'static str) -> Self {
-        Self { most, what }
+        Self {
+            most,
+            what,
+            when_large: WHEN_LARGE,
+            size: PluginSize::Standard,
+        }
+    }
+
+    pub(super) const fn when_large(self, times: u64) -> Self {
+        Self {
+            when_large: times,
+            ..self
+        }
+    }
+
+    /// The bound for a plugin of this size.
+    pub(super) const fn of(self, size: PluginSize) -> Self {
+        match size {
+            PluginSize::Standard => self,
+            PluginSize::Large => Self {
+                most: self.most.saturating_mul(self.when_large),
+                size,
+                ..self
+            },
+        }
     }
 
     pub(super) fn check(self, found: u64) -> Result<(), TooMuch> {
@@ -20,6 +53,7 @@ impl Bound {
             most: self.most,
             what: self.what,
             function: None,
+            size: self.size,
         })
     }
 }
@@ -79,7 +113,11 @@ pub(super) const BLOCK_VALUES: Bound = Bound::new(2_000, "parameters and results
 
 /// More of something than a plugin may have. The message continues a sentence that begins with the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has more than {most} {what}{}; compiling it would take too long", in_function(.function))]
+#[error(
+    "has more than {most} {what}{}; compiling it would take too long{}",
+    in_function(.function),
+    or_large(*size)
+)]
 pub struct TooMuch {
     /// The bound.
     pub most: u64,
@@ -87,6 +125,8 @@ pub struct TooMuch {
     pub what: &'static str,
     /// The index of the function that exceeds the bound; none if the whole file does.
     pub function: Option<u32>,
+    /// The size that its entry in the chain allows.
+    pub size: PluginSize,
 }
 
 fn in_function(function: &Option<u32>) -> String {

@@ -7,6 +7,7 @@ use wasmparser::{ConstExpr, DataKind, ElementItems, ElementKind, Payload, TableI
 use super::{Bound, add};
 use crate::component::ComponentError;
 use crate::component::names::damaged;
+use crate::limits::PluginSize;
 
 // 23.
 const EXPRESSIONS: Bound = Bound::new(64 << 10, "bytes of initializer expressions");
@@ -17,12 +18,20 @@ const VALUES: Bound = Bound::new(10_000, "values that instantiation initializes"
 
 #[derive(Default)]
 pub(super) struct Startup {
+    size_of_plugin: PluginSize,
     expressions: u64,
     entries: u64,
     values: u64,
 }
 
 impl Startup {
+    pub(super) fn of(size: PluginSize) -> Self {
+        Self {
+            size_of_plugin: size,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn section(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
         match payload {
             Payload::GlobalSection(section) => {
@@ -62,13 +71,25 @@ impl Startup {
     fn entries(&mut self, items: ElementItems<'_>, is_set: bool) -> Result<(), ComponentError> {
         match items {
             ElementItems::Functions(items) => {
-                add(&mut self.entries, items.count(), ENTRIES)?;
+                add(
+                    &mut self.entries,
+                    items.count(),
+                    ENTRIES.of(self.size_of_plugin),
+                )?;
                 if is_set {
-                    add(&mut self.values, items.count(), VALUES)?;
+                    add(
+                        &mut self.values,
+                        items.count(),
+                        VALUES.of(self.size_of_plugin),
+                    )?;
                 }
             }
             ElementItems::Expressions(_, items) => {
-                add(&mut self.entries, items.count(), ENTRIES)?;
+                add(
+                    &mut self.entries,
+                    items.count(),
+                    ENTRIES.of(self.size_of_plugin),
+                )?;
                 for item in items {
                     self.expression(&item.map_err(damaged)?)?;
                 }
@@ -79,11 +100,11 @@ impl Startup {
 
     fn expression(&mut self, expression: &ConstExpr<'_>) -> Result<(), ComponentError> {
         let range = expression.get_binary_reader().range();
-        add(&mut self.values, 1_u32, VALUES)?;
+        add(&mut self.values, 1_u32, VALUES.of(self.size_of_plugin))?;
         add(
             &mut self.expressions,
             range.end.saturating_sub(range.start),
-            EXPRESSIONS,
+            EXPRESSIONS.of(self.size_of_plugin),
         )?;
         Ok(())
     }

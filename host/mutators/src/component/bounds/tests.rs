@@ -1,5 +1,12 @@
-use super::check;
 use crate::component::ComponentError;
+use crate::limits::PluginSize;
+
+fn check(wasm: &[u8]) -> Result<(), ComponentError> {
+    super::check(wasm, PluginSize::Standard)
+}
+
+/// What follows each message for a plugin of the standard size.
+const OR_LARGE: &str = "; for a language that brings its interpreter, allow it with `limits: { size: Large }` in chain.yaml";
 
 /// Checks the module as it is, and nested in a component.
 #[track_caller]
@@ -12,7 +19,7 @@ fn refused(module: &str, expected: &str) {
         let error = check(&wasm).expect_err("too much").to_string();
         assert_eq!(
             error,
-            format!("has more than {expected}; compiling it would take too long")
+            format!("has more than {expected}; compiling it would take too long{OR_LARGE}")
         );
     }
 }
@@ -21,6 +28,21 @@ fn refused(module: &str, expected: &str) {
 fn accepted(module: &str) {
     let wasm = wat::parse_str(module).expect("the fixture is WebAssembly text");
     assert_eq!(check(&wasm), Ok(()));
+}
+
+#[test]
+fn a_large_plugin_may_have_eight_times_as_much() {
+    let loops = |times: usize| {
+        let functions = format!("(func {})", "loop end ".repeat(1000)).repeat(times);
+        let wasm = wat::parse_str(format!("(module {functions})")).expect("text");
+        super::check(&wasm, PluginSize::Large)
+    };
+    assert_eq!(loops(24), Ok(()));
+    let error = loops(25).expect_err("too much").to_string();
+    assert_eq!(
+        error,
+        "has more than 24000 loops in function 24; compiling it would take too long"
+    );
 }
 
 fn function(body: &str) -> String {

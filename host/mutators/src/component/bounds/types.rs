@@ -17,6 +17,7 @@ use wasmparser::{
 use super::{Bound, TYPES, TooMuch, add};
 use crate::component::ComponentError;
 use crate::component::names::damaged;
+use crate::limits::PluginSize;
 
 // 4 KB.
 const BYTES: Bound = Bound::new(256 << 10, "bytes of component types and metadata");
@@ -31,10 +32,13 @@ const SIZE: Bound = Bound::new(
 const USES: Bound = Bound::new(
     200_000,
     "parts of types in imports, exports, instances, aliases and lifted or lowered functions",
-);
+)
+// 12 million in CPython: each part counts for the largest type.
+.when_large(80);
 
 #[derive(Default)]
 pub(super) struct Types {
+    size_of_plugin: PluginSize,
     bytes: u64,
     nested: u64,
     types: u64,
@@ -56,6 +60,13 @@ struct IndexSpace {
 }
 
 impl Types {
+    pub(super) fn of(size: PluginSize) -> Self {
+        Self {
+            size_of_plugin: size,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn section(
         &mut self,
         payload: &Payload<'_>,
@@ -67,14 +78,22 @@ impl Types {
                 self.close();
             }
             Payload::ComponentTypeSection(section) => {
-                add(&mut self.types, section.count(), TYPES)?;
+                add(
+                    &mut self.types,
+                    section.count(),
+                    TYPES.of(self.size_of_plugin),
+                )?;
                 self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.define(&kind.map_err(damaged)?)?;
                 }
             }
             Payload::CoreTypeSection(section) => {
-                add(&mut self.types, section.count(), TYPES)?;
+                add(
+                    &mut self.types,
+                    section.count(),
+                    TYPES.of(self.size_of_plugin),
+                )?;
                 self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.measured(core_size(&kind.map_err(damaged)?))?;
@@ -110,12 +129,20 @@ impl Types {
 
     /// Charges for parts of a component, each of which may use any type.
     pub(super) fn uses(&mut self, parts: u64) -> Result<(), TooMuch> {
-        add(&mut self.uses, parts.saturating_mul(1 + self.largest), USES)
+        add(
+            &mut self.uses,
+            parts.saturating_mul(1 + self.largest),
+            USES.of(self.size_of_plugin),
+        )
     }
 
     /// The metadata of a core module is a component, too.
     pub(super) fn metadata(&mut self, component: &[u8]) -> Result<(), ComponentError> {
-        add(&mut self.bytes, component.len() as u64, BYTES)?;
+        add(
+            &mut self.bytes,
+            component.len() as u64,
+            BYTES.of(self.size_of_plugin),
+        )?;
         let around = std::mem::take(&mut self.spaces);
         for payload in Parser::new(0).parse_all(component) {
             // The encoder reports damaged metadata.
@@ -128,11 +155,19 @@ impl Types {
 
     /// A nested type is a declaration that begins with these two bytes; the same bytes elsewhere are counted too.
     fn check_bytes(&mut self, bytes: &[u8]) -> Result<(), ComponentError> {
-        add(&mut self.bytes, bytes.len() as u64, BYTES)?;
+        add(
+            &mut self.bytes,
+            bytes.len() as u64,
+            BYTES.of(self.size_of_plugin),
+        )?;
         let nested = bytes
             .windows(2)
             .filter(|pair| matches!(pair, [1, 0x41 | 0x42]));
-        add(&mut self.nested, nested.count() as u64, NESTED)?;
+        add(
+            &mut self.nested,
+            nested.count() as u64,
+            NESTED.of(self.size_of_plugin),
+        )?;
         Ok(())
     }
 
@@ -151,7 +186,7 @@ impl Types {
 
     fn measured(&mut self, size: u64) -> Result<(), TooMuch> {
         self.largest = self.largest.max(size);
-        add(&mut self.size, size, SIZE)
+        add(&mut self.size, size, SIZE.of(self.size_of_plugin))
     }
 
     fn defined(&self, defined: &ComponentDefinedType<'_>) -> u64 {
