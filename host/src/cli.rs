@@ -83,7 +83,7 @@ Examples:
   podloom run --plugins my-chain
 
 Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
-4 differences (only of podloom chain diff and podloom drift, with --exit-code).";
+4 with --exit-code: chain diff found a difference, or drift found pods that missed the chain or were changed.";
 
 /// When to colour the output.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -116,7 +116,7 @@ pub(crate) enum Command {
     /// Create, build, inspect and test plugins.
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// Check plugin chains, show what a new one changes, and print their JSON Schema.
+    /// Check, compare and tighten plugin chains, and print the JSON Schema of chain.yaml.
     #[command(subcommand)]
     Chain(ChainCommand),
     /// Record the pods of a cluster, to try chains and plugins on them.

@@ -13,7 +13,7 @@ use self::directory::{Directory, Stored};
 use crate::cli::RecordArguments;
 use crate::error::CommandError;
 use crate::explain::count;
-use crate::feed::{KINDS, Reading, Submitted, cleaned, field, name, no_pod, submitted};
+use crate::feed::{KINDS, Reading, Skipped, Submitted, cleaned, field, name, no_pod, submitted};
 use crate::lists::{Pages, Place};
 use crate::output;
 
@@ -24,13 +24,14 @@ pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let mut recording = runtime.block_on(async {
+    let recording = runtime.block_on(async {
         let reading = Reading::begin(arguments.into()).await?;
         let mut recording = Recording {
             reading,
             directory,
             keeps_values: arguments.keep_values,
             namespaces: BTreeSet::new(),
+            has_pods: false,
         };
         match recording.read().await {
             Ok(()) => Ok(recording),
@@ -41,7 +42,16 @@ pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
             }
         }
     })?;
-    recording.report(&arguments.directory.display().to_string())
+    let keeps_values = recording.keeps_values;
+    let recorded = recording.conclude()?;
+    recorded.report(&arguments.directory.display().to_string(), keeps_values)
+}
+
+/// What a recording did.
+struct Recorded {
+    stored: Stored,
+    gone: usize,
+    skipped: Vec<Skipped>,
 }
 
 struct Recording {
@@ -50,6 +60,8 @@ struct Recording {
     keeps_values: bool,
     /// Those of recorded objects.
     namespaces: BTreeSet<String>,
+    /// Whether an object with pods was recorded: BrowserConfigs alone have none.
+    has_pods: bool,
 }
 
 /// What is recorded besides Kubernetes' own kinds.
@@ -115,7 +127,9 @@ impl Recording {
             conceal::values(&mut object);
         }
         let kind = object.get("kind").and_then(Value::as_str);
-        let kind = kind.unwrap_or_default().to_lowercase();
+        let kind = kind.unwrap_or_default();
+        self.has_pods |= kind != SelenosisKind::BrowserConfig.name();
+        let kind = kind.to_lowercase();
         let api_version = object.get("apiVersion").and_then(Value::as_str);
         // Both sets of API groups may have an object of one name.
         let group = api_version.and_then(|it| it.split_once('/')).map(|it| it.0);
@@ -145,37 +159,49 @@ impl Recording {
         self.directory.store(namespace, "namespace", &text)
     }
 
-    /// Says what was recorded. A directory without a pod must not look like a corpus.
-    fn report(&mut self, directory: &str) -> Result<(), CommandError> {
-        let skipped = std::mem::take(&mut self.reading.skipped);
-        let Stored {
-            files,
-            namespaces,
-            changed,
-        } = self.directory.stored();
-        let left_out = self.reading.left_out();
-        if files == 0 {
-            return Err(no_pod(&[skipped, left_out].concat()));
-        }
+    /// Removes the files of objects that are gone, and lists the others. A directory without a pod must not look like a corpus.
+    fn conclude(mut self) -> Result<Recorded, CommandError> {
+        let unread = std::mem::take(&mut self.reading.skipped);
         // Nobody knows whether what could not be read is gone.
-        let gone = match skipped.is_empty() {
+        let knows_all = unread.is_empty();
+        let skipped = [unread, self.reading.left_out()].concat();
+        if !self.has_pods {
+            return Err(no_pod(&skipped));
+        }
+        let gone = match knows_all {
             true => self.directory.finish()?,
             false => {
                 self.directory.keep_list()?;
                 0
             }
         };
+        Ok(Recorded {
+            stored: self.directory.stored(),
+            gone,
+            skipped,
+        })
+    }
+}
+
+impl Recorded {
+    fn report(&self, directory: &str, keeps_values: bool) -> Result<(), CommandError> {
+        let Stored {
+            files,
+            namespaces,
+            changed,
+        } = self.stored;
         let mut text = format!(
-            "{} of {} in {directory}: {} new or changed, {gone} gone\n",
+            "{} of {} in {directory}: {} new or changed, {} gone\n",
             count(files, "object"),
             count(namespaces, "namespace"),
             count(changed, "file"),
+            self.gone,
         );
-        for skipped in skipped.iter().chain(&left_out) {
-            text.push_str(&format!("skipped: {}: {}\n", skipped.what, skipped.why));
+        for Skipped { what, why } in &self.skipped {
+            text.push_str(&format!("skipped: {what}: {why}\n"));
         }
         output::print(&text)?;
-        if !self.keeps_values {
+        if !keeps_values {
             output::print_note(
                 "values of env, args, commands, HTTP headers, queries of HTTP probes and volumes' drivers are placeholders; labels, annotations, names and images are as in the cluster: look at them before you commit\n",
             );

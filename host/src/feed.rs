@@ -14,7 +14,8 @@ use self::files::Files;
 pub(crate) use self::objects::{KINDS, Submitted, cleaned, submitted};
 pub(crate) use self::scope::{Reading, Scope, field, name};
 use crate::cli::{Against, PodArguments};
-use crate::error::CommandError;
+use crate::error::{CommandError, Diagnostic};
+use crate::output;
 use crate::render::pod::Subject;
 
 /// A pod before any chain.
@@ -71,19 +72,22 @@ impl Feed {
     }
 }
 
-/// The pods of a directory of recorded manifests.
+/// The pods of a directory of recorded manifests. Warns of what is left out.
 pub(crate) fn corpus(
     directory: &Path,
     namespace: &str,
 ) -> Result<impl Iterator<Item = Result<Candidate, CommandError>>, CommandError> {
-    Ok(Files::of_corpus(directory, namespace)?.pods())
+    let files = Files::of_corpus(directory, namespace)?;
+    for Skipped { what, why } in files.skipped() {
+        output::warn(&Diagnostic::new(format!("skipped: {what}: {why}")));
+    }
+    Ok(files.pods())
 }
 
-/// The error of a command that found no pod: what says nothing of any pod must not look like success.
+/// Finding no pod is an error, since an empty report would look like success.
 pub(crate) fn no_pod(skipped: &[Skipped]) -> CommandError {
     let mut message =
-        "no pod to run the chains on: give Pods, objects with a pod template, or Browsers"
-            .to_owned();
+        "found no pod: there is no Pod, no object with a pod template, and no Browser".to_owned();
     for Skipped { what, why } in skipped {
         message += &format!("\nskipped: {what}: {why}");
     }

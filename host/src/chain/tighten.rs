@@ -58,7 +58,10 @@ pub(crate) fn run(arguments: &TightenArguments) -> Result<(), CommandError> {
     let new = tightened(&old, &chain, &grants).ok_or_else(|| cannot_edit(directory))?;
     verify(&bundle, &chain, &new, &grants).ok_or_else(|| cannot_edit(directory))?;
     if new == old {
-        return output::print(&format!("{} grants no more than that\n", shown(directory)));
+        return output::print(&format!(
+            "{} stays as it is: every grant is used, or declared by its plugin\n",
+            shown(directory)
+        ));
     }
     if arguments.write {
         write::replace(directory, &old, &new)?;

@@ -15,12 +15,15 @@ pub(crate) enum CorpusCommand {
 ///
 /// It reads what podloom chain diff --against cluster reads, with your own rights: the templates of Deployments, StatefulSets,
 /// DaemonSets, CronJobs, Jobs, ReplicaSets and ReplicationControllers, pods that nobody owns, and Browsers with their
-/// BrowserConfigs. What is made of another of these is left out. Each object is one file, NAMESPACE/KIND.NAME.yaml, beside a file for the labels and annotations of its namespace.
+/// BrowserConfigs. What is made of another of these is left out. Each object is one file: NAMESPACE/KIND.NAME.yaml with the kind in
+/// lower case, and NAMESPACE/KIND.GROUP.NAME.yaml for Browsers and BrowserConfigs. The labels and annotations of its namespace are in a
+/// file beside it.
 ///
 /// The files are made to be committed. Secrets are never read, and the annotation in which kubectl apply keeps whole objects is left
 /// out. Values of environment variables, arguments, commands after the program, HTTP headers, queries of HTTP probes, and what only
-/// a volume's driver understands become placeholders such as value-3: the same value of an object gets the same placeholder. Labels, other annotations, names, images and the names of
-/// ConfigMaps and Secrets stay as they are, so look at the files before you commit them.
+/// a volume's driver understands become placeholders such as value-3: the same value of an object gets the same placeholder. Labels,
+/// other annotations, names, images and the names of ConfigMaps and Secrets stay as they are, so look at the files before you
+/// commit them.
 ///
 /// Recording again into the directory updates the files, and removes those of objects that are gone, unless something could not be
 /// read. Files of other origin are left alone. If what you record is less than before, such as another namespace, the rest counts
@@ -33,6 +36,7 @@ pub(crate) struct RecordArguments {
     pub(crate) directory: PathBuf,
 
     /// Where the pods are read.
+    // One value today. It is parsed, so that another one is an error.
     #[arg(long, value_name = "WHAT", default_value = "cluster")]
     pub(crate) from: Against,
 

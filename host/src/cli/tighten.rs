@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::PodArguments;
 
-/// Find the smallest `allow` and `read` with which every pod comes out of a chain the same, and write them into chain.yaml.
+/// Find the smallest `allow` and `read` with which every pod comes out of a chain the same. With --write, change chain.yaml.
 ///
 /// The chain runs on each pod, and what each plugin reads and writes is recorded. What it never used is dropped, and what it used of a
 /// wide grant stands in its place: the labels that it wrote instead of all labels, the one container instead of all, as long as
@@ -20,7 +20,8 @@ use super::PodArguments;
 /// It can only know what these pods show: take many pods, of all kinds that the chain serves. They are read once and kept in memory.
 ///
 /// Without --write, chain.yaml stays as it is, and the change is shown as a diff. With it, only the two lists are changed: comments,
-/// order and style stay. Check the result with podloom chain check and podloom chain diff before it serves.
+/// order and style stay. Check the result with podloom chain check and podloom chain diff before it serves. The exit code is 0 whether
+/// or not there is something to tighten.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TightenArguments {

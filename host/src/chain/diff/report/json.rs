@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Group, Line, Report, Tally, Whose, sign};
+use super::ChangeKind;
+use super::{Group, Line, Report, Tally, Whose};
 
 pub(super) fn of(report: &Report<'_>) -> Value {
     let groups = report.groups;
@@ -46,8 +47,7 @@ fn lines(line: &Line) -> impl Iterator<Item = Value> {
             Whose::New => "New",
         };
         let fields = [
-            ("operation", Some(json!(format!("{:?}", line.kind)))),
-            ("sign", Some(json!(sign(line.kind).to_string()))),
+            ("operation", Some(json!(operation(line.kind)))),
             ("path", Some(json!(path))),
             ("plugins", Some(json!(line.writers.plugins))),
             (
@@ -66,4 +66,14 @@ fn lines(line: &Line) -> impl Iterator<Item = Value> {
         let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
         Value::Object(present.collect::<Map<_, _>>())
     })
+}
+
+/// One word, for programs.
+const fn operation(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Added => "Added",
+        ChangeKind::Removed => "Removed",
+        ChangeKind::Changed => "Changed",
+        ChangeKind::Reordered => "Reordered",
+    }
 }
