@@ -1,13 +1,9 @@
 //! `podloom chain diff`: what becomes different if one chain replaces another.
 //!
-//! `difference` compares what two chains make of one pod, and `groups` collects the differences of many; both are pure.
+//! What is different between two pods is found in `compare`.
 
-pub(crate) mod difference;
-pub(crate) mod groups;
-pub(crate) mod outcome;
 mod pair;
-pub(crate) mod report;
-pub(crate) mod writers;
+mod report;
 
 use std::io::IsTerminal;
 use std::thread::available_parallelism;
@@ -17,10 +13,10 @@ use anyhow::Context;
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::{self, Receiver};
 
-use self::groups::{Groups, Kept, Limits};
 use self::pair::Pair;
 use self::report::Report;
 use crate::cli::DiffArguments;
+use crate::compare::groups::{Groups, Kept, Limits};
 use crate::error::CommandError;
 use crate::feed::{Candidate, Feed, Skipped, no_pod};
 use crate::output;
@@ -125,3 +121,6 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

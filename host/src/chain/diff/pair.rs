@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use podloom_mutators::{Chain, Engine};
 
-use super::difference::{Difference, OwnContainers};
-use super::outcome::Outcome;
 use crate::cli::ChainSource;
+use crate::compare::difference::{Difference, OwnContainers};
+use crate::compare::outcome::Outcome;
 use crate::error::CommandError;
 use crate::feed::Candidate;
 use crate::load;

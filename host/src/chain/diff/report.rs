@@ -1,14 +1,14 @@
 //! What `podloom chain diff` prints.
 
-pub(crate) mod json;
+mod json;
 mod markdown;
 mod text;
 
 use podloom_pod_path::ChangeKind;
 
-use super::groups::{Group, Groups, Line, Rank, Tally};
-use super::writers::{Whose, Writers};
 use crate::cli::DiffFormat;
+use crate::compare::groups::{Group, Groups, Line, Rank, Tally};
+use crate::compare::writers::{Whose, Writers};
 use crate::error::CommandError;
 use crate::explain::count;
 use crate::feed::Skipped;

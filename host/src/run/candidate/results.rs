@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use podloom_mutators::Serving;
 
-use crate::chain::diff::difference::Difference;
-use crate::chain::diff::groups::{Groups, Kept, Limits, Rank};
+use crate::compare::difference::Difference;
+use crate::compare::groups::{Groups, Kept, Limits, Rank};
 
 /// How many names of pods a group has.
 const NAMES: usize = 3;

@@ -4,9 +4,9 @@ use podloom_pod_path::ChangeKind;
 use serde_json::json;
 
 use super::{Compared, Pair, Results, TEXT};
-use crate::chain::diff::difference::{Change, Difference, Verdict};
-use crate::chain::diff::outcome::Rejection;
-use crate::chain::diff::writers::{Whose, Writers};
+use crate::compare::difference::{Change, Difference, Verdict};
+use crate::compare::outcome::Rejection;
+use crate::compare::writers::{Whose, Writers};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

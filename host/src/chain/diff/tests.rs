@@ -11,10 +11,10 @@ use podloom_pod_path::{Access, Transaction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Difference, OwnContainers};
-use crate::chain::diff::groups::{Groups, Kept, Limits};
-use crate::chain::diff::outcome::Outcome;
-use crate::chain::diff::report::{Report, text_of};
+use super::report::{Report, text_of};
+use crate::compare::difference::{Difference, OwnContainers};
+use crate::compare::groups::{Groups, Kept, Limits};
+use crate::compare::outcome::Outcome;
 
 /// A case: a pod, and two chains.
 #[derive(Deserialize)]

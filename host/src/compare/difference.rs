@@ -1,8 +1,5 @@
 //! What is different between what two chains make of one pod.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeSet;
 
 use podloom_controllers::{PluginOutcome, PluginRun};
