@@ -19,7 +19,7 @@ use crate::output;
 use crate::render::pod::Subject;
 
 /// A pod before any chain.
-pub(crate) struct Candidate {
+pub(crate) struct FoundPod {
     pub(crate) namespace: String,
     /// As `Deployment shop/web`.
     pub(crate) name: String,
@@ -53,21 +53,18 @@ impl Feed {
     }
 
     /// Sends all pods; returns what is left out, and why. Ends early if nobody takes them any more.
-    pub(crate) async fn run(
-        self,
-        candidates: Sender<Candidate>,
-    ) -> Result<Vec<Skipped>, CommandError> {
+    pub(crate) async fn run(self, pods: Sender<FoundPod>) -> Result<Vec<Skipped>, CommandError> {
         match self.0 {
             Source::Files(files) => {
                 let skipped = files.skipped();
-                for candidate in files.pods() {
-                    if candidates.send(candidate?).await.is_err() {
+                for pod in files.pods() {
+                    if pods.send(pod?).await.is_err() {
                         break;
                     }
                 }
                 Ok(skipped)
             }
-            Source::Cluster(scope) => cluster::send(scope, candidates).await,
+            Source::Cluster(scope) => cluster::send(scope, pods).await,
         }
     }
 }
@@ -76,7 +73,7 @@ impl Feed {
 pub(crate) fn corpus(
     directory: &Path,
     namespace: &str,
-) -> Result<impl Iterator<Item = Result<Candidate, CommandError>>, CommandError> {
+) -> Result<impl Iterator<Item = Result<FoundPod, CommandError>>, CommandError> {
     let files = Files::of_corpus(directory, namespace)?;
     for Skipped { what, why } in files.skipped() {
         output::warn(&Diagnostic::new(format!("skipped: {what}: {why}")));

@@ -18,7 +18,7 @@ use self::report::Report;
 use crate::cli::DiffArguments;
 use crate::compare::groups::{Groups, Kept, Limits};
 use crate::error::CommandError;
-use crate::feed::{Candidate, Feed, Skipped, no_pod};
+use crate::feed::{Feed, FoundPod, Skipped, no_pod};
 use crate::output;
 
 /// How many pods wait for the chains.
@@ -61,14 +61,14 @@ async fn compare(
     pair: &Pair,
     kept: Kept,
 ) -> Result<(Groups, Vec<Skipped>), CommandError> {
-    let (candidates, queue) = mpsc::channel(QUEUE);
-    let feeding = feed.run(candidates);
+    let (pods, queue) = mpsc::channel(QUEUE);
+    let feeding = feed.run(pods);
     let (skipped, groups) = tokio::try_join!(feeding, collect(queue, pair, kept))?;
     Ok((groups, skipped))
 }
 
 async fn collect(
-    queue: Receiver<Candidate>,
+    queue: Receiver<FoundPod>,
     pair: &Pair,
     kept: Kept,
 ) -> Result<Groups, CommandError> {
@@ -76,11 +76,11 @@ async fn collect(
     let mut progress = Progress::new();
     // Enough that no processor waits for the next pod.
     let at_once = 2 * available_parallelism().map_or(1, usize::from);
-    let candidates = stream::unfold(queue, async |mut queue| {
-        queue.recv().await.map(|candidate| (candidate, queue))
+    let pods = stream::unfold(queue, async |mut queue| {
+        queue.recv().await.map(|pod| (pod, queue))
     });
-    let mut compared = candidates
-        .map(|candidate| pair.compare(candidate))
+    let mut compared = pods
+        .map(|pod| pair.compare(pod))
         .buffered(at_once)
         .boxed_local();
     while let Some(compared) = compared.next().await {

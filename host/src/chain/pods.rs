@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Pods;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain;
-use crate::feed::{self, Candidate};
+use crate::feed::{self, FoundPod};
 use crate::manifest::{self, Depth};
 use crate::mutator::to_chain;
 use crate::subjects::subjects;
@@ -19,7 +19,7 @@ pub(super) type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<Request>);
 /// How a chain did on a pod.
 enum Verdict {
     Fine,
-    /// A valid outcome; told, since it may surprise.
+    /// A valid outcome; reported, since it may surprise.
     Denied,
     Broken(String),
 }
@@ -68,8 +68,8 @@ pub(super) fn check(
     }
     if let Some(directory) = pods.corpus {
         let before = tally.pods;
-        for candidate in feed::corpus(directory, pods.namespace)? {
-            let Candidate { name, subject, .. } = candidate?;
+        for pod in feed::corpus(directory, pods.namespace)? {
+            let FoundPod { name, subject, .. } = pod?;
             let request = Arc::new(to_chain(subject.request));
             each(&name, &subject.pod, &request);
             tally.add(chain, &subject.pod, &request, |message| {

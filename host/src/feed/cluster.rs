@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::objects::{KINDS, Listed, Submitted, submitted};
 use super::scope::{Reading, Scope, field, name};
-use super::{Candidate, Skipped};
+use super::{FoundPod, Skipped};
 use crate::error::CommandError;
 use crate::lists::{Pages, Place};
 use crate::render::browser::{Unmade, subject_of};
@@ -18,7 +18,7 @@ use crate::render::pod;
 /// A cluster whose pods are sent.
 struct Sending {
     reading: Reading,
-    candidates: Sender<Candidate>,
+    pods: Sender<FoundPod>,
 }
 
 /// Nobody takes pods any more.
@@ -45,13 +45,10 @@ impl From<CommandError> for Ended {
 /// Sends the pods of a cluster; returns what is left out, and why.
 pub(super) async fn send(
     scope: Scope,
-    candidates: Sender<Candidate>,
+    pods: Sender<FoundPod>,
 ) -> Result<Vec<Skipped>, CommandError> {
     let reading = Reading::begin(scope).await?;
-    let mut sending = Sending {
-        reading,
-        candidates,
-    };
+    let mut sending = Sending { reading, pods };
     match sending.send_all().await {
         Ok(()) | Err(Ended::Closed) => {
             let left_out = sending.reading.left_out();
@@ -100,7 +97,7 @@ impl Sending {
             &self.reading.namespaces,
             &namespace,
         );
-        self.send(Candidate {
+        self.send(FoundPod {
             name: format!("{} {namespace}/{}", kind.kind, name(&object)),
             namespace,
             subject,
@@ -108,8 +105,8 @@ impl Sending {
         .await
     }
 
-    async fn send(&self, candidate: Candidate) -> Result<(), Closed> {
-        self.candidates.send(candidate).await.map_err(|_| Closed)
+    async fn send(&self, pod: FoundPod) -> Result<(), Closed> {
+        self.pods.send(pod).await.map_err(|_| Closed)
     }
 
     /// Renders the Browsers of these API groups with the BrowserConfigs of their namespaces.
@@ -132,7 +129,7 @@ impl Sending {
             for object in page {
                 let empty = BTreeMap::new();
                 match self.browser(api, object, known.as_ref().unwrap_or(&empty)) {
-                    Ok(Some(candidate)) => self.send(candidate).await?,
+                    Ok(Some(pod)) => self.send(pod).await?,
                     Ok(None) => {}
                     Err(why) => unmade.push(why),
                 }
@@ -174,7 +171,7 @@ impl Sending {
         api: SelenosisApi,
         object: Value,
         configs: &BTreeMap<String, Vec<BrowserConfigObject>>,
-    ) -> Result<Option<Candidate>, String> {
+    ) -> Result<Option<FoundPod>, String> {
         let namespace = field(&object, "namespace");
         if self.reading.is_left_out(&namespace) {
             return Ok(None);
@@ -200,7 +197,7 @@ impl Sending {
             let finding = unmade.finding().map(|finding| finding.text);
             failed(finding.unwrap_or_default())
         })?;
-        Ok(Some(Candidate {
+        Ok(Some(FoundPod {
             name: title,
             namespace,
             subject,

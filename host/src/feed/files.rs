@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Candidate, Skipped};
+use super::{FoundPod, Skipped};
 use crate::cli::PodArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{
@@ -64,16 +64,15 @@ impl Files {
     }
 
     /// All pods. Each document is dropped as soon as its pods are taken.
-    pub(super) fn pods(self) -> impl Iterator<Item = Result<Candidate, CommandError>> {
+    pub(super) fn pods(self) -> impl Iterator<Item = Result<FoundPod, CommandError>> {
         let namespaces = Namespaces::of(&self.documents);
         let (configs, namespace) = (self.configs, self.namespace);
         self.documents.into_iter().flat_map(move |document| {
             let document = document.unfold();
             let found = pods(&document, &configs, &namespaces, &namespace);
-            let candidate =
-                |(template, subject)| candidate(&document, &namespace, template, subject);
+            let named = |(template, subject)| found_pod(&document, &namespace, template, subject);
             match found {
-                Ok(found) => found.into_iter().map(candidate).map(Ok).collect(),
+                Ok(found) => found.into_iter().map(named).map(Ok).collect(),
                 Err(error) => vec![Err(error)],
             }
         })
@@ -162,19 +161,19 @@ fn checked(arguments: &PodArguments) -> Result<Checked, CommandError> {
     Ok(all)
 }
 
-fn candidate(
+fn found_pod(
     document: &Document,
     default_namespace: &str,
     template: Option<String>,
     subject: Subject,
-) -> Candidate {
+) -> FoundPod {
     let namespace = document.namespace(default_namespace);
     let name = match document.name() {
         "" => "(name to be generated)",
         name => name,
     };
     let template = template.map(|path| format!(", {path}"));
-    Candidate {
+    FoundPod {
         name: format!(
             "{} {namespace}/{name}{}",
             document.kind,

@@ -23,7 +23,7 @@ const NODE: usize = 64;
 pub(crate) struct Witness {
     queue: Sender<Seen>,
     memory: Arc<Semaphore>,
-    /// The chain that the pods are compared with. Without it there is nothing to compare.
+    /// The slot of the candidate. While it has no chain, there is nothing to compare.
     candidate: Arc<Slot>,
     dropped: Counter,
 }

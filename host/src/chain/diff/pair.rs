@@ -9,7 +9,7 @@ use crate::cli::ChainSource;
 use crate::compare::difference::{Difference, OwnContainers};
 use crate::compare::outcome::Outcome;
 use crate::error::CommandError;
-use crate::feed::Candidate;
+use crate::feed::FoundPod;
 use crate::load;
 use crate::mutator::{ChainMutator, ChainPanicked};
 use crate::render::pod::Subject;
@@ -44,12 +44,12 @@ impl Pair {
     }
 
     /// Passes a pod through both chains.
-    pub(super) async fn compare(&self, candidate: Candidate) -> Result<Compared, ChainPanicked> {
-        let Candidate {
+    pub(super) async fn compare(&self, pod: FoundPod) -> Result<Compared, ChainPanicked> {
+        let FoundPod {
             namespace,
             name,
             subject,
-        } = candidate;
+        } = pod;
         let Subject { pod, request } = subject;
         let own = OwnContainers::of(&pod);
         let old = self.old.pass(pod.clone(), request.clone());

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use crate::cli::PodArguments;
 use crate::error::CommandError;
-use crate::feed::{Candidate, Feed, Skipped, no_pod};
+use crate::feed::{Feed, FoundPod, Skipped, no_pod};
 use crate::mutator::to_chain;
 
 /// How many pods wait to be kept.
@@ -39,8 +39,8 @@ impl Corpus {
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
-        let (candidates, queue) = mpsc::channel(QUEUE);
-        let both = async { tokio::try_join!(feed.run(candidates), keep(queue)) };
+        let (pods, queue) = mpsc::channel(QUEUE);
+        let both = async { tokio::try_join!(feed.run(pods), keep(queue)) };
         let (skipped, pods) = runtime.block_on(both)?;
         match pods.is_empty() {
             true => Err(no_pod(&skipped)),
@@ -100,9 +100,9 @@ fn panicked() -> anyhow::Error {
     anyhow!("the chain panicked, which is a bug of podloom")
 }
 
-async fn keep(mut queue: Receiver<Candidate>) -> Result<Vec<Kept>, CommandError> {
+async fn keep(mut queue: Receiver<FoundPod>) -> Result<Vec<Kept>, CommandError> {
     let (mut pods, mut bytes) = (Vec::new(), 0_usize);
-    while let Some(Candidate { subject, .. }) = queue.recv().await {
+    while let Some(FoundPod { subject, .. }) = queue.recv().await {
         let text = subject.pod.to_string();
         bytes = bytes.saturating_add(text.len());
         if bytes > MOST {

@@ -8,7 +8,7 @@ use podloom_mutators::{Chain, RejectionCause};
 use super::trial;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::count;
-use crate::feed::{self, Candidate};
+use crate::feed::{self, FoundPod};
 
 /// How a plugin did on a corpus.
 #[derive(Default)]
@@ -27,8 +27,8 @@ pub(super) fn try_all(
     namespace: &str,
 ) -> Result<Tally, CommandError> {
     let mut tally = Tally::default();
-    for candidate in feed::corpus(directory, namespace)? {
-        let Candidate { name, subject, .. } = candidate?;
+    for pod in feed::corpus(directory, namespace)? {
+        let FoundPod { name, subject, .. } = pod?;
         tally.pods += 1;
         let broken = |message: String| Diagnostic::new(format!("{name}: {message}"));
         match trial::of(chain, &subject) {
