@@ -20,6 +20,16 @@ pub(crate) struct Stamp {
     pub(crate) entries: Option<Vec<MutationEntry>>,
 }
 
+/// Removes the annotations of a stamp; returns whether there were any. What held them stays, even if nothing else is in it.
+pub(crate) fn remove(object: &mut Value) -> bool {
+    let annotations = object.pointer_mut("/metadata/annotations");
+    let Some(annotations) = annotations.and_then(Value::as_object_mut) else {
+        return false;
+    };
+    let removed = [CHAIN, MUTATIONS].map(|key| annotations.remove(key));
+    removed.iter().any(Option::is_some)
+}
+
 impl Stamp {
     /// None if the object has neither of the annotations.
     pub(crate) fn of(object: &Value) -> Option<Self> {

@@ -3,11 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use podloom_mutators::{CHAIN, MUTATIONS};
 use podloom_pod_path::element_segments;
 use serde_json::{Map, Value, json};
 
 use crate::output;
+use crate::stamp;
 
 /// The entries of YAML are indented by this much.
 const STEP: usize = 2;
@@ -34,16 +34,13 @@ pub(super) fn of(pod: &Value) -> anyhow::Result<Vec<Line>> {
 }
 
 fn remove_records(pod: &mut Value) {
+    let had_stamp = stamp::remove(pod);
     let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
     metadata.remove("managedFields");
-    let annotations = metadata.get_mut("annotations");
-    let Some(annotations) = annotations.and_then(Value::as_object_mut) else {
-        return;
-    };
-    let stamps = [CHAIN, MUTATIONS].map(|key| annotations.remove(key));
-    if annotations.is_empty() && stamps.iter().any(Option::is_some) {
+    let annotations = metadata.get("annotations").and_then(Value::as_object);
+    if had_stamp && annotations.is_some_and(Map::is_empty) {
         metadata.remove("annotations");
     }
 }

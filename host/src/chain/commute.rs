@@ -5,15 +5,14 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use podloom_mutators::{
-    CHAIN, Chain, MUTATIONS, Mutation, OrderDependence, Rejected, Request, RunOutcome,
-};
+use podloom_mutators::{Chain, Mutation, OrderDependence, Rejected, Request, RunOutcome};
 use podloom_pod_path::{ChangeKind, compare};
 use serde_json::Value;
 
 use crate::error::escape_controls;
 use crate::explain;
 use crate::output::{QUIET, TITLE, paint};
+use crate::stamp;
 
 /// How many paths of a difference are shown.
 const PATHS: usize = 3;
@@ -226,8 +225,6 @@ fn changes(as_is: &Value, swapped: &Value) -> String {
 
 fn unstamped(pod: &Value) -> Value {
     let mut pod = pod.clone();
-    if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
-        annotations.retain(|key, _| key != CHAIN && key != MUTATIONS);
-    }
+    stamp::remove(&mut pod);
     pod
 }

@@ -1,8 +1,9 @@
 //! What one chain makes of one pod.
 
 use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, RejectedPod};
-use podloom_mutators::{CHAIN, MUTATIONS};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::stamp;
 
 /// What one chain makes of one pod.
 #[derive(Clone)]
@@ -63,19 +64,14 @@ impl Rejection {
 /// Removes what is different between any two chains: their stamps, and what was only made to hold them. managedFields go too, which
 /// a chain drops, and which no answer touches.
 fn remove_stamp(pod: &mut Value) {
+    stamp::remove(pod);
     let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
     metadata.remove("managedFields");
-    if let Some(annotations) = metadata
-        .get_mut("annotations")
-        .and_then(Value::as_object_mut)
-    {
-        annotations.remove(CHAIN);
-        annotations.remove(MUTATIONS);
-        if annotations.is_empty() {
-            metadata.remove("annotations");
-        }
+    let annotations = metadata.get("annotations").and_then(Value::as_object);
+    if annotations.is_some_and(Map::is_empty) {
+        metadata.remove("annotations");
     }
     if metadata.is_empty()
         && let Some(pod) = pod.as_object_mut()

@@ -105,6 +105,11 @@ fn a_recorded_corpus_stands_for_the_cluster() {
             of_corpus["groups"][0]["changes"]
         );
         assert_eq!(of_cluster["compared"], of_corpus["compared"]);
+        let chain = labels.path().to_str().unwrap();
+        let tightened = |of: &[&str]| podloom(&[&["chain", "tighten", chain], of].concat(), &admin);
+        let of_cluster = tightened(&["--against", "cluster", "-n", namespace]);
+        assert!(of_cluster.contains("/metadata/labels/team"), "{of_cluster}");
+        assert_eq!(of_cluster, tightened(&["--corpus", root]));
 
         // Nothing has changed, so nothing is written.
         let said = podloom(&record, &admin);

@@ -196,7 +196,8 @@ fn a_candidate_shows_what_chain_diff_says_and_changes_no_pod() {
         assert!(answer["meanMilliseconds"].as_f64().unwrap() > 0.0);
         assert!(operator.metric("podloom_candidate_duration_seconds_sum") > 0.0);
         assert!(operator.metric("podloom_candidate_cpu_seconds_total") > 0.0);
-        // The plugins that serve are counted without those of the candidate.
+        // The plugins that serve are counted, and those of the candidate are not.
+        assert!(operator.metric("podloom_plugin_calls_total{plugin=\"labels\"") > 0.0);
         assert_eq!(
             operator.metric("podloom_plugin_calls_total{plugin=\"denies\""),
             0.0
@@ -327,9 +328,14 @@ fn a_hostile_candidate_harms_nobody() {
                 assert_eq!(seen["groups"][0]["plugins"], json!([plugin]), "{seen:#}");
             }
             assert!(operator.logged(&["WARN", "stormy"]).is_empty());
-            let denied =
-                "podloom_webhook_requests_total{endpoint=\"mutate/pods\",outcome=\"denied\"";
-            assert_eq!(operator.metric(denied), 0.0);
+            let reviews = |outcome: &str| {
+                let metric = format!(
+                    "podloom_webhook_requests_total{{endpoint=\"mutate/pods\",outcome=\"{outcome}\""
+                );
+                operator.metric(&metric)
+            };
+            assert!(reviews("mutated") > 0.0);
+            assert_eq!(reviews("denied"), 0.0);
         },
     );
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use podloom_mutators::{
-    CHAIN, Chain, MUTATIONS, Mutation, PluginGrants, PluginRun, Rejected, Usage,
-};
+use podloom_mutators::{Chain, Mutation, PluginGrants, PluginRun, Rejected, Usage};
 use serde_json::Value;
 
 use super::corpus::Corpus;
 use super::narrow::{covers, narrow};
 use super::propose::{Level, propose};
 use crate::error::CommandError;
+use crate::stamp;
 
 /// What a chain used on a corpus.
 #[derive(Debug, Default)]
@@ -294,8 +293,6 @@ pub(super) fn first_difference(
 /// As text, so that nothing that looks equal is taken for the same. The stamp follows from what the plugins did, and from the digest.
 fn unstamped(pod: &Value) -> String {
     let mut pod = pod.clone();
-    if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
-        annotations.retain(|key, _| key != CHAIN && key != MUTATIONS);
-    }
+    stamp::remove(&mut pod);
     pod.to_string()
 }

@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
-use podloom_mutators::{CHAIN, MUTATIONS};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use crate::error::{CommandError, Diagnostic, escape_controls};
 use crate::output::{ADDED, REMOVED, paint, yaml};
+use crate::stamp;
 
 /// The result of a comparison with a golden file.
 pub(super) enum Golden {
@@ -84,9 +84,8 @@ fn differences(expected: &str, found: &str) -> String {
 pub(super) fn text_of(pod: &Value, before: &Value) -> anyhow::Result<String> {
     const ANNOTATIONS: &str = "/metadata/annotations";
     let mut pod = pod.clone();
-    if let Some(Value::Object(annotations)) = pod.pointer_mut(ANNOTATIONS) {
-        annotations.remove(CHAIN);
-        annotations.remove(MUTATIONS);
+    stamp::remove(&mut pod);
+    if let Some(Value::Object(annotations)) = pod.pointer(ANNOTATIONS) {
         let is_ours = annotations.is_empty() && before.pointer(ANNOTATIONS).is_none();
         if let Some(Value::Object(metadata)) = pod.get_mut("metadata").filter(|_| is_ours) {
             metadata.remove("annotations");
