@@ -106,6 +106,11 @@ mod wasm;
 #[doc = include_str!("../TUTORIAL.md")]
 pub mod tutorial {}
 
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 #[cfg(not(target_family = "wasm"))]
 use native as backend;
 #[cfg(target_family = "wasm")]

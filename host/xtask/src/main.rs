@@ -9,6 +9,7 @@ mod deny;
 mod dist;
 mod im;
 mod image;
+mod packages;
 mod plugins;
 mod progress;
 mod release;
@@ -31,7 +32,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, the operator on a
+    /// Run everything that CI checks: format, lints, plugin builds, unit and command-line tests, documentation, packages, the operator on a
     /// real control plane, and two minutes of random faults around it.
     Test {
         /// Leave out what needs the control plane or the IM server.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::{image, plugins, release, run, soak};
+use crate::{image, packages, plugins, release, run, soak};
 use ahead::Ahead;
 
 /// How many black-box tests run at once: more than there are processors, since they mostly wait.
@@ -78,6 +78,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
                 .env("RUSTDOCFLAGS", "-D warnings"),
         )
     })?;
+    step("packages", packages::check)?;
     if extent == Extent::Whole {
         let image = step("image", || {
             if let Some(ahead) = ahead {
