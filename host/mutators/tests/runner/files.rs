@@ -237,7 +237,7 @@ fn other_contracts_are_refused() {
     );
     check(
         &plugin("many-instances"),
-        "does not compile: The component transitively contains 21 core module instances, which exceeds the configured maximum of 16 in the pooling allocator",
+        "does not compile: The component transitively contains 65 core module instances, which exceeds the configured maximum of 64 in the pooling allocator",
     );
     let bare = wat::parse_str("(module (func (export \"podloom:mutator/plugin@0.1.0#mutate\")))")
         .expect("text");
