@@ -21,21 +21,24 @@ fn a_cluster_goes_from_pending_to_online() {
         infrastructure.cluster(&templates::single_node(&text)).await;
         let status = infrastructure.until_state(ClusterState::Online).await;
 
-        let states = seen
-            .of(CLUSTER)
-            .into_iter()
-            .filter_map(|change| match change {
-                Change::Is(cluster) => cluster.status?.state,
-                Change::Gone(_) => None,
-            });
-        let mut states: Vec<ClusterState> = states.collect();
-        states.dedup();
         let all = [
             ClusterState::Creating,
             ClusterState::Connecting,
             ClusterState::Online,
         ];
-        assert!(states.ends_with(&all), "{states:?}");
+        // A watch may be a moment behind.
+        eventually("the watch has seen all states", async || {
+            let changes = seen.of(CLUSTER).into_iter();
+            let states = changes.filter_map(|change| match change {
+                Change::Is(cluster) => cluster.status?.state,
+                Change::Gone(_) => None,
+            });
+            let mut states: Vec<ClusterState> = states.collect();
+            states.dedup();
+            let are_all = states.ends_with(&all);
+            are_all.then_some(()).ok_or(format!("{states:?}"))
+        })
+        .await;
         assert_eq!(infrastructure.stored().await.unwrap(), text);
         for kind in [
             "Scheduled",
