@@ -130,16 +130,7 @@ async fn configure(scene: &Scene, webhook: &Webhook) {
     let patch = json!([{
         "op": "add", "path": "/webhooks/0/namespaceSelector/matchLabels/mutate", "value": "enabled",
     }]);
-    let kind = "mutatingwebhookconfiguration";
-    let patch = [
-        "patch",
-        kind,
-        &webhook.name,
-        "--type=json",
-        "--patch",
-        &patch.to_string(),
-    ];
-    scene.cluster.kubectl(&patch);
+    change(scene, webhook, &patch);
     // Times are in seconds, and pods of the same one count as older.
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(scene.client.clone());
     let made = configurations.get(&webhook.name).await.unwrap();
