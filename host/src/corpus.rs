@@ -166,6 +166,10 @@ impl Recording {
         let knows_all = unread.is_empty();
         let skipped = [unread, self.reading.left_out()].concat();
         if !self.has_pods {
+            if self.directory.stored().files > 0 {
+                // What is written is ours, also the next time.
+                self.directory.keep_list()?;
+            }
             return Err(no_pod(&skipped));
         }
         let gone = match knows_all {

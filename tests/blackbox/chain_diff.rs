@@ -146,7 +146,7 @@ fn some_pairs(seed: &mut Seed, most: usize) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Holds what is told of a change of the chain against the answers for each pod, and returns the verdicts.
+/// Holds what is report of a change of the chain against the answers for each pod, and returns the verdicts.
 fn compared(
     scene: &Scene,
     objects: &[Value],
@@ -155,13 +155,13 @@ fn compared(
 ) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     for (part, some) in objects.chunks(AT_ONCE).enumerate() {
-        let told = told(scene, (old, new), some);
+        let report = report(scene, (old, new), some);
         for (index, object) in some.iter().enumerate() {
             let index = part * AT_ONCE + index;
             let (before, now) = (&before[index], &now[index]);
             let name = object["metadata"]["name"].as_str().unwrap();
             let name = format!("Pod {}/{name}", scene.namespace);
-            let group = told.iter().find(|it| names_of(it).contains(&name));
+            let group = report.iter().find(|it| names_of(it).contains(&name));
             let wrong = changes::check(group, before, now);
             assert_eq!(
                 wrong, None,
@@ -182,8 +182,8 @@ async fn all_answers(operator: &Operator, objects: &[Value]) -> Vec<Answer> {
     answers
 }
 
-/// The groups that are told of these pods, with all names and values.
-fn told(scene: &Scene, (old, new): (&Bundle, &Bundle), objects: &[Value]) -> Vec<Value> {
+/// The groups that are report of these pods, with all names and values.
+fn report(scene: &Scene, (old, new): (&Bundle, &Bundle), objects: &[Value]) -> Vec<Value> {
     let namespace = ["get", "namespace", &scene.namespace, "--output=json"];
     let namespace: Value = serde_json::from_str(&scene.cluster.kubectl(&namespace)).unwrap();
     let mut items = objects.to_vec();
@@ -191,10 +191,10 @@ fn told(scene: &Scene, (old, new): (&Bundle, &Bundle), objects: &[Value]) -> Vec
     let list = file(&json!({ "apiVersion": "v1", "kind": "List", "items": items }));
     let path = list.path().to_str().unwrap();
     let arguments = ["-f", path, "--show-values", "--names", "1000000"];
-    let (_, told) = diff(old.path(), new.path(), &arguments, None);
-    assert_eq!(told["compared"]["pods"], objects.len(), "{told}");
-    assert_eq!(told["notListed"]["pods"], 0, "{told}");
-    told["groups"].as_array().unwrap().clone()
+    let (_, report) = diff(old.path(), new.path(), &arguments, None);
+    assert_eq!(report["compared"]["pods"], objects.len(), "{report}");
+    assert_eq!(report["notListed"]["pods"], 0, "{report}");
+    report["groups"].as_array().unwrap().clone()
 }
 
 /// An account that may read Deployments and nothing else.
@@ -210,8 +210,8 @@ fn names_of(group: &Value) -> Vec<String> {
         .collect()
 }
 
-fn names(told: &Value) -> BTreeSet<String> {
-    let groups = told["groups"].as_array().unwrap().iter();
+fn names(report: &Value) -> BTreeSet<String> {
+    let groups = report["groups"].as_array().unwrap().iter();
     groups.flat_map(names_of).collect()
 }
 
@@ -237,32 +237,32 @@ fn the_pods_of_a_cluster_are_compared_with_the_rights_of_whoever_asks() {
         let run = |old: &Path, more: &[&str], kubeconfig: &Path| {
             let of = ["--against", "cluster", "-n", namespace, "--names", "1000"];
             let of = [&of[..], &["--exit-code"], more].concat();
-            let (output, told) = diff(old, labels.path(), &of, Some(kubeconfig));
-            (output.status.code(), told)
+            let (output, report) = diff(old, labels.path(), &of, Some(kubeconfig));
+            (output.status.code(), report)
         };
         let admin = scene.cluster.plane.kubeconfig();
         let none = Path::new("none");
-        let (code, told) = run(none, &[], &admin);
-        let skipped = &told["skipped"];
+        let (code, report) = run(none, &[], &admin);
+        let skipped = &report["skipped"];
         assert_eq!(
             (code, &skipped[0]["what"]),
             (Some(4), &json!("1 pod of a Workflow")),
-            "{told}"
+            "{report}"
         );
-        assert_eq!(skipped.as_array().unwrap().len(), 1, "{told}");
-        assert_eq!(names(&told), everything(namespace));
-        let change = &told["groups"][0]["changes"][0];
-        assert_eq!(change["path"], "/metadata/labels/team", "{told}");
-        assert_eq!(change["plugins"], json!(["labels"]), "{told}");
-        assert!(!told.to_string().contains("\"web\""), "a value: {told}");
+        assert_eq!(skipped.as_array().unwrap().len(), 1, "{report}");
+        assert_eq!(names(&report), everything(namespace));
+        let change = &report["groups"][0]["changes"][0];
+        assert_eq!(change["path"], "/metadata/labels/team", "{report}");
+        assert_eq!(change["plugins"], json!(["labels"]), "{report}");
+        assert!(!report.to_string().contains("\"web\""), "a value: {report}");
         // The same chain changes nothing.
-        let (code, told) = run(labels.path(), &[], &admin);
-        assert_eq!((code, &told["groups"]), (Some(0), &json!([])));
-        let (_, told) = run(none, &["-l", "which=own,kind=Job"], &admin);
-        assert_eq!(names(&told), [format!("Job {namespace}/own")].into());
-        let (code, told) = run(none, &[], &deployments_only(&scene));
+        let (code, report) = run(labels.path(), &[], &admin);
+        assert_eq!((code, &report["groups"]), (Some(0), &json!([])));
+        let (_, report) = run(none, &["-l", "which=own,kind=Job"], &admin);
+        assert_eq!(names(&report), [format!("Job {namespace}/own")].into());
+        let (code, report) = run(none, &[], &deployments_only(&scene));
         assert_eq!(code, Some(4));
-        check_skipped(&told);
+        check_skipped(&report);
     });
 }
 
@@ -288,9 +288,9 @@ fn everything(namespace: &str) -> BTreeSet<String> {
 }
 
 /// With the right to list Deployments alone.
-fn check_skipped(told: &Value) {
-    assert_eq!(told["compared"]["pods"], pods::MANY + 1, "{told}");
-    let skipped = told["skipped"].as_array().unwrap().iter();
+fn check_skipped(report: &Value) {
+    assert_eq!(report["compared"]["pods"], pods::MANY + 1, "{report}");
+    let skipped = report["skipped"].as_array().unwrap().iter();
     let skipped: Vec<&str> = skipped.map(|it| it["what"].as_str().unwrap()).collect();
     let expected = [
         "labels of namespaces",
@@ -303,5 +303,5 @@ fn check_skipped(told: &Value) {
         "Pods",
         "Browsers",
     ];
-    assert_eq!(skipped, expected, "{told}");
+    assert_eq!(skipped, expected, "{report}");
 }

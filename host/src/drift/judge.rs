@@ -68,7 +68,7 @@ pub(super) enum Unstamped {
 pub(crate) enum Unjudged {
     /// The cluster has no webhook configuration of this name.
     NoConfiguration,
-    /// The webhook configuration may not be read.
+    /// Nobody gave the right to read the webhook configuration.
     UnreadConfiguration,
 }
 
