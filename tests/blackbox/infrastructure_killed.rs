@@ -116,7 +116,7 @@ impl<'s> Victim<'s> {
         hung
     }
 
-    /// How many infrastructures IM has made.
+    /// How many infrastructures IM has made, and the operator got the answer.
     fn made(&self) -> usize {
         let requests = self.manager.requests();
         let made = requests.iter().filter(|it| {
@@ -135,6 +135,7 @@ fn lives(place: Place, namespace: &str) {
         let mut deaths = [0, 0];
         loop {
             let name = format!("c{number}");
+            let made_before = victim.made();
             victim.at(place).set_rules(&hang(number));
             victim.create(&name).await;
             let is_configured = async |victim: &Victim<'_>| victim.is_configured(&name).await;
@@ -145,7 +146,8 @@ fn lives(place: Place, namespace: &str) {
                 .until_of(&name, "is configured", configured)
                 .await;
             assert_eq!(victim.infrastructure.owner.list().len(), 1, "{name}");
-            assert_eq!(victim.made(), usize::try_from(number).unwrap() + 1);
+            // None, if the operator died before it read the answer of its create.
+            assert!(victim.made() - made_before <= 1, "{name}");
 
             victim.at(place).set_rules(&hang(number));
             let clusters = victim.infrastructure.clusters();

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: what CI runs.
 
+mod again;
 mod ahead;
 
 use std::path::Path;
@@ -119,28 +120,31 @@ fn black_box_tests(
     which: Which,
 ) -> Result<()> {
     // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
-    let mut tests = run::cargo(["test", "--quiet", "--workspace", "--test", "blackbox"]);
-    match which {
-        Which::Busy => {
-            tests.args(["--", "--test-threads", &BUSY_AT_ONCE.to_string()]);
-            tests.args(BUSY);
-        }
-        Which::Others => {
-            for more in ["engine", "certificates", "im-server"] {
-                tests.args(["--test", more]);
-            }
-            tests.args(["--", "--test-threads", &AT_ONCE.to_string()]);
-            tests.args(BUSY.iter().flat_map(|busy| ["--skip", *busy]));
-        }
-    }
-    run::succeed(
+    let programs: &[&str] = match which {
+        Which::Busy => &["blackbox"],
+        Which::Others => &["blackbox", "engine", "certificates", "im-server"],
+    };
+    let tests = || {
+        let mut tests = run::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
+        tests.args(programs.iter().flat_map(|program| ["--test", *program]));
         tests
             .env("PODLOOM_BLACKBOX_BINARY", binary)
             .env("PODLOOM_DIST_ROOT", &image.root)
             .env("PODLOOM_BUNDLE", bundle)
             .env("PODLOOM_IM_PYTHON", im)
-            .env("PODLOOM_CONTROL_PLANE", "1"),
-    )
+            .env("PODLOOM_CONTROL_PLANE", "1");
+        tests
+    };
+    let (at_once, selected) = match which {
+        Which::Busy => (BUSY_AT_ONCE, BUSY.to_vec()),
+        Which::Others => {
+            let skipped = BUSY.iter().flat_map(|busy| ["--skip", *busy]);
+            (AT_ONCE, skipped.collect())
+        }
+    };
+    let at_once = at_once.to_string();
+    let arguments = ["--test-threads", &at_once].into_iter().chain(selected);
+    again::succeed(tests, &arguments.map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Which black-box tests run.
