@@ -10,6 +10,8 @@
 
 #[path = "standard_plugins/commute.rs"]
 mod commute;
+#[path = "standard_plugins/script.rs"]
+mod script;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,6 +27,7 @@ use podloom_mutators::{
 use serde_json::{Value, json};
 use wit_component::ComponentEncoder;
 
+/// Those of the default chain.
 const PLUGINS: [&str; 3] = ["labels", "sidecar", "hardening"];
 
 /// Returns the bundle, `None` if none is named.
@@ -55,9 +58,10 @@ fn try_load(bundle: &Path, plugins: &[Value]) -> Result<Chain, String> {
 
 fn directory(bundle: &Path, plugins: &[Value]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    for plugin in PLUGINS {
-        let file = format!("{plugin}.wasm.gz");
-        fs::copy(bundle.join(&file), directory.path().join(&file)).unwrap();
+    let used = plugins.iter().filter_map(|plugin| plugin["file"].as_str());
+    let default = PLUGINS.map(|plugin| format!("{plugin}.wasm.gz"));
+    for file in used.chain(default.iter().map(String::as_str)) {
+        fs::copy(bundle.join(file), directory.path().join(file)).unwrap();
     }
     let manifest =
         json!({ "apiVersion": "podloom.dev/v1alpha1", "kind": "MutatorChain", "plugins": plugins });

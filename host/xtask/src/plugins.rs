@@ -20,6 +20,9 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// The largest plugin as shipped, in bytes, so that fifteen fit one ConfigMap.
 pub(crate) const MAX_BYTES: u32 = 65_536;
 
+/// The same for a plugin with an interpreter, so that it fits one ConfigMap with the others.
+const MAX_BYTES_OF_SCRIPT: u32 = 393_216;
+
 /// Where the standard plugins are, each in a directory of its own.
 const STANDARD: &str = "plugins";
 
@@ -33,6 +36,17 @@ struct Built {
     shipped: Vec<u8>,
 }
 
+impl Built {
+    fn max_bytes(&self) -> usize {
+        let most = if self.name == "script" {
+            MAX_BYTES_OF_SCRIPT
+        } else {
+            MAX_BYTES
+        };
+        most as usize
+    }
+}
+
 /// Builds, checks and packs all plugins; returns the directory of the bundle.
 ///
 /// Fails if a plugin exceeds the limit, but leaves the bundle.
@@ -40,12 +54,12 @@ pub(crate) fn run() -> Result<PathBuf> {
     let (bundle, built) = bundle()?;
     let heavy: Vec<&str> = built
         .iter()
-        .filter(|plugin| plugin.shipped.len() > MAX_BYTES as usize)
+        .filter(|plugin| plugin.shipped.len() > plugin.max_bytes())
         .map(|plugin| plugin.name.as_str())
         .collect();
     if !heavy.is_empty() {
         bail!(
-            "these plugins are larger than {MAX_BYTES} bytes: {}",
+            "these plugins are larger than their limit: {}",
             heavy.join(", ")
         );
     }
@@ -245,8 +259,8 @@ fn print_sizes(bundle: &Path, built: &[Built]) {
             plugin.name,
             plugin.raw,
             plugin.shipped.len(),
-            (plugin.shipped.len() * 100).div_ceil(MAX_BYTES as usize),
+            (plugin.shipped.len() * 100).div_ceil(plugin.max_bytes()),
         );
     }
-    eprintln!("limit: {MAX_BYTES} bytes; bundle: {}", bundle.display());
+    eprintln!("bundle: {}", bundle.display());
 }

@@ -1,0 +1,168 @@
+//! What a program may say: Rhai without clock, modules and `eval`, and what it finds there: `pod`, `request`, `deny`, `fail`, `note`.
+//!
+//! Functions of Rhai own their data, so they cannot hold the pod of a call. They find it in [`CALL`], which is set only during one.
+
+use podloom_plugin_sdk::path;
+use podloom_plugin_sdk::prelude::*;
+use rhai::packages::{
+    BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage, BasicStringPackage,
+    LanguageCorePackage, LogicPackage, MoreStringPackage, Package,
+};
+use rhai::{Array, Dynamic, Engine, EvalAltResult, ImmutableString, Position, Scope};
+
+scoped_tls::scoped_thread_local!(static POD: Pod);
+scoped_tls::scoped_thread_local!(static REQUEST: Request);
+
+/// A result of a function that programs call.
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Stands for the pod in a program.
+#[derive(Clone, Copy)]
+struct PodOfCall;
+
+/// Stands for the request in a program.
+#[derive(Clone, Copy)]
+struct RequestOfCall;
+
+/// Runs what may use the pod and the request of a call.
+pub(crate) fn with_pod<T>(
+    request: &Request,
+    pod: &Pod,
+    run: impl FnOnce(&mut Scope<'_>) -> T,
+) -> T {
+    REQUEST.set(request, || POD.set(pod, || run(&mut scope())))
+}
+
+/// The names that a program finds.
+pub(crate) fn scope() -> Scope<'static> {
+    let mut scope = Scope::new();
+    scope.push_constant("pod", PodOfCall);
+    scope.push_constant("request", RequestOfCall);
+    scope
+}
+
+/// The language. A program in it always ends: the host stops one that runs or grows too long.
+pub(crate) fn engine() -> Engine {
+    let mut engine = Engine::new_raw();
+    LanguageCorePackage::new().register_into_engine(&mut engine);
+    LogicPackage::new().register_into_engine(&mut engine);
+    BasicIteratorPackage::new().register_into_engine(&mut engine);
+    BasicFnPackage::new().register_into_engine(&mut engine);
+    BasicStringPackage::new().register_into_engine(&mut engine);
+    MoreStringPackage::new().register_into_engine(&mut engine);
+    BasicArrayPackage::new().register_into_engine(&mut engine);
+    BasicMapPackage::new().register_into_engine(&mut engine);
+    // What a name means is known before a program runs.
+    engine.set_strict_variables(true);
+    engine.disable_symbol("eval");
+    // Each level takes stack.
+    engine.set_max_call_levels(MAX_CALLS);
+    engine.set_max_expr_depths(MAX_DEPTH, MAX_DEPTH);
+    engine.on_print(|line| podloom_plugin_sdk::log(Level::Info, line));
+    register_pod(&mut engine);
+    register_request(&mut engine);
+    register_outcomes(&mut engine);
+    engine
+}
+
+/// How deeply functions may call each other.
+const MAX_CALLS: usize = 16;
+/// How deeply expressions and blocks may be nested.
+const MAX_DEPTH: usize = 64;
+
+fn register_pod(engine: &mut Engine) {
+    engine
+        .register_type_with_name::<PodOfCall>("pod")
+        .register_fn("get", |_: &mut PodOfCall, path: &str| {
+            let found = with(|pod| pod.get::<Dynamic>(path))?;
+            Answer::Ok(found.unwrap_or_default())
+        })
+        .register_fn("view", |_: &mut PodOfCall, path: &str, fields: Array| {
+            let fields: Vec<ImmutableString> =
+                fields.into_iter().filter_map(Dynamic::try_cast).collect();
+            let fields: Vec<&str> = fields.iter().map(ImmutableString::as_str).collect();
+            let found = with(|pod| pod.view::<Dynamic>(path, &fields))?;
+            Answer::Ok(found.unwrap_or_default())
+        })
+        .register_fn("keys", |_: &mut PodOfCall, path: &str| {
+            let keys = with(|pod| pod.keys(path))?;
+            Answer::Ok(keys.into_iter().map(Dynamic::from).collect::<Array>())
+        })
+        .register_fn("set", |_: &mut PodOfCall, path: &str, value: Dynamic| {
+            check(path, &value)?;
+            with(|pod| pod.set(path, &value))
+        })
+        .register_fn("insert", |_: &mut PodOfCall, path: &str, value: Dynamic| {
+            check(path, &value)?;
+            with(|pod| pod.insert(path, &value))
+        })
+        .register_fn("remove", |_: &mut PodOfCall, path: &str| {
+            with(|pod| pod.remove(path))
+        })
+        // Keys of labels and annotations have slashes in them.
+        .register_fn("path", |object: &str, key: &str| path::field(object, key))
+        .register_fn("path", |list: &str, key: &str, value: &str| {
+            path::element(list, key, value)
+        });
+}
+
+/// Absent is what `remove` makes of a value; a program that writes it has most often read it where there was none.
+fn check(path: &str, value: &Dynamic) -> Answer<()> {
+    if value.is_unit() {
+        let message = format!(
+            "{path}: there is no value to write: give a default, as in `value ?? \"none\"`, or use pod.remove"
+        );
+        return Err(message.into());
+    }
+    Ok(())
+}
+
+fn with<T>(access: impl FnOnce(&Pod) -> Result<T, Error>) -> Answer<T> {
+    POD.with(access).map_err(|error| error.to_string().into())
+}
+
+fn register_request(engine: &mut Engine) {
+    fn of<T>(read: impl FnOnce(&Request) -> T) -> T {
+        REQUEST.with(read)
+    }
+    fn or_unit(found: Option<String>) -> Dynamic {
+        found.map_or(Dynamic::UNIT, Dynamic::from)
+    }
+    engine
+        .register_type_with_name::<RequestOfCall>("request")
+        .register_get("kind", |_: &mut RequestOfCall| of(Request::kind))
+        .register_get("name", |_: &mut RequestOfCall| of(Request::name))
+        .register_get("namespace", |_: &mut RequestOfCall| of(Request::namespace))
+        .register_get("dry_run", |_: &mut RequestOfCall| of(Request::dry_run))
+        .register_fn("label", |_: &mut RequestOfCall, key: &str| {
+            or_unit(of(|request| request.label(key)))
+        })
+        .register_fn("annotation", |_: &mut RequestOfCall, key: &str| {
+            or_unit(of(|request| request.annotation(key)))
+        })
+        .register_fn("namespace_label", |_: &mut RequestOfCall, key: &str| {
+            or_unit(of(|request| request.namespace_label(key)))
+        })
+        .register_fn(
+            "namespace_annotation",
+            |_: &mut RequestOfCall, key: &str| {
+                or_unit(of(|request| request.namespace_annotation(key)))
+            },
+        );
+}
+
+/// `deny` and `fail` end the program, whatever it would catch.
+fn register_outcomes(engine: &mut Engine) {
+    fn end(rejection: Rejection) -> Answer<()> {
+        let value = Dynamic::from(rejection);
+        Err(EvalAltResult::ErrorTerminated(value, Position::NONE).into())
+    }
+    engine
+        .register_fn("deny", |reason: &str| {
+            end(Rejection::Denied(reason.to_owned()))
+        })
+        .register_fn("fail", |reason: &str| {
+            end(Rejection::Failed(reason.to_owned()))
+        })
+        .register_fn("note", podloom_plugin_sdk::note);
+}
