@@ -111,8 +111,11 @@ fn compressed_plugins_are_packed_unchanged() {
     assert_eq!(name(map), "podloom-plugins");
     assert_eq!(map.metadata.namespace.as_deref(), Some("podloom-system"));
     let mounted = mount(&maps);
-    assert_eq!(names(mounted.path()), names(&bundle));
-    for name in names(&bundle) {
+    // No entry of the chain names it.
+    let mut packed = names(&bundle);
+    packed.retain(|name| name != "script.wasm.gz");
+    assert_eq!(names(mounted.path()), packed);
+    for name in packed {
         let [mounted, original] = [mounted.path(), &bundle].map(|path| fs::read(path.join(&name)));
         assert_eq!(mounted.unwrap(), original.unwrap(), "{name}");
     }

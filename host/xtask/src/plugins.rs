@@ -5,11 +5,13 @@ mod imports;
 mod target;
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, TargetKind};
+use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
 use crate::{progress, run};
@@ -195,19 +197,32 @@ fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
         .join(format!("{}.wasm", plugin.library));
     let module = fs::read(&path).with_context(|| path.display().to_string())?;
     imports::check(&plugin.name, &module)?;
+    Ok(Built {
+        name: plugin.name.clone(),
+        raw: module.len(),
+        shipped: compressed(&module, &path.with_extension("wasm.gz"))?,
+    })
+}
+
+/// Compresses a module. That takes seconds, so the result is kept in a file, and taken from there if it holds this module.
+fn compressed(module: &[u8], kept: &Path) -> Result<Vec<u8>> {
+    if let Ok(shipped) = fs::read(kept) {
+        let mut unpacked = Vec::new();
+        let read = GzDecoder::new(&*shipped).read_to_end(&mut unpacked);
+        if read.is_ok() && unpacked == module {
+            return Ok(shipped);
+        }
+    }
     // The file holds neither name nor time, so the same module gives the same bytes.
     let mut shipped = Vec::new();
     zopfli::compress(
         zopfli::Options::default(),
         zopfli::Format::Gzip,
-        module.as_slice(),
+        module,
         &mut shipped,
     )?;
-    Ok(Built {
-        name: plugin.name.clone(),
-        raw: module.len(),
-        shipped,
-    })
+    replace(kept, &shipped)?;
+    Ok(shipped)
 }
 
 /// Replaces the bundle file by file, and removes files that no longer belong to it.
