@@ -1,29 +1,10 @@
 //! The webhooks with certificates of cert-manager, as the real kubectl builds the manifests.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
-
-use podloom_control_plane::Programs;
-use podloom_tests::binary;
-use tempfile::TempDir;
+use podloom_tests::{binary, kustomize};
 
 /// The objects of an overlay as a user writes it.
-fn built(kubectl: &Path, base: &str) -> Vec<String> {
-    let directory = TempDir::new().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let root = root.canonicalize().unwrap();
-    let overlay = directory.path().join("overlay");
-    fs::create_dir(&overlay).unwrap();
-    symlink(root.join("deploy"), directory.path().join("deploy")).unwrap();
-    let text = format!("resources: [../{base}]\ncomponents: [../deploy/options/cert-manager]\n");
-    fs::write(overlay.join("kustomization.yaml"), text).unwrap();
-    let mut kubectl = Command::new(kubectl);
-    let output = kubectl.arg("kustomize").arg(&overlay).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
-    let text = String::from_utf8(output.stdout).unwrap();
+fn built(base: &str) -> Vec<String> {
+    let text = kustomize::build(base, &["options/cert-manager"]);
     text.split("---\n").map(str::to_owned).collect()
 }
 
@@ -47,9 +28,8 @@ fn the_operator_loses_its_own_rights_and_the_authority_lasts() {
         eprintln!("skipped: PODLOOM_BLACKBOX_BINARY is not set");
         return;
     }
-    let kubectl = Programs::find().unwrap().kubectl;
     for base in ["deploy/webhook", "deploy/webhook/split"] {
-        let objects = built(&kubectl, base);
+        let objects = built(base);
         let of = |kind, name| find(&objects, kind, name);
         let role = of("ClusterRole", "podloom-webhook").unwrap();
         assert!(role.contains("- browserconfigs\n") && role.contains("- namespaces\n"));

@@ -37,6 +37,7 @@ mod cleaner_tools;
 mod cleaner_watches;
 mod configuration;
 mod drift;
+mod helm_chart;
 mod infrastructure;
 mod infrastructure_faults;
 mod infrastructure_killed;

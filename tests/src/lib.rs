@@ -28,6 +28,7 @@ pub mod helm;
 mod http;
 pub mod im;
 pub mod infrastructure;
+pub mod kustomize;
 mod operator;
 pub mod portal;
 mod process;

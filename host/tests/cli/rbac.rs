@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 16] = [
+const FILES: [(&str, &[&str]); 20] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -59,6 +59,29 @@ const FILES: [(&str, &[&str]); 16] = [
     ),
     ("options/drift/rbac.yaml", &["rbac", "--for", "drift"]),
     ("namespaced/rbac.yaml", &["rbac", "--namespace", "browsers"]),
+    // The chart replaces the namespace by those of its values.
+    (
+        "helm/files/rbac/namespaced/browser.yaml",
+        &["rbac", "--namespace", "watched"],
+    ),
+    (
+        "helm/files/rbac/namespaced/portal.yaml",
+        &["rbac", "--controllers", "portal", "--namespace", "watched"],
+    ),
+    (
+        "helm/files/rbac/namespaced/infrastructure.yaml",
+        &[
+            "rbac",
+            "--controllers",
+            "infrastructure",
+            "--namespace",
+            "watched",
+        ],
+    ),
+    (
+        "helm/files/rbac/namespaced/cleaner.yaml",
+        &["rbac", "--controllers", "cleaner", "--namespace", "watched"],
+    ),
     ("clients/role.yaml", &["rbac", "--for", "clients"]),
     (
         "clients/split/role.yaml",

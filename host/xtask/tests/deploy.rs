@@ -171,6 +171,7 @@ fn the_operator_knows_every_variable_that_it_is_given() {
         "deploy/options/drift/kustomization.yaml",
         "deploy/controllers/browser/split/kustomization.yaml",
         "deploy/namespaced/kustomization.yaml",
+        "deploy/helm/templates/deployment.yaml",
     ] {
         let given = read(file);
         let given = given
