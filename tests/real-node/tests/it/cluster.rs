@@ -1,6 +1,7 @@
 //! The node that all tests share, and how tests use it.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
@@ -124,11 +125,25 @@ impl Cluster {
     /// Runs a line of a shell as a user does: in the repository, with kubectl and podloom on PATH.
     #[track_caller]
     pub(crate) fn shell(&self, line: &str) {
+        self.shell_with(line, &[]);
+    }
+
+    /// The same, with helm on PATH too, and returns what it prints.
+    #[track_caller]
+    pub(crate) fn helm(&self, line: &str) -> String {
+        let helm = podloom_control_plane::helm().unwrap();
+        self.shell_with(line, &[("helm", &helm)])
+    }
+
+    #[track_caller]
+    fn shell_with(&self, line: &str, more: &[(&str, &Path)]) -> String {
         let programs = tempfile::tempdir().unwrap();
         let kubectl = &self.node.programs().control_plane.kubectl;
-        std::os::unix::fs::symlink(kubectl, programs.path().join("kubectl")).unwrap();
         let podloom = named("PODLOOM_BLACKBOX_BINARY");
-        std::os::unix::fs::symlink(podloom, programs.path().join("podloom")).unwrap();
+        let all = [("kubectl", kubectl.as_path()), ("podloom", &podloom)];
+        for (name, program) in all.iter().chain(more) {
+            symlink(program, programs.path().join(name)).unwrap();
+        }
         let path = format!(
             "{}:{}",
             programs.path().display(),
@@ -136,6 +151,9 @@ impl Cluster {
         );
         let mut shell = self.node.in_network(Path::new("timeout"));
         shell.args(["180", "bash", "-euo", "pipefail", "-c", line]);
+        for home in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            shell.env(home, programs.path().join(home));
+        }
         let output = shell
             .env("PATH", path)
             .current_dir(root())
@@ -145,6 +163,7 @@ impl Cluster {
         if !output.status.success() {
             panic!("{line}: {errors}{}", self.state());
         }
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Runs a program inside the node, and returns what it prints.

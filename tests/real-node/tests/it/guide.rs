@@ -63,6 +63,26 @@ pub(crate) fn uninstall_portal() -> Vec<String> {
     block("deploy/PORTAL.md", "## Uninstalling")
 }
 
+/// The commands of deploy/README.md for Helm: they install, label the namespace, upgrade and roll back.
+pub(crate) fn helm() -> Vec<String> {
+    block("deploy/README.md", "## Helm")
+}
+
+/// The command there with these words, also inside a sentence.
+#[track_caller]
+pub(crate) fn helm_command(words: &str) -> String {
+    let text = fs::read_to_string(root().join("deploy/README.md")).unwrap();
+    let commands = text.split(['`', '\n']);
+    let mut commands = commands.filter(|command| command.starts_with("helm "));
+    let command = commands.find(|command| command.contains(words));
+    command.unwrap().to_owned()
+}
+
+/// The commands there that uninstall a release.
+pub(crate) fn uninstall_helm() -> Vec<String> {
+    block("deploy/README.md", "### Uninstalling a Helm release")
+}
+
 #[test]
 fn the_commands_are_found() {
     let install = install();
@@ -87,4 +107,10 @@ fn the_commands_are_found() {
     let uninstall = uninstall_portal();
     assert!(uninstall[0].starts_with("kubectl delete portalexposes "));
     assert_eq!(uninstall.len(), 4, "{uninstall:?}");
+    let helm = helm();
+    assert!(helm[0].starts_with("helm install podloom deploy/helm "));
+    assert_eq!(helm.len(), 4, "{helm:?}");
+    let uninstall = uninstall_helm();
+    assert!(uninstall[1].starts_with("helm uninstall podloom "));
+    assert_eq!(uninstall.len(), 5, "{uninstall:?}");
 }

@@ -16,6 +16,7 @@ mod cluster;
 mod confinement;
 mod disruptions;
 mod guide;
+mod helm;
 mod install;
 mod owner;
 mod portal;

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, SYSTEM, cluster};
 use crate::guide;
 
 /// The namespace that the guide labels.
-const TEAM: &str = "my-team";
+pub(crate) const TEAM: &str = "my-team";
 
 /// A namespace without the label.
 const OTHER: &str = "default";
@@ -20,13 +20,13 @@ const OTHER: &str = "default";
 const WEBHOOK: &str = "pods.podloom.dev";
 const STAMP: &str = "--output=jsonpath={.metadata.annotations.podloom\\.dev/chain}";
 
-const CONFIGURATIONS: [&str; 2] = [
+pub(crate) const CONFIGURATIONS: [&str; 2] = [
     "mutatingwebhookconfiguration",
     "validatingwebhookconfiguration",
 ];
 
 /// A pod that every namespace admits, also one that enforces the restricted Pod Security Standard.
-fn pod() -> NamedTempFile {
+pub(crate) fn pod() -> NamedTempFile {
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -56,7 +56,7 @@ impl Cluster {
 
     /// Waits until pods of the labelled namespace pass the chain: the API server learns of labels and replicas a moment later.
     #[track_caller]
-    fn until_stamped(&self, pod: &NamedTempFile) {
+    pub(crate) fn until_stamped(&self, pod: &NamedTempFile) {
         self.eventually("pods pass the chain", || {
             match self.create(pod, TEAM, "server")? {
                 stamp if stamp.is_empty() => Err("no stamp".to_owned()),
