@@ -1,5 +1,6 @@
 //! The chart in `deploy/helm`, as the real helm renders it.
 
+mod accepted;
 mod equal;
 mod names;
 mod refused;
@@ -16,6 +17,9 @@ use tempfile::TempDir;
 
 /// The names that `kubectl apply -k deploy` gives.
 const RELEASE: (&str, &str) = ("podloom", "podloom-system");
+
+/// This helm has not been built for any version of Kubernetes, and the one that it assumes is too old for the chart.
+const VERSION: [&str; 2] = ["--kube-version", "1.36.0"];
 
 /// The real helm, and our chart.
 struct Chart {
@@ -49,8 +53,6 @@ impl Chart {
             .args(arguments)
             .arg("--values")
             .arg(folder("values.yaml"))
-            // It has not been built for any version, and ours is not in its code.
-            .args(["--kube-version", "1.36.0"])
             .env("HELM_CACHE_HOME", folder("cache"))
             .env("HELM_CONFIG_HOME", folder("config"))
             .env("HELM_DATA_HOME", folder("data"))
@@ -63,7 +65,8 @@ impl Chart {
         let (name, namespace) = release;
         let chart = Self::directory();
         let chart = chart.to_str().unwrap();
-        let output = self.run(&["template", name, chart, "--namespace", namespace], values);
+        let arguments = ["template", name, chart, "--namespace", namespace];
+        let output = self.run(&[&arguments[..], &VERSION].concat(), values);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         match output.status.success() {
             true => Ok(objects(&text(output.stdout))),
@@ -120,7 +123,7 @@ fn helm_finds_nothing_to_complain_about() {
     let directory = Chart::directory();
     let lint = ["lint", "--strict", directory.to_str().unwrap()];
     for values in [json!({}), everything()] {
-        let output = chart.run(&lint, &values);
+        let output = chart.run(&[&lint[..], &VERSION].concat(), &values);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}");
         // An icon would be an address from which clients load something.

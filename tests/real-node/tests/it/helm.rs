@@ -12,6 +12,13 @@ use crate::webhooks::{CONFIGURATIONS, TEAM, pod};
 /// The webhooks of the second release.
 const SECOND: &str = "team-podloom-webhook";
 
+/// More duties, and the directories of their kinds.
+const MORE: [(&str, &str); 3] = [
+    ("portal.enabled", "crds/portal"),
+    ("infrastructure.enabled", "crds/infrastructure"),
+    ("cleaner.enabled", "crds/cleaner"),
+];
+
 /// The kinds without a namespace of which a release has objects.
 const CLUSTER_WIDE: &str = "crd,clusterrole,clusterrolebinding,flowschema,mutatingwebhookconfiguration,validatingwebhookconfiguration";
 
@@ -103,13 +110,34 @@ fn a_second_release_has_names_of_its_own(cluster: &Cluster) {
     );
     assert_eq!(authorities(cluster), before);
 
+    one_deployment_runs_the_duties_of_all(cluster);
     cluster.helm(&format!("helm uninstall team --namespace {SYSTEM} --wait"));
     let left = cluster.left();
     assert!(
         left.iter().all(|name| !name.contains("team-podloom")),
         "{left:?}"
     );
+    for (_, kinds) in MORE {
+        cluster.kubectl(&["delete", "--kustomize", kinds]);
+    }
     cluster.kubectl(&["delete", "namespace", TEAM, "--wait=false"]);
+}
+
+/// It is ready only if its account has the rights of all, and the kinds of all are there.
+#[track_caller]
+fn one_deployment_runs_the_duties_of_all(cluster: &Cluster) {
+    let more = ["crds.install", "together.enabled"].into_iter();
+    let more = more.chain(MORE.map(|(enabled, _)| enabled));
+    let more: Vec<String> = more.map(|value| format!("{value}=true")).collect();
+    cluster.helm(&format!(
+        "helm upgrade team deploy/helm --namespace {SYSTEM} --reuse-values --set {} --wait",
+        more.join(",")
+    ));
+    let selector = "--selector=app.kubernetes.io/instance=team";
+    let deployments = ["get", "deployments", "--namespace", SYSTEM, selector];
+    let names = cluster.kubectl(&[&deployments[..], &["--output=name"]].concat());
+    assert_eq!(names, "deployment.apps/team-podloom\n");
+    cluster.until_stamped(&pod());
 }
 
 #[track_caller]
