@@ -1,6 +1,7 @@
-//! `podloom bundle`: packs a plugin directory into a ConfigMap.
+//! `podloom bundle`: packs a plugin directory into a ConfigMap or an image.
 
 mod config_map;
+mod image;
 mod manifest;
 mod pack;
 mod report;
@@ -42,12 +43,16 @@ struct Original {
 #[derive(Clone, Debug)]
 struct PackedBundle {
     manifest: File,
+    /// The signature of the manifest.
+    signature: Option<File>,
     plugins: Vec<File>,
 }
 
 impl PackedBundle {
     fn files(&self) -> impl Iterator<Item = &File> {
-        std::iter::once(&self.manifest).chain(&self.plugins)
+        std::iter::once(&self.manifest)
+            .chain(&self.signature)
+            .chain(&self.plugins)
     }
 
     fn bytes(&self) -> usize {
@@ -75,7 +80,11 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     if packed.plugins.iter().any(|file| file.original.is_some()) {
         chain = load_again(&engine, &packed)?;
     }
-    output::print_note(&report::files(&packed, chain.digest()));
+    let as_image = !arguments.oci.is_empty();
+    output::print_note(&report::files(&packed, chain.digest(), !as_image));
+    if as_image {
+        return image::write(arguments, &packed);
+    }
     let maps = config_maps(arguments, &packed)?;
     let texts = maps.iter().map(|map| config_map::yaml(&map.object));
     let text = texts.collect::<anyhow::Result<Vec<_>>>()?.join("---\n");

@@ -4,6 +4,7 @@ mod commute;
 pub(crate) mod diff;
 mod pods;
 pub(crate) mod tighten;
+pub(crate) mod verify;
 
 use std::fmt::Write;
 use std::path::Path;

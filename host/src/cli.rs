@@ -10,6 +10,7 @@ mod drift;
 mod duration;
 mod infra;
 mod infrastructure;
+mod key;
 mod plugin;
 mod pods;
 mod portal;
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use podloom_api::SelenosisApi;
+use podloom_mutators::PublicKey;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use blame::{BlameArguments, BlameFormat};
@@ -37,8 +39,10 @@ pub(crate) use diff::{ChainSource, DiffArguments, DiffFormat};
 pub(crate) use drift::DriftArguments;
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
 pub(crate) use infrastructure::InfrastructureArguments;
+use key::public_key;
 pub(crate) use plugin::{
-    BuildArguments, InspectArguments, InspectFormat, NewArguments, PluginCommand, TestArguments,
+    BuildArguments, InspectArguments, InspectFormat, NewArguments, PackArguments, PluginCommand,
+    TestArguments,
 };
 pub(crate) use pods::PodArguments;
 pub(crate) use portal::{
@@ -153,8 +157,31 @@ pub(crate) enum ChainCommand {
     Check(CheckArguments),
     Diff(Box<DiffArguments>),
     Tighten(Box<TightenArguments>),
+    Verify(VerifyArguments),
     /// Print the JSON Schema of chain.yaml, for completion in editors.
     Schema,
+}
+
+/// Check who signed a plugin chain, as `podloom run --require-signature` does. Nothing is loaded, and no network is used.
+///
+/// What is signed is chain.yaml, which must have the sha256 of each plugin's file. The signature is in chain.yaml.sig, as bytes or in
+/// base64. Keys may be ECDSA with P-256, Ed25519, or RSA with at least 2048 bits; all are used with SHA-256 but Ed25519.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  # Make a key, sign and verify
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem
+  openssl pkey -in key.pem -pubout -out key.pub
+  openssl dgst -sha256 -sign key.pem -out my-chain/chain.yaml.sig my-chain/chain.yaml
+  podloom chain verify my-chain --key key.pub")]
+pub(crate) struct VerifyArguments {
+    /// The directory with chain.yaml and chain.yaml.sig.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// A PEM file with a public key; repeat it for several keys, of which one must have signed.
+    #[arg(short, long = "key", value_name = "KEY", required = true, value_parser = public_key)]
+    pub(crate) keys: Vec<PublicKey>,
 }
 
 /// Check a plugin chain as the operator does before it uses one: load it, and run each plugin on sample pods.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use podloom_image::ImageError;
 use podloom_mutators::{Bundle, BundleError, Chain, Engine, EngineOptions, InstanceAllocation};
 
 use crate::error::{CommandError, Diagnostic};
@@ -105,6 +106,16 @@ fn unreadable(directory: &Path, error: BundleError) -> CommandError {
                 format!("{name}: {text}")
             })
         }
+    }
+}
+
+/// A name that is no image's is an error of the input.
+pub(crate) fn image_error(error: ImageError) -> CommandError {
+    match error {
+        ImageError::Nameless | ImageError::ImageName(_) => {
+            CommandError::invalid(format!("--oci: {error}"))
+        }
+        error => anyhow::Error::new(error).into(),
     }
 }
 

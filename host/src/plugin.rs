@@ -4,4 +4,5 @@ pub(crate) mod build;
 mod config;
 pub(crate) mod inspect;
 pub(crate) mod new;
+pub(crate) mod pack;
 pub(crate) mod test;

@@ -12,6 +12,7 @@
 mod adoption;
 mod alone;
 mod api_server;
+mod artifacts;
 mod balanced;
 mod blame;
 mod bounds;
@@ -74,6 +75,7 @@ mod refused;
 mod reload;
 mod replicas;
 mod rights;
+mod signed;
 mod silence;
 mod split_groups;
 mod status;

@@ -32,6 +32,7 @@ pub mod kustomize;
 mod operator;
 pub mod portal;
 mod process;
+pub mod registry;
 mod rights;
 pub mod rules;
 mod run;

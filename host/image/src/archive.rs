@@ -9,7 +9,8 @@ use podloom_syntax::image::ImageRef;
 use tar::{Builder, EntryType};
 
 use crate::layer::header;
-use crate::{Image, ImageError, layout};
+use crate::layout::Blob;
+use crate::{Artifact, Image, ImageError, layout};
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,15 +40,41 @@ pub fn write(image: &Image, archive: &Path) -> Result<Written, ImageError> {
             layout::for_docker(image, &config, &layer),
         ),
     ];
+    finish(&mut files, [manifest, config, layer], archive)
+}
+
+/// Writes an artifact as an archive, as [`write`] does an image. No container engine runs it; registries hold it.
+///
+/// # Errors
+///
+/// Fails if the archive cannot be written, or a name is missing or not complete.
+pub fn write_artifact(artifact: &Artifact, archive: &Path) -> Result<Written, ImageError> {
+    check_names(&artifact.names)?;
+    let config = Blob::of_type(&artifact.config_type, layout::text(&artifact.config));
+    let layer = Blob::of_type(&artifact.layer_type, artifact.layer.clone());
+    let manifest = layout::manifest_of(artifact, &config, &layer);
+    let index = layout::index_of(&artifact.names, None, &manifest);
+    let mut files = vec![
+        ("oci-layout".to_owned(), layout::marker()),
+        ("index.json".to_owned(), index),
+    ];
+    finish(&mut files, [manifest, config, layer], archive)
+}
+
+/// Writes the documents, and then the blobs. The first of these is the manifest.
+fn finish(
+    files: &mut Vec<(String, Vec<u8>)>,
+    blobs: [Blob; 3],
+    archive: &Path,
+) -> Result<Written, ImageError> {
+    let [manifest, ..] = &blobs;
     let digest = format!("sha256:{}", manifest.digest);
-    for blob in [manifest, config, layer] {
-        files.push((blob.path(), blob.bytes));
-    }
+    files.extend(blobs.map(|blob| (blob.path(), blob.bytes)));
     let in_archive = |source| ImageError::File {
         path: archive.to_owned(),
         source,
     };
-    let size = write_files(&files, archive).map_err(in_archive)?;
+    let size = write_files(files, archive).map_err(in_archive)?;
     Ok(Written { size, digest })
 }
 

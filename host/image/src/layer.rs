@@ -13,10 +13,18 @@ use tar::{Builder, EntryType, Header};
 use crate::ImageError;
 use crate::layout::hex;
 
-/// The files of an image: where each is in the image, and on this machine.
+/// The files of an image, by their paths in it.
 #[derive(Clone, Debug, Default)]
 pub struct Layer {
-    files: BTreeMap<String, PathBuf>,
+    files: BTreeMap<String, Content>,
+}
+
+/// What a file of an image holds.
+#[derive(Clone, Debug)]
+enum Content {
+    /// What this file of the machine holds.
+    Of(PathBuf),
+    Bytes(Vec<u8>),
 }
 
 /// A layer as it is stored in the archive.
@@ -53,7 +61,17 @@ impl Layer {
         if !kind.is_file() {
             return Err(ImageError::Special(from.to_owned()));
         }
-        self.files.insert(normal(to)?, from.to_owned());
+        self.files.insert(normal(to)?, Content::Of(from.to_owned()));
+        Ok(())
+    }
+
+    /// Adds a file with these bytes under a path of the image.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path is not usable.
+    pub fn add_bytes(&mut self, bytes: Vec<u8>, to: &str) -> Result<(), ImageError> {
+        self.files.insert(normal(to)?, Content::Bytes(bytes));
         Ok(())
     }
 
@@ -65,13 +83,20 @@ impl Layer {
             hash: Sha256::new(),
         });
         let mut directories = BTreeSet::new();
-        for (path, file) in &self.files {
+        for (path, content) in &self.files {
             let in_file = |source| ImageError::File {
-                path: file.clone(),
+                path: match content {
+                    Content::Of(file) => file.clone(),
+                    Content::Bytes(_) => PathBuf::from(path),
+                },
                 source,
             };
             append_parents(&mut tar, path, &mut directories).map_err(in_file)?;
-            append_file(&mut tar, path, file).map_err(in_file)?;
+            match content {
+                Content::Of(file) => append_file(&mut tar, path, file),
+                Content::Bytes(bytes) => append_bytes(&mut tar, path, bytes),
+            }
+            .map_err(in_file)?;
         }
         let in_memory = |source| ImageError::File {
             path: PathBuf::from("the layer in memory"),
@@ -102,6 +127,12 @@ fn append_file<W: Write>(tar: &mut Builder<W>, path: &str, file: &Path) -> io::R
     let mut header = header(EntryType::Regular, if is_program { 0o755 } else { 0o644 });
     header.set_size(metadata.len());
     tar.append_data(&mut header, path, &mut content)
+}
+
+fn append_bytes<W: Write>(tar: &mut Builder<W>, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut header = header(EntryType::Regular, 0o644);
+    header.set_size(bytes.len() as u64);
+    tar.append_data(&mut header, path, bytes)
 }
 
 fn append_parents<W: Write>(

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::Image;
+use crate::{Artifact, Image};
 
 /// The start of every media type.
 const IMAGE: &str = "application/vnd.oci.image";
@@ -17,10 +17,15 @@ pub(crate) struct Blob {
 }
 
 impl Blob {
+    /// A part of an image.
     fn new(kind: &str, bytes: Vec<u8>) -> Self {
+        Self::of_type(&format!("{IMAGE}.{kind}"), bytes)
+    }
+
+    pub(crate) fn of_type(media_type: &str, bytes: Vec<u8>) -> Self {
         Self {
             digest: hex(&Sha256::digest(&bytes)),
-            media_type: format!("{IMAGE}.{kind}"),
+            media_type: media_type.to_owned(),
             bytes,
         }
     }
@@ -92,11 +97,35 @@ pub(crate) fn manifest(config: &Blob, layer: &Blob) -> Blob {
     Blob::new("manifest.v1+json", text(&document))
 }
 
+/// The manifest of an artifact, with what people read in a registry.
+pub(crate) fn manifest_of(artifact: &Artifact, config: &Blob, layer: &Blob) -> Blob {
+    let mut file = layer.descriptor();
+    file["annotations"] = json!({ "org.opencontainers.image.title": artifact.file_name });
+    let mut document = json!({
+        "schemaVersion": 2,
+        "mediaType": format!("{IMAGE}.manifest.v1+json"),
+        "config": config.descriptor(),
+        "layers": [file],
+    });
+    if !artifact.annotations.is_empty() {
+        document["annotations"] = json!(artifact.annotations);
+    }
+    Blob::new("manifest.v1+json", text(&document))
+}
+
 /// The list of images: the same one once for each name.
 pub(crate) fn index(image: &Image, manifest: &Blob) -> Vec<u8> {
+    let platform = json!({ "architecture": image.architecture, "os": "linux" });
+    index_of(&image.names, Some(&platform), manifest)
+}
+
+/// The same for an artifact, which is for no platform.
+pub(crate) fn index_of(names: &[String], platform: Option<&Value>, manifest: &Blob) -> Vec<u8> {
     let named = |name: &String| {
         let mut descriptor = manifest.descriptor();
-        descriptor["platform"] = json!({ "architecture": image.architecture, "os": "linux" });
+        if let Some(platform) = platform {
+            descriptor["platform"] = platform.clone();
+        }
         descriptor["annotations"] = json!({
             // containerd takes the whole name from here, podman from the next.
             "io.containerd.image.name": name,
@@ -107,7 +136,7 @@ pub(crate) fn index(image: &Image, manifest: &Blob) -> Vec<u8> {
     text(&json!({
         "schemaVersion": 2,
         "mediaType": format!("{IMAGE}.index.v1+json"),
-        "manifests": image.names.iter().map(named).collect::<Vec<_>>(),
+        "manifests": names.iter().map(named).collect::<Vec<_>>(),
     }))
 }
 
@@ -126,7 +155,7 @@ pub(crate) fn for_docker(image: &Image, config: &Blob, layer: &Blob) -> Vec<u8> 
 }
 
 /// The maps of serde_json are sorted, so the same document has the same bytes.
-fn text(document: &Value) -> Vec<u8> {
+pub(crate) fn text(document: &Value) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 

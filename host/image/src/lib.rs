@@ -1,4 +1,4 @@
-//! Writes a container image as an archive, without a container engine.
+//! Writes a container image, or another artifact for a registry, as an archive, without a container engine.
 //!
 //! The archive is an OCI image layout in a tar file, which containerd, podman, kind, k3d and minikube load. A file
 //! `manifest.json` is in it too: Docker's own image store reads no OCI layouts, but finds the same blobs by this file.
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-pub use archive::{Written, check_names, write};
+pub use archive::{Written, check_names, write, write_artifact};
 pub use layer::Layer;
 
 /// Why an image could not be written.
@@ -59,6 +59,25 @@ pub struct Image {
     pub config: Config,
     /// Its files.
     pub layer: Layer,
+}
+
+/// Something in a registry that is no image: a document about it, and one file.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// The names under which it is stored, each with registry and tag. At least one.
+    pub names: Vec<String>,
+    /// The media type of the document.
+    pub config_type: String,
+    /// The document.
+    pub config: serde_json::Value,
+    /// The media type of the file.
+    pub layer_type: String,
+    /// The file, as it is.
+    pub layer: Vec<u8>,
+    /// The name that the file gets when it is pulled.
+    pub file_name: String,
+    /// Annotations of the manifest.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// How containers of an image are started.

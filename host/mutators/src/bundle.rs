@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use self::open::NOT_A_FILE;
 use crate::file::or_large;
-use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, show_bytes};
+use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, SIGNATURE_BYTES, show_bytes};
 use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
 use crate::text;
 
 /// The symbolic link that the kubelet swaps to update a volume atomically.
 pub(crate) const SWAPPED: &str = "..data";
+/// The file beside the manifest that holds its signature.
+pub const SIGNATURE: &str = "chain.yaml.sig";
 /// How often a directory that changes while it is read is read again before reading fails.
 const ATTEMPTS: usize = 5;
 
@@ -138,6 +140,8 @@ impl BundleError {
 #[derive(Clone, Debug)]
 pub struct Bundle {
     text: Arc<[u8]>,
+    /// The signature of the text, as its file holds it.
+    signature: Option<Arc<[u8]>>,
     pub(crate) manifest: Manifest,
     pub(crate) files: BTreeMap<FileName, Arc<[u8]>>,
 }
@@ -198,6 +202,7 @@ impl Bundle {
         }
         Ok(Self {
             text,
+            signature: None,
             manifest,
             files,
         })
@@ -215,6 +220,11 @@ impl Bundle {
     /// The text of the manifest.
     pub fn manifest(&self) -> &[u8] {
         &self.text
+    }
+
+    /// The content of the file with the manifest's signature, if there is one.
+    pub fn signature(&self) -> Option<&[u8]> {
+        self.signature.as_deref()
     }
 
     /// The files that the manifest names, each once, by name.
@@ -259,6 +269,8 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
     };
     let text: Arc<[u8]> = text.ok_or(ManifestError::TooLarge).map_err(wrong)?.into();
     let manifest = Manifest::parse(&text).map_err(wrong)?;
+    // What cannot be read is no signature: only those who ask for one look at it, and they hear that there is none.
+    let signature = open::read(root, SIGNATURE, SIGNATURE_BYTES);
     let (mut files, mut bytes) = (BTreeMap::new(), 0_usize);
     for entry in &manifest.plugins {
         if files.contains_key(&entry.file) {
@@ -277,6 +289,7 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
     }
     Ok(Bundle {
         text,
+        signature: signature.ok().flatten().map(Into::into),
         manifest,
         files,
     })

@@ -97,6 +97,7 @@ pub(crate) struct Compiled {
     /// The version of the contract that it was built for.
     pub(crate) contract: String,
     pub(crate) imports: Vec<String>,
+    pub(crate) exports: Vec<String>,
     pub(crate) wasm_bytes: usize,
     pub(crate) compile_time: Duration,
     pub(crate) code: LinkedCode,
@@ -128,6 +129,7 @@ pub(crate) fn compile(
         form: names.form,
         contract: names.contract,
         imports: names.imports,
+        exports: names.exports,
         wasm_bytes,
         compile_time: started.elapsed(),
         code,

@@ -70,6 +70,15 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns the Wasm of a plugin's file, which may be gzipped.
+///
+/// # Errors
+///
+/// Fails if the file is too large, damaged, or not Wasm.
+pub fn wasm_of(shipped: &[u8], size: PluginSize) -> Result<Vec<u8>, FileError> {
+    unpack(shipped, size).map(|unpacked| unpacked.wasm)
+}
+
 /// Extracts the Wasm from a file. Whether it is gzipped is decided by its content, not by its name.
 pub(crate) fn unpack(shipped: &[u8], size: PluginSize) -> Result<Unpacked, FileError> {
     if shipped.is_empty() {

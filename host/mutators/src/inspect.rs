@@ -24,6 +24,8 @@ pub struct Inspection {
     pub contract: String,
     /// The interfaces it imports.
     pub imports: Vec<String>,
+    /// The interfaces of the contract that it exports.
+    pub exports: Vec<String>,
     /// Its size as shipped.
     pub shipped_bytes: usize,
     /// Its size as Wasm, which differs from the above if it ships gzipped.
@@ -55,6 +57,7 @@ pub fn inspect(
         form: code.compiled.form,
         contract: code.compiled.contract,
         imports: code.compiled.imports,
+        exports: code.compiled.exports,
         shipped_bytes: code.shipped_bytes,
         wasm_bytes: code.compiled.wasm_bytes,
         size: code.size,

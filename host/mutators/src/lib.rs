@@ -25,12 +25,13 @@ mod request;
 
 mod run;
 mod sandbox;
+mod signature;
 mod stamp;
 mod text;
 mod until;
 mod warnings;
 
-pub use bundle::{Bundle, BundleError};
+pub use bundle::{Bundle, BundleError, SIGNATURE};
 pub use chain::{
     Chain, ChainError, Influence, Mutation, OrderDependence, Pass, PluginGrants, Progress,
     Rejected, RejectionCause,
@@ -38,7 +39,7 @@ pub use chain::{
 pub use component::{ComponentError, ForeignImport, Form, TooMuch};
 pub use contract::SERVED;
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
-pub use file::{FileError, sha256};
+pub use file::{FileError, sha256, wasm_of};
 pub use inspect::{Inspection, inspect};
 pub use limits::{CallLimits, PluginSize};
 pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
@@ -53,5 +54,6 @@ pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
 pub use request::Request;
 pub use run::{PluginRun, RunOutcome};
 pub use sandbox::CallFailure;
+pub use signature::{KeyError, PublicKey, SignatureError, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};
 pub use warnings::ChainWarning;

@@ -10,6 +10,9 @@ pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 /// The manifest. A `ConfigMap` cannot hold a longer one.
 pub(crate) const MANIFEST_BYTES: usize = 1 << 20;
 
+/// The signature of the manifest. The longest, of RSA with 8192 bits in base64, has 1.4 KB.
+pub(crate) const SIGNATURE_BYTES: usize = 16 << 10;
+
 /// Plugins of a chain.
 pub(crate) const PLUGINS: usize = 256;
 

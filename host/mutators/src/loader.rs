@@ -29,6 +29,7 @@ use crate::chain::{Chain, ChainError};
 use crate::engine::Engine;
 use crate::manifest::MANIFEST;
 use crate::proof::ProofFailure;
+use crate::signature::{SignatureError, Signers};
 use crate::text;
 
 pub use self::slot::{FailedReload, Serving, Slot};
@@ -46,6 +47,8 @@ pub struct Loader {
     pub engine: Arc<Engine>,
     /// Holds the chain that serves.
     pub slot: Arc<Slot>,
+    /// Who must have signed the chain; nobody if none are given.
+    pub signers: Option<Signers>,
     /// How changes are noticed.
     pub watch: WatchMode,
     /// How often the directory is read even if no change was noticed.
@@ -122,6 +125,14 @@ pub enum LoadError {
         /// What is wrong; part of the message, not its source.
         error: BundleError,
     },
+    /// It is not signed as this operator wants it.
+    #[error("{}: {error}", .directory.display())]
+    Unsigned {
+        /// The directory.
+        directory: PathBuf,
+        /// Why; part of the message, not its source.
+        error: SignatureError,
+    },
     /// A plugin cannot run as the manifest configures it.
     #[error("{}: {error}", .directory.display())]
     Chain {
@@ -154,6 +165,7 @@ impl LoadError {
         match self {
             Self::Unreadable { .. } => "unreadable",
             Self::Bundle { .. } => "invalid_bundle",
+            Self::Unsigned { .. } => "unsigned",
             Self::Chain { .. } => "invalid_plugin",
             Self::Unproven { .. } => "unproven",
             Self::Broken { .. } => "broken",
@@ -207,6 +219,7 @@ impl Loader {
         let handler = Builder::new(
             self.engine,
             attempts,
+            self.signers,
             self.scan_interval,
             self.build_timeout,
         );

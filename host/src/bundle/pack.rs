@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use podloom_mutators::{Bundle, MANIFEST, sha256};
+use podloom_mutators::{Bundle, MANIFEST, SIGNATURE, sha256};
 
 use super::manifest::{self, Change, Changes};
 use super::{File, Original, PackedBundle};
@@ -38,6 +38,9 @@ pub(super) fn pack(directory: &Path, bundle: &Bundle) -> Result<PackedBundle, Co
     if !errors.is_empty() {
         return Err(CommandError::Invalid(errors));
     }
+    if bundle.signature().is_some() && !changes.is_empty() {
+        return Err(CommandError::invalid(signed(directory, &changes)));
+    }
     let text = manifest::change(text, &changes)
         .map_err(|manifest::NotInPlace| CommandError::invalid(not_in_place(directory, &changes)))?;
     Ok(PackedBundle {
@@ -47,6 +50,12 @@ pub(super) fn pack(directory: &Path, bundle: &Bundle) -> Result<PackedBundle, Co
             is_pinned: false,
             original: None,
         },
+        signature: bundle.signature().map(|bytes| File {
+            name: SIGNATURE.to_owned(),
+            bytes: bytes.to_owned(),
+            is_pinned: false,
+            original: None,
+        }),
         plugins: plugins.into_values().collect(),
     })
 }
@@ -91,6 +100,16 @@ fn taken(directory: &Path, name: &str) -> String {
     format!(
         "{}/{MANIFEST}: {plain} would be compressed to {name}, but another plugin has a file of that name; rename one of them",
         directory.display()
+    )
+}
+
+fn signed(directory: &Path, changes: &Changes) -> String {
+    let names: Vec<&str> = changes.keys().map(String::as_str).collect();
+    format!(
+        "{}/{MANIFEST}: it is signed, and compressing {} would change it; compress the files yourself, for example with gzip -9, \
+         write their names and digests into {MANIFEST}, and sign it again",
+        directory.display(),
+        names.join(", ")
     )
 }
 

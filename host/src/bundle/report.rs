@@ -8,8 +8,8 @@ use super::{BundleMap, File, PackedBundle};
 use crate::explain::count;
 use crate::output::{QUIET, TITLE, WARNING, paint};
 
-/// The size of each file and of the bundle.
-pub(super) fn files(packed: &PackedBundle, digest: &str) -> String {
+/// The size of each file and of the bundle, and perhaps how much of a ConfigMap that is.
+pub(super) fn files(packed: &PackedBundle, digest: &str, for_config_map: bool) -> String {
     let mut text = String::new();
     for file in packed.files() {
         let _infallible = writeln!(
@@ -22,11 +22,13 @@ pub(super) fn files(packed: &PackedBundle, digest: &str) -> String {
     }
     let bytes = packed.bytes();
     let sum = paint(TITLE, &format!("{bytes:>9}  bytes"));
-    let share = (bytes * 100).div_ceil(MAX_BYTES);
-    let _infallible = writeln!(
-        text,
-        "{sum}, {share} % of the {MAX_BYTES} that a ConfigMap holds\nchain {digest}"
-    );
+    let share = if for_config_map {
+        let percent = (bytes * 100).div_ceil(MAX_BYTES);
+        format!(", {percent} % of the {MAX_BYTES} that a ConfigMap holds")
+    } else {
+        String::new()
+    };
+    let _infallible = writeln!(text, "{sum}{share}\nchain {digest}");
     text
 }
 

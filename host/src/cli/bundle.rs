@@ -6,14 +6,17 @@ use clap::Args;
 
 use super::namespace;
 
-/// Pack a plugin directory into a ConfigMap, for kubectl apply.
+/// Pack a plugin directory into a ConfigMap for kubectl apply, or into an image for a registry.
 ///
 /// The chain is checked first, as with `podloom chain check`, so an operator will accept the result.
-/// The ConfigMap contains chain.yaml and the files that it names, and no other files of the directory.
+/// The bundle contains chain.yaml and the files that it names, and no other files of the directory.
 ///
-/// Plugins are compressed if that makes them smaller. For a compressed plugin, the chain.yaml in the ConfigMap
+/// Plugins are compressed if that makes them smaller. For a compressed plugin, the chain.yaml in the bundle
 /// names a file that ends in .wasm.gz, and a `sha256` is replaced by the digest of that file. Everything else stays as
 /// written, comments too.
+///
+/// With --oci, an ordinary image with one layer is written, as an OCI image layout in a tar file. Kubernetes mounts it as an image
+/// volume. This command uploads nothing: skopeo, oras and crane do.
 ///
 /// Sizes are printed on standard error, with a note if `kubectl apply` needs --server-side.
 /// A ConfigMap holds 1 MiB. A larger bundle is an error, unless --split allows several ConfigMaps.
@@ -25,9 +28,13 @@ pub(crate) struct BundleArguments {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// The file to write; - is standard output.
+    /// The file to write; - is standard output, which cannot be an image.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
+
+    /// Write an image of this name, with registry and tag, instead of a ConfigMap; repeat it for several names.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "namespace", "split"])]
+    pub(crate) oci: Vec<String>,
 
     /// The name of the ConfigMap.
     #[arg(long, default_value = "podloom-plugins", value_parser = config_map_name)]
@@ -51,7 +58,11 @@ Examples:
   podloom bundle my-chain -o podloom-plugins.yaml
 
   # A bundle of more than 1 MiB
-  podloom bundle my-chain --split | kubectl apply --server-side -f -";
+  podloom bundle my-chain --split | kubectl apply --server-side -f -
+
+  # An image for an image volume
+  podloom bundle my-chain --oci registry.example.com/podloom-plugins:42 -o podloom-plugins.tar
+  skopeo copy oci-archive:podloom-plugins.tar docker://registry.example.com/podloom-plugins:42";
 
 /// Leaves room for the number that --split appends.
 const LONGEST_NAME: usize = 253 - "-999".len();

@@ -12,6 +12,7 @@ pub(crate) enum PluginCommand {
     Build(BuildArguments),
     Inspect(InspectArguments),
     Test(TestArguments),
+    Pack(PackArguments),
 }
 
 /// Create the crate of a new plugin: a small working example to change.
@@ -87,6 +88,32 @@ pub(crate) struct InspectArguments {
     /// The output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: InspectFormat,
+}
+
+/// Pack a plugin as an artifact for a registry, as other tools for WebAssembly read it.
+///
+/// The plugin is checked first. The artifact has the format that the CNCF describes for Wasm: one layer with the Wasm file as it is,
+/// and a config that lists imports and exports. It is written as an OCI image layout in a tar file; this command uploads nothing.
+/// The same file always gives the same artifact.
+///
+/// An operator loads plugin directories, not single plugins: pack one with podloom bundle --oci.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  podloom plugin pack my-plugin.wasm.gz --oci registry.example.com/plugins/my-plugin:0.1.0 -o my-plugin.tar
+  oras cp --from-oci-layout my-plugin.tar:registry.example.com/plugins/my-plugin:0.1.0 registry.example.com/plugins/my-plugin:0.1.0
+  oras pull registry.example.com/plugins/my-plugin:0.1.0   # writes my-plugin.wasm")]
+pub(crate) struct PackArguments {
+    /// The plugin file, .wasm or .wasm.gz.
+    pub(crate) file: PathBuf,
+
+    /// The name of the artifact, with registry and tag; repeat it for several names.
+    #[arg(long = "oci", value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
 }
 
 /// The format in which a plugin's description is printed.

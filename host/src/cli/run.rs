@@ -10,9 +10,11 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Chain, Duty};
+use podloom_mutators::{PublicKey, Signers};
 
 use super::cleaner::CleanerArguments;
 use super::infrastructure::InfrastructureArguments;
+use super::key::public_key;
 use super::portal::PortalArguments;
 use super::webhook::WebhookArguments;
 use super::{Controllers, controllers, duration, namespace, object_name};
@@ -47,6 +49,12 @@ pub(crate) struct RunArguments {
     /// takes up to this long.
     #[arg(long, value_name = "TIME", env = "PODLOOM_PLUGINS_SCAN", default_value = "15s", value_parser = duration::parse_positive)]
     pub(crate) plugins_scan: Duration,
+
+    /// Use a chain only if its owner signed it: a PEM file with the public key; repeat it for several keys, of which one must have
+    /// signed. The chain directory needs chain.yaml.sig, the signature of chain.yaml, and chain.yaml the sha256 of each plugin.
+    /// A chain without a valid signature is refused like a broken one. This holds for --candidate too.
+    #[arg(long, value_name = "KEY", env = "PODLOOM_REQUIRE_SIGNATURE", value_delimiter = ',', requires = "plugins", value_parser = public_key)]
+    pub(crate) require_signature: Vec<PublicKey>,
 
     /// The directory of a second chain, which is only tried: it gets the same pods as the serving chain, and what it makes of them
     /// is compared and thrown away. /plugins/candidate shows localhost which pods would come out differently, and the metrics
@@ -244,6 +252,12 @@ impl RunArguments {
         let mut duties = self.controllers.duties().to_vec();
         duties.extend(self.webhook.address.map(|_| Duty::Webhook));
         duties
+    }
+
+    /// Who must have signed the chain; nothing if nobody must.
+    pub(crate) fn signers(&self) -> Option<Signers> {
+        let keys = &self.require_signature;
+        (!keys.is_empty()).then(|| keys.iter().cloned().collect())
     }
 
     /// Whether any duty passes pods through the chain.

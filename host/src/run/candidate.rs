@@ -20,7 +20,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_control_loop::LoopMetrics;
 use podloom_mutators::{
-    Engine, EngineOptions, InstanceAllocation, Loader, Reload, Serving, Slot, WatchMode,
+    Engine, EngineOptions, InstanceAllocation, Loader, Reload, Serving, Signers, Slot, WatchMode,
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -56,6 +56,7 @@ pub(super) struct Beside {
 /// Where the candidate is, and how it is loaded.
 pub(super) struct Files {
     pub(super) directory: PathBuf,
+    pub(super) signers: Option<Signers>,
     pub(super) scan_interval: Duration,
     pub(super) build_timeout: Duration,
     pub(super) recorder: Arc<LoopMetrics>,
@@ -117,6 +118,7 @@ impl CandidateChain {
             directory: files.directory,
             engine,
             slot: Arc::clone(&self.slot),
+            signers: files.signers,
             watch: WatchMode::Notified,
             scan_interval: files.scan_interval,
             build_timeout: files.build_timeout,

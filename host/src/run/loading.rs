@@ -78,6 +78,7 @@ fn serving(
         directory,
         engine,
         slot: Arc::clone(&state.slot),
+        signers: arguments.signers(),
         watch: WatchMode::Notified,
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
@@ -108,6 +109,7 @@ fn candidate(
     };
     let files = Files {
         directory,
+        signers: arguments.signers(),
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
         recorder: parts.loops.clone(),

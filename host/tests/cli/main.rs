@@ -20,6 +20,7 @@ mod portal;
 mod rbac;
 mod refused;
 mod rendered;
+mod signed;
 mod tighten;
 
 use std::io::Write;

@@ -181,6 +181,7 @@ fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()
     let im = step("IM server", || Ok(podloom_im::python()?))?;
     // Tests find it built: a build would take longer than they may.
     step("helm", || Ok(podloom_control_plane::helm().map(drop)?))?;
+    step("crane", || Ok(podloom_control_plane::crane().map(drop)?))?;
     for (name, which) in [
         ("black-box tests", Which::Others),
         ("black-box tests under load", Which::Busy),

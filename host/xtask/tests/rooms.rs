@@ -105,6 +105,7 @@ const ROOMS: [Room; 20] = [
             CONTROL_LOOP,
             CONTROLLERS,
             HELM,
+            IMAGE,
             MUTATORS,
             POD_PATH,
             SYNTAX,

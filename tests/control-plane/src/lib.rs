@@ -13,6 +13,7 @@
 mod build;
 mod cache;
 mod control_plane;
+mod crane;
 mod go;
 mod group;
 mod helm;
@@ -26,6 +27,7 @@ mod wait;
 pub use build::module;
 pub use cache::{cache, lock};
 pub use control_plane::{ControlPlane, Options, StartError};
+pub use crane::crane;
 pub use go::{BuildError, Module, Package, last_lines};
 pub use helm::helm;
 pub use keys::{signing_key, token};

@@ -81,6 +81,7 @@ impl Stand {
             directory: volume.path().to_owned(),
             engine: Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly"),
             slot: Arc::clone(&slot),
+            signers: None,
             watch: WatchMode::Notified,
             scan_interval: Duration::from_secs(15),
             build_timeout: PATIENCE,

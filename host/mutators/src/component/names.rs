@@ -29,6 +29,8 @@ pub(super) struct Names {
     pub(super) preparation: String,
     /// The imported interfaces, each once.
     pub(super) imports: Vec<String>,
+    /// The exported interfaces of the contract, each once.
+    pub(super) exports: Vec<String>,
     /// Whether some of these are of WASI.
     pub(super) uses_wasi: bool,
 }
@@ -94,6 +96,7 @@ pub(super) fn read(wasm: &[u8], size: PluginSize) -> Result<Names, ComponentErro
         preparation: format!("{PACKAGE}/{PREPARATION}@{version}"),
         uses_wasi: found.imports.iter().any(|name| name.starts_with(WASI)),
         imports: found.imports,
+        exports: found.exports,
     })
 }
 

@@ -15,6 +15,7 @@ use super::{Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError};
 use crate::chain::Chain;
 use crate::engine::Engine;
+use crate::signature::Signers;
 use crate::until::Until;
 use crate::warnings::ChainWarning;
 
@@ -29,6 +30,7 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Builder {
     engine: Arc<Engine>,
     attempts: Attempts,
+    signers: Option<Arc<Signers>>,
     first_pause: Duration,
     timeout: Duration,
     seen: Mutex<SeenContent>,
@@ -55,12 +57,14 @@ impl Builder {
     pub(super) fn new(
         engine: Arc<Engine>,
         attempts: Attempts,
+        signers: Option<Signers>,
         first_pause: Duration,
         timeout: Duration,
     ) -> Self {
         Self {
             engine,
             attempts,
+            signers: signers.map(Arc::new),
             first_pause,
             timeout,
             seen: Mutex::default(),
@@ -156,11 +160,14 @@ impl Handler<Directory, Snapshot> for Builder {
         let started = Instant::now();
         let (engine, directory) = (Arc::clone(&self.engine), id.path().to_owned());
         let serving = self.attempts.slot.serving().chain.clone();
-        let until = Until::after(self.timeout);
+        let (until, signers) = (Until::after(self.timeout), self.signers.clone());
         // Spans do not follow work to another thread by themselves.
         let span = Span::current();
         let building = spawn_blocking(move || {
-            span.in_scope(|| build(&engine, serving.as_deref(), &directory, bundle, until))
+            span.in_scope(|| {
+                let bundle = trusted(&directory, bundle, signers.as_deref())?;
+                build(&engine, serving.as_deref(), &directory, &bundle, until)
+            })
         });
         let built = tokio::select! {
             built = building => built,
@@ -182,20 +189,38 @@ struct Built {
     warnings: Vec<ChainWarning>,
 }
 
-/// Loads and proves a chain. Blocks until that is done, or shortly after the deadline.
-fn build(
-    engine: &Arc<Engine>,
-    serving: Option<&Chain>,
+/// The bundle, if it is one, and is signed by one of those who must have signed it.
+fn trusted(
     directory: &Path,
     read: Result<Bundle, BundleError>,
-    until: Until,
-) -> Result<Built, LoadError> {
+    signers: Option<&Signers>,
+) -> Result<Bundle, LoadError> {
     let directory = || PathBuf::from(directory);
     let bundle = read.map_err(|error| LoadError::Bundle {
         directory: directory(),
         error,
     })?;
-    let chain = Chain::load_until(engine, serving, &bundle, until);
+    if let Some(signers) = signers {
+        signers
+            .check(&bundle)
+            .map_err(|error| LoadError::Unsigned {
+                directory: directory(),
+                error,
+            })?;
+    }
+    Ok(bundle)
+}
+
+/// Loads and proves a chain. Blocks until that is done, or shortly after the deadline.
+fn build(
+    engine: &Arc<Engine>,
+    serving: Option<&Chain>,
+    directory: &Path,
+    bundle: &Bundle,
+    until: Until,
+) -> Result<Built, LoadError> {
+    let directory = || PathBuf::from(directory);
+    let chain = Chain::load_until(engine, serving, bundle, until);
     let chain = chain.map_err(|error| LoadError::Chain {
         directory: directory(),
         error,

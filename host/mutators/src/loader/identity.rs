@@ -38,6 +38,9 @@ impl Content {
             Err(error) => Self(error.to_string()),
             Ok(bundle) => {
                 let mut digests = file::sha256(bundle.manifest());
+                if let Some(signature) = bundle.signature() {
+                    digests.push_str(&format!(" signature {}", file::sha256(signature)));
+                }
                 for (name, bytes) in bundle.files() {
                     digests.push_str(&format!(" {name} {}", file::sha256(bytes)));
                 }

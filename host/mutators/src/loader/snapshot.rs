@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::disk::Disk;
 use super::identity::{Content, Directory};
-use crate::bundle::{Bundle, BundleError, SWAPPED};
+use crate::bundle::{Bundle, BundleError, SIGNATURE, SWAPPED};
 use crate::manifest::MANIFEST;
 
 /// How long a plain directory must be unchanged for a snapshot, since writing several files takes a moment.
@@ -139,7 +139,10 @@ impl DirectoryState {
 
 fn is_of_a_bundle(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
-    name == MANIFEST.as_bytes() || name.ends_with(b".wasm") || name.ends_with(b".wasm.gz")
+    let is_text = [MANIFEST, SIGNATURE]
+        .iter()
+        .any(|text| name == text.as_bytes());
+    is_text || name.ends_with(b".wasm") || name.ends_with(b".wasm.gz")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use podloom_control_loop::NoRecorder;
-use podloom_mutators::{Bundle, Loader, Reload, Slot, WatchMode};
+use podloom_mutators::{Bundle, Loader, Reload, Signers, Slot, WatchMode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,15 @@ impl Loading {
         watch: WatchMode,
         scan_interval: Duration,
     ) -> Self {
+        Self::start(build_timeout, path, None, (watch, scan_interval))
+    }
+
+    fn start(
+        build_timeout: Duration,
+        path: &Path,
+        signers: Option<Signers>,
+        (watch, scan_interval): (WatchMode, Duration),
+    ) -> Self {
         let (slot, reports, stop) = (
             Arc::<Slot>::default(),
             Arc::default(),
@@ -51,6 +60,7 @@ impl Loading {
             directory: path.to_owned(),
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),
+            signers,
             watch,
             scan_interval,
             build_timeout,

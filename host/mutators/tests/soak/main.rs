@@ -98,6 +98,7 @@ impl Loading {
             directory: volume.path().to_owned(),
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),
+            signers: None,
             watch: WatchMode::Notified,
             scan_interval: PATIENCE,
             build_timeout: PATIENCE,

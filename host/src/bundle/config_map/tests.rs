@@ -22,6 +22,7 @@ fn check(sizes: &[usize], expected: Result<&[&[usize]], usize>) {
         .collect();
     let packed = PackedBundle {
         manifest: files.remove(0),
+        signature: None,
         plugins: files,
     };
     let number = |file: &File| file.name.parse::<usize>().unwrap();

@@ -13,7 +13,7 @@ fn builder() -> Builder {
         slot: Arc::<Slot>::default(),
         report: Arc::new(|_| {}),
     };
-    Builder::new(engine, attempts, FIRST, FIRST)
+    Builder::new(engine, attempts, None, FIRST, FIRST)
 }
 
 fn empty(comment: &str) -> Result<Bundle, BundleError> {
