@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use podloom_image::{Config, Image, Layer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -161,17 +160,13 @@ fn several_config_maps_are_one_chain() {
 fn an_image_is_a_chain() {
     let Some(cluster) = cluster() else { return };
     let files = tempfile::tempdir().unwrap();
-    let mut layer = Layer::default();
     let bundle = bundle("image");
-    layer.add(bundle.path(), "").unwrap();
-    let image = Image {
-        names: vec!["registry.example.com/podloom-plugins:42".to_owned()],
-        architecture: podloom_real_node::stand_in::architecture().to_owned(),
-        config: Config::default(),
-        layer,
-    };
     let archive = files.path().join("plugins.tar");
-    podloom_image::write(&image, &archive).unwrap();
+    cluster.shell(&format!(
+        "podloom bundle {} --oci registry.example.com/podloom-plugins:42 --output {}",
+        bundle.path().display(),
+        archive.display()
+    ));
     cluster.node.load(&archive).unwrap();
     let directory = overlay("image", &component("image"));
     cluster.install(directory.path());
