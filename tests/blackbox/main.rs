@@ -55,6 +55,7 @@ mod infrastructure_webhook;
 mod installs;
 mod interference;
 mod kustomize;
+mod languages;
 mod life_cycle;
 mod lost_answers;
 mod names;

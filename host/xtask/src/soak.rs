@@ -32,7 +32,7 @@ enum Needs {
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 7] = [
+const SOAKS: [Soak; 8] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -127,6 +127,22 @@ const SOAKS: [Soak; 7] = [
         environment: &[("PODLOOM_DIFF_PODS", "1000")],
         needs: Needs::Operator,
     },
+    Soak {
+        name: "languages",
+        what: "the page on other languages: its commands install the compilers of Python and JavaScript, build a plugin with each, and run it; needs Python with venv, Node.js and npm",
+        command: &[
+            "test",
+            "--workspace",
+            "--test",
+            "blackbox",
+            "languages",
+            "--",
+            "--test-threads",
+            "1",
+        ],
+        environment: &[("PODLOOM_LANGUAGES", "1")],
+        needs: Needs::Operator,
+    },
 ];
 
 #[derive(Args)]
@@ -146,7 +162,7 @@ pub(crate) struct Arguments {
 }
 
 fn table() -> String {
-    let rows = SOAKS.map(|soak| format!("  {:8} {}", soak.name, soak.what));
+    let rows = SOAKS.map(|soak| format!("  {:9} {}", soak.name, soak.what));
     format!("Soaks:\n{}", rows.join("\n"))
 }
 
