@@ -9,6 +9,7 @@ use crate::{InfrastructureKind, SelenosisApi};
 mod cleaner;
 mod infrastructure;
 mod portal;
+mod reference;
 
 /// `kubectl apply` keeps the whole document in an annotation, which can hold no more; a tenth is left for what kubectl adds.
 const APPLY_MAX: usize = 262_144 * 9 / 10;
