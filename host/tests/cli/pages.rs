@@ -6,9 +6,10 @@ use std::path::Path;
 use super::{bundle, podloom_in, root};
 
 /// Pages with excerpts: blocks of `console` whose first line is a command.
-const PAGES: [&str; 3] = [
+const PAGES: [&str; 4] = [
     "README.md",
     "deploy/CHANGES.md",
+    "deploy/CLEANER.md",
     "deploy/TROUBLESHOOTING.md",
 ];
 

@@ -279,3 +279,6 @@ fn keep(built: &Built, live: &Live) -> Result<()> {
 fn succeed(kubectl: &mut Command) -> Result<()> {
     run::succeed(kubectl)
 }
+
+#[cfg(test)]
+mod tests;
