@@ -267,3 +267,6 @@ fn is_dns_label(text: &str) -> bool {
     let has_good_ends = !text.starts_with('-') && !text.ends_with('-');
     (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && has_good_ends
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ mod refused;
 mod rendered;
 mod signed;
 mod tighten;
+mod workflows;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
