@@ -183,7 +183,9 @@ fn for_target(command: &str, arguments: &[&str], plugins: &[Plugin]) -> Command 
     }
     // These would replace the flags in .cargo/config.toml, and with them the small stack that makes calls quick. Incremental
     // builds make plugins 2 % larger.
+    // Rhai's hash table would have other seeds in each build, and the plugin another digest.
     cargo
+        .env("CONST_RANDOM_SEED", "podloom")
         .env("CARGO_INCREMENTAL", "0")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
