@@ -1,6 +1,7 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
 mod lane;
+mod recent;
 mod witness;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,6 +26,8 @@ use tracing::Span;
 
 pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
+use self::recent::Passing;
+pub(crate) use self::recent::{RecentPod, RecentPods};
 pub(crate) use self::witness::{Seen, Witness};
 
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
@@ -40,6 +43,8 @@ pub(crate) struct ChainMutator {
     pub(crate) lane: Arc<FastLane>,
     /// Sees what the chain makes of each pod, if anybody wants to know.
     pub(crate) witness: Option<Arc<Witness>>,
+    /// Remembers the latest pods, if there is a console that shows them.
+    pub(crate) recent: Option<Arc<RecentPods>>,
 }
 
 /// What happens to pods while no chain is loaded.
@@ -74,11 +79,27 @@ impl ChainMutator {
             values: Values::Shown,
             lane: Arc::default(),
             witness: None,
+            recent: None,
         }
     }
 
     /// Like [`mutate`](PodMutator::mutate), but a panic of the chain is an error of its own.
     pub(crate) async fn pass(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
+        let Some(recent) = &self.recent else {
+            return self.pass_by(pod, request).await;
+        };
+        let passing = Passing::begin(&request);
+        let result = self.pass_by(pod, request).await;
+        recent.add(passing, result.as_ref().ok());
+        result
+    }
+
+    /// Passes the pod through the chain, or what there is without one.
+    async fn pass_by(
         &self,
         pod: Value,
         request: PodRequest,

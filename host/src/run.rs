@@ -12,6 +12,7 @@ mod exposition;
 #[cfg(test)]
 mod fixtures;
 mod grants;
+mod history;
 mod infrastructure;
 mod leader;
 mod lease;

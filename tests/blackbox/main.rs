@@ -37,6 +37,7 @@ mod cleaner_tls;
 mod cleaner_tools;
 mod cleaner_watches;
 mod configuration;
+mod console;
 mod drift;
 mod helm_chart;
 mod infrastructure;

@@ -20,6 +20,7 @@
 )]
 
 mod bundle;
+mod chromium;
 pub mod cleaner;
 mod cluster;
 pub mod doubles;
@@ -47,6 +48,7 @@ mod watched;
 pub mod webhook;
 
 pub use bundle::{Bundle, MountedBundle, standard};
+pub use chromium::Chromium;
 pub use cluster::{AuditedRequest, Cluster, Said};
 pub use http::{Answer, free_address, get};
 pub use operator::{Operator, binary};

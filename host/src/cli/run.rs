@@ -68,7 +68,7 @@ pub(crate) struct RunArguments {
     #[arg(long, env = "PODLOOM_ALLOW_EMPTY_CHAIN", value_parser = FalseyValueParser::new())]
     pub(crate) allow_empty_chain: bool,
 
-    /// The address of the HTTP endpoints /healthz, /readyz, /metrics, /plugins, /plugins/candidate and /log.
+    /// The address of the HTTP endpoints /healthz, /readyz, /metrics, /plugins, /plugins/candidate, /console and /log.
     #[arg(
         long,
         value_name = "ADDR",
@@ -81,6 +81,12 @@ pub(crate) struct RunArguments {
     /// default; the install manifests use 0.0.0.0:8081. --http serves both endpoints too.
     #[arg(long, value_name = "ADDR", env = "PODLOOM_PROBES")]
     pub(crate) probes: Option<SocketAddr>,
+
+    /// Serve a page for people at /console of the HTTP endpoints: the chain with its grants and reloads, the latest pods with the
+    /// paths that each plugin wrote, and counts. It changes nothing, and shows no values of pods and no configuration. Since it
+    /// names pods of all namespaces, it answers only localhost: use kubectl port-forward.
+    #[arg(long, env = "PODLOOM_CONSOLE", value_parser = FalseyValueParser::new())]
+    pub(crate) console: bool,
 
     /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
     /// browser.selenosis.io and browserconfig.selenosis.io.

@@ -14,9 +14,9 @@ const STUCK: Duration = Duration::from_secs(10);
 
 /// One readiness check.
 pub(super) struct Check {
-    name: String,
+    pub(super) name: String,
     /// Details if it passed, the reason if it failed.
-    result: Result<String, String>,
+    pub(super) result: Result<String, String>,
 }
 
 /// All checks: those of the process first, then those of each duty.

@@ -71,6 +71,7 @@ fn serving(
     let reporter = ReloadReporter {
         metrics,
         events: own_pod::reference(&arguments.own_pod).map(|pod| (queue, pod)),
+        history: state.history.clone(),
         granted: Mutex::default(),
     };
     let loader = Loader {

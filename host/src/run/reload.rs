@@ -1,6 +1,6 @@
-//! Reports each attempt to load a chain: in the log, the metrics, and an Event on the operator's own pod.
+//! Reports each attempt to load a chain: in the log, the metrics, the console, and an Event on the operator's own pod.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use podloom_api::names::event;
@@ -8,6 +8,7 @@ use podloom_controllers::{Events, Notice};
 use podloom_mutators::{Chain, LoadError, Reload};
 
 use super::grants::{self, Grants};
+use super::history::History;
 use super::metrics::ChainMetrics;
 use super::process as own;
 
@@ -16,6 +17,8 @@ pub(super) struct ReloadReporter {
     pub(super) metrics: ChainMetrics,
     /// The queue of Events and the operator's own pod, if its name is known.
     pub(super) events: Option<(Events, ObjectReference)>,
+    /// What the console shows; none if it is off.
+    pub(super) history: Option<Arc<History>>,
     /// The grants of the active chain; none before the first one.
     pub(super) granted: Mutex<Option<Grants>>,
 }
@@ -24,6 +27,9 @@ impl ReloadReporter {
     /// Reports one attempt.
     pub(super) fn report(&self, reload: &Reload) {
         self.metrics.reloaded(reload, own::peak());
+        if let Some(history) = &self.history {
+            history.attempted(reload);
+        }
         match reload {
             Reload::Swapped { chain, took } => {
                 let mebibytes = |bytes: Option<i64>| bytes.unwrap_or_default() >> 20;

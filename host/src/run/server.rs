@@ -1,4 +1,6 @@
-//! The operator's HTTP endpoints: probes, metrics, the chain and the log filter.
+//! The operator's HTTP endpoints: probes, metrics, the chain, the log filter and the console.
+
+mod console;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::{spawn_blocking, yield_now};
 
+use self::console::Console;
 use super::chain_state;
 use super::checks::{Check, alive, checks, checks_of, is_ready, show};
 use super::connections::{ConnectionLimits, Reuse, WhenFull};
@@ -37,6 +40,7 @@ GET /readyz    readiness: 200 or 503, and one line per check; /readyz/DUTY for o
 GET /metrics   metrics for Prometheus
 GET /plugins   the active plugin chain, as JSON
 GET /plugins/candidate   what the chain of --candidate would make of the same pods, as JSON (only from localhost)
+GET /console   a page about the chain and the latest pods, if --console is set (only from localhost)
 GET /log       the log filter (only from localhost)
 PUT /log       change the log filter, for example to info,podloom=debug (only from localhost)
 ";
@@ -77,6 +81,19 @@ pub(crate) struct App {
     pub(crate) state: Arc<OperatorState>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: Filter,
+    /// The page for people; none if it is off.
+    console: Option<Arc<Console>>,
+}
+
+impl App {
+    pub(crate) fn new(state: &Arc<OperatorState>, registry: &Arc<Registry>, log: Filter) -> Self {
+        Self {
+            state: Arc::clone(state),
+            registry: Arc::clone(registry),
+            log,
+            console: Console::of(state, registry),
+        }
+    }
 }
 
 /// All endpoints. Each request must carry the address of its peer, as [`ConnectInfo`].
@@ -86,6 +103,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/plugins", get(plugins))
         .route("/plugins/candidate", get(candidate))
         .route("/log", get(log).put(change_log));
+    let router = match &app.console {
+        Some(console) => router.merge(console::routes(Arc::clone(console))),
+        None => router,
+    };
     limited(router, app)
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::candidate::CandidateChain;
+use super::history::History;
 use crate::mutator::{FastLane, NoChainPolicy};
 
 /// The state of the process, shared by all tasks.
@@ -25,6 +26,8 @@ pub(crate) struct OperatorState {
     pub(super) lane: Arc<FastLane>,
     /// The chain that is only compared with the serving one, if there is any.
     pub(super) candidate: Option<Arc<CandidateChain>>,
+    /// What the console shows of the past; none if it is off.
+    pub(super) history: Option<Arc<History>>,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
     /// The certificate of the webhooks; none if they are off or served without TLS.
@@ -94,21 +97,20 @@ pub(crate) struct Renewed {
 }
 
 impl OperatorState {
-    /// The state at the start.
+    /// The state at the start, without what an operator need not have.
     pub(super) fn new(
         no_chain_policy: NoChainPolicy,
-        candidate: Option<Arc<CandidateChain>>,
         duties: Vec<Arc<DutyState>>,
-        certificate: Option<Arc<CertificateSlot>>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             slot: Arc::default(),
             no_chain_policy,
             lane: Arc::default(),
-            candidate,
+            candidate: None,
+            history: None,
             duties,
-            certificate,
+            certificate: None,
             stop,
         }
     }

@@ -1,7 +1,6 @@
 //! The tasks of the operator: what they are, and how they end.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use tokio::net::TcpListener;
@@ -33,11 +32,7 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
     let (operator, loading) = wiring::operator(arguments, stop.clone()).await?;
     // Probes are answered until everything else has ended.
     let served = CancellationToken::new();
-    let app = server::App {
-        state: Arc::clone(&operator.state),
-        registry: Arc::clone(&operator.registry),
-        log,
-    };
+    let app = server::App::new(&operator.state, &operator.registry, log);
     let mut tasks = JoinSet::new();
     let mut serve = |listener, router, limits| {
         let server = Server {

@@ -21,6 +21,7 @@ use super::cleaner;
 use super::client;
 use super::drift::DriftTask;
 use super::duty::{DutyTask, Work};
+use super::history::History;
 use super::infrastructure;
 use super::lease::Candidate;
 use super::loading::{self, Loading};
@@ -78,13 +79,13 @@ pub(super) async fn operator(
         Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
     });
     let (candidate, seen) = CandidateChain::of(arguments, ours);
-    let state = Arc::new(OperatorState::new(
-        no_chain_policy(arguments),
+    let history = History::new(parts.instance.clone());
+    let state = Arc::new(OperatorState {
         candidate,
-        states.collect(),
-        certificates.as_ref().map(Certificates::slot),
-        stop.clone(),
-    ));
+        history: arguments.console.then(|| Arc::new(history)),
+        certificate: certificates.as_ref().map(Certificates::slot),
+        ..OperatorState::new(no_chain_policy(arguments), states.collect(), stop.clone())
+    });
     let drift = DriftTask::of(&parts, &state, ours);
     let shared = (certificates.as_ref(), drift.as_ref());
     let election = Election::of(arguments);
@@ -186,6 +187,7 @@ fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
         values: Values::Hidden,
         lane: Arc::clone(&state.lane),
         witness: state.candidate.as_ref().map(|it| Arc::clone(&it.witness)),
+        recent: state.history.as_ref().map(|it| Arc::clone(&it.pods)),
     }
 }
 

@@ -21,6 +21,8 @@ use crate::run::fixtures::CLUSTERS;
 use crate::run::process::ProcessMetrics;
 use crate::run::state::{Access, DutyState, OperatorState, Renewed, Role};
 
+mod console;
+
 const HERE: &str = "127.0.0.1:40000";
 
 struct Answer {
@@ -81,9 +83,7 @@ fn state_of(rows: &[&'static Row], no_chain_policy: NoChainPolicy) -> Arc<Operat
     });
     Arc::new(OperatorState::new(
         no_chain_policy,
-        None,
         duties.collect(),
-        None,
         stop.clone(),
     ))
 }
@@ -102,11 +102,7 @@ fn app(state: &Arc<OperatorState>) -> App {
     std::mem::forget(layer);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
-    App {
-        state: Arc::clone(state),
-        registry: Arc::new(registry),
-        log,
-    }
+    App::new(state, &Arc::new(registry), log)
 }
 
 /// A chain without plugins.
