@@ -57,7 +57,6 @@ fn serving(
     registry: &mut Registry,
 ) -> Result<Loading> {
     let (arguments, stop) = (parts.arguments, state.stop.clone());
-    let metrics = ChainMetrics::register(registry, parts.plugins.clone());
     let Some((directory, engine)) = arguments.plugins.clone().zip(engine) else {
         tracing::warn!("there is no plugin chain, so pods are created as rendered");
         return Ok(stop.cancelled_owned().boxed());
@@ -69,7 +68,8 @@ fn serving(
         parts.metrics.events.clone(),
     );
     let reporter = ReloadReporter {
-        metrics,
+        // Without a chain there is nothing to show: a 0 would look like one that was rejected.
+        metrics: ChainMetrics::register(registry, parts.plugins.clone()),
         events: own_pod::reference(&arguments.own_pod).map(|pod| (queue, pod)),
         history: state.history.clone(),
         granted: Mutex::default(),

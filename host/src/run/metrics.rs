@@ -39,6 +39,7 @@ pub(super) struct ChainMetrics {
     reloads: Family<ByOutcome, Counter>,
     last_success: Gauge,
     compile_peak: Gauge,
+    loaded: Gauge,
     plugins: PluginMetrics,
 }
 
@@ -53,6 +54,7 @@ impl ChainMetrics {
             reloads: Family::default(),
             last_success: Gauge::default(),
             compile_peak: Gauge::default(),
+            loaded: Gauge::default(),
             plugins,
         };
         registry.register(
@@ -72,6 +74,11 @@ impl ChainMetrics {
             Unit::Bytes,
             metrics.compile_peak.clone(),
         );
+        registry.register(
+            "chain_loaded",
+            "1 if the active chain is what its directory contains, 0 if that was rejected or is not loaded yet",
+            metrics.loaded.clone(),
+        );
         metrics
     }
 
@@ -80,6 +87,8 @@ impl ChainMetrics {
         let outcome = reload.as_str();
         self.reloads.get_or_create(&ByOutcome { outcome }).inc();
         self.plugins.reloaded(reload);
+        let is_loaded = !matches!(reload, Reload::Refused { .. });
+        self.loaded.set(i64::from(is_loaded));
         if let Reload::Swapped { .. } = reload {
             let now = SystemTime::now()
                 .duration_since(UNIX_EPOCH)

@@ -29,7 +29,8 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         probes = probes.as_ref().and_then(address),
         "starting"
     );
-    let (operator, loading) = wiring::operator(arguments, stop.clone()).await?;
+    let config = wiring::cluster().await?;
+    let (operator, loading) = wiring::operator(&config, arguments, &stop)?;
     // Probes are answered until everything else has ended.
     let served = CancellationToken::new();
     let app = server::App::new(&operator.state, &operator.registry, log);

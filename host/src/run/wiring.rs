@@ -48,12 +48,12 @@ pub(super) struct Operator {
     has_plugins: bool,
 }
 
-/// Builds the operator and the loader of its chain. Neither is started yet.
-pub(super) async fn operator(
+/// Builds the operator of a cluster and the loader of its chain. Neither is started yet, but the webhooks have their port.
+pub(super) fn operator(
+    config: &Config,
     arguments: &RunArguments,
-    stop: CancellationToken,
+    stop: &CancellationToken,
 ) -> Result<(Operator, Loading)> {
-    let config = cluster().await?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
     let ours = registry.sub_registry_with_prefix("podloom");
@@ -61,7 +61,7 @@ pub(super) async fn operator(
     let leader = LeaderMetrics::register(ours);
     let requests = Requests::register(ours);
     let clock = Clock::new();
-    let client = || connect(&config, &requests, &clock);
+    let client = || connect(config, &requests, &clock);
     let parts = Parts {
         arguments,
         client: client()?,
@@ -232,7 +232,8 @@ fn register_build(registry: &mut Registry) {
     registry.register("build", "Version and architecture of this binary", build);
 }
 
-async fn cluster() -> Result<Config> {
+/// Finds the cluster: that of the kubeconfig, else that of our own pod.
+pub(super) async fn cluster() -> Result<Config> {
     let config = Config::infer().await.context(
         "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
     )?;

@@ -104,6 +104,27 @@ fn every_link_leads_somewhere() {
     assert!(offences.is_empty(), "\n{}", offences.join("\n"));
 }
 
+/// The alerts link to entries of a page of this repository, as a public host shows it.
+#[test]
+fn every_alert_links_to_an_entry() {
+    let alerts = fs::read_to_string(root().join("deploy/monitoring/alerts.yaml"));
+    let alerts = alerts.expect("the alerts are there");
+    let links: BTreeSet<&str> = alerts
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("runbook_url: "))
+        .collect();
+    assert!(links.len() > 10, "{links:?}");
+    for link in links {
+        let path = link.strip_prefix("https://github.com/podloom/podloom/blob/main/");
+        let (page, part) = path.and_then(|it| it.split_once('#')).expect("an entry");
+        let text = fs::read_to_string(root().join(page)).expect("the page is there");
+        assert!(
+            anchors(&prose(&text)).contains(part),
+            "{link} leads nowhere"
+        );
+    }
+}
+
 /// The pages of the SDK are also its documentation. `[words]` without a target leads somewhere there, but not in the file.
 #[test]
 fn the_sdks_pages_define_each_of_their_links() {

@@ -1,3 +1,5 @@
+mod metrics;
+
 use std::sync::Arc;
 use std::sync::Mutex;
 
