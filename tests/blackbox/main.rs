@@ -59,6 +59,7 @@ mod kustomize;
 mod languages;
 mod life_cycle;
 mod lost_answers;
+mod monitoring;
 mod names;
 mod plugins;
 mod pod_security;

@@ -4,6 +4,7 @@ mod again;
 mod ahead;
 
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -182,6 +183,7 @@ fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()
     // Tests find it built: a build would take longer than they may.
     step("helm", || Ok(podloom_control_plane::helm().map(drop)?))?;
     step("crane", || Ok(podloom_control_plane::crane().map(drop)?))?;
+    step("alerts", alerts)?;
     for (name, which) in [
         ("black-box tests", Which::Others),
         ("black-box tests under load", Which::Busy),
@@ -199,6 +201,18 @@ fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()
         let soak = soak.join().map_err(|_| anyhow!("the soak panicked"))?;
         node.and(soak)
     })
+}
+
+/// The alert rules are valid, each fires when it should, and otherwise none does.
+fn alerts() -> Result<()> {
+    let promtool = podloom_control_plane::prometheus()?.promtool;
+    for check in [
+        ["check", "rules", "deploy/monitoring/alerts.yaml"],
+        ["test", "rules", "deploy/monitoring/alerts_test.yaml"],
+    ] {
+        run::succeed(Command::new(&promtool).args(check).current_dir(run::root()))?;
+    }
+    Ok(())
 }
 
 /// The operator on a real node.

@@ -21,6 +21,7 @@ mod keys;
 mod kubeconfig;
 mod program;
 mod programs;
+mod prometheus;
 mod version;
 mod wait;
 
@@ -34,6 +35,7 @@ pub use keys::{signing_key, token};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, write_secret};
 pub use program::Program;
 pub use programs::{FindError, Programs};
+pub use prometheus::{PackageError, Prometheus, prometheus};
 pub use wait::{CommandError, PATIENCE, output, until};
 
 /// The label by which a pod chooses its behaviour: the name of a file in `stages/`. With any other value its status never changes.

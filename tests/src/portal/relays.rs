@@ -1,6 +1,7 @@
 //! Relays on this machine, for operators that ask relays.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -45,9 +46,15 @@ impl Relays {
         Self { relays, files }
     }
 
+    /// The file with the certificate authorities of all of them.
+    #[must_use]
+    pub fn authorities(&self) -> PathBuf {
+        self.files.path().join("all.pem")
+    }
+
     /// Starts an operator that asks relays, and trusts these.
     pub async fn operator(&self, portal: &Portal<'_>, more: &[&str]) -> Operator {
-        let authorities = self.files.path().join("all.pem");
+        let authorities = self.authorities();
         let arguments = [
             "--portal-relay-observation",
             "poll",
