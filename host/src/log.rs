@@ -3,14 +3,16 @@
 use std::io::IsTerminal;
 use std::str::FromStr;
 
-use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::{Targets, filter_fn};
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::cli::LogFormat;
+use crate::traces::Collect;
 
 /// Libraries that log every request or compiler step. They log only from these levels on, unless the filter names them.
 const QUIETED: [(&str, LevelFilter); 6] = [
@@ -41,10 +43,36 @@ pub(crate) fn init_for_command(filter: Option<Targets>) {
 }
 
 /// Sets up the log of the operator: standard error, with time. Call it once, before anything logs.
-pub(crate) fn init_for_operator(filter: Option<Targets>, format: LogFormat) -> Filter {
+///
+/// With `collect`, what is filtered out of the log may still be a part of traces.
+pub(crate) fn init_for_operator(
+    filter: Option<Targets>,
+    format: LogFormat,
+    collect: Option<Collect>,
+) -> Filter {
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let (layer, handle) = reload::Layer::new(quieted(filter));
-    let lines: Box<dyn Layer<_> + Send + Sync> = match format {
+    // As above.
+    let _ = match collect {
+        None => tracing_subscriber::registry()
+            .with(layer)
+            .with(filter_fn(may_be_logged))
+            .with(lines(format))
+            .try_init(),
+        Some(collect) => tracing_subscriber::registry()
+            .with(lines(format).with_filter(layer.and(filter_fn(may_be_logged))))
+            .with(collect.layer())
+            .try_init(),
+    };
+    Filter(handle)
+}
+
+/// The lines of the operator's log.
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    match format {
         LogFormat::Text => fmt::layer()
             .with_writer(std::io::stderr)
             .with_ansi(is_coloured())
@@ -55,14 +83,7 @@ pub(crate) fn init_for_operator(filter: Option<Targets>, format: LogFormat) -> F
             .with_current_span(false)
             .with_writer(std::io::stderr)
             .boxed(),
-    };
-    // As above.
-    let _ = tracing_subscriber::registry()
-        .with(layer)
-        .with(filter_fn(may_be_logged))
-        .with(lines)
-        .try_init();
-    Filter(handle)
+    }
 }
 
 /// The log filter, which can be changed while the process runs.

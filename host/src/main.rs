@@ -28,6 +28,7 @@ mod run;
 mod source_age;
 mod stamp;
 mod subjects;
+mod traces;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -53,8 +54,10 @@ fn main() -> ExitCode {
     }
     let done = match &arguments.command {
         Command::Run(arguments) => {
-            let log = log::init_for_operator(filter, arguments.log_format);
-            run::run(arguments, log)
+            let endpoint = arguments.otlp_endpoint.clone();
+            let (collect, exporter) = endpoint.map(traces::to).unzip();
+            let log = log::init_for_operator(filter, arguments.log_format, collect);
+            run::run(arguments, log, exporter)
         }
         Command::Render(arguments) => render::run(arguments),
         Command::Blame(arguments) => blame::run(arguments),

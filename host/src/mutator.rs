@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{
     Change, MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, Write,
+    RejectedPod, TRACES, Write,
 };
 use podloom_mutators::{
     CallFailure, Chain, Mutation, PluginMetrics, Progress, Rejected, RejectionCause, Request,
@@ -22,13 +22,14 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
 use self::recent::Passing;
 pub(crate) use self::recent::{RecentPod, RecentPods};
 pub(crate) use self::witness::{Seen, Witness};
+use crate::traces;
 
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
 const GRACE: Duration = Duration::from_millis(50);
@@ -111,7 +112,12 @@ impl ChainMutator {
         let witness = self.witness.as_ref();
         let seen = witness.and_then(|witness| witness.look(&pod, &request));
         let result = match &serving.chain {
-            Some(chain) => self.call(Arc::clone(chain), pod, request).await?,
+            Some(chain) => {
+                let (kind, digest) = (request.kind, chain.digest());
+                let step = tracing::trace_span!(target: TRACES, "chain", kind, chain = digest);
+                let called = self.call(Arc::clone(chain), pod, request);
+                called.instrument(step).await?
+            }
             None => Ok(MutatedPod {
                 patch: request.wants_patch.then(|| "[]".to_owned()),
                 ..MutatedPod::untouched(pod)
@@ -145,6 +151,7 @@ impl ChainMutator {
             match guarded(|| chain.proceed(pass, Some(pause)))? {
                 Progress::Ended(result) => {
                     self.metrics.mutated(&result);
+                    traces::ran(&result);
                     return guarded(|| wanted.of(&chain, result));
                 }
                 Progress::Paused(paused) => pass = paused,
@@ -156,6 +163,7 @@ impl ChainMutator {
             guarded(|| {
                 let result = chain.finish(pass);
                 metrics.mutated(&result);
+                traces::ran(&result);
                 wanted.of(&chain, result)
             })
         };

@@ -38,12 +38,17 @@ use anyhow::Context;
 use crate::cli::RunArguments;
 use crate::error::CommandError;
 use crate::log::Filter;
+use crate::traces::Exporter;
 
 /// Plugins are compiled and called on blocking threads. The engine limits how many run at once, so more threads would only wait.
 const BLOCKING_THREADS: usize = 32;
 
 /// Runs the operator until a signal stops it.
-pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandError> {
+pub(crate) fn run(
+    arguments: &RunArguments,
+    log: Filter,
+    traces: Option<Exporter>,
+) -> Result<(), CommandError> {
     let duties = arguments.duties();
     if arguments.needs_chain() && arguments.plugins.is_none() && !arguments.allow_empty_chain {
         return Err(CommandError::Usage(
@@ -81,7 +86,7 @@ pub(crate) fn run(arguments: &RunArguments, log: Filter) -> Result<(), CommandEr
         .enable_all()
         .build()
         .context("could not start the operator's threads")?;
-    let done = runtime.block_on(tasks::run(arguments, log));
+    let done = runtime.block_on(tasks::run(arguments, log, traces));
     // A compilation that still runs is dropped: it has nothing to finish.
     runtime.shutdown_timeout(Duration::ZERO);
     Ok(done?)

@@ -85,6 +85,7 @@ mod status;
 mod storm;
 mod syntax;
 mod timeouts;
+mod traces;
 mod tutorial;
 mod unserved;
 mod upgrades;

@@ -16,6 +16,7 @@ pub mod outbound;
 pub mod portal;
 mod run;
 mod shown;
+mod traces;
 
 pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
 pub use browser::{BrowserSetup, Timeouts, render, validate};
@@ -36,3 +37,4 @@ pub use portal::{
     VersionError,
 };
 pub use run::{ControllerError, DutySetup, Setup, run};
+pub use traces::TRACES;

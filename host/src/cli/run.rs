@@ -18,6 +18,7 @@ use super::key::public_key;
 use super::portal::PortalArguments;
 use super::webhook::WebhookArguments;
 use super::{Controllers, controllers, duration, namespace, object_name};
+use crate::traces::Endpoint;
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
 ///
@@ -105,6 +106,12 @@ pub(crate) struct RunArguments {
         default_value = "text"
     )]
     pub(crate) log_format: LogFormat,
+
+    /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as http://collector.monitoring:4318. A trace
+    /// shows the steps of a session or of an admission review, with the time of each plugin. It has names and times, and no values
+    /// of pods. A receiver that does not answer delays nothing. Off by default.
+    #[arg(long, value_name = "URL", env = "PODLOOM_OTLP_ENDPOINT")]
+    pub(crate) otlp_endpoint: Option<Endpoint>,
 
     /// How many objects of a kind are reconciled at the same time. With --namespace, the number is for each namespace; without
     /// it, for all namespaces together. Without --namespace, one namespace gets at most a quarter of it, so that a slow webhook

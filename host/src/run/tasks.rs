@@ -1,6 +1,7 @@
 //! The tasks of the operator: what they are, and how they end.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use tokio::net::TcpListener;
@@ -12,12 +13,17 @@ use tokio_util::sync::CancellationToken;
 use super::connections::{Server, Stop, Transport};
 use super::loading::Loading;
 use super::wiring::{self, Operator};
-use super::{connections, server};
+use super::{connections, own_pod, server};
 use crate::cli::RunArguments;
 use crate::log::Filter;
+use crate::traces::Exporter;
 
 /// Runs all tasks until a signal stops them, or until one ends unexpectedly.
-pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
+pub(super) async fn run(
+    arguments: &RunArguments,
+    log: Filter,
+    traces: Option<Exporter>,
+) -> Result<()> {
     let stop = CancellationToken::new();
     let mut signals = Signals::new()?;
     let http = listen(arguments.http)?;
@@ -30,7 +36,12 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         "starting"
     );
     let config = wiring::cluster().await?;
-    let (operator, loading) = wiring::operator(&config, arguments, &stop)?;
+    let (operator, loading) = wiring::operator(
+        &config,
+        arguments,
+        &stop,
+        traces.as_ref().map(Exporter::metrics),
+    )?;
     // Probes are answered until everything else has ended.
     let served = CancellationToken::new();
     let app = server::App::new(&operator.state, &operator.registry, log);
@@ -51,25 +62,43 @@ pub(super) async fn run(arguments: &RunArguments, log: Filter) -> Result<()> {
         serve(probes, server::probes(app.clone()), server::PROBES_LIMITS);
     }
     serve(http, server::router(app), server::HTTP_LIMITS);
+    if let Some(exporter) = traces {
+        let (instance, served) = (own_pod::instance(&arguments.own_pod), served.clone());
+        tasks.spawn(async move {
+            exporter.run(instance, served).await;
+            ("the exporter of traces", Ok(()))
+        });
+    }
     tasks.spawn(async move { ("the operator", operate(operator, loading).await) });
-    tokio::select! {
-        ended = tasks.join_next() => return Err(unexpected(ended)),
-        name = signals.next() => {
-            tracing::info!(signal = name, within = ?arguments.shutdown_timeout, "stopping; a second signal exits at once");
-            stop.cancel();
-        }
-    }
-    tokio::select! {
-        drained = timeout(arguments.shutdown_timeout, drained(&mut tasks)) => match drained {
-            Ok(result) => result?,
-            Err(_) => bail!("could not stop within {:?}, so running work was aborted", arguments.shutdown_timeout),
-        },
-        name = signals.next() => bail!("exited at once after a second signal, {name}"),
-    }
+    let longest = arguments.shutdown_timeout;
+    stopped(&mut tasks, &mut signals, &stop, longest).await?;
     served.cancel();
     while tasks.join_next().await.is_some() {}
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Waits for a signal, and then until the operator has ended, at most for so long. A second signal ends that.
+async fn stopped(
+    tasks: &mut JoinSet<(&'static str, Result<()>)>,
+    signals: &mut Signals,
+    stop: &CancellationToken,
+    longest: Duration,
+) -> Result<()> {
+    tokio::select! {
+        ended = tasks.join_next() => return Err(unexpected(ended)),
+        name = signals.next() => {
+            tracing::info!(signal = name, within = ?longest, "stopping; a second signal exits at once");
+            stop.cancel();
+        }
+    }
+    tokio::select! {
+        drained = timeout(longest, drained(tasks)) => match drained {
+            Ok(result) => result,
+            Err(_) => bail!("could not stop within {longest:?}, so running work was aborted"),
+        },
+        name = signals.next() => bail!("exited at once after a second signal, {name}"),
+    }
 }
 
 /// Waits until the operator has ended. The HTTP servers do not end before it.

@@ -36,6 +36,7 @@ use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
 use crate::mutator::{ChainMutator, NoChainPolicy, Values};
+use crate::traces::TraceMetrics;
 
 /// All parts of the operator.
 pub(super) struct Operator {
@@ -53,6 +54,7 @@ pub(super) fn operator(
     config: &Config,
     arguments: &RunArguments,
     stop: &CancellationToken,
+    traces: Option<&TraceMetrics>,
 ) -> Result<(Operator, Loading)> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
@@ -60,6 +62,9 @@ pub(super) fn operator(
     register_build(ours);
     let leader = LeaderMetrics::register(ours);
     let requests = Requests::register(ours);
+    if let Some(traces) = traces {
+        traces.register(ours);
+    }
     let clock = Clock::new();
     let client = || connect(config, &requests, &clock);
     let parts = Parts {

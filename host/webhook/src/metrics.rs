@@ -67,7 +67,7 @@ struct ByOutcome {
 }
 
 impl Endpoint {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::MutatePods => "mutate/pods",
             Self::Validate(endpoint) => endpoint,
@@ -76,7 +76,7 @@ impl Endpoint {
 }
 
 impl Outcome {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
             Self::Mutated => "mutated",

@@ -16,9 +16,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures::FutureExt;
 use http_body_util::BodyExt;
+use podloom_controllers::TRACES;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use crate::budget::{BODY_BYTES, Budget, Share};
 use crate::deadline;
@@ -186,11 +189,14 @@ async fn respond(
         Some(mut share) => match read(request.into_body(), deadline, &mut share).await {
             Err(error) => bad_request(&error),
             Ok(review) => {
-                let uid = review.uid.clone();
-                match answer(review, deadline).await {
+                let (uid, step) = (review.uid.clone(), traced(endpoint, &review));
+                let answered = answer(review, deadline).instrument(step.clone()).await;
+                let (outcome, response) = match answered {
                     Ok((answer, outcome)) => (outcome, write(&answer, &uid)),
                     Err(error) => unavailable(&error),
-                }
+                };
+                step.record("outcome", outcome.as_str());
+                (outcome, response)
             }
         },
     };
@@ -198,6 +204,18 @@ async fn respond(
         .metrics
         .answered(endpoint, outcome, version, arrived.elapsed());
     response
+}
+
+/// The outermost step of a review, in traces.
+fn traced(endpoint: Endpoint, review: &ReviewRequest) -> Span {
+    tracing::trace_span!(
+        target: TRACES,
+        "review",
+        trace = review.uid,
+        endpoint = endpoint.as_str(),
+        namespace = review.namespace,
+        outcome = Empty
+    )
 }
 
 /// The address of the client. The listener notes it.

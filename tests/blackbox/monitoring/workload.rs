@@ -56,6 +56,7 @@ pub(super) struct Workload<'s> {
     kubeconfig: String,
     _relays: Relays,
     sink: Sink,
+    _traces: Sink,
 }
 
 /// A chain that writes a label, with plugins that fail on some pods, and with one that is another one in each turn.
@@ -83,6 +84,8 @@ impl<'s> Workload<'s> {
         let (chain, candidate) = (MountedBundle::of(&chain(0)), MountedBundle::of("[]"));
         let webhook = Webhook::new(scene, Route::Url);
         let authorities = relays.authorities();
+        let traces = Double::sink(&[]);
+        let endpoint = format!("http://{}", traces.address());
         let named = [
             ("--namespace", scene.namespace.as_str()),
             ("--pod-namespace", &webhook.home),
@@ -90,6 +93,7 @@ impl<'s> Workload<'s> {
             ("--plugins", chain.path().to_str().unwrap()),
             ("--candidate", candidate.path().to_str().unwrap()),
             ("--portal-relay-ca-file", authorities.to_str().unwrap()),
+            ("--otlp-endpoint", &endpoint),
         ];
         let named = named.iter().flat_map(|(flag, value)| [*flag, *value]);
         let arguments: Vec<&str> = FLAGS.into_iter().chain(ASK_HERE).chain(named).collect();
@@ -122,6 +126,7 @@ impl<'s> Workload<'s> {
             kubeconfig,
             _relays: relays,
             sink,
+            _traces: traces,
         }
     }
 

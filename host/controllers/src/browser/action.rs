@@ -32,6 +32,21 @@ pub(crate) enum Action {
     Delete,
 }
 
+impl Action {
+    /// What it does, for traces.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::ReadBrowser => "read Browser",
+            Self::Confirm(_) => "confirm",
+            Self::SetMetadata(_) => "set metadata",
+            Self::WriteStatus(_) => "write status",
+            Self::CreatePod(_) => "create pod",
+            Self::DeletePod { .. } => "delete pod",
+            Self::Delete => "delete Browser",
+        }
+    }
+}
+
 /// A status to write.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct StatusWrite {

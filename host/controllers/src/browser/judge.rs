@@ -14,6 +14,7 @@ use super::timeouts::Timeouts;
 use super::world::{World, instant};
 use crate::engine::plan::later;
 use crate::mutator::PodRejection;
+use crate::traces::TRACES;
 
 /// For how long at least creating a pod is tried, from when this process first sees the Browser.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
@@ -75,7 +76,8 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
         .filter_map(|config| config.0.as_ref().ok())
         .filter(|config| config.metadata.deletion_timestamp.is_none());
     let configs: Vec<ConfigRef<'_>> = readable.map(ConfigRef::from).collect();
-    let resolved = match resolve(&configs, &world.browser.spec) {
+    let config = || resolve(&configs, &world.browser.spec);
+    let resolved = match tracing::trace_span!(target: TRACES, "config").in_scope(config) {
         Ok(resolved) => resolved,
         Err(error) => {
             // After a restart of this process or of the API server, BrowserConfigs may be seen later than their Browsers.
@@ -84,7 +86,8 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
         }
     };
     let browser = &world.browser;
-    match render_pod(world.api, &browser.metadata, &browser.spec, &resolved) {
+    let render = || render_pod(world.api, &browser.metadata, &browser.spec, &resolved);
+    match tracing::trace_span!(target: TRACES, "render").in_scope(render) {
         Ok(pod) => Verdict::Create(Box::new(pod)),
         Err(error) => Verdict::Ended(Cause::from(&error)),
     }

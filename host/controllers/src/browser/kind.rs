@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
+use tracing::Instrument;
 
 use super::action::{Action, ActionOutcome};
 use super::memory::Memory;
@@ -23,6 +24,7 @@ use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
 use crate::mutator::{Note, PodMutator};
+use crate::traces::TRACES;
 
 /// How many versions a plan may search without a thread of its own: it takes a millisecond or two.
 const LIGHT: usize = 4096;
@@ -93,7 +95,8 @@ impl Kind for BrowserKind {
         world: &World,
         action: &Action,
     ) -> Result<ActionOutcome, Error> {
-        self.carry_out(ctx, world, action).await
+        let step = tracing::trace_span!(target: TRACES, "act", step = action.name());
+        self.carry_out(ctx, world, action).instrument(step).await
     }
 
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
@@ -113,6 +116,7 @@ impl Kind for BrowserKind {
         if let Some(milestone) = Milestone::of(done.world, done.action, done.outcome) {
             let age = milestone::age(done.world, done.now);
             milestone.log(done.world, age);
+            milestone.trace(done.world, age, done.now);
             self.metrics.count(milestone, age);
         }
         notices

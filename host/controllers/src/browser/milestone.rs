@@ -1,11 +1,13 @@
 //! What happens once to a session: a line in the log for each, and what is counted.
 
 use jiff::Timestamp;
+use kube::core::ObjectMeta;
 use podloom_api::Phase;
 
 use super::action::{Action, ActionOutcome};
 use super::cause::Cause;
 use super::world::World;
+use crate::traces::TRACES;
 
 /// Something that happens once to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +60,35 @@ impl<'a> Milestone<'a> {
             }
         }
     }
+
+    /// Adds what took until now to the session's trace: its start and that of its pod, or all of it.
+    pub(super) fn trace(self, world: &World, age: Option<f64>, now: Timestamp) {
+        let metadata = &world.browser.metadata;
+        let (uid, namespace, name) = (&metadata.uid, &metadata.namespace, &metadata.name);
+        let ended = |step, error| tracing::trace!(target: TRACES, trace = uid, step, seconds = age, namespace, name, error);
+        match self {
+            Self::Running => {
+                ended("session starts", None);
+                let pod = world.own_pod();
+                let seconds = pod.and_then(|pod| age_of(&pod.metadata, now));
+                tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds);
+            }
+            Self::Ended(cause) => {
+                let is_failed = cause.phase() == Phase::Failed;
+                ended("session", is_failed.then(|| cause.event()));
+            }
+            Self::Deleted => {}
+        }
+    }
 }
 
 /// Returns the seconds since the Browser was created; none if it does not say when.
 pub(super) fn age(world: &World, now: Timestamp) -> Option<f64> {
-    let created = world.browser.metadata.creation_timestamp.as_ref()?;
+    age_of(&world.browser.metadata, now)
+}
+
+fn age_of(metadata: &ObjectMeta, now: Timestamp) -> Option<f64> {
+    let created = metadata.creation_timestamp.as_ref()?;
     Some(now.duration_since(created.0).as_secs_f64().max(0.0))
 }
 

@@ -17,6 +17,8 @@ use kube::runtime::reflector::ObjectRef;
 use podloom_api::names;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::answer::Patched;
 use super::backoff::{Backoff, jittered};
@@ -31,6 +33,7 @@ use super::readable::Readable;
 use super::recent::{Cached, Recent};
 use super::unreadable::Reported;
 use super::write::{MetadataPatch, Target};
+use crate::traces::TRACES;
 
 /// How long an object waits at most for its cache to show our own write. Usually the event of the write wakes it earlier.
 const CATCH_UP: Duration = Duration::from_secs(1);
@@ -84,7 +87,12 @@ impl<K: Kind> Passes<K> {
         };
         let begun = Instant::now();
         self.recent.begin(metadata);
-        let result = self.attempt(object).await;
+        let span = traced::<K>(metadata);
+        let result = self.attempt(object).instrument(span.clone()).await;
+        if let Err(error) = &result {
+            span.record("error", error.reason());
+        }
+        drop(span);
         let is_overtaken = self.recent.end(metadata);
         let next = self.ended(object, begun, result);
         match is_overtaken {
@@ -196,8 +204,10 @@ impl<K: Kind> Passes<K> {
             return (world, plan);
         }
         let kind = Arc::clone(&self.kind);
+        // Spans do not follow work to another thread by themselves.
+        let span = Span::current();
         let work = move || {
-            let plan = kind.plan(&world, now);
+            let plan = span.in_scope(|| kind.plan(&world, now));
             (world, plan)
         };
         self.ctx.blocking.run(work).await
@@ -325,6 +335,19 @@ fn rest(then: Then, now: Timestamp) -> Result<Next, Error> {
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+/// The outermost step of a pass, in traces.
+fn traced<K: Kind>(metadata: &ObjectMeta) -> Span {
+    tracing::trace_span!(
+        target: TRACES,
+        "reconcile",
+        trace = metadata.uid,
+        controller = K::TRAITS.controller,
+        namespace = metadata.namespace,
+        name = metadata.name,
+        error = Empty
+    )
 }
 
 /// The reference of an object for Events.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments;
 use crate::run::wiring::operator;
+use crate::traces::TraceMetrics;
 
 /// All duties, and everything that brings metrics of its own.
 const EVERYTHING: [&str; 14] = [
@@ -122,8 +123,13 @@ fn labels(sample: &str) -> BTreeMap<&str, &str> {
 #[tokio::test]
 async fn every_metric_is_in_the_table_and_no_other() {
     let config = Config::new("http://127.0.0.1:9".parse().expect("a URL"));
-    let (operator, _loading) =
-        operator(&config, &arguments(&EVERYTHING), &CancellationToken::new()).expect("an operator");
+    let (operator, _loading) = operator(
+        &config,
+        &arguments(&EVERYTHING),
+        &CancellationToken::new(),
+        Some(&TraceMetrics::default()),
+    )
+    .expect("an operator");
     let registry = &*operator.registry;
     let table = table();
     let listed: BTreeSet<String> = table

@@ -1,0 +1,202 @@
+//! Sends steps in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use axum::http::Request;
+use axum::http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::otlp::{Endpoint, body};
+use super::step::Step;
+
+/// How many steps a request has.
+const BATCH: usize = 512;
+/// How long steps wait for others to be sent with.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the last one may take, when the operator stops.
+const LAST: Duration = Duration::from_secs(1);
+/// How much of an answer is read.
+const ANSWER: usize = 64 << 10;
+
+/// Sends steps to a receiver.
+pub(crate) struct Exporter {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) queue: Receiver<Step>,
+    pub(super) metrics: TraceMetrics,
+}
+
+/// Counts steps by what became of them; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceMetrics(Family<Label, Counter>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Label {
+    outcome: &'static str,
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Sent,
+    /// The receiver did not take it. It is not sent again.
+    Failed,
+    /// The queue was full.
+    Dropped,
+}
+
+impl Outcome {
+    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
+
+    fn label(self) -> Label {
+        let outcome = match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        };
+        Label { outcome }
+    }
+}
+
+impl Default for TraceMetrics {
+    fn default() -> Self {
+        let family = Family::default();
+        for outcome in Outcome::ALL {
+            drop(family.get_or_create(&outcome.label()));
+        }
+        Self(family)
+    }
+}
+
+impl TraceMetrics {
+    /// Registers the metrics. Call it once.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "trace_spans",
+            "Spans of traces by outcome; those that do not fit into the queue are dropped",
+            self.0.clone(),
+        );
+    }
+
+    pub(super) fn count(&self, outcome: Outcome, spans: usize) {
+        let spans = u64::try_from(spans).unwrap_or(u64::MAX);
+        self.0.get_or_create(&outcome.label()).inc_by(spans);
+    }
+}
+
+impl Exporter {
+    /// The metrics of the sending.
+    pub(crate) fn metrics(&self) -> &TraceMetrics {
+        &self.metrics
+    }
+
+    /// Sends what comes, a second later, until `stop` is cancelled. Then it sends what is left, if the receiver is quick.
+    ///
+    /// `instance` is the name of the operator's pod.
+    pub(crate) async fn run(mut self, instance: Option<String>, stop: CancellationToken) {
+        let http = client();
+        let mut is_failing = false;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = sleep(PAUSE) => {}
+            }
+            while let Some(batch) = self.batch() {
+                let sending = send(&http, &self.endpoint, &batch, instance.as_deref());
+                let sent = tokio::select! {
+                    () = stop.cancelled() => Err(anyhow!("the operator stops")),
+                    sent = in_time(TIMEOUT, sending) => sent,
+                };
+                self.counted(sent, batch.len(), &mut is_failing);
+                if stop.is_cancelled() {
+                    break;
+                }
+            }
+        }
+        if let Some(batch) = self.batch() {
+            let sending = send(&http, &self.endpoint, &batch, instance.as_deref());
+            let sent = in_time(LAST, sending).await;
+            self.counted(sent, batch.len(), &mut is_failing);
+        }
+    }
+
+    /// What is in the queue, up to the length of a request; none if it is empty.
+    fn batch(&mut self) -> Option<Vec<Step>> {
+        let mut batch = Vec::new();
+        while batch.len() < BATCH
+            && let Ok(step) = self.queue.try_recv()
+        {
+            batch.push(step);
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// Counts a request, and logs when the receiver stops to take steps and when it takes them again.
+    fn counted(&self, sent: Result<()>, spans: usize, is_failing: &mut bool) {
+        let endpoint = &self.endpoint.0;
+        match sent {
+            Ok(()) => {
+                self.metrics.count(Outcome::Sent, spans);
+                if std::mem::take(is_failing) {
+                    tracing::info!(%endpoint, "the receiver takes traces again");
+                }
+            }
+            Err(error) => {
+                self.metrics.count(Outcome::Failed, spans);
+                if !std::mem::replace(is_failing, true) {
+                    let error = format!("{error:#}");
+                    tracing::warn!(%endpoint, error, "the receiver does not take traces");
+                }
+            }
+        }
+    }
+}
+
+type Http = Client<HttpConnector, Full<Bytes>>;
+
+fn client() -> Http {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(TIMEOUT));
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .build(connector)
+}
+
+async fn in_time(limit: Duration, sending: impl Future<Output = Result<()>>) -> Result<()> {
+    let sent = timeout(limit, sending).await;
+    sent.map_err(|_| anyhow!("no answer within {limit:?}"))?
+}
+
+async fn send(
+    http: &Http,
+    endpoint: &Endpoint,
+    batch: &[Step],
+    instance: Option<&str>,
+) -> Result<()> {
+    let request = Request::post(&endpoint.0)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::from(body(batch, instance)))?;
+    let answer = http.request(request).await.context("no connection")?;
+    let status = answer.status();
+    // The connection is used again only if the answer was read.
+    let read = Limited::new(answer.into_body(), ANSWER).collect().await;
+    if !status.is_success() {
+        bail!("it answered {status}");
+    }
+    read.map(drop)
+        .map_err(|error| anyhow!("it broke off its answer: {error}"))
+}
