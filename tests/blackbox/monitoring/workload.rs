@@ -67,7 +67,7 @@ fn chain(turn: usize) -> String {
 - {{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels], config: {{ labels: [{{ key: team, value: one }}] }} }}
 - {{ name: turns, file: {turns}.wasm, allow: [/metadata/labels, /spec/copied], read: [/spec], match: {{ namespaces: [nowhere] }} }}
 - {{ name: breaks, file: breaks.wasm, allow: [/metadata/labels] }}
-- {{ name: loops, file: loops.wasm, allow: [/metadata/labels], limits: {{ timeout: 50ms }} }}
+- {{ name: loops, file: loops.wasm, allow: [/metadata/labels], limits: {{ timeout: 300ms }} }}
 - {{ name: blind, file: eats.wasm, read: [/spec] }}
 - {{ name: relabels, file: relabels.wasm, allow: [/metadata/labels], failurePolicy: Ignore }}"
     )
