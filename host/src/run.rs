@@ -56,6 +56,12 @@ pub(crate) fn run(
                 .to_owned(),
         ));
     }
+    if !arguments.require_signature.is_empty() && arguments.allow_empty_chain {
+        return Err(CommandError::Usage(
+            "--require-signature and --allow-empty-chain contradict each other: without a chain that is signed, pods would be created without plugins"
+                .to_owned(),
+        ));
+    }
     if arguments.candidate.is_some() && arguments.candidate == arguments.plugins {
         return Err(CommandError::Usage(
             "--candidate and --plugins name the same directory: give the candidate a directory of its own, for example a copy"

@@ -1,6 +1,7 @@
 //! The operator's HTTP endpoints: probes, metrics, the chain, the log filter and the console.
 
 mod console;
+mod here;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use tokio::task::{spawn_blocking, yield_now};
 
 use self::console::Console;
+use self::here::from_here;
 use super::chain_state;
 use super::checks::{Check, alive, checks, checks_of, is_ready, show};
 use super::connections::{ConnectionLimits, Reuse, WhenFull};
@@ -182,9 +184,14 @@ async fn plugins(Shared(app): Shared<App>) -> Response {
     as_json(&chain_state::of(&app.state.slot.serving()))
 }
 
-async fn candidate(Shared(app): Shared<App>, uri: Uri, peer: ConnectInfo<SocketAddr>) -> Response {
+async fn candidate(
+    Shared(app): Shared<App>,
+    uri: Uri,
+    peer: ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+) -> Response {
     // It names pods of all namespaces.
-    if let Err(refused) = from_here(&uri, &peer) {
+    if let Err(refused) = from_here(&uri, &peer, &headers) {
         return refused;
     }
     let Some(candidate) = app.state.candidate.clone() else {
@@ -204,8 +211,13 @@ fn as_json(body: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
 }
 
-async fn log(Shared(app): Shared<App>, uri: Uri, peer: ConnectInfo<SocketAddr>) -> Response {
-    match from_here(&uri, &peer) {
+async fn log(
+    Shared(app): Shared<App>,
+    uri: Uri,
+    peer: ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+) -> Response {
+    match from_here(&uri, &peer, &headers) {
         Ok(()) => format!("{}\n", app.log.show()).into_response(),
         Err(refused) => refused,
     }
@@ -215,9 +227,10 @@ async fn change_log(
     Shared(app): Shared<App>,
     uri: Uri,
     peer: ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
     filter: String,
 ) -> Response {
-    if let Err(refused) = from_here(&uri, &peer) {
+    if let Err(refused) = from_here(&uri, &peer, &headers) {
         return refused;
     }
     match app.log.change(&filter) {
@@ -227,23 +240,6 @@ async fn change_log(
         }
         Err(wrong) => (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response(),
     }
-}
-
-/// Only localhost may see and change what everybody in the cluster should not know: verbose logs, which also cost time, and names of
-/// pods.
-#[expect(
-    clippy::result_large_err,
-    reason = "the error is the answer, and is passed on at once"
-)]
-fn from_here(uri: &Uri, peer: &ConnectInfo<SocketAddr>) -> Result<(), Response> {
-    if peer.0.ip().to_canonical().is_loopback() {
-        return Ok(());
-    }
-    let advice = format!(
-        "{} answers only requests from localhost: use kubectl port-forward\n",
-        uri.path()
-    );
-    Err((StatusCode::FORBIDDEN, advice).into_response())
 }
 
 fn not_found(uri: &Uri, endpoints: &str) -> Response {

@@ -16,6 +16,9 @@ use tracing_subscriber::registry::LookupSpan;
 use super::export::{Outcome, TraceMetrics};
 use super::step::{FieldValue, Step, StepId, StepIds, TraceId};
 
+/// The longest text of a step: longer than any name in Kubernetes.
+const TEXT_BYTES: usize = 512;
+
 /// Fields with a meaning of their own. The others are shown as they are.
 mod field {
     /// The UID of what the trace is about. Steps within others do not need it.
@@ -172,6 +175,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
     }
 }
 
+/// The start of a text. Steps wait in a queue, and what a review says comes from outside.
+fn short(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
 impl Said {
     fn put(&mut self, field: &Field, value: FieldValue) {
         match (field.name(), value) {
@@ -207,10 +216,10 @@ impl Visit for Said {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, FieldValue::Text(value.to_owned()));
+        self.put(field, FieldValue::Text(short(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, FieldValue::Text(format!("{value:?}")));
+        self.put(field, FieldValue::Text(short(&format!("{value:?}"))));
     }
 }

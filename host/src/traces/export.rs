@@ -26,6 +26,8 @@ use super::step::Step;
 const BATCH: usize = 512;
 /// How long steps wait for others to be sent with.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The same after a failure.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the last one may take, when the operator stops.
@@ -111,9 +113,11 @@ impl Exporter {
         let http = client();
         let mut is_failing = false;
         loop {
+            // To look up the name of a receiver may hold a thread for long, so those attempts are rare.
+            let pause = if is_failing { AFTER_FAILURE } else { PAUSE };
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = sleep(PAUSE) => {}
+                () = sleep(pause) => {}
             }
             while let Some(batch) = self.batch() {
                 let sending = send(&http, &self.endpoint, &batch, instance.as_deref());
@@ -122,7 +126,7 @@ impl Exporter {
                     sent = in_time(TIMEOUT, sending) => sent,
                 };
                 self.counted(sent, batch.len(), &mut is_failing);
-                if stop.is_cancelled() {
+                if stop.is_cancelled() || is_failing {
                     break;
                 }
             }

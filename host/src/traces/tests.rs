@@ -62,6 +62,26 @@ fn steps_are_in_the_trace_of_what_they_are_about() {
 }
 
 #[test]
+fn a_long_text_is_cut() {
+    let steps = steps(|| {
+        let namespace = "ä".repeat(4 << 20);
+        let step = namespace.as_str();
+        trace!(target: TRACES, trace = UID, step, namespace = step, other = ?step);
+    });
+    let [step] = &steps[..] else {
+        unreachable!("there is one");
+    };
+    assert_eq!(step.name, "ä".repeat(256));
+    for (name, value) in &step.fields {
+        let FieldValue::Text(text) = value else {
+            unreachable!("{name} is a text");
+        };
+        assert!(text.len() <= 512 && text.contains("ää"), "{name}");
+    }
+    assert_eq!(step.fields.len(), 2);
+}
+
+#[test]
 fn what_did_nothing_and_what_belongs_to_nothing_is_no_step() {
     let steps = steps(|| {
         drop(trace_span!(target: TRACES, "reconcile", trace = UID).entered());

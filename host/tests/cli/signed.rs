@@ -79,6 +79,22 @@ fn a_file_that_is_no_key_is_named() {
     assert!(run.stderr.contains("--require-signature"), "{}", run.stderr);
 }
 
+#[test]
+fn an_empty_chain_cannot_stand_for_a_signed_one() {
+    let key = keys().join("p256.pub");
+    let key = key.to_str().unwrap();
+    let required = [
+        "run",
+        "--plugins",
+        "bundles/empty",
+        "--require-signature",
+        key,
+    ];
+    let refused = podloom(&[&required[..], &["--allow-empty-chain"]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.text());
+    assert!(refused.stderr.contains("contradict"), "{}", refused.stderr);
+}
+
 /// Packing compresses plugins, which changes their names in chain.yaml.
 #[test]
 fn what_is_signed_is_packed_as_it_is_or_not_at_all() {

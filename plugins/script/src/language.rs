@@ -3,6 +3,8 @@
 //! Functions of Rhai own their data, so they cannot hold the pod of a call. They find it in [`CALL`], which is set only during one.
 
 use podloom_plugin_sdk::path;
+use std::cell::OnceCell;
+
 use podloom_plugin_sdk::prelude::*;
 use rhai::packages::{
     BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage, BasicStringPackage,
@@ -12,6 +14,8 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, ImmutableString, Position, Sco
 
 scoped_tls::scoped_thread_local!(static POD: Pod);
 scoped_tls::scoped_thread_local!(static REQUEST: Request);
+// The first of `deny` and `fail` counts, whatever the program makes of the error that ends it: Rhai lets a closure's be caught.
+scoped_tls::scoped_thread_local!(static ENDED: OnceCell<Rejection>);
 
 /// A result of a function that programs call.
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -24,13 +28,17 @@ struct PodOfCall;
 #[derive(Clone, Copy)]
 struct RequestOfCall;
 
-/// Runs what may use the pod and the request of a call.
+/// Runs what may use the pod and the request of a call; returns its result, and what `deny` or `fail` said.
 pub(crate) fn with_pod<T>(
     request: &Request,
     pod: &Pod,
     run: impl FnOnce(&mut Scope<'_>) -> T,
-) -> T {
-    REQUEST.set(request, || POD.set(pod, || run(&mut scope())))
+) -> (T, Option<Rejection>) {
+    let ended = OnceCell::new();
+    let result = ENDED.set(&ended, || {
+        REQUEST.set(request, || POD.set(pod, || run(&mut scope())))
+    });
+    (result, ended.into_inner())
 }
 
 /// The names that a program finds.
@@ -154,8 +162,10 @@ fn register_request(engine: &mut Engine) {
 /// `deny` and `fail` end the program, whatever it would catch.
 fn register_outcomes(engine: &mut Engine) {
     fn end(rejection: Rejection) -> Answer<()> {
-        let value = Dynamic::from(rejection);
-        Err(EvalAltResult::ErrorTerminated(value, Position::NONE).into())
+        ENDED.with(|ended| {
+            let _first = ended.get_or_init(|| rejection);
+        });
+        Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into())
     }
     engine
         .register_fn("deny", |reason: &str| {

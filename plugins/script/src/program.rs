@@ -3,7 +3,7 @@
 use std::fmt;
 
 use podloom_plugin_sdk::prelude::*;
-use rhai::{AST, Engine, EvalAltResult};
+use rhai::{AST, Engine};
 
 use crate::language;
 
@@ -29,26 +29,19 @@ impl Program {
 
     /// Runs it for a pod.
     pub(crate) fn run(&self, request: &Request, pod: &Pod) -> Result<(), Rejection> {
-        let outcome = language::with_pod(request, pod, |scope| {
+        let (outcome, ended) = language::with_pod(request, pod, |scope| {
             self.engine.run_ast_with_scope(scope, &self.ast)
         });
-        outcome.map_err(|error| rejection(*error))
+        match (ended, outcome) {
+            (Some(rejection), _) => Err(rejection),
+            (None, Ok(())) => Ok(()),
+            (None, Err(error)) => Err(Rejection::Failed(error.to_string())),
+        }
     }
 }
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Program")
-    }
-}
-
-/// What `deny` and `fail` said, wherever they were called; any other error is a failure of the program.
-fn rejection(error: EvalAltResult) -> Rejection {
-    match error {
-        EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => rejection(*inner),
-        EvalAltResult::ErrorTerminated(value, at) => value
-            .try_cast::<Rejection>()
-            .unwrap_or_else(|| Rejection::Failed(format!("the program ended itself ({at})"))),
-        error => Rejection::Failed(error.to_string()),
     }
 }

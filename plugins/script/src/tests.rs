@@ -163,6 +163,14 @@ fn denies_from_a_function_and_past_a_catch() {
         deny("not reached");
     "#;
     assert_eq!(denied(program), "hostNetwork");
+    for method in [
+        "for_each", "map", "filter", "find_map", "index_of", "some", "all",
+    ] {
+        let program = format!(
+            r#"try {{ pod.get("/spec/containers").{method}(|c| if c.name == "proxy" {{ deny("proxy") }}); }} catch {{ }} try {{ deny("later"); }} catch {{ }}"#
+        );
+        assert_eq!(denied(&program), "proxy", "{method}");
+    }
     assert_eq!(failed(r#"fail("not my day")"#), "not my day");
 }
 

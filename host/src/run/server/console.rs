@@ -5,18 +5,17 @@ mod listener;
 mod samples;
 mod snapshot;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State as Shared};
 use axum::http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, REFERRER_POLICY,
-    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -26,7 +25,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::listener::Listener;
-use super::from_here;
+use super::here::from_here;
 use crate::run::history::History;
 use crate::run::state::OperatorState;
 
@@ -58,9 +57,6 @@ const HEADERS: [(HeaderName, &str); 5] = [
         "same-origin",
     ),
 ];
-
-/// The answer to requests by other names.
-const OTHER_NAME: &str = "the console is at http://localhost, with the port of kubectl port-forward: other names are refused\n";
 
 /// What the page shows, and who looks at it.
 pub(super) struct Console {
@@ -138,11 +134,8 @@ async fn events(Shared(console): Shared<Arc<Console>>) -> Response {
 
 /// Refuses others than localhost, and gives each answer its headers.
 async fn guard(peer: ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
-    let mut response = match from_here(request.uri(), &peer) {
+    let mut response = match from_here(request.uri(), &peer, request.headers()) {
         Err(refused) => refused,
-        Ok(()) if !is_by_own_name(request.headers()) => {
-            (StatusCode::FORBIDDEN, OTHER_NAME).into_response()
-        }
         Ok(()) => next.run(request).await,
     };
     for (name, value) in HEADERS {
@@ -150,21 +143,4 @@ async fn guard(peer: ConnectInfo<SocketAddr>, request: Request, next: Next) -> R
         response.headers_mut().insert(name, value);
     }
     response
-}
-
-/// Whether a browser got here by a name of ours. The owner of another name can make it lead here, and then his pages are of the same
-/// origin as ours.
-fn is_by_own_name(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST) else {
-        // Every browser sends it.
-        return true;
-    };
-    let authority = host.to_str().ok().and_then(|host| host.parse().ok());
-    authority.is_some_and(|authority: Authority| is_own(authority.host()))
-}
-
-/// Names that nobody else can make lead here.
-fn is_own(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }

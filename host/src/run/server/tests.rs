@@ -42,6 +42,38 @@ async fn ask(router: &Router, peer: &str, method: &str, path: &str, body: &str) 
     send(router, request).await
 }
 
+/// Asks as a browser of this machine does, by this name of the server, for a page of this site.
+async fn browse(router: &Router, path: &str, host: &str, site: &str) -> StatusCode {
+    let peer: SocketAddr = HERE.parse().expect("an address");
+    let request = Request::builder()
+        .uri(path)
+        .header(header::HOST, host)
+        .header("sec-fetch-site", site)
+        .extension(ConnectInfo(peer))
+        .body(Body::empty())
+        .expect("a request");
+    send(router, request).await.status
+}
+
+/// A page that somebody opens while kubectl port-forward runs.
+#[tokio::test]
+async fn a_foreign_page_gets_nothing_that_is_for_localhost() {
+    let router = serve(&state(NoChainPolicy::Reject));
+    for (host, site, status) in [
+        ("evil.example:8080", "same-origin", StatusCode::FORBIDDEN),
+        ("localhost:8080", "cross-site", StatusCode::FORBIDDEN),
+        ("localhost:8080", "same-site", StatusCode::FORBIDDEN),
+        ("localhost:8080", "same-origin", StatusCode::OK),
+        ("127.0.0.1:8080", "none", StatusCode::OK),
+    ] {
+        let got = browse(&router, "/log", host, site).await;
+        assert_eq!(got, status, "{host} {site}");
+        let candidate = browse(&router, "/plugins/candidate", host, site).await;
+        let is_refused = candidate == StatusCode::FORBIDDEN;
+        assert_eq!(is_refused, status == StatusCode::FORBIDDEN, "{host} {site}");
+    }
+}
+
 async fn ask_for(router: &Router, path: &str, accept: &str) -> Answer {
     let request = Request::builder()
         .uri(path)
@@ -284,6 +316,8 @@ async fn the_log_filter_is_changed_only_from_localhost() {
         "10.1.2.3:5000",
         "[2001:db8::1]:5000",
         "[::ffff:10.1.2.3]:5000",
+        // Proxies of service meshes in the pod have such addresses.
+        "127.0.0.6:5000",
     ] {
         for method in ["GET", "PUT"] {
             let refused = ask(&router, peer, method, "/log", "debug").await;
