@@ -107,7 +107,7 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as http://collector.monitoring:4318. A trace
+    /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as `http://collector.monitoring:4318`. A trace
     /// shows the steps of a session or of an admission review, with the time of each plugin. It has names and times, and no values
     /// of pods. A receiver that does not answer delays nothing. Off by default.
     #[arg(long, value_name = "URL", env = "PODLOOM_OTLP_ENDPOINT")]

@@ -1,6 +1,6 @@
 //! What a program may say: Rhai without clock, modules and `eval`, and what it finds there: `pod`, `request`, `deny`, `fail`, `note`.
 //!
-//! Functions of Rhai own their data, so they cannot hold the pod of a call. They find it in [`CALL`], which is set only during one.
+//! Functions of Rhai own their data, so they cannot hold the pod of a call. They find it in `POD`, which is set only during one.
 
 use podloom_plugin_sdk::path;
 use std::cell::OnceCell;

@@ -1,6 +1,6 @@
 //! The standard plugin `script`: its configuration is a program in Rhai that reads, changes and denies pods.
 //!
-//! [`language`] is what a program may say, `paths` finds out what it reads and writes, and `program` compiles and runs it.
+//! `language` is what a program may say, `paths` finds out what it reads and writes, and `program` compiles and runs it.
 
 mod language;
 mod paths;

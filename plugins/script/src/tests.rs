@@ -153,6 +153,9 @@ fn says_what_it_found() {
     assert_eq!(run.logs, [(Level::Info, r#"["app"]"#.to_owned())]);
 }
 
+/// A closure that denies one of the containers.
+const DENIES: &str = r#"|c| if c.name == "proxy" { deny("proxy") }"#;
+
 #[test]
 fn denies_from_a_function_and_past_a_catch() {
     let program = r#"
@@ -163,11 +166,19 @@ fn denies_from_a_function_and_past_a_catch() {
         deny("not reached");
     "#;
     assert_eq!(denied(program), "hostNetwork");
-    for method in [
-        "for_each", "map", "filter", "find_map", "index_of", "some", "all",
+    for (method, closure) in [
+        (
+            "for_each",
+            r#"|| if this.name == "proxy" { deny("proxy") }"#,
+        ),
+        ("map", DENIES),
+        ("filter", DENIES),
+        ("find_map", DENIES),
+        ("index_of", DENIES),
+        ("some", DENIES),
     ] {
         let program = format!(
-            r#"try {{ pod.get("/spec/containers").{method}(|c| if c.name == "proxy" {{ deny("proxy") }}); }} catch {{ }} try {{ deny("later"); }} catch {{ }}"#
+            r#"try {{ pod.get("/spec/containers").{method}({closure}); }} catch {{ }} try {{ deny("later"); }} catch {{ }}"#
         );
         assert_eq!(denied(&program), "proxy", "{method}");
     }
