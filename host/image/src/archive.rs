@@ -43,7 +43,7 @@ pub fn write(image: &Image, archive: &Path) -> Result<Written, ImageError> {
     finish(&mut files, [manifest, config, layer], archive)
 }
 
-/// Writes an artifact as an archive, as [`write`] does an image. No container engine runs it; registries hold it.
+/// Writes an artifact as an archive, as [`write()`] does an image. No container engine runs it; registries hold it.
 ///
 /// # Errors
 ///
