@@ -8,7 +8,7 @@ use podloom_tests::im::templates;
 use podloom_tests::infrastructure::Infrastructure;
 use podloom_tests::portal::{ASK_HERE, Portal, Relays};
 use podloom_tests::webhook::{Policy, Route, Webhook, address, plain_pod};
-use podloom_tests::{MountedBundle, Operator, Scene};
+use podloom_tests::{MountedBundle, Operator, Scene, eventually};
 use serde_json::{Value, json};
 
 /// How the operator runs, besides the flags that name something of the test.
@@ -110,6 +110,7 @@ impl<'s> Workload<'s> {
         let portal = Portal::new(scene).await;
         let spec = relays.spec(&portal, "shop");
         portal.expose_with("shop", spec).await;
+        configs_are_checked(scene).await;
         scene.behaviours().await;
         let waits =
             json!({ "retry": { "period": "1s" }, "targets": [map_target("web", "absent")] });
@@ -198,4 +199,22 @@ impl<'s> Workload<'s> {
         });
         cleaners.create(&name, spec).await;
     }
+}
+
+/// Waits until the API server trusts the webhook of BrowserConfigs: it learns the authority a moment after that of pods.
+async fn configs_are_checked(scene: &Scene) {
+    let probe = json!({
+        "apiVersion": "selenosis.io/v1", "kind": "BrowserConfig", "metadata": { "name": "probe" },
+        "spec": { "browsers": { "chrome": { "1": { "image": "example.com/chrome:1" } } } },
+    });
+    let probe = serde_json::from_value(probe).unwrap();
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually("BrowserConfigs are checked", async || {
+        let created = scene.configs().create(&dry_run, &probe).await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
 }
