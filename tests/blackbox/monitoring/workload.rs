@@ -141,8 +141,11 @@ impl<'s> Workload<'s> {
         let name = format!("cluster-{round}");
         self.infrastructure.cluster_with(&name, spec).await;
         self.chain.update("[{ name: missing, file: missing.wasm }]");
-        // It is seen, and rejected.
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        eventually("the chain without its file is rejected", async || {
+            let loaded = self.operator.metric("podloom_chain_loaded");
+            (loaded == 0.0).then_some(()).ok_or(loaded.to_string())
+        })
+        .await;
         self.chain.update(&chain(round + 1));
         self.api_server.drop_connections();
     }
