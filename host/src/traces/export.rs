@@ -1,5 +1,6 @@
 //! Sends steps in the background.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the last one may take, when the operator stops.
+/// How long the last ones may take together, when the operator stops.
 const LAST: Duration = Duration::from_secs(1);
 /// How much of an answer is read.
 const ANSWER: usize = 64 << 10;
@@ -106,47 +107,69 @@ impl Exporter {
         &self.metrics
     }
 
-    /// Sends what comes, a second later, until `stop` is cancelled. Then it sends what is left, if the receiver is quick.
+    /// Sends what comes, a second later at most, until `stop` is cancelled. Then it sends what is left, if the receiver is quick.
     ///
     /// `instance` is the name of the operator's pod.
     pub(crate) async fn run(mut self, instance: Option<String>, stop: CancellationToken) {
-        let http = client();
-        let mut is_failing = false;
-        loop {
-            // To look up the name of a receiver may hold a thread for long, so those attempts are rare.
-            let pause = if is_failing { AFTER_FAILURE } else { PAUSE };
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = sleep(pause) => {}
-            }
-            while let Some(batch) = self.batch() {
-                let sending = send(&http, &self.endpoint, &batch, instance.as_deref());
-                let sent = tokio::select! {
-                    () = stop.cancelled() => Err(anyhow!("the operator stops")),
-                    sent = in_time(TIMEOUT, sending) => sent,
-                };
-                self.counted(sent, batch.len(), &mut is_failing);
-                if stop.is_cancelled() || is_failing {
-                    break;
-                }
-            }
-        }
-        if let Some(batch) = self.batch() {
-            let sending = send(&http, &self.endpoint, &batch, instance.as_deref());
-            let sent = in_time(LAST, sending).await;
-            self.counted(sent, batch.len(), &mut is_failing);
+        let over = async {
+            stop.cancelled().await;
+            sleep(LAST).await;
+        };
+        tokio::select! {
+            () = self.send_all(instance.as_deref(), &stop) => {}
+            () = over => {}
         }
     }
 
-    /// What is in the queue, up to the length of a request; none if it is empty.
-    fn batch(&mut self) -> Option<Vec<Step>> {
-        let mut batch = Vec::new();
+    /// Ends when `stop` is cancelled and nothing is left, or the receiver takes nothing more.
+    async fn send_all(&mut self, instance: Option<&str>, stop: &CancellationToken) {
+        let http = client();
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut is_failing = false;
+        loop {
+            tokio::select! {
+                () = self.gather(&mut batch, is_failing) => {}
+                () = stop.cancelled() => self.take(&mut batch),
+            }
+            if batch.is_empty() {
+                return;
+            }
+            let sending = send(&http, &self.endpoint, &batch, instance);
+            let sent = in_time(TIMEOUT, sending).await;
+            self.counted(sent, batch.len(), &mut is_failing);
+            if is_failing && stop.is_cancelled() {
+                return;
+            }
+            batch.clear();
+        }
+    }
+
+    /// Waits until a request is full, or until its first step has waited for others to be sent with.
+    pub(super) async fn gather(&mut self, batch: &mut Vec<Step>, is_failing: bool) {
+        if is_failing {
+            // To look up the name of a receiver may hold a thread for long, so those attempts are rare.
+            sleep(AFTER_FAILURE).await;
+        }
+        if self.queue.recv_many(batch, BATCH).await == 0 {
+            // Nobody makes steps any more; only tests get here.
+            pending::<()>().await;
+        }
+        let full = async {
+            while batch.len() < BATCH && self.queue.recv_many(batch, BATCH - batch.len()).await > 0
+            {
+            }
+        };
+        // What has come until then is sent.
+        let _ = timeout(PAUSE, full).await;
+    }
+
+    /// Adds what is in the queue, up to the length of a request.
+    fn take(&mut self, batch: &mut Vec<Step>) {
         while batch.len() < BATCH
             && let Ok(step) = self.queue.try_recv()
         {
             batch.push(step);
         }
-        (!batch.is_empty()).then_some(batch)
     }
 
     /// Counts a request, and logs when the receiver stops to take steps and when it takes them again.

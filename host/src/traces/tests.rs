@@ -1,5 +1,9 @@
+mod sending;
+
 use std::time::Duration;
 
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::sync::mpsc::{self, Receiver};
 use tracing::subscriber::with_default;
@@ -26,6 +30,15 @@ fn steps(work: impl FnOnce()) -> Vec<Step> {
 
 fn drain(queue: &mut Receiver<Step>) -> Vec<Step> {
     std::iter::from_fn(|| queue.try_recv().ok()).collect()
+}
+
+/// The metrics, as they are served.
+fn shown(metrics: &TraceMetrics) -> String {
+    let mut registry = Registry::default();
+    metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("encoded");
+    text
 }
 
 fn names(steps: &[Step]) -> Vec<&str> {
@@ -108,14 +121,8 @@ fn what_does_not_fit_into_the_queue_is_dropped() {
         }
     });
     assert_eq!(drain(&mut queue).len(), 2);
-    let mut registry = prometheus_client::registry::Registry::default();
-    metrics.register(&mut registry);
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).expect("encoded");
-    assert!(
-        text.contains("trace_spans_total{outcome=\"dropped\"} 3\n"),
-        "{text}"
-    );
+    let text = shown(&metrics);
+    assert!(text.contains("{outcome=\"dropped\"} 3\n"), "{text}");
 }
 
 #[test]
