@@ -69,12 +69,14 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 
 {{/*
 A file of files/ with the names of this release: (list root file). The files are those of the kustomize components, so all names in
-them begin with podloom, and the namespace is podloom-system.
+them begin with podloom, and the namespace is podloom-system. What is for each watched namespace is in WATCHED, which no namespace
+is called.
 */}}
 {{- define "podloom.file" -}}
 {{- $root := index . 0 -}}
 {{- $full := include "podloom.fullname" $root -}}
-{{- $text := $root.Files.Get (index . 1) | replace "namespace: podloom-system" (printf "namespace: %q" $root.Release.Namespace) -}}
+{{- $text := $root.Files.Get (index . 1) | replace "namespace: watched\n" "namespace: WATCHED\n" -}}
+{{- $text = $text | replace "namespace: podloom-system" (printf "namespace: %q" $root.Release.Namespace) -}}
 {{- range list "name: " "Name: " "[" -}}
 {{- $text = $text | replace (printf "%spodloom" .) (printf "%s%s" . $full) -}}
 {{- end -}}

@@ -108,6 +108,34 @@ fn one_deployment_has_the_duties_of_all() {
     );
 }
 
+/// The files have a word that stands for the watched namespaces, and it is a name that a namespace may have.
+#[test]
+fn a_release_may_be_in_a_namespace_called_watched() {
+    let Some(chart) = Chart::new() else { return };
+    let values = json!({ "namespaces": ["shop"] });
+    let roles = |namespace: &str| -> BTreeSet<(String, String)> {
+        let objects = chart.template(("podloom", namespace), &values).unwrap();
+        let roles = objects.iter().filter(|object| object["kind"] == "Role");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let place = |role: &Value| {
+            (
+                text(&role["metadata"]["namespace"]),
+                text(&role["metadata"]["name"]),
+            )
+        };
+        roles.map(place).collect()
+    };
+    let wanted = roles("elsewhere")
+        .into_iter()
+        .map(|(namespace, name)| (namespace.replace("elsewhere", "watched"), name));
+    let wanted: BTreeSet<_> = wanted.collect();
+    let own = wanted
+        .iter()
+        .filter(|(namespace, _)| namespace == "watched");
+    assert!(own.count() > 0, "{wanted:?}");
+    assert_eq!(roles("watched"), wanted);
+}
+
 #[test]
 fn values_of_the_webhooks_arrive_in_their_configuration() {
     let Some(chart) = Chart::new() else { return };
