@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -69,6 +70,17 @@ impl PrometheusServer {
         })
         .await;
         server
+    }
+
+    /// Waits until it has scraped all addresses again, from now on.
+    pub async fn scrapes(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        eventually("Prometheus scrapes again", async || {
+            let last = self.query("min(timestamp(up))")?;
+            let is_later = last.iter().any(|it| it.value > now.as_secs_f64());
+            is_later.then_some(()).ok_or(format!("{last:?}"))
+        })
+        .await;
     }
 
     /// The answer to a query, as it is now.

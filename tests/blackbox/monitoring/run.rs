@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use podloom_tests::monitoring::{
     MetricRow, alerts, file, metric_of, panel_queries, selectors, table,
@@ -12,7 +11,8 @@ use podloom_tests::{Cluster, Operator, blackbox_on, eventually};
 
 use super::workload::Workload;
 
-/// How often everything is done: a rate needs two values of a counter, and a counter appears with its first event.
+/// How often everything is done, with a scrape after each: a rate needs two values of a counter, and a counter appears with its first
+/// event.
 const ROUNDS: usize = 3;
 
 /// What may have no samples in a run in which nothing is broken, and why.
@@ -147,8 +147,7 @@ fn every_panel_and_every_alert_has_data_of_a_real_run() {
         let prometheus = PrometheusServer::scraping(&scene.namespace, &[address], &rules).await;
         for round in 0..ROUNDS {
             workload.round(round).await;
-            // At least one scrape between two rounds.
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            prometheus.scrapes().await;
         }
         workload.lose_candidate();
         check_dashboard(&prometheus).await;
