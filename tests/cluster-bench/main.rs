@@ -97,6 +97,7 @@ async fn main() -> Result<()> {
         &operator,
         &log,
         &operator::Extent {
+            plane: plane.as_ref(),
             rest: Duration::from_secs(arguments.rest),
             growth: arguments.growth,
         },

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use podloom_api::{SelenosisApi, SelenosisKind};
-use podloom_control_plane::ControlPlane;
+use podloom_control_plane::{ControlPlane, Program};
 use podloom_tests::get;
 use podloom_tests::usage::{Usage, usage};
 
@@ -56,6 +56,8 @@ pub(crate) struct Figures {
     /// The most resident memory from then on, in bytes.
     pub(crate) resident_max: u64,
     pub(crate) start_requests: Option<RequestCounts>,
+    /// What the programs of our own control plane needed until all Browsers ran.
+    pub(crate) plane: Vec<PlaneCost>,
     pub(crate) rest: Rest,
     pub(crate) deletion: Duration,
     pub(crate) deletion_requests: Option<RequestCounts>,
@@ -64,8 +66,35 @@ pub(crate) struct Figures {
     pub(crate) growth: Option<Growth>,
 }
 
+/// What one program of the control plane needed.
+pub(crate) struct PlaneCost {
+    pub(crate) program: Program,
+    pub(crate) cpu: Duration,
+    /// Resident at the end, in bytes.
+    pub(crate) resident: u64,
+}
+
+/// What all programs of a control plane have used so far.
+fn of_plane(plane: Option<&ControlPlane>) -> Result<Vec<(Program, Usage)>> {
+    let processes = plane.map(ControlPlane::processes).unwrap_or_default();
+    let all = processes.into_iter();
+    all.map(|(program, pid)| Ok((program, usage(pid)?)))
+        .collect()
+}
+
+fn since(before: &[(Program, Usage)], now: Vec<(Program, Usage)>) -> Vec<PlaneCost> {
+    let cost = |((program, now), (_, before)): ((Program, Usage), &(Program, Usage))| PlaneCost {
+        program,
+        cpu: now.cpu.saturating_sub(before.cpu),
+        resident: now.resident,
+    };
+    now.into_iter().zip(before).map(cost).collect()
+}
+
 /// How much to measure.
-pub(crate) struct Extent {
+pub(crate) struct Extent<'a> {
+    /// The control plane, if it is our own: what it needs is measured too.
+    pub(crate) plane: Option<&'a ControlPlane>,
     pub(crate) rest: Duration,
     /// The number of further Browsers for the growth of memory.
     pub(crate) growth: usize,
@@ -179,6 +208,8 @@ pub(crate) async fn attend(
         .args(["--http", &address.to_string()])
         // One namespace gets a quarter of the permits.
         .args(["--concurrency", &(arguments.concurrency * 4).to_string()])
+        // A line for each Browser would hide the figures. It is written all the same, as in a cluster.
+        .stderr(Stdio::null())
         .env("KUBECONFIG", &kubeconfig)
         .spawn()
         .with_context(|| arguments.podloom.display().to_string())?;
@@ -208,7 +239,7 @@ pub(crate) async fn measure(
     workplace: &Workplace,
     operator: &MeasuredProcess,
     log: &AuditLog,
-    extent: &Extent,
+    extent: &Extent<'_>,
 ) -> Result<Figures> {
     workplace.open(NAMESPACE).await?;
     // Let it settle: the first pass over every object, the Lease, the status of the BrowserConfig.
@@ -218,8 +249,10 @@ pub(crate) async fn measure(
 
     eprintln!("operator: {} Browsers", workplace.browsers);
     let first = log.end()?;
+    let plane = of_plane(extent.plane)?;
     let progress = workplace.start_all(NAMESPACE).await?;
     let running = usage(operator.pid)?;
+    let plane = since(&plane, of_plane(extent.plane)?);
     // Events come later, but belong to the start.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let start_requests = log.between(first, log.end()?)?;
@@ -245,6 +278,7 @@ pub(crate) async fn measure(
         running,
         resident_max,
         start_requests,
+        plane,
         rest,
         deletion,
         deletion_requests,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::audit::{RequestCounts, is_event, is_overhead, is_reading, is_write};
 use crate::browsers::Progress;
-use crate::operator::{Figures, Growth, Rest};
+use crate::operator::{Figures, Growth, PlaneCost, Rest};
 
 /// A row of the table.
 pub(crate) struct Row {
@@ -72,6 +72,7 @@ pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize)
         table.goal(what, "events_per_browser", events, 2.0);
     }
     resources(&mut table, figures, browsers);
+    control_plane(&mut table, &figures.plane, browsers);
     if let Some(growth) = &figures.growth {
         memory_growth(&mut table, growth);
     }
@@ -130,6 +131,17 @@ fn resources(table: &mut Table, figures: &Figures, browsers: usize) {
     table.goal(what, "operator_rss_mib", resident, 64.0);
     let what = "maximum memory while compiling plugins, MiB";
     table.figure(what, "compile_peak_mib", mebibytes(figures.ready.peak));
+}
+
+/// What the control plane needed for the same Browsers, to see what saturates first.
+fn control_plane(table: &mut Table, plane: &[PlaneCost], browsers: usize) {
+    for cost in plane {
+        let name = cost.program.name();
+        let each = rounded(per(cost.cpu.as_secs_f64() * 1000.0, browsers));
+        table.detail(&format!("{name}: processor time per Browser, ms"), each);
+        let resident = mebibytes(cost.resident);
+        table.detail(&format!("{name}: memory when all run, MiB"), resident);
+    }
 }
 
 fn memory_growth(table: &mut Table, growth: &Growth) {

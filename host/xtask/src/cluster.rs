@@ -1,5 +1,5 @@
 //! The benchmarks of the whole operator: `cargo xtask bench --cluster` on a real control plane, against a bare client,
-//! and `cargo xtask bench` with `--webhook`, `--portal`, `--infrastructure` or `--cleaner`.
+//! and `cargo xtask bench` with `--webhook`, `--admission`, `--portal`, `--infrastructure` or `--cleaner`.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +16,11 @@ pub(crate) fn run(json: Option<&Path>, options: &[String]) -> Result<()> {
 /// Measures the admission webhook. The client is optimized too: it takes its share of the same processors.
 pub(crate) fn webhook(json: Option<&Path>, options: &[String]) -> Result<()> {
     measure(&release::optimized("webhook-bench")?, json, options)
+}
+
+/// Measures what the admission webhook costs a cluster.
+pub(crate) fn admission(json: Option<&Path>, options: &[String]) -> Result<()> {
+    measure(&release::local("admission-bench")?, json, options)
 }
 
 /// Measures the portal controller, with relays on this machine.

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Subcommand;
-use podloom_control_plane::{ControlPlane, Options, Programs};
+use podloom_control_plane::{ControlPlane, Options, Programs, Release};
 
 /// What to do with the control plane.
 #[derive(Subcommand)]
 pub(crate) enum Action {
-    /// Build the programs of the control plane into the user's cache directory, and print where they are.
+    /// Build the programs of the control plane into the user's cache directory, and print the directories.
     Build,
     /// Start the control plane, and stop it on Ctrl-C.
     Start {
@@ -30,11 +30,12 @@ pub(crate) fn run(action: &Action) -> Result<()> {
 
 #[expect(
     clippy::print_stdout,
-    reason = "the directory is the command's output, for scripts"
+    reason = "the directories are the command's output, for scripts"
 )]
 fn build() -> Result<()> {
-    let directory = Programs::build()?;
-    println!("{}", directory.display());
+    for directory in Programs::build(Release::chosen()?)? {
+        println!("{}", directory.display());
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Podloom's automation: `cargo xtask`.
 
 mod bench;
+mod black_box;
 mod cluster;
 mod codegen;
 mod control_plane;
@@ -16,6 +17,7 @@ mod release;
 mod run;
 mod soak;
 mod test;
+mod versions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,6 +74,10 @@ enum Command {
         /// All options after this one go to that benchmark: --due N, --resting N, ...; its --help lists all.
         #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure"])]
         cleaner: Option<Vec<String>>,
+        /// Measure what the admission webhook costs a cluster: pods that are created through the API server, without it and with it.
+        /// All options after this one go to that benchmark: --pods N, --concurrency N, ...; its --help lists all.
+        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure", "cleaner"])]
+        admission: Option<Vec<String>>,
     },
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
@@ -129,6 +135,11 @@ fn main() -> ExitCode {
             cleaner: Some(options),
             ..
         } => cluster::cleaner(json.as_deref(), &options),
+        Command::Bench {
+            json,
+            admission: Some(options),
+            ..
+        } => cluster::admission(json.as_deref(), &options),
         Command::Bench { json, .. } => bench::run(json.as_deref()),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),

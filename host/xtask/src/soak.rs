@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::{plugins, progress, release, run};
+use crate::{plugins, progress, release, run, versions};
 
 /// A soak of one part. Every `cargo xtask test` runs the same tests with fewer cases.
 struct Soak {
@@ -29,10 +29,12 @@ enum Needs {
     Plugins,
     /// The operator as a binary, and a control plane.
     Operator,
+    /// All that the black-box tests need, on several releases of Kubernetes: the soak is no single command.
+    Releases,
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 8] = [
+const SOAKS: [Soak; 9] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -143,6 +145,13 @@ const SOAKS: [Soak; 8] = [
         environment: &[("PODLOOM_LANGUAGES", "1")],
         needs: Needs::Operator,
     },
+    Soak {
+        name: "versions",
+        what: "the black-box tests on the oldest Kubernetes that Podloom supports, and on the newest; builds their control planes once, with Go",
+        command: &[],
+        environment: &[],
+        needs: Needs::Releases,
+    },
 ];
 
 #[derive(Args)]
@@ -187,6 +196,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn holds(soak: &Soak) -> Result<bool> {
     eprintln!("\n==> {}: {}", soak.name, soak.what);
+    let start = Instant::now();
+    let done = match soak.needs {
+        Needs::Releases => versions::run(),
+        _ => tests(soak),
+    };
+    let outcome = match &done {
+        Ok(()) => "done",
+        Err(error) => {
+            eprintln!("{error:#}");
+            "FAILED"
+        }
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("==> {}: {outcome} in {seconds:.1} s", soak.name);
+    Ok(done.is_ok())
+}
+
+/// Runs the tests of a soak.
+fn tests(soak: &Soak) -> Result<()> {
     let mut command = run::cargo(soak.command);
     command.envs(soak.environment.iter().copied());
     if soak.needs != Needs::Nothing {
@@ -197,15 +225,7 @@ fn holds(soak: &Soak) -> Result<bool> {
             .env("PODLOOM_BLACKBOX_BINARY", release::shipped()?)
             .env("PODLOOM_CONTROL_PLANE", "1");
     }
-    let start = Instant::now();
-    let done = run::succeed(&mut command);
-    let outcome = match &done {
-        Ok(()) => "done",
-        Err(_) => "FAILED",
-    };
-    let seconds = start.elapsed().as_secs_f64();
-    eprintln!("==> {}: {outcome} in {seconds:.1} s", soak.name);
-    Ok(done.is_ok())
+    run::succeed(&mut command)
 }
 
 /// Random faults around the operator.

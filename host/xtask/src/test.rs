@@ -1,6 +1,5 @@
 //! `cargo xtask test`: what CI runs.
 
-mod again;
 mod ahead;
 
 use std::path::Path;
@@ -10,22 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::{image, packages, plugins, release, run, soak};
+use crate::black_box::{Part, Shipped};
+use crate::{image, packages, plugins, run, soak};
 use ahead::Ahead;
-
-/// How many black-box tests run at once: more than there are processors, since they mostly wait.
-const AT_ONCE: usize = 8;
-
-/// Black-box tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each
-/// other's way.
-const BUSY: [&str; 5] = [
-    "storm::",
-    "silence::",
-    "webhook_load::",
-    "cleaner_attacks::",
-    "chain_diff::",
-];
-const BUSY_AT_ONCE: usize = 3;
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
@@ -88,7 +74,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
             }
             image::standard()
         })?;
-        as_shipped(&bundle, &image, without_node.is_none())?;
+        as_shipped(&bundle, image, without_node.is_none())?;
     }
     let time = seconds(start.elapsed());
     eprintln!("\n==> {}", summary(extent, &time, without_node.as_deref()));
@@ -111,52 +97,6 @@ fn tests(bundle: &Path, examples: &Path, extent: Extent) -> Result<()> {
     run::succeed(tests.env("PODLOOM_PLUGIN_EXAMPLES", examples))
 }
 
-/// The operator as a binary, the engine of its controllers, and the webhooks' certificates, on real control planes, and the IM server.
-/// Without these variables the tests are skipped, so that `cargo test` starts no control plane and installs nothing.
-fn black_box_tests(
-    binary: &Path,
-    bundle: &Path,
-    image: &image::Built,
-    im: &Path,
-    which: Which,
-) -> Result<()> {
-    // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
-    let programs: &[&str] = match which {
-        Which::Busy => &["blackbox"],
-        Which::Others => &["blackbox", "engine", "certificates", "im-server"],
-    };
-    let tests = || {
-        let mut tests = run::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
-        tests.args(programs.iter().flat_map(|program| ["--test", *program]));
-        tests
-            .env("PODLOOM_BLACKBOX_BINARY", binary)
-            .env("PODLOOM_DIST_ROOT", &image.root)
-            .env("PODLOOM_BUNDLE", bundle)
-            .env("PODLOOM_IM_PYTHON", im)
-            .env("PODLOOM_CONTROL_PLANE", "1");
-        tests
-    };
-    let (at_once, selected) = match which {
-        Which::Busy => (BUSY_AT_ONCE, BUSY.to_vec()),
-        Which::Others => {
-            let skipped = BUSY.iter().flat_map(|busy| ["--skip", *busy]);
-            (AT_ONCE, skipped.collect())
-        }
-    };
-    let at_once = at_once.to_string();
-    let arguments = ["--test-threads", &at_once].into_iter().chain(selected);
-    again::succeed(tests, &arguments.map(str::to_owned).collect::<Vec<_>>())
-}
-
-/// Which black-box tests run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    /// Those that are [`BUSY`].
-    Busy,
-    /// All others.
-    Others,
-}
-
 /// Why the tests on a real node do not run; nothing if they do.
 fn why_without_node() -> Option<String> {
     if std::env::var_os(REAL_NODE).is_none_or(|value| value != "1") {
@@ -177,27 +117,26 @@ fn summary(extent: Extent, time: &str, without_node: Option<&str>) -> String {
 }
 
 /// The operator as it is shipped, on control planes and perhaps on a real node.
-fn as_shipped(bundle: &Path, image: &image::Built, with_node: bool) -> Result<()> {
-    let binary = release::shipped()?;
-    let im = step("IM server", || Ok(podloom_im::python()?))?;
-    // Tests find it built: a build would take longer than they may.
-    step("helm", || Ok(podloom_control_plane::helm().map(drop)?))?;
-    step("crane", || Ok(podloom_control_plane::crane().map(drop)?))?;
+fn as_shipped(bundle: &Path, image: image::Built, with_node: bool) -> Result<()> {
+    let shipped = step("programs of the black-box tests", || {
+        Shipped::of(bundle, image)
+    })?;
     step("alerts", alerts)?;
-    for (name, which) in [
-        ("black-box tests", Which::Others),
-        ("black-box tests under load", Which::Busy),
-    ] {
-        step(name, || black_box_tests(&binary, bundle, image, &im, which))?;
+    for part in Part::ALL {
+        step(part.name(), || shipped.succeeds(part, None))?;
     }
-    let soak = || step("soak", || soak::chaos(&binary, bundle, SOAK_MINUTES, None));
+    let soak = || {
+        step("soak", || {
+            soak::chaos(&shipped.binary, bundle, SOAK_MINUTES, None)
+        })
+    };
     if !with_node {
         return soak();
     }
     // Both wait most of the time.
     thread::scope(|scope| {
         let soak = scope.spawn(soak);
-        let node = real_node(&binary, bundle, image);
+        let node = real_node(&shipped);
         let soak = soak.join().map_err(|_| anyhow!("the soak panicked"))?;
         node.and(soak)
     })
@@ -216,18 +155,16 @@ fn alerts() -> Result<()> {
 }
 
 /// The operator on a real node.
-fn real_node(binary: &Path, bundle: &Path, image: &image::Built) -> Result<()> {
+fn real_node(shipped: &Shipped) -> Result<()> {
     step("programs of the real node", || {
         Ok(podloom_real_node::Programs::find().map(drop)?)
     })?;
     let arguments = ["test", "--quiet", "--workspace", "--test", "real-node"];
     step("real node", || {
         run::succeed(
-            run::cargo(arguments)
-                .env("PODLOOM_BLACKBOX_BINARY", binary)
-                .env("PODLOOM_BUNDLE", bundle)
-                .env("PODLOOM_IMAGE", &image.archive)
-                .env("PODLOOM_DIST_ROOT", &image.root)
+            shipped
+                .tell(&mut run::cargo(arguments))
+                .env("PODLOOM_IMAGE", &shipped.image.archive)
                 .env(REAL_NODE, "1"),
         )
     })

@@ -6,6 +6,7 @@
 //!
 //! [`Programs::find`] takes the programs from `KUBEBUILDER_ASSETS`, from `PATH`, or from the user's cache directory, where it
 //! builds what is missing from the Go modules pinned in `go/`. That takes minutes the first time, and nothing afterwards.
+//! [`KUBERNETES`] chooses an older or a newer release, of the modules in `releases/`.
 //! [`ControlPlane::start`] takes seconds.
 //!
 //! A control plane ends with its owner, however that ends: dropped, panicked, interrupted or killed. See [`ControlPlane`].
@@ -22,6 +23,7 @@ mod kubeconfig;
 mod program;
 mod programs;
 mod prometheus;
+mod release;
 mod version;
 mod wait;
 
@@ -36,6 +38,7 @@ pub use kubeconfig::{Kubeconfig, KubeconfigError, write_secret};
 pub use program::Program;
 pub use programs::{FindError, Programs};
 pub use prometheus::{PackageError, Prometheus, prometheus};
+pub use release::{KUBERNETES, RELEASES, Release, UnknownRelease};
 pub use wait::{CommandError, PATIENCE, output, until};
 
 /// The label by which a pod chooses its behaviour: the name of a file in `stages/`. With any other value its status never changes.

@@ -53,6 +53,11 @@ impl Program {
         }
     }
 
+    /// Whether it is a part of Kubernetes, and is released with it.
+    pub(crate) fn is_kubernetes(self) -> bool {
+        self.module() == "k8s.io/kubernetes"
+    }
+
     /// The Go module whose version in `go.mod` is the program's own.
     pub(crate) fn module(self) -> &'static str {
         match self {

@@ -7,9 +7,6 @@ use std::process::{Command, Stdio};
 
 use crate::program::Program;
 
-/// Pins what is built, and the oldest Go that can build it.
-pub(crate) const GO_MOD: &str = include_str!("../go/go.mod");
-
 /// Why an installed program is skipped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VersionError {
@@ -35,10 +32,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// The version that `go.mod` pins.
-pub(crate) fn pinned(program: Program) -> Version {
+/// The version that a `go.mod` pins.
+pub(crate) fn pinned(program: Program, go_mod: &str) -> Version {
     let module = program.module();
-    GO_MOD
+    go_mod
         .lines()
         .map(str::trim)
         .filter_map(|line| line.strip_prefix(module)?.strip_prefix(' '))
@@ -51,10 +48,9 @@ pub(crate) fn pinned(program: Program) -> Version {
         })
 }
 
-/// Whether an installed program can be used in place of the pinned one. Only the patch version may differ: the controllers, the
+/// Whether an installed program can be used in place of the version that is wanted. Only the patch version may differ: the controllers, the
 /// scheduler and the API server are released together, and stages are written for one minor version of KWOK.
-pub(crate) fn check(program: Program, file: &Path) -> Result<(), VersionError> {
-    let wanted = pinned(program);
+pub(crate) fn check(program: Program, file: &Path, wanted: Version) -> Result<(), VersionError> {
     let output = Command::new(file)
         .args(program.version_arguments())
         .stdin(Stdio::null())

@@ -169,7 +169,9 @@ pub(super) fn api_server(programs: &Programs, layout: &Layout, audit: bool) -> C
     if audit {
         command
             .arg(option("--audit-policy-file", layout.audit_policy()))
-            .arg(option("--audit-log-path", layout.audit_log()));
+            .arg(option("--audit-log-path", layout.audit_log()))
+            // In MiB. At the usual 100 the log would be moved away while a benchmark with 10,000 objects reads it.
+            .arg("--audit-log-maxsize=8192");
     }
     command
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::find_installed;
 use crate::program::Program;
+use crate::release::PINNED;
 
 /// A program that prints a line.
 fn install(directory: &Path, name: &str, line: &str) {
@@ -26,7 +27,7 @@ fn check(assets: Option<&str>, path: Option<&str>, expected: Option<&str>, reaso
     };
     let assets = directory("assets", assets);
     let path = directory("path", path);
-    let (found, skipped) = find_installed(Some(assets.as_os_str()), Some(path.as_os_str()));
+    let (found, skipped) = find_installed(PINNED, Some(assets.as_os_str()), Some(path.as_os_str()));
     let [etcd, api_server, ..] = found;
     assert_eq!(etcd, None);
     let expected = expected.map(|name| root.path().join(name).join("kube-apiserver"));

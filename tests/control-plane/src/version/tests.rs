@@ -1,5 +1,4 @@
-use super::{Version, first_version, pinned};
-use crate::program::Program;
+use super::first_version;
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
@@ -23,20 +22,4 @@ fn every_way_to_print_a_version_is_understood() {
     check("Kubernetes v1.37.0-alpha.1+build", "1.37.0");
     check("version: none", "");
     check("", "");
-}
-
-#[test]
-fn every_program_is_pinned() {
-    for program in Program::ALL {
-        assert!(
-            pinned(program)
-                > Version {
-                    major: 0,
-                    minor: 0,
-                    patch: 0
-                },
-            "{}",
-            program.name()
-        );
-    }
 }

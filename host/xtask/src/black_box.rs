@@ -1,0 +1,109 @@
+//! The black-box tests: the operator as it is shipped, on real control planes.
+
+mod again;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+use podloom_control_plane::{KUBERNETES, Release};
+
+use crate::{image, release, run};
+
+/// How many tests run at once: more than there are processors, since they mostly wait.
+const AT_ONCE: usize = 8;
+
+/// Tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each other's way.
+const BUSY: [&str; 5] = [
+    "storm::",
+    "silence::",
+    "webhook_load::",
+    "cleaner_attacks::",
+    "chain_diff::",
+];
+const BUSY_AT_ONCE: usize = 3;
+
+/// What the tests run.
+pub(crate) struct Shipped {
+    /// The operator.
+    pub(crate) binary: PathBuf,
+    /// The bundle of the standard plugins.
+    pub(crate) bundle: PathBuf,
+    /// The operator's image.
+    pub(crate) image: image::Built,
+    /// The Python interpreter with the IM server.
+    im: PathBuf,
+}
+
+/// A part of the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All others.
+    Others,
+    /// Those that are [`BUSY`].
+    Busy,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 2] = [Self::Others, Self::Busy];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Others => "black-box tests",
+            Self::Busy => "black-box tests under load",
+        }
+    }
+}
+
+impl Shipped {
+    /// Builds and installs everything that the tests need. They find it built: a build would take longer than they may.
+    pub(crate) fn of(bundle: &Path, image: image::Built) -> Result<Self> {
+        podloom_control_plane::helm()?;
+        podloom_control_plane::crane()?;
+        Ok(Self {
+            binary: release::shipped()?,
+            bundle: bundle.to_owned(),
+            image,
+            im: podloom_im::python()?,
+        })
+    }
+
+    /// Runs one part on a release of Kubernetes, by default the pinned one. Without these variables the tests are skipped, so that
+    /// `cargo test` starts no control plane and installs nothing.
+    pub(crate) fn succeeds(&self, part: Part, release: Option<Release>) -> Result<()> {
+        // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
+        let programs: &[&str] = match part {
+            Part::Busy => &["blackbox"],
+            Part::Others => &["blackbox", "engine", "certificates", "im-server"],
+        };
+        let tests = || {
+            let mut tests = run::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
+            tests.args(programs.iter().flat_map(|program| ["--test", *program]));
+            self.tell(&mut tests)
+                .env("PODLOOM_IM_PYTHON", &self.im)
+                .env("PODLOOM_CONTROL_PLANE", "1");
+            if let Some(release) = release {
+                tests.env(KUBERNETES, release.minor);
+            }
+            tests
+        };
+        let (at_once, selected) = match part {
+            Part::Busy => (BUSY_AT_ONCE, BUSY.to_vec()),
+            Part::Others => {
+                let skipped = BUSY.iter().flat_map(|busy| ["--skip", *busy]);
+                (AT_ONCE, skipped.collect())
+            }
+        };
+        let at_once = at_once.to_string();
+        let arguments = ["--test-threads", &at_once].into_iter().chain(selected);
+        again::succeed(tests, &arguments.map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    /// Sets the variables that name what is shipped.
+    pub(crate) fn tell<'c>(&self, tests: &'c mut Command) -> &'c mut Command {
+        tests
+            .env("PODLOOM_BLACKBOX_BINARY", &self.binary)
+            .env("PODLOOM_DIST_ROOT", &self.image.root)
+            .env("PODLOOM_BUNDLE", &self.bundle)
+    }
+}
