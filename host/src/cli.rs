@@ -134,9 +134,28 @@ pub(crate) enum Command {
     Cleaner(CleanerCommand),
     Drift(DriftArguments),
     Bundle(BundleArguments),
+    Sbom(SbomArguments),
     Crds(CrdsArguments),
     Rbac(RbacArguments),
     Completion(CompletionArguments),
+}
+
+/// Print what this program or a plugin is made of: its software bill of materials.
+///
+/// It lists the crates whose code is in the file, and which crate uses which, as a CycloneDX document in JSON. The list is in the file
+/// itself, in the section .dep-v0, where Trivy, Syft, Grype and cargo-audit find it too. `podloom plugin build` adds it to a plugin.
+/// Plugins that were built by other tools may have none.
+///
+/// What a file says of itself is no proof: who signed it is (`podloom chain verify`).
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  podloom sbom > podloom.cdx.json
+  podloom sbom my-chain/labels.wasm.gz")]
+pub(crate) struct SbomArguments {
+    /// The plugin, a .wasm or .wasm.gz file. Without it, this program.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Print a script that completes podloom's commands and options in a shell.

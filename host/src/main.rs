@@ -25,6 +25,7 @@ mod plugin;
 mod rbac;
 mod render;
 mod run;
+mod sbom;
 mod source_age;
 mod stamp;
 mod subjects;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::Cleaner(CleanerCommand::Check(arguments)) => cleaner::check(arguments),
         Command::Drift(arguments) => drift::run(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),
+        Command::Sbom(arguments) => sbom::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
         Command::Completion(arguments) => completion::run(arguments),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use podloom_mutators::{Inspection, MANIFEST, inspect};
+use podloom_sbom::{encode, with_section};
 use serde_json::Value;
 
 use crate::bundle::{MAX_BYTES, gzip};
@@ -78,6 +79,7 @@ pub(super) fn build(
         schema::write(directory)?;
     }
     let module = cargo::build(directory)?;
+    let module = with_crates(directory, module)?;
     let shipped = gzip(&module).context("could not compress the plugin")?;
     // Inspects the compressed file, so that one that is too large to load is an error now.
     let found = inspect(&load::engine()?, &shipped, None).map_err(|error| {
@@ -92,6 +94,21 @@ pub(super) fn build(
         file: bundle.join(name),
         found,
     })
+}
+
+/// Adds the list of the plugin's crates. Without it the plugin works as well.
+fn with_crates(directory: &Path, module: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    match podloom_sbom::collect(directory, None, TARGET) {
+        Ok(crates) => Ok(with_section(module, &encode(&crates)?)),
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            output::print_note(&format!(
+                "{} the plugin does not list its crates, so podloom sbom cannot: {error:#}\n",
+                paint(WARNING, "note:")
+            ));
+            Ok(module)
+        }
+    }
 }
 
 fn file_name(found: &Inspection) -> String {

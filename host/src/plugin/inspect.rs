@@ -3,14 +3,15 @@
 use std::fmt::Write;
 
 use podloom_mutators::{Form, Inspection, PluginSize, inspect};
+use podloom_sbom::VersionInfo;
 use serde_json::{Value, json};
 
 use super::config::{ConfigFile, unusable};
 use crate::chain::{paths, size};
 use crate::cli::{InspectArguments, InspectFormat};
-use crate::error::CommandError;
+use crate::error::{CommandError, Diagnostic};
 use crate::output::{QUIET, TITLE, json_text, paint};
-use crate::{load, output};
+use crate::{load, output, sbom};
 
 /// Compiles a plugin, calls its description, and prints it.
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), CommandError> {
@@ -25,13 +26,18 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), CommandError> {
             config.as_ref(),
         )
     })?;
+    // A damaged list is no reason to hide the rest.
+    let crates = sbom::of_plugin(&arguments.file, &file).unwrap_or_else(|error| {
+        output::warn(&Diagnostic::new(error));
+        None
+    });
     output::print(&match arguments.output {
-        InspectFormat::Text => describe(&found),
-        InspectFormat::Json => json(&found)?,
+        InspectFormat::Text => describe(&found, crates.as_ref()),
+        InspectFormat::Json => json(&found, crates.as_ref())?,
     })
 }
 
-fn describe(found: &Inspection) -> String {
+fn describe(found: &Inspection, crates: Option<&VersionInfo>) -> String {
     let about = &found.description;
     let title = format!("{} {}", about.name, about.version);
     let mut text = format!(
@@ -71,10 +77,20 @@ fn describe(found: &Inspection) -> String {
             "none"
         },
     );
+    row(
+        "made of",
+        &crates.map_or_else(
+            || "unknown; podloom plugin build records it".to_owned(),
+            |crates| {
+                let count = crates.packages.len();
+                format!("{count} crates, see podloom sbom")
+            },
+        ),
+    );
     text
 }
 
-fn json(found: &Inspection) -> anyhow::Result<String> {
+fn json(found: &Inspection, crates: Option<&VersionInfo>) -> anyhow::Result<String> {
     let about = &found.description;
     json_text(&json!({
         "name": about.name,
@@ -89,6 +105,7 @@ fn json(found: &Inspection) -> anyhow::Result<String> {
         "imports": found.imports,
         "writes": about.writes,
         "reads": about.reads,
+        "sbom": crates.map(podloom_sbom::cyclonedx),
         "configSchema": about.config_schema.as_deref().map(serde_json::from_str::<Value>).transpose()?,
     }))
 }

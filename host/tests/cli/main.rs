@@ -20,6 +20,7 @@ mod portal;
 mod rbac;
 mod refused;
 mod rendered;
+mod sbom;
 mod signed;
 mod tighten;
 mod workflows;

@@ -199,6 +199,8 @@ fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
         .join(format!("{}.wasm", plugin.library));
     let module = fs::read(&path).with_context(|| path.display().to_string())?;
     imports::check(&plugin.name, &module)?;
+    let crates = podloom_sbom::collect(run::root(), Some(&plugin.package), TARGET)?;
+    let module = podloom_sbom::with_section(module, &podloom_sbom::encode(&crates)?);
     Ok(Built {
         name: plugin.name.clone(),
         raw: module.len(),

@@ -27,6 +27,7 @@ const IM: &str = "podloom-im";
 const IMAGE: &str = "podloom-image";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
+const SBOM: &str = "podloom-sbom";
 const SYNTAX: &str = "podloom-syntax";
 const REAL_NODE: &str = "podloom-real-node";
 const WEBHOOK: &str = "podloom-webhook";
@@ -38,7 +39,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 20] = [
+const ROOMS: [Room; 21] = [
     Room {
         name: API,
         may_use: &[],
@@ -82,6 +83,12 @@ const ROOMS: [Room; 20] = [
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
+        // As above; the build script of the operator uses it too.
+        name: SBOM,
+        may_use: &[],
+        never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
         name: HELM,
         may_use: &[],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
@@ -108,6 +115,7 @@ const ROOMS: [Room; 20] = [
             IMAGE,
             MUTATORS,
             POD_PATH,
+            SBOM,
             SYNTAX,
             WEBHOOK,
         ],
@@ -153,7 +161,7 @@ const ROOMS: [Room; 20] = [
     },
     Room {
         name: "podloom-xtask",
-        may_use: &[CONTROL_PLANE, IM, IMAGE, REAL_NODE, SYNTAX],
+        may_use: &[CONTROL_PLANE, IM, IMAGE, REAL_NODE, SBOM, SYNTAX],
         never: &["wasmtime", "tokio", "kube"],
     },
 ];
