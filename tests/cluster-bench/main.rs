@@ -7,6 +7,7 @@ mod audit;
 mod bare;
 mod browsers;
 mod operator;
+mod plane;
 mod report;
 
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ struct Arguments {
     /// The number of further Browsers for measuring the memory of each; 0 skips this.
     #[arg(long, default_value_t = 3000)]
     growth: usize,
+    /// Leave out the bare client: with many Browsers it takes as long as everything else.
+    #[arg(long)]
+    operator_alone: bool,
     /// The operator's binary.
     #[arg(long, value_name = "FILE")]
     podloom: PathBuf,
@@ -90,21 +94,23 @@ async fn main() -> Result<()> {
 
     let pod = operator::pod_template(&arguments.podloom, &arguments.plugins, api)?;
     // A controller that runs already would also handle the bare client's Browsers.
-    let bare = bare::measure(&workplace, &pod, arguments.controller_pid.is_none()).await?;
-    let operator = operator::attend(&arguments, plane.as_ref(), &kubeconfig).await?;
+    let with_bare_client = arguments.controller_pid.is_none() && !arguments.operator_alone;
+    let bare = bare::measure(&workplace, &pod, with_bare_client).await?;
     let figures = operator::measure(
         &workplace,
-        &operator,
+        &operator::Launcher {
+            arguments: &arguments,
+            plane: plane.as_ref(),
+            kubeconfig: &kubeconfig,
+        },
         &log,
         &operator::Extent {
-            plane: plane.as_ref(),
             rest: Duration::from_secs(arguments.rest),
             growth: arguments.growth,
         },
     )
-    .await;
-    drop(operator);
-    let table = report::table(bare.as_ref(), &figures?, arguments.browsers);
+    .await?;
+    let table = report::table(bare.as_ref(), &figures, arguments.browsers);
     report::print(&table);
     if let Some(path) = &arguments.json {
         report::write(&table, path)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use podloom_api::{SelenosisApi, SelenosisKind};
-use podloom_control_plane::{ControlPlane, Program};
+use podloom_control_plane::ControlPlane;
 use podloom_tests::get;
 use podloom_tests::usage::{Usage, usage};
 
@@ -17,6 +17,7 @@ use crate::Arguments;
 use crate::audit::{AuditLog, RequestCounts};
 use crate::bare::NAME;
 use crate::browsers::{Progress, Workplace};
+use crate::plane::{self, PlaneCost};
 
 /// The namespace of the Browsers.
 const NAMESPACE: &str = "bench";
@@ -37,12 +38,18 @@ pub(crate) struct MeasuredProcess {
     child: Option<Child>,
 }
 
-impl Drop for MeasuredProcess {
-    fn drop(&mut self) {
+impl MeasuredProcess {
+    fn end(&mut self) {
         if let Some(child) = &mut self.child {
             let _already_ended = child.kill();
             let _already_ended = child.wait();
         }
+    }
+}
+
+impl Drop for MeasuredProcess {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -59,6 +66,8 @@ pub(crate) struct Figures {
     /// What the programs of our own control plane needed until all Browsers ran.
     pub(crate) plane: Vec<PlaneCost>,
     pub(crate) rest: Rest,
+    /// None if the controller is not ours to restart.
+    pub(crate) restart: Option<Restart>,
     pub(crate) deletion: Duration,
     pub(crate) deletion_requests: Option<RequestCounts>,
     /// All requests from the creation of the first Browser until the last one was gone.
@@ -66,35 +75,8 @@ pub(crate) struct Figures {
     pub(crate) growth: Option<Growth>,
 }
 
-/// What one program of the control plane needed.
-pub(crate) struct PlaneCost {
-    pub(crate) program: Program,
-    pub(crate) cpu: Duration,
-    /// Resident at the end, in bytes.
-    pub(crate) resident: u64,
-}
-
-/// What all programs of a control plane have used so far.
-fn of_plane(plane: Option<&ControlPlane>) -> Result<Vec<(Program, Usage)>> {
-    let processes = plane.map(ControlPlane::processes).unwrap_or_default();
-    let all = processes.into_iter();
-    all.map(|(program, pid)| Ok((program, usage(pid)?)))
-        .collect()
-}
-
-fn since(before: &[(Program, Usage)], now: Vec<(Program, Usage)>) -> Vec<PlaneCost> {
-    let cost = |((program, now), (_, before)): ((Program, Usage), &(Program, Usage))| PlaneCost {
-        program,
-        cpu: now.cpu.saturating_sub(before.cpu),
-        resident: now.resident,
-    };
-    now.into_iter().zip(before).map(cost).collect()
-}
-
 /// How much to measure.
-pub(crate) struct Extent<'a> {
-    /// The control plane, if it is our own: what it needs is measured too.
-    pub(crate) plane: Option<&'a ControlPlane>,
+pub(crate) struct Extent {
     pub(crate) rest: Duration,
     /// The number of further Browsers for the growth of memory.
     pub(crate) growth: usize,
@@ -114,6 +96,16 @@ pub(crate) struct Rest {
     pub(crate) cpu: Duration,
     /// How often one of its threads was woken.
     pub(crate) wakeups: u64,
+    pub(crate) requests: Option<RequestCounts>,
+}
+
+/// How it started again while all Browsers ran.
+pub(crate) struct Restart {
+    /// Until it was ready, the Lease included.
+    pub(crate) time: Duration,
+    pub(crate) cpu: Duration,
+    /// Resident afterwards, in bytes.
+    pub(crate) resident: u64,
     pub(crate) requests: Option<RequestCounts>,
 }
 
@@ -183,12 +175,21 @@ pub(crate) fn pod_template(podloom: &Path, plugins: &Path, api: SelenosisApi) ->
     Ok(String::from_utf8(output.stdout)?)
 }
 
+/// Everything that the operator needs to start.
+pub(crate) struct Launcher<'a> {
+    pub(crate) arguments: &'a Arguments,
+    /// The control plane, if it is our own: what it needs is measured too.
+    pub(crate) plane: Option<&'a ControlPlane>,
+    pub(crate) kubeconfig: &'a Path,
+}
+
 /// Starts the operator, or uses the controller that runs already.
-pub(crate) async fn attend(
-    arguments: &Arguments,
-    plane: Option<&ControlPlane>,
-    kubeconfig: &Path,
-) -> Result<MeasuredProcess> {
+pub(crate) async fn attend(launcher: &Launcher<'_>) -> Result<MeasuredProcess> {
+    let Launcher {
+        arguments,
+        plane,
+        kubeconfig,
+    } = *launcher;
     if let Some(pid) = arguments.controller_pid {
         usage(pid)?;
         return Ok(MeasuredProcess { pid, child: None });
@@ -237,10 +238,11 @@ async fn until_ready(address: SocketAddr) -> Result<()> {
 /// Measures while it starts, keeps and deletes all Browsers.
 pub(crate) async fn measure(
     workplace: &Workplace,
-    operator: &MeasuredProcess,
+    launcher: &Launcher<'_>,
     log: &AuditLog,
-    extent: &Extent<'_>,
+    extent: &Extent,
 ) -> Result<Figures> {
+    let mut operator = attend(launcher).await?;
     workplace.open(NAMESPACE).await?;
     // Let it settle: the first pass over every object, the Lease, the status of the BrowserConfig.
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -249,18 +251,19 @@ pub(crate) async fn measure(
 
     eprintln!("operator: {} Browsers", workplace.browsers);
     let first = log.end()?;
-    let plane = of_plane(extent.plane)?;
+    let plane = plane::usages(launcher.plane)?;
     let progress = workplace.start_all(NAMESPACE).await?;
     let running = usage(operator.pid)?;
-    let plane = since(&plane, of_plane(extent.plane)?);
+    let plane = plane::since(&plane, plane::usages(launcher.plane)?);
     // Events come later, but belong to the start.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let start_requests = log.between(first, log.end()?)?;
 
     eprintln!("operator at rest: {} s", extent.rest.as_secs());
-    let rest = at_rest(operator, log, extent.rest).await?;
+    let rest = at_rest(&operator, log, extent.rest).await?;
     // The further Browsers below do not count.
     let resident_max = sampler.stop();
+    let restart = restart(&mut operator, launcher, log).await?;
 
     eprintln!("operator: deletion");
     let start = log.end()?;
@@ -270,7 +273,7 @@ pub(crate) async fn measure(
     let all_requests = log.between(first, log.end()?)?;
     let growth = match extent.growth {
         0 => None,
-        browsers => Some(grow(workplace, operator, browsers).await?),
+        browsers => Some(grow(workplace, &operator, browsers).await?),
     };
     Ok(Figures {
         progress,
@@ -280,6 +283,7 @@ pub(crate) async fn measure(
         start_requests,
         plane,
         rest,
+        restart,
         deletion,
         deletion_requests,
         all_requests,
@@ -323,6 +327,32 @@ async fn at_rest(operator: &MeasuredProcess, log: &AuditLog, time: Duration) -> 
         wakeups: after.wakeups_since(&before),
         requests: log.between(start, log.end()?)?,
     })
+}
+
+/// Kills the operator, and starts it again while all Browsers run.
+async fn restart(
+    operator: &mut MeasuredProcess,
+    launcher: &Launcher<'_>,
+    log: &AuditLog,
+) -> Result<Option<Restart>> {
+    if operator.child.is_none() {
+        return Ok(None);
+    }
+    eprintln!("operator: restart");
+    operator.end();
+    let start = log.end()?;
+    let begun = Instant::now();
+    *operator = attend(launcher).await?;
+    let time = begun.elapsed();
+    // It looks at every Browser once.
+    tokio::time::sleep(SETTLE).await;
+    let now = usage(operator.pid)?;
+    Ok(Some(Restart {
+        time,
+        cpu: now.cpu,
+        resident: now.resident,
+        requests: log.between(start, log.end()?)?,
+    }))
 }
 
 /// Measures a process's memory until it is stopped.

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::audit::{RequestCounts, is_event, is_overhead, is_reading, is_write};
 use crate::browsers::Progress;
-use crate::operator::{Figures, Growth, PlaneCost, Rest};
+use crate::operator::{Figures, Growth, Rest, Restart};
+use crate::plane::PlaneCost;
 
 /// A row of the table.
 pub(crate) struct Row {
@@ -77,6 +78,9 @@ pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize)
         memory_growth(&mut table, growth);
     }
     rest(&mut table, &figures.rest);
+    if let Some(restart) = &figures.restart {
+        restarted(&mut table, restart);
+    }
     let deletion = seconds(figures.deletion);
     table.figure("all deleted and gone, s", "deletion_seconds", deletion);
     if let Some(requests) = &figures.deletion_requests {
@@ -174,6 +178,18 @@ fn rest(table: &mut Table, rest: &Rest) {
     let wakeups = rounded(count(rest.wakeups) / time);
     let what = "wake-ups a second at rest";
     table.goal(what, "rest_wakeups", wakeups, 20.0);
+}
+
+fn restarted(table: &mut Table, restart: &Restart) {
+    let what = "killed and started again, until ready, s";
+    table.figure(what, "restart_seconds", seconds(restart.time));
+    let what = "processor time of that start and its first look at all, s";
+    table.figure(what, "restart_cpu_seconds", seconds(restart.cpu));
+    let what = "memory afterwards, MiB";
+    table.figure(what, "restart_rss_mib", mebibytes(restart.resident));
+    for (request, count) in restart.requests.iter().flatten() {
+        table.detail(&format!("  {request}"), json!(count));
+    }
 }
 
 /// Prints the table to standard error, like the progress.
