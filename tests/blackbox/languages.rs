@@ -1,6 +1,6 @@
 //! The page on plugins in other languages: its commands build each plugin, and it loads, labels a pod, and denies one.
 //!
-//! They install compilers from PyPI and npm, which takes minutes, so they run in `cargo xtask soak --only languages` alone.
+//! They install compilers from PyPI, npm and crates.io, which takes minutes, so they run in `cargo xtask soak --only languages` alone.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -100,4 +100,9 @@ fn a_plugin_in_python_works() {
 #[test]
 fn a_plugin_in_javascript_works() {
     check("JavaScript");
+}
+
+#[test]
+fn a_plugin_in_c_works() {
+    check("C");
 }

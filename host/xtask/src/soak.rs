@@ -131,7 +131,7 @@ const SOAKS: [Soak; 9] = [
     },
     Soak {
         name: "languages",
-        what: "the page on other languages: its commands install the compilers of Python and JavaScript, build a plugin with each, and run it; needs Python with venv, Node.js and npm",
+        what: "the page on other languages: its commands install the compilers of Python, JavaScript and C, build a plugin with each, and run it; needs Python with venv, Node.js and npm, and cargo for the bindings of C",
         command: &[
             "test",
             "--workspace",
