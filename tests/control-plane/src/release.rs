@@ -65,6 +65,12 @@ impl Release {
         self == PINNED
     }
 
+    /// Whether it is Kubernetes 1.`minor` or newer: for what an older API server does not know.
+    #[must_use]
+    pub fn is_at_least(self, minor: u32) -> bool {
+        self.version(Program::ApiServer).minor >= minor
+    }
+
     fn named(minor: &str) -> Result<Self, UnknownRelease> {
         let found = RELEASES.into_iter().find(|release| release.minor == minor);
         found.ok_or_else(|| UnknownRelease {

@@ -26,5 +26,7 @@ fn an_unknown_release_is_an_error_that_names_all() {
         error,
         "PODLOOM_KUBERNETES is \"1.20\"; the releases are 1.33, 1.36, 1.37"
     );
-    assert_eq!(Release::named("1.33").unwrap().minor, "1.33");
+    let oldest = Release::named("1.33").unwrap();
+    assert_eq!(oldest.minor, "1.33");
+    assert!(oldest.is_at_least(33) && !oldest.is_at_least(34));
 }
