@@ -55,6 +55,14 @@ impl Part {
     }
 }
 
+/// What to say at the end of tests that passed only alone, if any did.
+pub(crate) fn passed_alone(names: &[String]) -> Option<String> {
+    let names = (!names.is_empty()).then(|| names.join(", "))?;
+    Some(format!(
+        "failed among the others and passed alone, so look into it: {names}"
+    ))
+}
+
 impl Shipped {
     /// Builds and installs everything that the tests need. They find it built: a build would take longer than they may.
     pub(crate) fn of(bundle: &Path, image: image::Built) -> Result<Self> {
@@ -70,7 +78,9 @@ impl Shipped {
 
     /// Runs one part on a release of Kubernetes, by default the pinned one. Without these variables the tests are skipped, so that
     /// `cargo test` starts no control plane and installs nothing.
-    pub(crate) fn succeeds(&self, part: Part, release: Option<Release>) -> Result<()> {
+    ///
+    /// Returns the names of those that passed only alone.
+    pub(crate) fn succeeds(&self, part: Part, release: Option<Release>) -> Result<Vec<String>> {
         // All crates, though each test is in one: so the features are those of the other tests, and nothing is compiled again.
         let programs: &[&str] = match part {
             Part::Busy => &["blackbox"],

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::black_box::{Part, Shipped};
+use crate::black_box::{self, Part, Shipped};
 use crate::{image, packages, plugins, run, soak};
 use ahead::Ahead;
 
@@ -67,6 +67,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         )
     })?;
     step("packages", packages::check)?;
+    let mut alone = Vec::new();
     if extent == Extent::Whole {
         let image = step("image", || {
             if let Some(ahead) = ahead {
@@ -74,10 +75,11 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
             }
             image::standard()
         })?;
-        as_shipped(&bundle, image, without_node.is_none())?;
+        alone = as_shipped(&bundle, image, without_node.is_none())?;
     }
     let time = seconds(start.elapsed());
-    eprintln!("\n==> {}", summary(extent, &time, without_node.as_deref()));
+    let summary = summary(extent, &time, without_node.as_deref(), &alone);
+    eprintln!("\n==> {summary}");
     Ok(())
 }
 
@@ -106,24 +108,27 @@ fn why_without_node() -> Option<String> {
     Some(format!("this machine cannot run one: {impossible}"))
 }
 
-/// The last line, which says what did not run.
-fn summary(extent: Extent, time: &str, without_node: Option<&str>) -> String {
+/// The last line, which says what did not run, and what passed only alone.
+fn summary(extent: Extent, time: &str, without_node: Option<&str>, alone: &[String]) -> String {
     let left_out = match (extent, without_node) {
         (Extent::Quick, _) => "; what needs a control plane or a real node was left out".to_owned(),
         (Extent::Whole, Some(reason)) => format!("; the real node did not run: {reason}"),
         (Extent::Whole, None) => String::new(),
     };
-    format!("all checks passed in {time}{left_out}")
+    let look = black_box::passed_alone(alone);
+    let look = look.map_or_else(String::new, |look| format!("; {look}"));
+    format!("all checks passed in {time}{left_out}{look}")
 }
 
-/// The operator as it is shipped, on control planes and perhaps on a real node.
-fn as_shipped(bundle: &Path, image: image::Built, with_node: bool) -> Result<()> {
+/// The operator as it is shipped, on control planes and perhaps on a real node. Returns the names of tests that passed only alone.
+fn as_shipped(bundle: &Path, image: image::Built, with_node: bool) -> Result<Vec<String>> {
     let shipped = step("programs of the black-box tests", || {
         Shipped::of(bundle, image)
     })?;
     step("alerts", alerts)?;
+    let mut alone = Vec::new();
     for part in Part::ALL {
-        step(part.name(), || shipped.succeeds(part, None))?;
+        alone.extend(step(part.name(), || shipped.succeeds(part, None))?);
     }
     let soak = || {
         step("soak", || {
@@ -131,14 +136,14 @@ fn as_shipped(bundle: &Path, image: image::Built, with_node: bool) -> Result<()>
         })
     };
     if !with_node {
-        return soak();
+        return soak().map(|()| alone);
     }
     // Both wait most of the time.
     thread::scope(|scope| {
         let soak = scope.spawn(soak);
         let node = real_node(&shipped);
         let soak = soak.join().map_err(|_| anyhow!("the soak panicked"))?;
-        node.and(soak)
+        node.and(soak).map(|()| alone)
     })
 }
 

@@ -3,23 +3,29 @@
 use anyhow::{Context, Result, bail};
 use podloom_control_plane::{Programs, RELEASES, Release};
 
-use crate::black_box::{Part, Shipped};
+use crate::black_box::{self, Part, Shipped};
 use crate::{image, plugins, progress};
 
 /// Runs all parts of the black-box tests on each release, and names at the end what failed.
 pub(crate) fn run() -> Result<()> {
     let shipped = Shipped::of(&plugins::run()?, image::standard()?)?;
-    let mut failed = Vec::new();
+    let (mut failed, mut alone) = (Vec::new(), Vec::new());
     for release in RELEASES.into_iter().filter(|release| !release.is_pinned()) {
         programs(release)?;
         for part in Part::ALL {
             let name = format!("{} on Kubernetes {}", part.name(), release.minor);
             eprintln!("\n==> {name}");
-            if let Err(error) = shipped.succeeds(part, Some(release)) {
-                eprintln!("{error:#}");
-                failed.push(name);
+            match shipped.succeeds(part, Some(release)) {
+                Ok(names) => alone.extend(names),
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    failed.push(name);
+                }
             }
         }
+    }
+    if let Some(look) = black_box::passed_alone(&alone) {
+        eprintln!("\n==> {look}");
     }
     if !failed.is_empty() {
         bail!("these failed: {}", failed.join(", "));
