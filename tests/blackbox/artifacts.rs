@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use podloom_tests::registry::Registry;
-use podloom_tests::{binary, standard};
+use podloom_tests::{Bundle, binary, standard};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -128,4 +128,67 @@ fn a_plugin_is_an_artifact_with_its_wasm_as_it_is() {
     let file = home.path().join("labels.wasm");
     fs::write(&file, wasm).unwrap();
     podloom(&["plugin", "inspect", file.to_str().unwrap()]);
+}
+
+/// The commands of the step of the workflow that pushes the image.
+fn commands_of_push() -> String {
+    let workflow = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.github/workflows/release.yml");
+    let workflow = fs::read_to_string(workflow).unwrap();
+    let workflow: Value = serde_saphyr::from_str(&workflow).unwrap();
+    let mut steps = workflow["jobs"]["publish"]["steps"]
+        .as_array()
+        .unwrap()
+        .iter();
+    let push = steps.find(|step| step["id"] == "push").unwrap();
+    push["run"].as_str().unwrap().to_owned()
+}
+
+/// What is signed is what was pushed: the digest of the index, which has both images.
+#[test]
+fn a_release_pushes_one_image_for_both_architectures_and_says_its_digest() {
+    let Some((registry, home)) = stand() else {
+        return;
+    };
+    let (standard, other) = (standard(), Bundle::empty());
+    let bundles = [("amd64", standard.as_path()), ("arm64", other.path())];
+    for (architecture, bundle) in bundles {
+        let folder = home.path().join(format!("image-{architecture}"));
+        fs::create_dir(&folder).unwrap();
+        podloom(&[
+            "bundle",
+            bundle.to_str().unwrap(),
+            "--oci",
+            "registry.example.com/podloom:1.2.3",
+            "-o",
+            folder.join("podloom.tar").to_str().unwrap(),
+        ]);
+    }
+    let output = home.path().join("output");
+    let path = std::env::var("PATH").unwrap();
+    let crane = registry.crane_path().parent().unwrap().display();
+    // As GitHub runs it.
+    let ran = Command::new("bash")
+        .args(["-e", "-c", &commands_of_push()])
+        .env("PATH", format!("{crane}:{path}"))
+        .env("IMAGE", registry.name("podloom"))
+        .env("GITHUB_REF_NAME", "v1.2.3")
+        .env("GITHUB_OUTPUT", &output)
+        .current_dir(home.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let digest = fs::read_to_string(&output).unwrap();
+    let digest = digest.trim().strip_prefix("digest=").unwrap();
+    let tagged = registry.crane(&["digest", &registry.name("podloom:1.2.3")]);
+    assert_eq!(digest, tagged.trim());
+    let index = registry.crane(&["manifest", &registry.name(&format!("podloom@{digest}"))]);
+    let index: Value = serde_json::from_str(&index).unwrap();
+    let images = index["manifests"].as_array().unwrap().iter();
+    let images: BTreeSet<&str> = images.map(|it| it["digest"].as_str().unwrap()).collect();
+    assert_eq!(images.len(), 2, "{index}");
+    for architecture in ["amd64", "arm64"] {
+        let image = registry.name(&format!("podloom:v1.2.3-{architecture}"));
+        assert!(images.contains(registry.crane(&["digest", &image]).trim()));
+    }
 }

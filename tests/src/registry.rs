@@ -1,7 +1,7 @@
 //! A registry for images, and crane, which reads and writes them. Both are one program that is not ours.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,12 @@ impl Registry {
     #[must_use]
     pub fn name(&self, image: &str) -> String {
         format!("{}/{image}", self.address)
+    }
+
+    /// Where crane is.
+    #[must_use]
+    pub fn crane_path(&self) -> &Path {
+        &self.crane
     }
 
     /// Runs crane, which must succeed, and returns what it prints.
