@@ -10,22 +10,23 @@
 
 #[path = "standard_plugins/commute.rs"]
 mod commute;
+#[path = "standard_plugins/loading.rs"]
+mod loading;
+#[path = "standard_plugins/prepared.rs"]
+mod prepared;
 #[path = "standard_plugins/script.rs"]
 mod script;
+#[path = "standard_plugins/second_pass.rs"]
+mod second_pass;
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use podloom_mutators::{
     Bundle, Chain, Engine, EngineOptions, Mutation, RejectionCause, Request, RunOutcome,
 };
 use serde_json::{Value, json};
-use wit_component::ComponentEncoder;
 
 /// Those of the default chain.
 const PLUGINS: [&str; 3] = ["labels", "sidecar", "hardening"];
@@ -289,274 +290,6 @@ fn a_hundred_runs_give_the_same_bytes() {
     let first = mutate(&chain, pod()).pod.to_string();
     for _ in 0..100 {
         assert_eq!(mutate(&chain, pod()).pod.to_string(), first);
-    }
-}
-
-/// The same plugins as finished components, which prepare themselves in each call.
-fn components(bundle: &Path) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for plugin in PLUGINS {
-        let file = format!("{plugin}.wasm.gz");
-        let mut module = Vec::new();
-        let packed = fs::read(bundle.join(&file)).unwrap();
-        flate2::read::GzDecoder::new(&*packed)
-            .read_to_end(&mut module)
-            .unwrap();
-        let component = ComponentEncoder::default()
-            .module(&module)
-            .and_then(ComponentEncoder::encode)
-            .unwrap();
-        let packed = fs::File::create(directory.path().join(&file)).unwrap();
-        GzEncoder::new(packed, Compression::fast())
-            .write_all(&component)
-            .unwrap();
-    }
-    directory
-}
-
-#[test]
-fn what_was_prepared_once_makes_no_difference_to_a_pod() {
-    let Some(bundle) = bundle() else { return };
-    let components = components(&bundle);
-    let mut sidecar = sidecar();
-    sidecar["config"]["volumes"] = json!([{ "name": "tmp", "configMap": { "name": "files" } }]);
-    sidecar["config"]["containers"][0]["token"] =
-        json!({ "mountPath": "/token", "audience": "mesh" });
-    sidecar["config"]["containers"][1]["container"]["volumeMounts"] =
-        json!([{ "name": "tmp", "mountPath": "/files" }]);
-    let plugins = [labels(), sidecar, hardening()];
-    let prepared = mutate(&load(&bundle, &plugins), pod());
-    let unprepared = mutate(&load(components.path(), &plugins), pod());
-    let writes = |mutation: &Mutation| -> Vec<_> {
-        let runs = mutation.runs.iter();
-        runs.map(|run| (run.writes.clone(), run.notes.clone()))
-            .collect()
-    };
-    assert_eq!(writes(&prepared), writes(&unprepared));
-    assert_eq!(unstamped(prepared.pod), unstamped(unprepared.pod));
-}
-
-#[test]
-fn each_entry_of_one_file_prepares_its_own_configuration() {
-    let Some(bundle) = bundle() else { return };
-    let entry = |name: &str, key: &str| {
-        json!({
-            "name": name,
-            "file": "labels.wasm.gz",
-            "allow": ["/metadata/labels"],
-            "config": { "labels": [{ "key": key, "value": name }] },
-        })
-    };
-    let keys = |chain: &Chain| {
-        let pod = mutate(chain, pod()).pod;
-        ["a", "b", "c"].map(|key| pod["metadata"]["labels"][key].clone())
-    };
-    let chain = load(&bundle, &[entry("one", "a"), entry("two", "b")]);
-    assert_eq!(keys(&chain), [json!("one"), json!("two"), Value::Null]);
-    // What was compiled is taken over, what was prepared is not.
-    let directory = directory(&bundle, &[entry("one", "c"), entry("two", "a")]);
-    let next = Bundle::read(directory.path()).unwrap();
-    let chain = Chain::load_after(&chain, &next).unwrap();
-    assert!(
-        chain
-            .plugins()
-            .iter()
-            .all(|plugin| plugin.compiled_in.is_none())
-    );
-    assert_eq!(keys(&chain), [json!("two"), Value::Null, json!("one")]);
-}
-
-#[test]
-fn what_is_prepared_is_not_for_users_to_configure() {
-    let Some(bundle) = bundle() else { return };
-    for (mut plugin, fields) in [
-        (labels(), ["added", "path"].as_slice()),
-        (sidecar(), &["prepared", "settled"]),
-        (hardening(), &["fields"]),
-    ] {
-        for field in fields {
-            plugin["config"][*field] = json!("x");
-            let error = try_load(&bundle, &[plugin.clone()]).unwrap_err();
-            assert!(error.contains(field), "{error}");
-        }
-    }
-}
-
-#[test]
-fn a_second_pass_writes_nothing() {
-    let Some(bundle) = bundle() else { return };
-    let chain = load(&bundle, &[labels(), sidecar(), hardening()]);
-    assert_eq!(chain.prove(), []);
-    let first = mutate(&chain, pod()).pod;
-    let second = mutate(&chain, first.clone());
-    let writes: Vec<_> = second.runs.iter().flat_map(|run| &run.writes).collect();
-    assert_eq!(writes, Vec::<&podloom_mutators::Write>::new());
-    assert_eq!(second.pod.to_string(), first.to_string());
-}
-
-#[test]
-fn a_container_that_came_later_is_covered_by_a_second_pass() {
-    let Some(bundle) = bundle() else { return };
-    let chain = load(&bundle, &[labels(), sidecar(), hardening()]);
-    let mut pod = mutate(&chain, pod()).pod;
-    let late = json!({ "name": "late", "image": "registry.example.com/late:1.0" });
-    pod["spec"]["containers"].as_array_mut().unwrap().push(late);
-    let pod = mutate(&chain, pod).pod;
-    assert_eq!(
-        names(&pod, "containers"),
-        ["browser", "seleniferous", "x-server", "alpha", "late"]
-    );
-    assert_eq!(violations(&pod), Vec::<String>::new());
-}
-
-#[test]
-fn what_others_wrote_survives_the_chain() {
-    let Some(bundle) = bundle() else { return };
-    let mut before = pod();
-    before["spec"]["initContainers"] = json!([
-        { "name": "b-init", "image": "registry.example.com/init:1", "securityContext": { "runAsUser": 7 } },
-        { "name": "a-init", "image": "registry.example.com/init:1", "futureField": { "kept": true } },
-    ]);
-    let after = mutate(
-        &load(&bundle, &[labels(), sidecar(), hardening()]),
-        before.clone(),
-    )
-    .pod;
-    missing(&before, &after, &mut String::new());
-    assert_eq!(after["spec"]["initContainers"].as_array().unwrap().len(), 3);
-}
-
-/// Fails if something of `before` is not in `after`. Elements of lists are found by name, or they keep their order.
-#[track_caller]
-fn missing(before: &Value, after: &Value, path: &mut String) {
-    let length = path.len();
-    match (before, after) {
-        (Value::Object(before), Value::Object(after)) => {
-            for (key, value) in before {
-                path.push_str(&format!("/{key}"));
-                missing(
-                    value,
-                    after.get(key).unwrap_or_else(|| panic!("{path} is gone")),
-                    path,
-                );
-                path.truncate(length);
-            }
-        }
-        (Value::Array(before), Value::Array(after)) => {
-            let mut rest = after.iter();
-            for value in before {
-                path.push_str(&format!("/[{}]", value["name"]));
-                let same =
-                    |other: &&Value| value["name"].is_null() || other["name"] == value["name"];
-                missing(
-                    value,
-                    rest.find(same)
-                        .unwrap_or_else(|| panic!("{path} is gone or moved")),
-                    path,
-                );
-                path.truncate(length);
-            }
-        }
-        _ => assert_eq!(before, after, "{path}"),
-    }
-}
-
-#[test]
-fn a_manifest_that_grants_too_little_is_refused_with_the_paths() {
-    let Some(bundle) = bundle() else { return };
-    let with = |mut plugin: Value, field: &str, paths: Value| {
-        plugin[field] = paths;
-        try_load(&bundle, &[plugin]).err().unwrap_or_default()
-    };
-    for (error, path) in [
-        (
-            with(labels(), "allow", json!(["/metadata/labels/team"])),
-            "/metadata/annotations/example.com~1account",
-        ),
-        (
-            with(labels(), "allow", json!(["/metadata/annotations"])),
-            "/metadata/labels/team",
-        ),
-        (
-            with(labels(), "read", json!(["/metadata"])),
-            "/spec/serviceAccountName",
-        ),
-        (
-            with(
-                sidecar(),
-                "allow",
-                json!(["/metadata/annotations", "/spec/volumes"]),
-            ),
-            "/spec/initContainers",
-        ),
-        (
-            with(hardening(), "allow", json!(["/spec/securityContext"])),
-            "/spec/containers/*/securityContext",
-        ),
-    ] {
-        assert!(error.contains(path), "{path} is not in: {error}");
-    }
-}
-
-#[test]
-fn a_wrong_configuration_is_refused_with_what_to_change() {
-    let Some(bundle) = bundle() else { return };
-    let mut plugin = labels();
-    plugin["config"]["labels"][0]["key"] = json!("app.kubernetes.io/name");
-    plugin["allow"] = json!(["/metadata/labels", "/metadata/annotations"]);
-    let error = try_load(&bundle, &[plugin.clone()])
-        .err()
-        .unwrap_or_default();
-    assert!(error.contains("add the key to allowProtected"), "{error}");
-
-    plugin["config"] = json!({ "label": [] });
-    let error = try_load(&bundle, &[plugin]).err().unwrap_or_default();
-    assert!(error.contains("label"), "{error}");
-}
-
-#[test]
-fn the_default_bundle_loads_and_is_proven() {
-    let Some(bundle) = bundle() else { return };
-    let chain = Chain::load(engine(), &Bundle::read(&bundle).unwrap()).unwrap();
-    let names: Vec<&str> = chain
-        .plugins()
-        .iter()
-        .map(|plugin| plugin.name.as_str())
-        .collect();
-    assert_eq!(names, PLUGINS);
-    assert_eq!(chain.prove(), []);
-    let mutation = mutate(&chain, pod());
-    assert_eq!(violations(&mutation.pod), Vec::<String>::new());
-}
-
-#[test]
-fn shipped_chains_grant_what_their_plugins_need_and_no_more() {
-    let Some(bundle) = bundle() else { return };
-    for manifest in ["plugins/chain.yaml", "deploy/examples/chain/chain.yaml"] {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .join(manifest);
-        let directory = directory(&bundle, &[]);
-        fs::copy(&manifest, directory.path().join("chain.yaml")).unwrap();
-        let files = Bundle::read(directory.path()).unwrap();
-        let chain = Chain::load(engine(), &files).unwrap();
-        for plugin in chain.plugins() {
-            let sorted = |paths: &[String]| paths.iter().cloned().collect::<BTreeSet<_>>();
-            let about = &plugin.description;
-            assert_eq!(
-                sorted(&plugin.allow),
-                sorted(&about.writes),
-                "{}",
-                plugin.name
-            );
-            assert_eq!(
-                sorted(&plugin.read),
-                sorted(&about.reads),
-                "{}",
-                plugin.name
-            );
-        }
-        assert_eq!(chain.prove(), []);
     }
 }
 
