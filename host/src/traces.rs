@@ -19,10 +19,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use podloom_controllers::SendMetrics;
 use tokio::sync::mpsc;
 
 pub(crate) use collect::Collect;
-pub(crate) use export::{Exporter, TraceMetrics};
+pub(crate) use export::Exporter;
 pub(crate) use otlp::Endpoint;
 pub(crate) use plugins::ran;
 
@@ -32,7 +33,7 @@ const QUEUE: usize = 4096;
 /// What makes steps, and what sends them to this receiver.
 pub(crate) fn to(endpoint: Endpoint) -> (Collect, Exporter) {
     let (sender, queue) = mpsc::channel(QUEUE);
-    let metrics = TraceMetrics::default();
+    let metrics = SendMetrics::default();
     let collect = Collect::new(sender, metrics.clone());
     let exporter = Exporter {
         endpoint: Arc::new(endpoint),

@@ -30,6 +30,7 @@ pub mod readable;
 pub mod readiness;
 mod recent;
 pub mod scope;
+pub mod sent;
 mod unreadable;
 pub(crate) mod wakes;
 pub mod watch;

@@ -4,8 +4,9 @@ use prometheus_client::registry::Registry;
 
 use crate::browser::BrowserMetrics;
 use crate::cleaner::CleanerMetrics;
-use crate::engine::events::EventMetrics;
+use crate::engine::events;
 use crate::engine::metrics::EngineMetrics;
+use crate::engine::sent::SendMetrics;
 use crate::infrastructure::InfrastructureMetrics;
 use crate::outbound::OutboundMetrics;
 use crate::portal::PortalMetrics;
@@ -14,7 +15,7 @@ use crate::portal::PortalMetrics;
 #[derive(Clone)]
 pub struct ControllerMetrics {
     /// Events about objects.
-    pub events: EventMetrics,
+    pub events: SendMetrics,
     pub(crate) engine: EngineMetrics,
     pub(crate) browsers: BrowserMetrics,
     pub(crate) portal: PortalMetrics,
@@ -25,7 +26,7 @@ pub struct ControllerMetrics {
 impl ControllerMetrics {
     /// Registers all metrics of the controllers. Call it once: a second set would appear beside the first.
     pub fn register(registry: &mut Registry) -> Self {
-        let events = EventMetrics::register(registry);
+        let events = events::metrics(registry);
         let engine = EngineMetrics::register(registry);
         let browsers = BrowserMetrics::register(registry, &engine.objects);
         let outbound = OutboundMetrics::register(registry);

@@ -36,12 +36,7 @@ pub(super) async fn run(
         "starting"
     );
     let config = wiring::cluster().await?;
-    let (operator, loading) = wiring::operator(
-        &config,
-        arguments,
-        &stop,
-        traces.as_ref().map(Exporter::metrics),
-    )?;
+    let (operator, loading) = wiring::operator(&config, arguments, &stop, traces.as_ref())?;
     // Probes are answered until everything else has ended.
     let served = CancellationToken::new();
     let app = server::App::new(&operator.state, &operator.registry, log);

@@ -36,7 +36,7 @@ use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
 use crate::mutator::{ChainMutator, NoChainPolicy, Values};
-use crate::traces::TraceMetrics;
+use crate::traces::Exporter;
 
 /// All parts of the operator.
 pub(super) struct Operator {
@@ -54,7 +54,7 @@ pub(super) fn operator(
     config: &Config,
     arguments: &RunArguments,
     stop: &CancellationToken,
-    traces: Option<&TraceMetrics>,
+    traces: Option<&Exporter>,
 ) -> Result<(Operator, Loading)> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use podloom_controllers::TRACES;
+use podloom_controllers::{SendMetrics, SendOutcome, TRACES};
 use tokio::sync::mpsc::Sender;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -13,7 +13,6 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::export::{Outcome, TraceMetrics};
 use super::step::{FieldValue, Step, StepId, StepIds, TraceId};
 
 /// The longest text of a step: longer than any name in Kubernetes.
@@ -38,7 +37,7 @@ mod field {
 pub(crate) struct Collect {
     sender: Sender<Step>,
     ids: StepIds,
-    metrics: TraceMetrics,
+    metrics: SendMetrics,
 }
 
 /// A step that has not ended.
@@ -61,7 +60,7 @@ struct Said {
 }
 
 impl Collect {
-    pub(super) fn new(sender: Sender<Step>, metrics: TraceMetrics) -> Self {
+    pub(super) fn new(sender: Sender<Step>, metrics: SendMetrics) -> Self {
         Self {
             sender,
             ids: StepIds::default(),
@@ -76,7 +75,7 @@ impl Collect {
 
     fn queue(&self, step: Step) {
         if self.sender.try_send(step).is_err() {
-            self.metrics.count(Outcome::Dropped, 1);
+            self.metrics.count(SendOutcome::Dropped, 1);
         }
     }
 }

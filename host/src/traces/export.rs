@@ -12,9 +12,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use podloom_controllers::{SendMetrics, SendOutcome};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
@@ -40,71 +38,17 @@ const ANSWER: usize = 64 << 10;
 pub(crate) struct Exporter {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) queue: Receiver<Step>,
-    pub(super) metrics: TraceMetrics,
-}
-
-/// Counts steps by what became of them; cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct TraceMetrics(Family<Label, Counter>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Label {
-    outcome: &'static str,
-}
-
-/// What became of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Sent,
-    /// The receiver did not take it. It is not sent again.
-    Failed,
-    /// The queue was full.
-    Dropped,
-}
-
-impl Outcome {
-    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
-
-    fn label(self) -> Label {
-        let outcome = match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        };
-        Label { outcome }
-    }
-}
-
-impl Default for TraceMetrics {
-    fn default() -> Self {
-        let family = Family::default();
-        for outcome in Outcome::ALL {
-            drop(family.get_or_create(&outcome.label()));
-        }
-        Self(family)
-    }
-}
-
-impl TraceMetrics {
-    /// Registers the metrics. Call it once.
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "trace_spans",
-            "Spans of traces by outcome; those that do not fit into the queue are dropped",
-            self.0.clone(),
-        );
-    }
-
-    pub(super) fn count(&self, outcome: Outcome, spans: usize) {
-        let spans = u64::try_from(spans).unwrap_or(u64::MAX);
-        self.0.get_or_create(&outcome.label()).inc_by(spans);
-    }
+    pub(super) metrics: SendMetrics,
 }
 
 impl Exporter {
-    /// The metrics of the sending.
-    pub(crate) fn metrics(&self) -> &TraceMetrics {
-        &self.metrics
+    /// Registers what is counted. Call it once.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        self.metrics.register(
+            registry,
+            "trace_spans",
+            "Spans of traces by outcome; those that do not fit into the queue are dropped",
+        );
     }
 
     /// Sends what comes, a second later at most, until `stop` is cancelled. Then it sends what is left, if the receiver is quick.
@@ -177,13 +121,13 @@ impl Exporter {
         let endpoint = &self.endpoint.0;
         match sent {
             Ok(()) => {
-                self.metrics.count(Outcome::Sent, spans);
+                self.metrics.count(SendOutcome::Sent, spans);
                 if std::mem::take(is_failing) {
                     tracing::info!(%endpoint, "the receiver takes traces again");
                 }
             }
             Err(error) => {
-                self.metrics.count(Outcome::Failed, spans);
+                self.metrics.count(SendOutcome::Failed, spans);
                 if !std::mem::replace(is_failing, true) {
                     let error = format!("{error:#}");
                     tracing::warn!(%endpoint, error, "the receiver does not take traces");

@@ -11,10 +11,9 @@ use tracing::{info_span, trace, trace_span};
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::collect::Collect;
-use super::export::TraceMetrics;
 use super::otlp::{Endpoint, body};
 use super::step::{FieldValue, Step};
-use podloom_controllers::TRACES;
+use podloom_controllers::{SendMetrics, TRACES};
 
 const UID: &str = "0f5e8d2a-7c1b-4a3e-9d10-2b6c4e8fa001";
 const TRACE: &str = "0f5e8d2a7c1b4a3e9d102b6c4e8fa001";
@@ -22,7 +21,7 @@ const TRACE: &str = "0f5e8d2a7c1b4a3e9d102b6c4e8fa001";
 /// The steps of some work, in the order in which they ended.
 fn steps(work: impl FnOnce()) -> Vec<Step> {
     let (sender, mut queue) = mpsc::channel(100);
-    let collect = Collect::new(sender, TraceMetrics::default());
+    let collect = Collect::new(sender, SendMetrics::default());
     let subscriber = tracing_subscriber::registry().with(collect.layer());
     with_default(subscriber, work);
     drain(&mut queue)
@@ -33,9 +32,9 @@ fn drain(queue: &mut Receiver<Step>) -> Vec<Step> {
 }
 
 /// The metrics, as they are served.
-fn shown(metrics: &TraceMetrics) -> String {
+fn shown(metrics: &SendMetrics) -> String {
     let mut registry = Registry::default();
-    metrics.register(&mut registry);
+    metrics.register(&mut registry, "spans", "Spans");
     let mut text = String::new();
     encode(&mut text, &registry).expect("encoded");
     text
@@ -112,7 +111,7 @@ fn what_did_nothing_and_what_belongs_to_nothing_is_no_step() {
 #[test]
 fn what_does_not_fit_into_the_queue_is_dropped() {
     let (sender, mut queue) = mpsc::channel(2);
-    let metrics = TraceMetrics::default();
+    let metrics = SendMetrics::default();
     let collect = Collect::new(sender, metrics.clone());
     let subscriber = tracing_subscriber::registry().with(collect.layer());
     with_default(subscriber, || {

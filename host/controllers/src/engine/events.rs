@@ -10,13 +10,12 @@ use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+use super::sent::{SendMetrics, SendOutcome};
 
 /// How many Events are sent at once. Those about one object are sent one after another, in their order.
 const LANES: usize = 8;
@@ -77,7 +76,7 @@ impl Notice {
 #[derive(Clone)]
 pub struct Events {
     lanes: Vec<mpsc::Sender<Addressed>>,
-    metrics: EventMetrics,
+    metrics: SendMetrics,
 }
 
 /// A notice, and the object that it is about.
@@ -93,7 +92,7 @@ struct Sending {
     /// Aggregates repeated warnings; all lanes share it.
     repeated: Recorder,
     action: &'static str,
-    metrics: EventMetrics,
+    metrics: SendMetrics,
 }
 
 impl Events {
@@ -104,7 +103,7 @@ impl Events {
         client: &Client,
         instance: Option<String>,
         action: &'static str,
-        metrics: EventMetrics,
+        metrics: SendMetrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let reporter = Reporter {
             controller: REPORTER.to_owned(),
@@ -139,7 +138,7 @@ impl Events {
             .and_then(|lane| self.lanes.get(lane))
             .is_some_and(|lane| lane.try_send((about, notice)).is_ok());
         if !sent {
-            self.metrics.count(EventOutcome::Dropped);
+            self.metrics.count(SendOutcome::Dropped, 1);
         }
     }
 }
@@ -156,7 +155,7 @@ impl Sending {
             };
             let outcome = publish(&recorder, &about, event(notice, self.action)).await;
             self.is_sending = false;
-            self.metrics.count(outcome);
+            self.metrics.count(outcome, 1);
         }
     }
 }
@@ -168,63 +167,19 @@ impl Drop for Sending {
         while self.queue.try_recv().is_ok() {
             left += 1;
         }
-        for _ in 0..left {
-            self.metrics.count(EventOutcome::Dropped);
-        }
+        self.metrics.count(SendOutcome::Dropped, left);
     }
 }
 
-/// Counts Events by outcome.
-#[derive(Clone)]
-pub struct EventMetrics(Family<Label, Counter>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Label {
-    outcome: &'static str,
-}
-
-/// The outcome of one Event.
-#[derive(Clone, Copy)]
-pub(super) enum EventOutcome {
-    Sent,
-    /// The API server rejected it, or did not answer in time.
-    Failed,
-    /// It was never sent, because the queue was full or the process stopped.
-    Dropped,
-}
-
-impl EventOutcome {
-    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
-
-    fn label(self) -> Label {
-        let outcome = match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        };
-        Label { outcome }
-    }
-}
-
-impl EventMetrics {
-    /// Registers the metrics. Call it once.
-    pub fn register(registry: &mut Registry) -> Self {
-        let events = Family::<Label, Counter>::default();
-        for outcome in EventOutcome::ALL {
-            drop(events.get_or_create(&outcome.label()));
-        }
-        registry.register(
-            "events",
-            "Events about objects, by outcome: sent, failed, or dropped because the queue was full or the process stopped",
-            events.clone(),
-        );
-        Self(events)
-    }
-
-    /// Counts one Event.
-    pub(super) fn count(&self, outcome: EventOutcome) {
-        self.0.get_or_create(&outcome.label()).inc();
-    }
+/// The metrics of Events, registered.
+pub fn metrics(registry: &mut Registry) -> SendMetrics {
+    let metrics = SendMetrics::default();
+    metrics.register(
+        registry,
+        "events",
+        "Events about objects, by outcome: sent, failed, or dropped because the queue was full or the process stopped",
+    );
+    metrics
 }
 
 fn event(notice: Notice, action: &str) -> Event {
@@ -240,16 +195,16 @@ fn event(notice: Notice, action: &str) -> Event {
     }
 }
 
-async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> EventOutcome {
+async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> SendOutcome {
     match timeout(SEND_TIMEOUT, recorder.publish(&event, about)).await {
-        Ok(Ok(())) => EventOutcome::Sent,
+        Ok(Ok(())) => SendOutcome::Sent,
         Ok(Err(error)) => {
             tracing::debug!(reason = event.reason, %error, "event rejected");
-            EventOutcome::Failed
+            SendOutcome::Failed
         }
         Err(_) => {
             tracing::debug!(reason = event.reason, "event not sent in time");
-            EventOutcome::Failed
+            SendOutcome::Failed
         }
     }
 }

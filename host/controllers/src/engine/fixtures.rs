@@ -17,7 +17,7 @@ use tower::{BoxError, service_fn};
 use super::backoff::Backoff;
 use super::blocking::BlockingThreads;
 use super::clock::Clock;
-use super::events::{EventMetrics, Events};
+use super::events::{self, Events};
 use super::kind::{Context, Kind};
 use super::metrics::EngineMetrics;
 use super::pass::Passes;
@@ -147,7 +147,7 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
 
 pub(crate) fn context(client: Client) -> Context {
     let mut registry = Registry::default();
-    let metrics = EventMetrics::register(&mut registry);
+    let metrics = events::metrics(&mut registry);
     let (events, _unsent) = Events::new(&client, None, "Reconcile", metrics);
     Context {
         client,

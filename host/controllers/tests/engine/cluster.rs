@@ -13,7 +13,7 @@ use kube::{Client, Config};
 use podloom_control_plane::{ControlPlane, Options};
 use podloom_controllers::engine::blocking::BlockingThreads;
 use podloom_controllers::engine::clock::Clock;
-use podloom_controllers::engine::events::{EventMetrics, Events};
+use podloom_controllers::engine::events::{self, Events};
 use podloom_controllers::engine::kind::Context;
 use podloom_controllers::engine::metrics::EngineMetrics;
 use podloom_controllers::engine::readiness::Readiness;
@@ -118,8 +118,8 @@ impl Cluster {
     ) -> (WatchScope, impl Future<Output = ()> + Send + use<>) {
         let client = client(&self.engine).await;
         let mut registry = Registry::default();
-        let told = EventMetrics::register(&mut registry);
-        let (events, send_events) = Events::new(&client, None, "Light", told);
+        let counted = events::metrics(&mut registry);
+        let (events, send_events) = Events::new(&client, None, "Light", counted);
         let scope = WatchScope {
             namespace,
             ctx: Arc::new(Context {

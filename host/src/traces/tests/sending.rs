@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use podloom_controllers::SendMetrics;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{self, Sender};
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
 use super::super::QUEUE;
-use super::super::export::{Exporter, TraceMetrics};
+use super::super::export::Exporter;
 use super::super::otlp::Endpoint;
 use super::{Step, TRACES, UID, shown, steps};
 
@@ -30,7 +31,7 @@ fn exporter(count: usize, endpoint: &str) -> (Exporter, Sender<Step>) {
     let exporter = Exporter {
         endpoint: Arc::new(endpoint.parse::<Endpoint>().expect("a URL")),
         queue,
-        metrics: TraceMetrics::default(),
+        metrics: SendMetrics::default(),
     };
     (exporter, sender)
 }

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tower::{BoxError, service_fn};
 
-use super::{APPENDED_MAX, EventMetrics, Events, LANES, NOTE_MAX, Notice, QUEUE, appended, cut};
+use super::{APPENDED_MAX, Events, LANES, NOTE_MAX, Notice, QUEUE, SendMetrics, appended, cut};
 
 #[test]
 fn a_long_note_is_cut_between_characters() {
@@ -80,9 +80,9 @@ async fn work(work: impl Future<Output = ()>) {
     }
 }
 
-fn metrics() -> (EventMetrics, Registry) {
+fn metrics() -> (SendMetrics, Registry) {
     let mut registry = Registry::default();
-    (EventMetrics::register(&mut registry), registry)
+    (super::metrics(&mut registry), registry)
 }
 
 fn count(registry: &Registry, outcome: &str) -> String {

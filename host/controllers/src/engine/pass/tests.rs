@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Action, Next, Passes, Recent};
 use crate::engine::error::Error;
-use crate::engine::events::{EventMetrics, Events, Notice};
+use crate::engine::events::{self, Events, Notice};
 use crate::engine::fixtures::{Lamp, alone, client, context, lamp, lamps, scripted};
 use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits, Unreadable};
 use crate::engine::plan::{Plan, Then};
@@ -276,7 +276,7 @@ async fn told(kind: Scripted) -> usize {
 async fn notices_while(kind: Scripted, work: impl AsyncFnOnce(&Passes<Scripted>)) -> usize {
     let (client, requests) = client(201, json!({}));
     let mut registry = prometheus_client::registry::Registry::default();
-    let metrics = EventMetrics::register(&mut registry);
+    let metrics = events::metrics(&mut registry);
     let (events, sending) = Events::new(&client, None, "Reconcile", metrics);
     let ctx = Context {
         events,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments;
 use crate::run::wiring::operator;
-use crate::traces::TraceMetrics;
+use crate::traces;
 
 /// All duties, and everything that brings metrics of its own.
 const EVERYTHING: [&str; 14] = [
@@ -123,11 +123,12 @@ fn labels(sample: &str) -> BTreeMap<&str, &str> {
 #[tokio::test]
 async fn every_metric_is_in_the_table_and_no_other() {
     let config = Config::new("http://127.0.0.1:9".parse().expect("a URL"));
+    let (_, exporter) = traces::to("http://127.0.0.1:9".parse().expect("a receiver"));
     let (operator, _loading) = operator(
         &config,
         &arguments(&EVERYTHING),
         &CancellationToken::new(),
-        Some(&TraceMetrics::default()),
+        Some(&exporter),
     )
     .expect("an operator");
     let registry = &*operator.registry;

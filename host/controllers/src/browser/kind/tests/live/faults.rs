@@ -19,7 +19,7 @@ use crate::browser::kind::tests::controller_of;
 use crate::browser::kind::{BrowserKind, Caches};
 use crate::browser::pod::SeenPod;
 use crate::engine::clock::Clock;
-use crate::engine::events::{EventMetrics, Events};
+use crate::engine::events::{self, Events};
 use crate::engine::fixtures::{SILENCE, context, scripted, status};
 use crate::engine::kind::Context;
 use crate::engine::pass::Next;
@@ -227,7 +227,7 @@ async fn a_refused_label_is_told_and_not_tried_at_each_wake() {
     };
     for (wait, tries) in [(0, 1), (1, 1), (28, 1), (1, 2)] {
         tokio::time::advance(Duration::from_secs(wait)).await;
-        let metrics = EventMetrics::register(&mut Registry::default());
+        let metrics = events::metrics(&mut Registry::default());
         let (events, sending) = Events::new(&client, None, "Reconcile", metrics);
         let context = Context {
             events,
