@@ -132,7 +132,10 @@ async fn one(api: &Api<Pod>, number: u32) -> kube::Result<Duration> {
     let mut pod: Pod = serde_json::from_str(POD).unwrap();
     pod.metadata.name = Some(format!("pod-{number}"));
     pod.metadata.namespace = None;
+    // Neither its Browser nor its PriorityClass exists here.
+    pod.metadata.owner_references = None;
     if let Some(spec) = &mut pod.spec {
+        spec.priority_class_name = None;
         spec.scheduling_gates =
             serde_json::from_value(json!([{ "name": "podloom.dev/bench" }])).unwrap();
     }

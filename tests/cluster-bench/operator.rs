@@ -27,6 +27,8 @@ const GROWTH_NAMESPACE: &str = "bench-growth";
 const HOME: &str = "podloom-system";
 /// How long it gets to come to rest: it sends Events, and returns free memory.
 const SETTLE: Duration = Duration::from_secs(10);
+/// How long a restart is measured: the Lease of the killed leader lasts 15 seconds, then all Browsers are looked at once.
+const AFTER_RESTART: Duration = Duration::from_secs(40);
 /// How often its memory is measured.
 const SAMPLE: Duration = Duration::from_millis(100);
 /// How long it may take to start.
@@ -344,8 +346,7 @@ async fn restart(
     let begun = Instant::now();
     *operator = attend(launcher).await?;
     let time = begun.elapsed();
-    // It looks at every Browser once.
-    tokio::time::sleep(SETTLE).await;
+    tokio::time::sleep(AFTER_RESTART).await;
     let now = usage(operator.pid)?;
     Ok(Some(Restart {
         time,

@@ -183,7 +183,7 @@ fn rest(table: &mut Table, rest: &Rest) {
 fn restarted(table: &mut Table, restart: &Restart) {
     let what = "killed and started again, until ready, s";
     table.figure(what, "restart_seconds", seconds(restart.time));
-    let what = "processor time of that start and its first look at all, s";
+    let what = "processor time of that start, the Lease, and one look at all, s";
     table.figure(what, "restart_cpu_seconds", seconds(restart.cpu));
     let what = "memory afterwards, MiB";
     table.figure(what, "restart_rss_mib", mebibytes(restart.resident));
