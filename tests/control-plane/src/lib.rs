@@ -14,31 +14,29 @@
 mod build;
 mod cache;
 mod control_plane;
-mod crane;
 mod go;
 mod group;
-mod helm;
 mod keys;
 mod kubeconfig;
 mod program;
 mod programs;
 mod prometheus;
 mod release;
+mod tools;
 mod version;
 mod wait;
 
 pub use build::module;
 pub use cache::{cache, lock};
 pub use control_plane::{ControlPlane, Options, StartError};
-pub use crane::crane;
 pub use go::{BuildError, Module, Package, last_lines};
-pub use helm::helm;
 pub use keys::{signing_key, token};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, write_secret};
 pub use program::Program;
 pub use programs::{FindError, Programs};
 pub use prometheus::{PackageError, Prometheus, prometheus};
 pub use release::{KUBERNETES, RELEASES, Release, UnknownRelease};
+pub use tools::{crane, helm};
 pub use wait::{CommandError, PATIENCE, output, until};
 
 /// The label by which a pod chooses its behaviour: the name of a file in `stages/`. With any other value its status never changes.

@@ -1,0 +1,66 @@
+//! Programs that only some tests use. Each is built once, from a Go module of its own.
+
+use std::path::PathBuf;
+
+use crate::go::{BuildError, Module, Package};
+
+/// Returns the path of helm, which tests compare with what our own code reads of its releases. It is built first if it is not in the
+/// user's cache directory.
+///
+/// # Errors
+///
+/// Fails if Go is missing or too old, or if the build fails.
+pub fn helm() -> Result<PathBuf, BuildError> {
+    build(
+        Package {
+            name: "helm",
+            path: "helm.sh/helm/v3/cmd/helm",
+        },
+        concat!(env!("CARGO_MANIFEST_DIR"), "/helm"),
+        [
+            include_str!("../helm/go.mod"),
+            include_str!("../helm/go.sum"),
+        ],
+        "three minutes",
+    )
+}
+
+/// Returns the path of crane, which reads and moves the images and artifacts that we write. It is built first if it is not in the user's
+/// cache directory.
+///
+/// # Errors
+///
+/// Fails if Go is missing or too old, or if the build fails.
+pub fn crane() -> Result<PathBuf, BuildError> {
+    build(
+        Package {
+            name: "crane",
+            path: "github.com/google/go-containerregistry/cmd/crane",
+        },
+        concat!(env!("CARGO_MANIFEST_DIR"), "/crane"),
+        [
+            include_str!("../crane/go.mod"),
+            include_str!("../crane/go.sum"),
+        ],
+        "a minute",
+    )
+}
+
+fn build(
+    package: Package,
+    directory: &'static str,
+    [go_mod, go_sum]: [&'static str; 2],
+    time: &'static str,
+) -> Result<PathBuf, BuildError> {
+    let module = Module {
+        title: package.name,
+        directory,
+        go_mod,
+        go_sum,
+        sources: &[],
+        link: "-s -w".to_owned(),
+        time,
+        instead: |_| String::new(),
+    };
+    Ok(module.build(&[package])?.join(package.name))
+}
