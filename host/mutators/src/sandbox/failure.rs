@@ -104,6 +104,12 @@ impl CallFailure {
             None => {}
         }
         let cause = error.root_cause().to_string();
+        if let Some(import) = undefined(&cause) {
+            return Self::Trapped(format!(
+                "it called {}; plugins have no files, clock, randomness, environment or network",
+                one_line(import, 200)
+            ));
+        }
         let over = if cause.contains("fuel allocated for hostcalls") {
             return Self::payload();
         } else if cause.contains("handle limit exceeded") {
@@ -118,6 +124,12 @@ impl CallFailure {
         };
         Self::OverLimit(over)
     }
+}
+
+/// The import that was called, if wasmtime says that nobody defines it: only those of WASI get so far, in plugins that are Large.
+fn undefined(cause: &str) -> Option<&str> {
+    let (import, _) = cause.strip_prefix("unknown import: `")?.split_once('`')?;
+    Some(import)
 }
 
 /// Whether the innermost calls are those of a few functions, again and again.

@@ -11,3 +11,4 @@ mod reload;
 mod support;
 mod volume;
 mod warnings;
+mod wasi;

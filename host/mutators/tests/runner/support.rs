@@ -53,7 +53,7 @@ pub(crate) fn assemble(text: &str) -> Vec<u8> {
     }
 }
 
-fn complete(text: &str) -> String {
+pub(crate) fn complete(text: &str) -> String {
     let mut module = format!("(module\n{}\n{text}\n", fixture_text("prelude"));
     for function in FUNCTIONS {
         if !text.contains(&format!("(func ${function} ")) {
