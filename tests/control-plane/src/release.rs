@@ -5,7 +5,7 @@ use std::env;
 use crate::program::Program;
 use crate::version::{self, Version};
 
-/// The environment variable that chooses a release by its minor version, like `1.33`. Without it the tests run on [`PINNED`].
+/// The environment variable that chooses a release by its minor version, like `1.33`. Without it the tests run on the pinned one.
 pub const KUBERNETES: &str = "PODLOOM_KUBERNETES";
 
 /// A release of Kubernetes, and the Go module that pins its programs.
