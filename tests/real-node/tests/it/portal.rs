@@ -55,9 +55,7 @@ fn tunnels_of_the_guide_run_and_the_guide_uninstalls_them() {
 }
 
 fn the_tunnel_runs(cluster: &Cluster) {
-    cluster.shell(
-        "kubectl rollout status deployment/shop-tunnel --namespace portal-demo --timeout 150s",
-    );
+    // The controller creates the Deployment a moment after its own is rolled out, so `kubectl rollout status` would not find it.
     cluster.until_reason("shop", "TunnelDeploymentReady", "AllPodsReady");
     let deployment = cluster.get(&["deployment", "shop-tunnel", "--namespace", DEMO]);
     let stamp = &deployment["metadata"]["annotations"]["podloom.dev/chain"];
