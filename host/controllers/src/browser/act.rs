@@ -177,7 +177,7 @@ impl BrowserKind {
             PodDeletion::Force | PodDeletion::LastResort => Deletion::Force,
         };
         match target.delete(uid, deletion, DELETE_POD).await {
-            Ok(Deleted::Asked) => Ok(ActionOutcome::PodDeleted),
+            Ok(Deleted::Asked) => Ok(ActionOutcome::PodDeleted(how)),
             Ok(Deleted::Gone) => Ok(ActionOutcome::PodGone),
             Err(error) if how == PodDeletion::LastResort => {
                 tracing::warn!(
@@ -186,7 +186,7 @@ impl BrowserKind {
                     error = &error as &dyn std::error::Error,
                     "could not delete a pod, leaving it behind"
                 );
-                Ok(ActionOutcome::PodDeleted)
+                Ok(ActionOutcome::PodDeleted(how))
             }
             Err(error) => Err(error),
         }

@@ -67,8 +67,9 @@ pub(crate) enum Confirmation {
     Absence,
 }
 
-/// How a pod is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// How a pod is deleted; each way is stronger than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 pub(crate) enum PodDeletion {
     /// With the pod's own grace period.
     Graceful,
@@ -111,7 +112,7 @@ pub(crate) enum ActionOutcome {
     /// The pod was rejected.
     PodRejected(PodRejection),
     /// The API server has accepted the pod's deletion.
-    PodDeleted,
+    PodDeleted(PodDeletion),
     /// The pod no longer exists.
     PodGone,
 }

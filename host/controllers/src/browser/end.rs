@@ -93,9 +93,12 @@ fn release(world: &World) -> Plan<Action> {
     Plan::act(Action::SetMetadata(patch)).with_notices((!has_event).then_some(gone))
 }
 
-/// The deletion of the Browser's own pod, unless it was requested before.
+/// The deletion of the Browser's own pod, unless it was requested before in this way or a stronger one: the time for a graceful deletion
+/// may be over in the same pass.
 fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
-    let pod = world.own_pod().filter(|_| !world.learned.pod_deleted)?;
+    let pod = world
+        .own_pod()
+        .filter(|_| world.learned.pod_deleted < Some(how))?;
     let terminates = pod.metadata.deletion_timestamp.is_some();
     let is_forced = terminates && pod.metadata.deletion_grace_period_seconds == Some(0);
     let is_done = match how {

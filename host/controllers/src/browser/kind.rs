@@ -172,7 +172,7 @@ impl Kind for BrowserKind {
             }
             ActionOutcome::PodExists(pod) => self.found(world, pod),
             ActionOutcome::PodRejected(refusal) => world.learned.rejection = Some(refusal),
-            ActionOutcome::PodDeleted => world.learned.pod_deleted = true,
+            ActionOutcome::PodDeleted(how) => world.learned.pod_deleted = Some(how),
             ActionOutcome::PodGone => world.pod = None,
         }
         Remains::Object

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 
+use super::action::PodDeletion;
 use super::cause::Disruption;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
@@ -47,8 +48,8 @@ pub(crate) struct Learned {
     pub(crate) metadata_rejected: Option<String>,
     /// Until when to wait for a pod that is late.
     pub(crate) late_until: Option<Timestamp>,
-    /// The pod's deletion was requested.
-    pub(crate) pod_deleted: bool,
+    /// How the pod's deletion was requested in this pass.
+    pub(crate) pod_deleted: Option<PodDeletion>,
     /// Why the pod that is gone was evicted or preempted, from its last state.
     pub(crate) disruption: Option<Disruption>,
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
-use crate::browser::action::Action;
+use crate::browser::action::{Action, PodDeletion};
 use crate::browser::cause::Disruption;
 use crate::browser::timeouts::Timeouts;
 use crate::engine::readable::Readable;
@@ -66,8 +66,7 @@ struct Lessons {
     rejection: Option<Rejected>,
     metadata_rejected: Option<String>,
     late_until: Option<Timestamp>,
-    #[serde(default)]
-    pod_deleted: bool,
+    pod_deleted: Option<PodDeletion>,
     disruption: Option<DrivenOut>,
 }
 
