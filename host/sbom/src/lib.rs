@@ -12,17 +12,9 @@ mod cyclonedx;
 mod section;
 mod tree;
 
-pub use auditable_serde::{Package, Source, VersionInfo};
+pub use auditable_serde::VersionInfo;
 
 pub use collect::{CollectError, collect};
 pub use cyclonedx::cyclonedx;
 pub use section::{DecodeError, SECTION, decode, encode, with_section};
 pub use tree::TreeError;
-
-/// The crate that was built, and with which everything else came.
-///
-/// It is `None` only for a list without any root, which [`decode`] accepts and [`collect`] never returns.
-#[must_use]
-pub fn root(crates: &VersionInfo) -> Option<&Package> {
-    crates.packages.iter().find(|package| package.root)
-}
