@@ -1,5 +1,7 @@
 //! How Browsers are deleted: those whose session is over, and those that a user deleted.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use podloom_api::{BrowserStatus, Phase, names};
 
@@ -10,6 +12,10 @@ use super::world::{World, instant};
 use crate::engine::events::Notice;
 use crate::engine::plan::{Plan, Then, later};
 use crate::engine::write::MetadataPatch;
+
+/// How long a forced deletion may take before it is asked for again. The API server marks the pod and then removes it, in two writes;
+/// if the request breaks off between them, the pod stays until the next request.
+const FORCED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Plans for a Browser whose status says that its session is over. The pod of a failed session is deleted, and the Browser after
 /// `--failed-retention`.
@@ -29,15 +35,19 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
         .own_pod()
         .and_then(|pod| terminates_until(pod, timeouts));
     let how = match world.own_pod() {
-        Some(pod) if runs(pod) && forced.is_none_or(|forced| now < forced) => PodDeletion::Graceful,
+        Some(pod) if runs(pod) && !is_forced(pod) && forced.is_none_or(|forced| now < forced) => {
+            PodDeletion::Graceful
+        }
         _ => PodDeletion::Force,
     };
-    if let Some(deletion) = delete_pod(world, how) {
+    if let Some(deletion) = delete_pod(world, how, now) {
         return Plan::act(deletion);
     }
     if now < visible_until {
-        let stuck_until = forced.filter(|forced| now < *forced);
-        let next = stuck_until.map_or(visible_until, |stuck| stuck.min(visible_until));
+        let sooner = [forced, forced_again(world)].into_iter().flatten();
+        let next = sooner
+            .filter(|time| now < *time)
+            .fold(visible_until, Ord::min);
         return Plan::wait(Then::At(next));
     }
     Plan::act(Action::Delete)
@@ -54,18 +64,22 @@ pub(crate) fn plan_deleted(world: &World, timeouts: &Timeouts, now: Timestamp) -
     let deleted = instant(world.browser.metadata.deletion_timestamp.as_ref(), now);
     let until = later(deleted, timeouts.pod_deletion);
     if now >= until {
-        return match delete_pod(world, PodDeletion::LastResort) {
+        return match delete_pod(world, PodDeletion::LastResort, now) {
             Some(deletion) => Plan::act(deletion),
             None => release(world),
         };
     }
     let failed = world.phase() == Some(Phase::Failed);
-    let how = if pod.never_started() || failed && !runs(pod) {
+    let how = if pod.never_started() || is_forced(pod) || failed && !runs(pod) {
         PodDeletion::Force
     } else {
         PodDeletion::Graceful
     };
-    delete_pod(world, how).map_or_else(|| Plan::wait(Then::At(until)), Plan::act)
+    if let Some(deletion) = delete_pod(world, how, now) {
+        return Plan::act(deletion);
+    }
+    let again = forced_again(world).filter(|again| now < *again);
+    Plan::wait(Then::At(again.map_or(until, |again| again.min(until))))
 }
 
 /// Whether containers of the pod may be running. Some of them, such as recorders, need the grace period to finish.
@@ -95,15 +109,13 @@ fn release(world: &World) -> Plan<Action> {
 
 /// The deletion of the Browser's own pod, unless it was requested before in this way or a stronger one: the time for a graceful deletion
 /// may be over in the same pass.
-fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
+fn delete_pod(world: &World, how: PodDeletion, now: Timestamp) -> Option<Action> {
     let pod = world
         .own_pod()
         .filter(|_| world.learned.pod_deleted < Some(how))?;
-    let terminates = pod.metadata.deletion_timestamp.is_some();
-    let is_forced = terminates && pod.metadata.deletion_grace_period_seconds == Some(0);
     let is_done = match how {
-        PodDeletion::Graceful => terminates,
-        PodDeletion::Force => is_forced,
+        PodDeletion::Graceful => pod.metadata.deletion_timestamp.is_some(),
+        PodDeletion::Force => is_forced(pod) && forced_again(world).is_none_or(|again| now < again),
         PodDeletion::LastResort => false,
     };
     if is_done {
@@ -113,6 +125,22 @@ fn delete_pod(world: &World, how: PodDeletion) -> Option<Action> {
         uid: pod.metadata.uid.clone()?,
         how,
     })
+}
+
+/// Whether a forced deletion of the pod was requested.
+fn is_forced(pod: &SeenPod) -> bool {
+    let metadata = &pod.metadata;
+    metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds == Some(0)
+}
+
+/// When to request the forced deletion of the Browser's own pod again. Never while the pod has finalizers: no request removes it before
+/// them, and the API server removes it with the last of them.
+fn forced_again(world: &World) -> Option<Timestamp> {
+    let pod = world.own_pod().filter(|pod| is_forced(pod))?;
+    let finalizers = pod.metadata.finalizers.as_deref();
+    let is_free = finalizers.unwrap_or_default().is_empty();
+    let asked = pod.metadata.deletion_timestamp.as_ref()?.0;
+    is_free.then(|| later(asked, FORCED_WITHIN))
 }
 
 /// When the session ended: when Ready became False. A Browser without that condition counts from its creation.
