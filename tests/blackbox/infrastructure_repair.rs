@@ -12,13 +12,15 @@ use serde_json::json;
 #[test]
 fn a_deleted_infrastructure_is_built_again_or_reported() {
     blackbox_on(Cluster::without_operator, "infra-vanished", async |scene| {
-        let infrastructure = Infrastructure::new(&scene).await;
+        let im = ImServer::shared().await;
+        let proxy = Proxy::to(im.address);
+        let infrastructure = Infrastructure::behind(&scene, im, &proxy).await;
         let _operator = infrastructure.operator(&[]).await;
         infrastructure
             .cluster(&templates::single_node(&kubeconfig()))
             .await;
         let id = infrastructure.until_configured(1).await;
-        delete_behind(&infrastructure, &id).await;
+        delete_behind(&infrastructure, &proxy, &id).await;
         let other = infrastructure
             .until("has another infrastructure", |status| {
                 status.cluster_id.as_ref().is_some_and(|other| *other != id)
@@ -32,7 +34,7 @@ fn a_deleted_infrastructure_is_built_again_or_reported() {
         infrastructure
             .patch(json!({ "driftPolicy": "Report" }))
             .await;
-        delete_behind(&infrastructure, &other).await;
+        delete_behind(&infrastructure, &proxy, &other).await;
         let status = infrastructure.until_state(ClusterState::Failed).await;
         assert_eq!(condition(&status, "Stalled"), "True/Vanished");
         assert_eq!(condition(&status, "InfrastructureReady"), "False/Vanished");
@@ -47,11 +49,13 @@ fn a_deleted_infrastructure_is_built_again_or_reported() {
 }
 
 /// Deletes an infrastructure while the operator looks away: a state that is read meanwhile would bring the record back.
-async fn delete_behind(infrastructure: &Infrastructure<'_>, id: &str) {
+async fn delete_behind(infrastructure: &Infrastructure<'_>, proxy: &Proxy, id: &str) {
     infrastructure.patch(json!({ "paused": true })).await;
     infrastructure
         .until_condition("Ready", "False/Paused")
         .await;
+    // A read that began before has ended by the time that the next look for orphans is over.
+    proxy.sees_more("GET /infrastructures", 2).await;
     infrastructure.owner.delete(id).await;
     infrastructure.patch(json!({ "paused": false })).await;
 }
