@@ -1,6 +1,7 @@
 //! Sends steps in the background.
 
 use std::future::pending;
+use std::mem::{replace, take};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::otlp::{Endpoint, body};
+use super::otlp::{Endpoint, Rejected, body, rejected};
 use super::step::Step;
 
 /// How many steps a request has.
@@ -69,7 +70,7 @@ impl Exporter {
     async fn send_all(&mut self, instance: Option<&str>, stop: &CancellationToken) {
         let http = client();
         let mut batch = Vec::with_capacity(BATCH);
-        let mut is_failing = false;
+        let (mut is_failing, mut is_rejecting) = (false, false);
         loop {
             tokio::select! {
                 () = self.gather(&mut batch, is_failing) => {}
@@ -80,7 +81,12 @@ impl Exporter {
             }
             let sending = send(&http, &self.endpoint, &batch, instance);
             let sent = in_time(TIMEOUT, sending).await;
-            self.counted(sent, batch.len(), &mut is_failing);
+            match sent {
+                Ok(rejected) => {
+                    self.taken(batch.len(), rejected, &mut is_failing, &mut is_rejecting);
+                }
+                Err(error) => self.failed(batch.len(), &error, &mut is_failing),
+            }
             if is_failing && stop.is_cancelled() {
                 return;
             }
@@ -116,23 +122,34 @@ impl Exporter {
         }
     }
 
-    /// Counts a request, and logs when the receiver stops to take steps and when it takes them again.
-    fn counted(&self, sent: Result<()>, spans: usize, is_failing: &mut bool) {
+    /// Counts a request that the receiver answered, and logs when it takes steps again, and when it begins to reject some of them.
+    fn taken(
+        &self,
+        spans: usize,
+        rejected: Rejected,
+        is_failing: &mut bool,
+        is_rejecting: &mut bool,
+    ) {
         let endpoint = &self.endpoint.0;
-        match sent {
-            Ok(()) => {
-                self.metrics.count(SendOutcome::Sent, spans);
-                if std::mem::take(is_failing) {
-                    tracing::info!(%endpoint, "the receiver takes traces again");
-                }
-            }
-            Err(error) => {
-                self.metrics.count(SendOutcome::Failed, spans);
-                if !std::mem::replace(is_failing, true) {
-                    let error = format!("{error:#}");
-                    tracing::warn!(%endpoint, error, "the receiver does not take traces");
-                }
-            }
+        let Rejected { spans: lost, why } = rejected;
+        let lost = lost.min(spans);
+        self.metrics.count(SendOutcome::Sent, spans - lost);
+        self.metrics.count(SendOutcome::Failed, lost);
+        if take(is_failing) {
+            tracing::info!(%endpoint, "the receiver takes traces again");
+        }
+        if !replace(is_rejecting, lost > 0) && lost > 0 {
+            tracing::warn!(%endpoint, spans = lost, why, "the receiver rejects some of the spans");
+        }
+    }
+
+    /// Counts a request that failed, and logs the first of several.
+    fn failed(&self, spans: usize, error: &anyhow::Error, is_failing: &mut bool) {
+        let endpoint = &self.endpoint.0;
+        self.metrics.count(SendOutcome::Failed, spans);
+        if !replace(is_failing, true) {
+            let error = format!("{error:#}");
+            tracing::warn!(%endpoint, error, "the receiver does not take traces");
         }
     }
 }
@@ -147,7 +164,10 @@ fn client() -> Http {
         .build(connector)
 }
 
-async fn in_time(limit: Duration, sending: impl Future<Output = Result<()>>) -> Result<()> {
+async fn in_time(
+    limit: Duration,
+    sending: impl Future<Output = Result<Rejected>>,
+) -> Result<Rejected> {
     let sent = timeout(limit, sending).await;
     sent.map_err(|_| anyhow!("no answer within {limit:?}"))?
 }
@@ -157,7 +177,7 @@ async fn send(
     endpoint: &Endpoint,
     batch: &[Step],
     instance: Option<&str>,
-) -> Result<()> {
+) -> Result<Rejected> {
     let request = Request::post(&endpoint.0)
         .header(CONTENT_TYPE, "application/json")
         .body(Full::from(body(batch, instance)))?;
@@ -168,6 +188,6 @@ async fn send(
     if !status.is_success() {
         bail!("it answered {status}");
     }
-    read.map(drop)
+    read.map(|read| rejected(&read.to_bytes()))
         .map_err(|error| anyhow!("it broke off its answer: {error}"))
 }

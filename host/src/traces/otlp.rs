@@ -12,6 +12,9 @@ use super::step::{FieldValue, Step};
 /// Where the receiver takes traces, below its URL.
 const PATH: &str = "/v1/traces";
 
+/// How many characters of a receiver's reason are logged.
+const WHY: usize = 200;
+
 /// A receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint(pub(super) Uri);
@@ -60,6 +63,31 @@ pub(super) fn body(steps: &[Step], instance: Option<&str>) -> Vec<u8> {
         }],
     }] });
     body.to_string().into_bytes()
+}
+
+/// What a receiver did not take of a request that it answered with success.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rejected {
+    /// How many spans.
+    pub(super) spans: usize,
+    /// What it says about them, in one line.
+    pub(super) why: String,
+}
+
+/// Reads the answer of a receiver; an answer that is no JSON, as of those that only speak protobuf, rejects nothing.
+pub(super) fn rejected(answer: &[u8]) -> Rejected {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let partial = &answer["partialSuccess"];
+    let count = &partial["rejectedSpans"];
+    // 64-bit numbers are texts in this format, but not every sender cares.
+    let spans = count.as_str().and_then(|count| count.parse().ok());
+    let spans = spans.or_else(|| count.as_u64()?.try_into().ok());
+    let why = partial["errorMessage"].as_str().unwrap_or_default();
+    let why = why.chars().filter(|letter| !letter.is_control());
+    Rejected {
+        spans: spans.unwrap_or(0),
+        why: why.take(WHY).collect(),
+    }
 }
 
 fn span(step: &Step) -> Value {

@@ -11,7 +11,7 @@ use tracing::{info_span, trace, trace_span};
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::collect::Collect;
-use super::otlp::{Endpoint, body};
+use super::otlp::{Endpoint, Rejected, body, rejected};
 use super::step::{FieldValue, Step};
 use podloom_controllers::{SendMetrics, TRACES};
 
@@ -170,4 +170,33 @@ fn numbers_and_ids_are_texts_as_the_format_wants() {
             .as_str()
             .is_some_and(|it| it.len() == 19)
     );
+}
+
+#[test]
+fn an_answer_says_what_was_rejected() {
+    for (answer, spans, why) in [
+        ("", 0, ""),
+        ("{}", 0, ""),
+        ("\u{a}\u{2}\u{8}\u{7}", 0, ""),
+        (r#"{"partialSuccess":{}}"#, 0, ""),
+        (r#"{"partialSuccess":{"rejectedSpans":"7"}}"#, 7, ""),
+        (
+            r#"{"partialSuccess":{"rejectedSpans":7,"errorMessage":"too\nold"}}"#,
+            7,
+            "tooold",
+        ),
+        (r#"{"partialSuccess":{"rejectedSpans":-7}}"#, 0, ""),
+        (
+            r#"{"partialSuccess":{"errorMessage":"slow down"}}"#,
+            0,
+            "slow down",
+        ),
+    ] {
+        let why = why.to_owned();
+        assert_eq!(
+            rejected(answer.as_bytes()),
+            Rejected { spans, why },
+            "{answer}"
+        );
+    }
 }

@@ -86,8 +86,7 @@ fn register_pod(engine: &mut Engine) {
             Answer::Ok(found.unwrap_or_default())
         })
         .register_fn("view", |_: &mut PodOfCall, path: &str, fields: Array| {
-            let fields: Vec<ImmutableString> =
-                fields.into_iter().filter_map(Dynamic::try_cast).collect();
+            let fields = texts(path, fields)?;
             let fields: Vec<&str> = fields.iter().map(ImmutableString::as_str).collect();
             let found = with(|pod| pod.view::<Dynamic>(path, &fields))?;
             Answer::Ok(found.unwrap_or_default())
@@ -123,6 +122,20 @@ fn check(path: &str, value: &Dynamic) -> Answer<()> {
         return Err(message.into());
     }
     Ok(())
+}
+
+/// The fields of a view.
+fn texts(path: &str, fields: Array) -> Answer<Vec<ImmutableString>> {
+    let texts = fields.into_iter().map(|field| {
+        let wrong = field.type_name();
+        field.try_cast::<ImmutableString>().ok_or_else(|| {
+            format!(
+                "{path}: a field of a view is a path such as \"/name\", and one is of type {wrong}"
+            )
+            .into()
+        })
+    });
+    texts.collect()
 }
 
 fn with<T>(access: impl FnOnce(&Pod) -> Result<T, Error>) -> Answer<T> {

@@ -144,6 +144,16 @@ fn changes_lists_by_the_name_of_an_element() {
 }
 
 #[test]
+fn a_field_of_a_view_is_a_path() {
+    let reason = failed(r#"pod.view("/spec", ["/hostPID", 7]);"#);
+    assert!(
+        reason.contains("/spec: a field of a view is a path"),
+        "{reason}"
+    );
+    assert!(reason.contains("one is of type i64"), "{reason}");
+}
+
+#[test]
 fn says_what_it_found() {
     let run = run(r#"
         note("priority " + pod.get("/spec/priority"));

@@ -38,19 +38,29 @@ fn exporter(count: usize, endpoint: &str) -> (Exporter, Sender<Step>) {
 
 /// A receiver that takes this long for an answer: its URL, and how many spans it got.
 async fn receiver(delay: Duration) -> (String, Arc<AtomicUsize>) {
+    receiver_that_says(delay, "").await
+}
+
+/// A receiver with this answer.
+async fn receiver_that_says(delay: Duration, says: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let got = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&got);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, delay, Arc::clone(&counted)));
+            tokio::spawn(answer(stream, delay, says, Arc::clone(&counted)));
         }
     });
     (url, got)
 }
 
-async fn answer(stream: TcpStream, delay: Duration, got: Arc<AtomicUsize>) -> Option<()> {
+async fn answer(
+    stream: TcpStream,
+    delay: Duration,
+    says: &str,
+    got: Arc<AtomicUsize>,
+) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut length = 0;
@@ -70,8 +80,9 @@ async fn answer(stream: TcpStream, delay: Duration, got: Arc<AtomicUsize>) -> Op
         let body = String::from_utf8(body).ok()?;
         got.fetch_add(body.matches("\"spanId\"").count(), Ordering::SeqCst);
         sleep(delay).await;
-        let empty = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-        stream.write_all(empty).await.ok()?;
+        let length = says.len();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{says}");
+        stream.write_all(answer.as_bytes()).await.ok()?;
     }
 }
 
@@ -127,4 +138,20 @@ async fn a_full_request_is_sent_at_once_and_another_one_after_a_second() {
         assert_eq!((batch.len(), begun.elapsed()), (count, wait));
         batch.clear();
     }
+}
+
+/// A receiver may take a request and reject some of its spans.
+#[tokio::test]
+async fn what_the_receiver_rejects_was_not_sent() {
+    let says = r#"{"partialSuccess":{"rejectedSpans":"100","errorMessage":"too old"}}"#;
+    let (url, _) = receiver_that_says(Duration::ZERO, says).await;
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let (exporter, _sender) = exporter(600, &url);
+    let metrics = exporter.metrics.clone();
+    exporter.run(None, stop).await;
+    let text = shown(&metrics);
+    // Two requests: one of 512, and one of 88, of which no more than all can be lost.
+    assert!(text.contains("{outcome=\"sent\"} 412\n"), "{text}");
+    assert!(text.contains("{outcome=\"failed\"} 188\n"), "{text}");
 }
