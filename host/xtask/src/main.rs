@@ -100,7 +100,7 @@ enum Command {
     /// Build the image of the operator as an archive, without a container engine.
     Image(image::Arguments),
     /// Check advisories, licences and sources of all dependencies with cargo-deny.
-    Deny,
+    Deny(deny::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -147,7 +147,7 @@ fn main() -> ExitCode {
         Command::Im => im::run(),
         Command::Dist { out } => dist::run(out.as_deref()),
         Command::Image(arguments) => image::run(&arguments).map(drop),
-        Command::Deny => deny::run(),
+        Command::Deny(arguments) => deny::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
