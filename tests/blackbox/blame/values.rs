@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What is different in each pod, whatever chain it passes.
-const OF_ONE_POD: [&str; 8] = [
+/// What may be different in each pod, whatever chain it passes. The hash of a template changes if a ReplicaSet of that name is still
+/// there.
+const OF_ONE_POD: [&str; 10] = [
     "/metadata/creationTimestamp",
+    "/metadata/generateName",
+    "/metadata/labels/pod-template-hash",
     "/metadata/name",
     "/metadata/ownerReferences/",
     "/metadata/resourceVersion",

@@ -3,7 +3,7 @@
 use kube::api::PostParams;
 use podloom_tests::cleaner::{Cleaners, map_target};
 use podloom_tests::doubles::{Double, RelayApi, Sink};
-use podloom_tests::faults::Proxy;
+use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::im::templates;
 use podloom_tests::infrastructure::Infrastructure;
 use podloom_tests::portal::{ASK_HERE, Portal, Relays};
@@ -38,6 +38,9 @@ const FLAGS: [&str; 21] = [
 
 /// Plugins that another one takes the place of at each reload, so that each is compiled.
 const TURNS: [&str; 4] = ["copies", "breaks", "eats", "forges"];
+
+/// How many watches are refused in each round.
+const REFUSED: u64 = 4;
 
 /// Labels of pods that pass the chain, on which a plugin fails, and on which one runs out of time.
 const LABELS: [&str; 3] = ["web", "break", "loop"];
@@ -147,6 +150,21 @@ impl<'s> Workload<'s> {
         })
         .await;
         self.chain.update(&chain(round + 1));
+        self.break_watches();
+    }
+
+    /// Ends all connections, and refuses the first watches that begin again. A watch that only ends is no error.
+    fn break_watches(&self) {
+        let refused = Rule {
+            on: RequestFilter {
+                verbs: vec!["watch".to_owned()],
+                ..RequestFilter::default()
+            },
+            after: 0,
+            times: Some(REFUSED),
+            fault: Fault::api_error(500, "InternalError", "injected"),
+        };
+        self.api_server.set_rules(&[refused]);
         self.api_server.drop_connections();
     }
 

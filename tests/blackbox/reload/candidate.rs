@@ -204,7 +204,10 @@ fn a_candidate_shows_what_chain_diff_says_and_changes_no_pod() {
         );
         assert!(operator.logged(&["memory than its limit"]).is_empty());
         assert_eq!(niceness(&operator, "podloom-candida"), Some(19));
-        assert_eq!(niceness(&operator, "podloom-epoch"), Some(0));
+        // The others have that of their process, which depends on how the tests were started.
+        let others = niceness(&operator, "podloom");
+        assert!(others.is_some_and(|others| others < 19), "{others:?}");
+        assert_eq!(niceness(&operator, "podloom-epoch"), others);
     });
 }
 
