@@ -135,6 +135,11 @@ impl Keeper {
         command
     }
 
+    /// Where a file or socket of the node is, as seen from this machine. That holds while the node runs.
+    pub(crate) fn outside(&self, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{path}", self.first))
+    }
+
     /// Where a program's output is.
     pub(crate) fn log(&self, program: &str) -> PathBuf {
         self.directory.join("logs").join(format!("{program}.log"))

@@ -238,6 +238,12 @@ impl Node {
         self.keeper.directory.join(path.trim_start_matches('/'))
     }
 
+    /// The socket of its containerd, as seen from this machine.
+    #[must_use]
+    pub fn containerd(&self) -> PathBuf {
+        self.keeper.outside("/run/containerd/containerd.sock")
+    }
+
     /// The directory of the programs' logs.
     #[must_use]
     pub fn logs_dir(&self) -> PathBuf {

@@ -1,7 +1,6 @@
 //! `cargo xtask demo --node`: the install of README.md, on a node with a real kubelet and containerd instead of KWOK.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -142,8 +141,15 @@ fn wait(node: &Node) -> Result<()> {
         "export KUBECONFIG={}",
         node.kubeconfig().display()
     ));
-    screen::line(&format!("alias kubectl='{}'", words(&node.kubectl())));
-    screen::line(&format!("alias ctr='{}'", words(&node.ctr())));
+    let kubectl = node.kubectl();
+    let words = std::iter::once(kubectl.get_program()).chain(kubectl.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    screen::line(&format!("alias kubectl='{}'", words.join(" ")));
+    screen::line(&format!(
+        "alias ctr='{} --address {} --namespace k8s.io'",
+        node.programs().directory.join("ctr").display(),
+        node.containerd().display()
+    ));
     screen::line("kubectl get browsers -A -w");
     screen::line(
         "ctr images import ARCHIVE.tar     # the node pulls nothing, so this brings it your images",
@@ -157,13 +163,6 @@ fn wait(node: &Node) -> Result<()> {
         thread::sleep(Duration::from_secs(1));
         node.check_alive()?;
     }
-}
-
-/// A command as it is typed.
-fn words(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    words.join(" ")
 }
 
 #[cfg(test)]
