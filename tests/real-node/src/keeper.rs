@@ -135,9 +135,9 @@ impl Keeper {
         command
     }
 
-    /// Where a file or socket of the node is, as seen from this machine. That holds while the node runs.
-    pub(crate) fn outside(&self, path: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root{path}", self.first))
+    /// The node's root directory with all of its mounts, as seen from this machine while the node runs.
+    pub(crate) fn root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root", self.first))
     }
 
     /// Where a program's output is.

@@ -241,7 +241,7 @@ impl Node {
     /// The socket of its containerd, as seen from this machine.
     #[must_use]
     pub fn containerd(&self) -> PathBuf {
-        self.keeper.outside("/run/containerd/containerd.sock")
+        self.keeper.root().join("run/containerd/containerd.sock")
     }
 
     /// The directory of the programs' logs.
