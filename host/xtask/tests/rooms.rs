@@ -29,6 +29,7 @@ const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SBOM: &str = "podloom-sbom";
 const SYNTAX: &str = "podloom-syntax";
+const TURNS: &str = "podloom-turns";
 const REAL_NODE: &str = "podloom-real-node";
 const WEBHOOK: &str = "podloom-webhook";
 const SDK: &str = "podloom-plugin-sdk";
@@ -39,7 +40,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 21] = [
+const ROOMS: [Room; 22] = [
     Room {
         name: API,
         may_use: &[],
@@ -48,13 +49,18 @@ const ROOMS: [Room; 21] = [
     },
     Room {
         name: CEL,
-        may_use: &[],
+        may_use: &[TURNS],
         never: &["kube", "k8s-openapi", "wasmtime"],
     },
     Room {
         name: CONTROL_LOOP,
         may_use: &[],
         never: NO_KUBERNETES,
+    },
+    Room {
+        name: TURNS,
+        may_use: &[],
+        never: &["kube", "k8s-openapi", "wasmtime"],
     },
     Room {
         name: POD_PATH,
@@ -95,12 +101,12 @@ const ROOMS: [Room; 21] = [
     },
     Room {
         name: CONTROLLERS,
-        may_use: &[API, CEL, CONTROL_LOOP, HELM, SYNTAX],
+        may_use: &[API, CEL, CONTROL_LOOP, HELM, SYNTAX, TURNS],
         never: &["wasmtime", "axum"],
     },
     Room {
         name: WEBHOOK,
-        may_use: &[API, CEL, CONTROL_LOOP, CONTROLLERS, HELM, SYNTAX],
+        may_use: &[API, CEL, CONTROL_LOOP, CONTROLLERS, HELM, SYNTAX, TURNS],
         never: &["wasmtime"],
     },
     Room {
@@ -117,6 +123,7 @@ const ROOMS: [Room; 21] = [
             POD_PATH,
             SBOM,
             SYNTAX,
+            TURNS,
             WEBHOOK,
         ],
         never: &[],

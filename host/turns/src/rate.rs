@@ -1,0 +1,138 @@
+//! How often something may happen, such as a line in the log.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::Key;
+
+/// How many keys are remembered. Beyond, everything new is left out until a period ends.
+const KEYS: usize = 4096;
+
+/// So many of something for each key in a period; what is more is left out and counted.
+#[derive(Debug)]
+pub struct Rate<K: Key> {
+    most: u64,
+    period: Duration,
+    keys: Mutex<HashMap<K, Period>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    began: Instant,
+    count: u64,
+}
+
+/// What becomes of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It may happen.
+    Passed,
+    /// It is left out, as the first of its key in this period. After so long, [`Rate::left_out`] knows how many there were.
+    FirstLeftOut(Duration),
+    /// It is left out.
+    LeftOut,
+}
+
+impl<K: Key> Rate<K> {
+    /// So many in a period, for each key.
+    #[must_use]
+    pub fn new(most: u64, period: Duration) -> Self {
+        Self {
+            most,
+            period,
+            keys: Mutex::default(),
+        }
+    }
+
+    /// Counts one.
+    pub fn pass(&self, key: &K, now: Instant) -> Passage {
+        let mut keys = self.keys();
+        let is_over = |period: &Period| now.saturating_duration_since(period.began) >= self.period;
+        if !keys.contains_key(key) {
+            if keys.len() >= KEYS {
+                // What was left out is fetched soon, or nobody wants to know it.
+                keys.retain(|_, period| !is_over(period));
+            }
+            if keys.len() >= KEYS {
+                return Passage::LeftOut;
+            }
+        }
+        let new = Period {
+            began: now,
+            count: 0,
+        };
+        let period = keys.entry(key.clone()).or_insert(new);
+        if is_over(period) {
+            *period = new;
+        }
+        period.count += 1;
+        match period.count.checked_sub(self.most) {
+            None | Some(0) => Passage::Passed,
+            Some(1) => {
+                let spent = now.saturating_duration_since(period.began);
+                Passage::FirstLeftOut(self.period.saturating_sub(spent))
+            }
+            Some(_) => Passage::LeftOut,
+        }
+    }
+
+    /// Ends the period of a key, and returns how many of it were left out.
+    pub fn left_out(&self, key: &K) -> u64 {
+        let period = self.keys().remove(key);
+        period.map_or(0, |period| period.count.saturating_sub(self.most))
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashMap<K, Period>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{KEYS, Passage, Rate};
+
+    const PERIOD: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn what_is_too_much_for_one_key_is_counted_and_others_pass() {
+        let (rate, now) = (Rate::new(2, PERIOD), Instant::now());
+        let third = now + PERIOD / 4;
+        assert_eq!(rate.pass(&1, now), Passage::Passed);
+        assert_eq!(rate.pass(&1, now), Passage::Passed);
+        assert_eq!(rate.pass(&1, third), Passage::FirstLeftOut(PERIOD * 3 / 4));
+        assert_eq!(rate.pass(&1, third), Passage::LeftOut);
+        assert_eq!(rate.pass(&2, third), Passage::Passed);
+        assert_eq!(
+            (rate.left_out(&1), rate.left_out(&2), rate.left_out(&3)),
+            (2, 0, 0)
+        );
+        assert_eq!(
+            rate.pass(&1, third),
+            Passage::Passed,
+            "another period began"
+        );
+    }
+
+    #[test]
+    fn a_period_ends_by_itself_too() {
+        let (rate, now) = (Rate::new(1, PERIOD), Instant::now());
+        for at in [now, now + PERIOD, now + PERIOD * 3] {
+            assert_eq!(rate.pass(&1, at), Passage::Passed);
+            assert_eq!(rate.pass(&1, at), Passage::FirstLeftOut(PERIOD));
+        }
+    }
+
+    #[test]
+    fn many_keys_take_bounded_memory() {
+        let (rate, now) = (Rate::new(1, PERIOD), Instant::now());
+        for key in 0..KEYS {
+            assert_eq!(rate.pass(&key, now), Passage::Passed);
+        }
+        assert_eq!(rate.pass(&KEYS, now), Passage::LeftOut);
+        assert_eq!(rate.pass(&KEYS, now + PERIOD), Passage::Passed);
+        assert_eq!(rate.keys().len(), 1);
+    }
+}
