@@ -11,7 +11,7 @@ mod tests;
 use std::cmp::Ordering;
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Mul};
 
 #[cfg(feature = "serde")]
 pub use read::NUMBER_AS_WRITTEN;
@@ -139,6 +139,19 @@ impl Add for Quantity {
             } else {
                 self.format
             },
+        }
+    }
+}
+
+/// So many times the amount, printed like it. A product beyond the limits is the largest amount, or the smallest.
+impl Mul<i64> for Quantity {
+    type Output = Self;
+
+    fn mul(self, times: i64) -> Self {
+        let nanos = self.nanos.saturating_mul(i128::from(times));
+        Self {
+            nanos: nanos.clamp(-MAX, MAX),
+            format: self.format,
         }
     }
 }

@@ -52,6 +52,14 @@ fn the_canonical_form_has_the_largest_suffix_that_loses_nothing() {
 }
 
 #[test]
+fn a_product_stays_within_the_limits_and_keeps_its_suffixes() {
+    assert_eq!((quantity("1.5Gi") * 2).to_string(), "3Gi");
+    assert_eq!((quantity("250m") * -3).to_string(), "-750m");
+    assert_eq!(quantity("5E") * i64::MAX, i64::MAX.into());
+    assert_eq!((quantity("5E") * i64::MIN).nanos, -MAX);
+}
+
+#[test]
 fn parts_of_a_number_may_be_missing_as_in_kubernetes() {
     for (text, same) in [
         ("5.", "5"),
