@@ -9,7 +9,9 @@ pub(crate) mod verify;
 use std::fmt::Write;
 use std::path::Path;
 
-use podloom_mutators::{Chain, MANIFEST, Plugin, SAMPLE_PODS, manifest_schema, sample_pods};
+use podloom_mutators::{
+    Chain, Denials, MANIFEST, Plugin, SAMPLE_PODS, manifest_schema, sample_pods,
+};
 use serde_json::Value;
 
 use self::commute::Orders;
@@ -38,9 +40,14 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     for (name, pod, request) in sample_pods() {
         orders.try_pod(&format!("sample pod {name}"), &pod, &request);
     }
+    let mut denials = Denials::of(&chain);
     let tried = prove_with(directory, &chain, &pods, &mut |name, pod, request| {
         orders.try_pod(name, pod, request);
+        denials.try_pod(pod, request);
     })?;
+    for warning in denials.warnings() {
+        load::warn(&format!("{}/{warning}", directory.display()));
+    }
     output::print(&describe(&chain, &orders.describe(), &tried))?;
     if pods.are_none() {
         output::print_note(&paint(

@@ -163,7 +163,8 @@ pub trait Mutator {
 
     /// Returns everything that is wrong with the configuration, a sentence each; empty if nothing is.
     ///
-    /// What the configuration's type and schema already refuse need not be checked again.
+    /// What the configuration's type and schema already refuse need not be checked again. What is probably a mistake, though the plugin
+    /// can work, is told by a [`note`] here: it is shown with the chain's warnings.
     fn validate(config: &Self::Config) -> Vec<String> {
         let _ = config;
         Vec::new()

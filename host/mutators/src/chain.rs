@@ -321,6 +321,7 @@ fn settle(
     let Mutated {
         transaction,
         notes,
+        denials,
         memory,
         end,
     } = mutated;
@@ -356,6 +357,7 @@ fn settle(
         refused_reads,
         usage,
         notes,
+        denials,
         memory,
         ..run
     };

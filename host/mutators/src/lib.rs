@@ -11,6 +11,7 @@ mod bundle;
 mod chain;
 mod component;
 mod contract;
+mod denials;
 mod engine;
 mod file;
 mod inspect;
@@ -38,6 +39,7 @@ pub use chain::{
 };
 pub use component::{ComponentError, ForeignImport, Form, TooMuch};
 pub use contract::SERVED;
+pub use denials::Denials;
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256, wasm_of};
 pub use inspect::{Inspection, inspect};

@@ -52,6 +52,8 @@ pub struct Plugin {
     pub(crate) line: u64,
     /// What is probably a mistake in its entry and in what it asks for.
     pub(crate) warnings: Vec<String>,
+    /// Where a program in its configuration denies.
+    pub(crate) denials: Vec<String>,
     pub(crate) matches: Match,
     pub(crate) config: Value,
     pub(crate) code: Arc<PluginCode>,
@@ -221,8 +223,9 @@ impl Plugin {
         }
         let read = readable(entry, &description)?;
         let (access, unknown) = grant(&description, &entry.allow, &read)?;
-        let warnings = suspect::mistakes(entry, &description, &unknown);
-        config::check(sandbox, &config, description.config_schema.as_deref())?;
+        let mut warnings = suspect::mistakes(entry, &description, &unknown);
+        let said = config::check(sandbox, &config, description.config_schema.as_deref())?;
+        warnings.extend(said.warnings);
         sandbox.prepare().map_err(PluginError::Prepare)?;
         Ok(Self {
             name,
@@ -237,6 +240,7 @@ impl Plugin {
             compiled_in: None,
             line: entry.line(),
             warnings,
+            denials: said.denials,
             matches: entry.matches.clone(),
             config,
             code,

@@ -32,6 +32,8 @@ pub struct PluginRun {
     pub usage: Option<Box<Usage>>,
     /// Its notes for the user.
     pub notes: Vec<String>,
+    /// Where a program in its configuration denied the pod, if the plugin says so.
+    pub denials: Vec<String>,
     /// How long the call took, including creating and dropping the sandbox; zero if it was not called.
     pub duration: Duration,
     /// Its memory at the end of the call, in bytes; zero if it was not called.
@@ -99,6 +101,7 @@ impl PluginRun {
             refused_reads: 0,
             usage: None,
             notes: Vec::new(),
+            denials: Vec::new(),
             duration: Duration::ZERO,
             memory: 0,
         }

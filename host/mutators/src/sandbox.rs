@@ -107,9 +107,21 @@ pub(crate) struct Sandbox<'a> {
 pub(crate) struct Mutated {
     pub(crate) transaction: Transaction,
     pub(crate) notes: Vec<String>,
+    /// Where its own program denied, if it says so.
+    pub(crate) denials: Vec<String>,
     /// How much memory the plugin had at the end, in bytes.
     pub(crate) memory: usize,
     pub(crate) end: CallResult,
+}
+
+/// What a plugin says about its configuration.
+pub(crate) struct ConfigVerdict {
+    /// What is wrong with it.
+    pub(crate) complaints: Vec<String>,
+    /// What is probably a mistake.
+    pub(crate) warnings: Vec<String>,
+    /// Where a program in it denies.
+    pub(crate) denials: Vec<String>,
 }
 
 /// How a call of `mutate` ended.
@@ -131,16 +143,23 @@ impl Sandbox<'_> {
         .map_err(|error| self.failure(&error, store.data()))
     }
 
-    /// Calls `validate-config`; returns what is wrong with the configuration.
-    pub(crate) fn validate_config(self) -> Result<Vec<String>, CallFailure> {
+    /// Calls `validate-config`. There is no pod, so its notes are about the configuration.
+    pub(crate) fn validate_config(self) -> Result<ConfigVerdict, CallFailure> {
         let _permit = self.engine.permit(CallPurpose::Trial, Until::DONE);
         let mut store = self.store(Some(Arc::default()), None, self.limit());
-        match self.code {
+        let verdict = match self.code {
             LinkedCode::Module(module) => module.validate_config(&mut store),
             LinkedCode::Component(component) => component.validate_config(&mut store),
-        }
-        .map(|verdict| verdict.err().unwrap_or_default())
-        .map_err(|error| self.failure(&error, store.data()))
+        };
+        let complaints = verdict
+            .map(|verdict| verdict.err().unwrap_or_default())
+            .map_err(|error| self.failure(&error, store.data()))?;
+        let output = store.into_data().output;
+        Ok(ConfigVerdict {
+            complaints,
+            warnings: output.notes,
+            denials: output.denials,
+        })
     }
 
     /// Calls `prepare`, if the plugin exports it, and keeps the memory that every later call begins with. The configuration must
@@ -195,6 +214,7 @@ impl Sandbox<'_> {
             return Mutated {
                 transaction,
                 notes: Vec::new(),
+                denials: Vec::new(),
                 memory: 0,
                 end: CallResult::Failed(CallFailure::Overdue),
             };
@@ -227,6 +247,7 @@ impl Sandbox<'_> {
         Mutated {
             transaction,
             notes: guest.output.notes,
+            denials: guest.output.denials,
             memory: guest.limiter.memory(),
             end,
         }

@@ -150,6 +150,7 @@ fn run(plugin: &str, outcome: podloom_mutators::RunOutcome) -> podloom_mutators:
         refused_reads: 2,
         usage: None,
         notes: vec!["a note".to_owned()],
+        denials: Vec::new(),
         duration: Duration::ZERO,
         memory: 0,
     }

@@ -6,7 +6,7 @@ use podloom_config_schema::{Problem, check as check_schema};
 use serde_json::Value;
 
 use crate::limits::CONFIG_COMPLAINTS;
-use crate::sandbox::{CallFailure, Sandbox};
+use crate::sandbox::{CallFailure, ConfigVerdict, Sandbox};
 use crate::text::{list, one_line};
 
 /// What is wrong with a configuration. Each message continues a sentence that begins with the plugin.
@@ -102,12 +102,12 @@ fn sentences(complaints: &[ConfigComplaint]) -> String {
     complaints.join("; ")
 }
 
-/// Runs both checks; the plugin validates only configurations that match its schema.
+/// Runs both checks; the plugin validates only configurations that match its schema. Returns what it says of a valid one.
 pub(super) fn check(
     sandbox: Sandbox<'_>,
     config: &Value,
     schema: Option<&str>,
-) -> Result<(), ConfigError> {
+) -> Result<ConfigVerdict, ConfigError> {
     match schema {
         Some(schema) => {
             let schema = serde_json::from_str(schema)
@@ -116,9 +116,10 @@ pub(super) fn check(
         }
         None => check_absent(config)?,
     }
-    let complaints = sandbox.validate_config().map_err(ConfigError::Check)?;
+    let verdict = sandbox.validate_config().map_err(ConfigError::Check)?;
+    let complaints = &verdict.complaints;
     if complaints.is_empty() {
-        return Ok(());
+        return Ok(verdict);
     }
     let first = complaints.iter().take(CONFIG_COMPLAINTS);
     let first = first.map(|complaint| ConfigComplaint::of_plugin(complaint));

@@ -11,6 +11,9 @@ use crate::request::{Request, pod_event};
 /// The target of log lines that plugins write.
 const LOG_TARGET: &str = "podloom::plugin";
 
+/// How a line at trace begins that names a place where a plugin's own program denies.
+const DENIAL: &str = "deny at ";
+
 /// The level of a log line, in the order of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogLevel {
@@ -30,7 +33,12 @@ impl Guest {
         let (plugin, pod) = (self.settings.name.as_str(), self.pod_fields());
         match line {
             LogLine::Keep(line) => match level {
-                LogLevel::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
+                LogLevel::Trace => {
+                    pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}");
+                    if line.starts_with(DENIAL) {
+                        self.output.denials.push(line);
+                    }
+                }
                 LogLevel::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
                 LogLevel::Info => pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}"),
                 LogLevel::Warn => pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}"),

@@ -88,6 +88,8 @@ impl ResourceLimiter for GuestLimiter {
 pub(super) struct GuestOutput {
     lines: usize,
     pub(super) notes: Vec<String>,
+    /// The lines that name a place where its program denies.
+    pub(super) denials: Vec<String>,
     /// The last line that it logged as an error.
     pub(super) last_error: Option<String>,
 }
