@@ -21,6 +21,7 @@ mod rbac;
 mod refused;
 mod rendered;
 mod sbom;
+mod scripts;
 mod signed;
 mod tighten;
 mod workflows;

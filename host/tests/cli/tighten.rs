@@ -10,7 +10,7 @@ use super::{Ran, bundle, podloom, podloom_in, root};
 const WORKLOADS: &str = "deploy/examples/workloads.yaml";
 
 /// A chain of the standard plugins' files with these entries.
-fn chain(entries: &str) -> Option<TempDir> {
+pub(super) fn chain(entries: &str) -> Option<TempDir> {
     let bundle = bundle()?;
     let directory = tempfile::tempdir().expect("a directory");
     for file in fs::read_dir(bundle).expect("the bundle is there") {
@@ -45,7 +45,7 @@ const WIDE: &str = "\
     profile: restricted
 ";
 
-fn text(directory: &TempDir) -> String {
+pub(super) fn text(directory: &TempDir) -> String {
     let text = fs::read_to_string(directory.path().join("chain.yaml")).expect("it is there");
     let (_, entries) = text.split_once("plugins:\n").expect("the head is kept");
     entries.to_owned()

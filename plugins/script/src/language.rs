@@ -1,24 +1,29 @@
-//! What a program may say: Rhai without clock, modules and `eval`, and what it finds there: `pod`, `request`, `deny`, `fail`, `note`.
+//! What a program may say: Rhai without clock, modules, `eval` and `switch`, and what it finds there: `pod`, `request`, `deny`, `fail`,
+//! `note`. `strict`, `lists` and `numbers` have what takes the place of Rhai's own.
 //!
 //! Functions of Rhai own their data, so they cannot hold the pod of a call. They find it in `POD`, which is set only during one.
 
 use podloom_plugin_sdk::path;
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use podloom_plugin_sdk::prelude::*;
 use rhai::packages::{
     BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage, BasicStringPackage,
-    LanguageCorePackage, LogicPackage, MoreStringPackage, Package,
+    LanguageCorePackage, MoreStringPackage, Package,
 };
-use rhai::{Array, Dynamic, Engine, EvalAltResult, ImmutableString, Position, Scope};
+use rhai::{
+    Array, Dynamic, Engine, EvalAltResult, ImmutableString, Map, NativeCallContext,
+    OptimizationLevel, Position, Scope,
+};
+
+use crate::strict::Answer;
+use crate::{lists, numbers, strict};
 
 scoped_tls::scoped_thread_local!(static POD: Pod);
 scoped_tls::scoped_thread_local!(static REQUEST: Request);
 // The first of `deny` and `fail` counts, whatever the program makes of the error that ends it: Rhai lets a closure's be caught.
 scoped_tls::scoped_thread_local!(static ENDED: OnceCell<Rejection>);
-
-/// A result of a function that programs call.
-type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// Stands for the pod in a program.
 #[derive(Clone, Copy)]
@@ -53,7 +58,6 @@ pub(crate) fn scope() -> Scope<'static> {
 pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new_raw();
     LanguageCorePackage::new().register_into_engine(&mut engine);
-    LogicPackage::new().register_into_engine(&mut engine);
     BasicIteratorPackage::new().register_into_engine(&mut engine);
     BasicFnPackage::new().register_into_engine(&mut engine);
     BasicStringPackage::new().register_into_engine(&mut engine);
@@ -63,6 +67,11 @@ pub(crate) fn engine() -> Engine {
     // What a name means is known before a program runs.
     engine.set_strict_variables(true);
     engine.disable_symbol("eval");
+    // It passes over values of another type.
+    engine.disable_symbol("switch");
+    // Both answer for values of different types without asking `strict`.
+    engine.set_fast_operators(false);
+    engine.set_optimization_level(OptimizationLevel::None);
     // Each level takes stack.
     engine.set_max_call_levels(MAX_CALLS);
     engine.set_max_expr_depths(MAX_DEPTH, MAX_DEPTH);
@@ -70,6 +79,9 @@ pub(crate) fn engine() -> Engine {
     register_pod(&mut engine);
     register_request(&mut engine);
     register_outcomes(&mut engine);
+    strict::register(&mut engine);
+    lists::register(&mut engine);
+    numbers::register(&mut engine);
     engine
 }
 
@@ -95,12 +107,16 @@ fn register_pod(engine: &mut Engine) {
             let keys = with(|pod| pod.keys(path))?;
             Answer::Ok(keys.into_iter().map(Dynamic::from).collect::<Array>())
         })
+        .register_fn("containers", |_: &mut PodOfCall, fields: Array| {
+            let fields = texts("containers", fields)?;
+            containers(fields.iter().map(ImmutableString::as_str))
+        })
         .register_fn("set", |_: &mut PodOfCall, path: &str, value: Dynamic| {
-            check(path, &value)?;
+            let value = written(path, value)?;
             with(|pod| pod.set(path, &value))
         })
         .register_fn("insert", |_: &mut PodOfCall, path: &str, value: Dynamic| {
-            check(path, &value)?;
+            let value = written(path, value)?;
             with(|pod| pod.insert(path, &value))
         })
         .register_fn("remove", |_: &mut PodOfCall, path: &str| {
@@ -113,15 +129,61 @@ fn register_pod(engine: &mut Engine) {
         });
 }
 
-/// Absent is what `remove` makes of a value; a program that writes it has most often read it where there was none.
-fn check(path: &str, value: &Dynamic) -> Answer<()> {
+/// The lists of a pod's containers.
+const LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// Fields of a pod's containers, as fields below `/spec`. The name is always one of them, since every message needs it.
+pub(crate) fn fields_of_containers<'f>(
+    fields: impl Iterator<Item = &'f str> + Clone,
+) -> impl Iterator<Item = String> {
+    let fields = std::iter::once("/name").chain(fields);
+    LISTS.into_iter().flat_map(move |list| {
+        let of_list = fields.clone();
+        of_list.map(move |field| format!("/{list}/*{field}"))
+    })
+}
+
+/// All containers of a pod with these fields, in one list.
+fn containers<'f>(fields: impl Iterator<Item = &'f str> + Clone) -> Answer<Array> {
+    let fields: Vec<String> = fields_of_containers(fields).collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    let found = with(|pod| pod.view::<BTreeMap<String, Array>>("/spec", &fields))?;
+    let mut found = found.unwrap_or_default();
+    let lists = LISTS.iter().filter_map(|list| found.remove(*list));
+    Ok(lists.flatten().collect())
+}
+
+/// A value that can be written. Absent is what `remove` makes of a value; a program that writes it has most often read it where there
+/// was none.
+fn written(path: &str, value: Dynamic) -> Answer<Dynamic> {
     if value.is_unit() {
         let message = format!(
             "{path}: there is no value to write: give a default, as in `value ?? \"none\"`, or use pod.remove"
         );
         return Err(message.into());
     }
-    Ok(())
+    Ok(plain(value.flatten()))
+}
+
+/// A value with texts in place of the quantities in it.
+fn plain(value: Dynamic) -> Dynamic {
+    let text = value
+        .read_lock::<Quantity>()
+        .map(|quantity| quantity.to_string());
+    if let Some(text) = text {
+        return text.into();
+    }
+    let value = match value.try_cast_result::<Array>() {
+        Ok(list) => return list.into_iter().map(plain).collect::<Array>().into(),
+        Err(value) => value,
+    };
+    match value.try_cast_result::<Map>() {
+        Ok(map) => {
+            let fields = map.into_iter().map(|(key, value)| (key, plain(value)));
+            fields.collect::<Map>().into()
+        }
+        Err(value) => value,
+    }
 }
 
 /// The fields of a view.
@@ -172,7 +234,12 @@ fn register_request(engine: &mut Engine) {
         );
 }
 
-/// `deny` and `fail` end the program, whatever it would catch.
+/// How the log names a place where a program denies. The host knows such lines by their beginning.
+pub(crate) fn denial(position: Position) -> String {
+    format!("deny at {position}")
+}
+
+/// `deny` and `fail` end the program, whatever it would catch. The log says where it denied, for a check of what was tried.
 fn register_outcomes(engine: &mut Engine) {
     fn end(rejection: Rejection) -> Answer<()> {
         ENDED.with(|ended| {
@@ -181,7 +248,8 @@ fn register_outcomes(engine: &mut Engine) {
         Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into())
     }
     engine
-        .register_fn("deny", |reason: &str| {
+        .register_fn("deny", |context: NativeCallContext, reason: &str| {
+            log(Level::Trace, &denial(context.call_position()));
             end(Rejection::Denied(reason.to_owned()))
         })
         .register_fn("fail", |reason: &str| {

@@ -1,10 +1,15 @@
 //! The standard plugin `script`: its configuration is a program in Rhai that reads, changes and denies pods.
 //!
-//! `language` is what a program may say, `paths` finds out what it reads and writes, and `program` compiles and runs it.
+//! `language` is what a program may say, `paths` finds out what it reads and writes, `doubts` what is probably wrong with it, and
+//! `program` compiles and runs it.
 
+mod doubts;
 mod language;
+mod lists;
+mod numbers;
 mod paths;
 mod program;
+mod strict;
 
 #[cfg(test)]
 mod tests;
@@ -35,13 +40,23 @@ impl Mutator for Script {
 
     fn needs(config: &Config) -> Needs {
         // `validate` reports a program that cannot be read.
-        Program::parse(&config.program)
+        Program::with_constants(&config.program)
             .map(|program| paths::needs(&program))
             .unwrap_or_default()
     }
 
     fn validate(config: &Config) -> Vec<String> {
-        Program::parse(&config.program).err().into_iter().collect()
+        let program = match Program::parse(&config.program) {
+            Ok(program) => program,
+            Err(error) => return vec![error],
+        };
+        for doubt in doubts::of(&program) {
+            note(&format!("program: {doubt}"));
+        }
+        for denial in doubts::denials(&program) {
+            log(Level::Trace, &denial);
+        }
+        Vec::new()
     }
 
     fn prepare(config: &mut Config) {

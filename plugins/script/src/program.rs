@@ -3,7 +3,7 @@
 use std::fmt;
 
 use podloom_plugin_sdk::prelude::*;
-use rhai::{AST, Engine};
+use rhai::{AST, Engine, EvalAltResult, OptimizationLevel, ParseError, ParseErrorType};
 
 use crate::language;
 
@@ -14,12 +14,22 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Parses a program; the error names the line.
+    /// Parses a program as it was written; the error names the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let engine = language::engine();
+        Self::parse_with(language::engine(), text)
+    }
+
+    /// Parses a program and puts what is constant in its place. Not for running: comparisons of constants have an answer then.
+    pub(crate) fn with_constants(text: &str) -> Result<Self, String> {
+        let mut engine = language::engine();
+        engine.set_optimization_level(OptimizationLevel::Simple);
+        Self::parse_with(engine, text)
+    }
+
+    fn parse_with(engine: Engine, text: &str) -> Result<Self, String> {
         let ast = engine
             .compile_with_scope(&language::scope(), text)
-            .map_err(|error| format!("program: {error}"))?;
+            .map_err(|error| refused(&error))?;
         Ok(Self { engine, ast })
     }
 
@@ -35,8 +45,53 @@ impl Program {
         match (ended, outcome) {
             (Some(rejection), _) => Err(rejection),
             (None, Ok(())) => Ok(()),
-            (None, Err(error)) => Err(Rejection::Failed(error.to_string())),
+            (None, Err(error)) => Err(Rejection::Failed(explained(&error))),
         }
+    }
+}
+
+fn refused(error: &ParseError) -> String {
+    match error.err_type() {
+        ParseErrorType::Reserved(word) if word == "switch" => format!(
+            "program: there is no `switch`, since it passes over values of another type without a word: write `if x == 1 {{ ... }} else if x == 2 {{ ... }}` ({})",
+            error.position()
+        ),
+        _ => format!("program: {error}"),
+    }
+}
+
+/// An error, and what to write instead.
+fn explained(error: &EvalAltResult) -> String {
+    match advice(error) {
+        Some(advice) => format!("{error}: {advice}"),
+        None => error.to_string(),
+    }
+}
+
+/// Absent values are what programs most often do not think of.
+fn advice(error: &EvalAltResult) -> Option<&'static str> {
+    match error {
+        EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => advice(inner),
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => {
+            let (_, types) = signature.split_once(" (")?;
+            let is_absent = types.starts_with("()") || types.contains(", ()");
+            is_absent.then_some(
+                "a value is absent: ask `x != ()` first, or give a default, as in `x ?? 0`",
+            )
+        }
+        EvalAltResult::ErrorDotExpr(text, _) | EvalAltResult::ErrorIndexingType(text, _) => {
+            let is_absent = text.contains("'()'") || text.starts_with("() ");
+            is_absent.then_some(
+                "nothing is there to look into: write `?.`, as in `c?.resources?.limits`",
+            )
+        }
+        EvalAltResult::ErrorFor(_) => Some(
+            "give an empty list where there may be none, as in `for c in pod.get(\"/spec/initContainers\") ?? []`",
+        ),
+        EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => Some(
+            "a condition is true or false: write `x == true`, or give a default, as in `x ?? false`",
+        ),
+        _ => None,
     }
 }
 
