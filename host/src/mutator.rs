@@ -2,6 +2,7 @@
 
 mod lane;
 mod recent;
+mod turns;
 mod witness;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +29,7 @@ pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
 use self::recent::Passing;
 pub(crate) use self::recent::{RecentPod, RecentPods};
+pub(crate) use self::turns::InTurns;
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;
 

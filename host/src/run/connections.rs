@@ -1,6 +1,7 @@
 //! An HTTP listener with connection limits, which axum's own server lacks; with TLS and HTTP/2 for those that want it.
 
 mod acceptor;
+mod unread;
 
 use std::convert::Infallible;
 use std::io;
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use self::acceptor::{Acceptor, ConnectionGuard};
+use self::unread::{Unread, Watched};
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +47,11 @@ pub(super) struct ConnectionLimits {
     pub(super) reuse: Reuse,
     /// How long to wait for the header of a request, including the pause before it.
     pub(super) header: Duration,
-    /// How long a peer may leave an answer unread.
+    /// How long a connection may take nothing of what is written to it.
     pub(super) write: Duration,
+    /// How long a peer may take to read an answer to its end; [`Duration::MAX`] for ever, if there are answers without end. Then its
+    /// connection is closed, with all other answers on it.
+    pub(super) read: Duration,
     /// How long a connection may stay open; [`Duration::MAX`] for ever. The request that is being answered at that time may finish.
     pub(super) life: Duration,
     /// How long requests that are being answered may still take when the server stops or their connection's time is up.
@@ -123,8 +128,9 @@ const BACKLOG: u32 = 1024;
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// HTTP/2: how many requests of one connection are answered at once, and how it is found out that the peer is gone.
 const STREAMS: u32 = 32;
-/// How long an HTTP/2 connection lives: nothing else ends the answer to a peer that never makes room for it. Clients follow to another
-/// connection without losing a request.
+/// How much of an answer waits for its peer to make room.
+const SEND_BYTES: usize = 16 << 10;
+/// How long an HTTP/2 connection lives. Clients follow to another connection without losing a request.
 const HTTP2_LIFE: Duration = Duration::from_secs(60);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -233,15 +239,16 @@ impl Server {
         peer: SocketAddr,
         guard: ConnectionGuard,
     ) {
+        let unread = Arc::default();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header)
             .max_buf_size(HEADER_BYTES)
             .keep_alive(self.limits.reuse == Reuse::Reused)
-            .serve_connection(TokioIo::new(stream), self.service(peer, guard));
+            .serve_connection(TokioIo::new(stream), self.service(peer, guard, &unread));
         // Until then it closes after its next answer, see `service`.
-        self.drive(connection, self.limits.life, &self.stop.end)
-            .await;
+        let (life, end) = (self.limits.life, &self.stop.end);
+        self.drive(connection, &unread, (life, end)).await;
     }
 
     async fn http2(
@@ -250,39 +257,47 @@ impl Server {
         peer: SocketAddr,
         guard: ConnectionGuard,
     ) {
+        let unread = Arc::default();
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
             .max_header_list_size(HEADER_LIST_BYTES)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), self.service(peer, guard));
+            .max_send_buf_size(SEND_BYTES)
+            .serve_connection(TokioIo::new(stream), self.service(peer, guard, &unread));
         let life = self.limits.life.min(HTTP2_LIFE);
         // One that is new while the server drains may serve: its client may know no other.
         let end = match self.stop.drain.is_cancelled() {
             true => &self.stop.end,
             false => &self.stop.drain,
         };
-        self.drive(connection, life, end).await;
+        self.drive(connection, &unread, (life, end)).await;
     }
 
     /// Answers requests until the connection ends by itself, or its time is up, or it is asked to end and its last requests are
-    /// answered.
+    /// answered. In any case it ends when an answer was not read in time.
     async fn drive<C: GracefulConnection>(
         &self,
         connection: C,
-        life: Duration,
-        end: &CancellationToken,
+        unread: &Unread,
+        (life, end): (Duration, &CancellationToken),
     ) {
         let mut connection = pin!(connection);
+        let answering = async {
+            tokio::select! {
+                // Errors of the peer are ignored.
+                _ = connection.as_mut() => return,
+                () = sleep(life) => {}
+                () = end.cancelled() => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(self.limits.last, connection).await;
+        };
         tokio::select! {
-            // Errors of the peer are ignored.
-            _ = connection.as_mut() => return,
-            () = sleep(life) => {}
-            () = end.cancelled() => {}
+            () = answering => {}
+            () = unread.overdue(self.limits.read) => {}
         }
-        connection.as_mut().graceful_shutdown();
-        let _ = timeout(self.limits.last, connection).await;
     }
 
     /// The router, with what it needs to know about the connection.
@@ -290,15 +305,18 @@ impl Server {
         &self,
         peer: SocketAddr,
         guard: ConnectionGuard,
-    ) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<> {
+        unread: &Arc<Unread>,
+    ) -> impl HttpService<Incoming, ResBody = Watched, Error = Infallible, Future: Send> + use<>
+    {
         let (guard, router, drain) = (
             Arc::new(guard),
             self.router.clone(),
             self.stop.drain.clone(),
         );
+        let unread = Arc::clone(unread);
         service_fn(move |mut request: Request<Incoming>| {
             let (answering, router) = (guard.begin_request(), router.clone());
-            let drain = drain.clone();
+            let (drain, unread) = (drain.clone(), Arc::clone(&unread));
             async move {
                 let version = request.version();
                 request.extensions_mut().insert(ConnectInfo(peer));
@@ -308,7 +326,7 @@ impl Server {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
-                Ok(response)
+                Ok(unread.watch(response))
             }
         })
     }

@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_controllers::Events;
 use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, WatchMode};
+use podloom_turns::Limits;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::Receiver;
 
@@ -20,10 +21,12 @@ use super::reload::ReloadReporter;
 use super::state::OperatorState;
 use crate::mutator::Seen;
 
-/// The most plugins that run at once. A call takes a fraction of a millisecond, and each slot reserves memory.
-const MAX_PERMITS: usize = 4;
-/// The fewest. Proving a new plugin takes one permit, perhaps for seconds, and pods must not wait for that even on one processor.
-const MIN_PERMITS: usize = 2;
+/// The most pods of one tenant that pass the chain at once. A call takes a fraction of a millisecond, and each slot reserves memory.
+const MAX_AT_ONCE: usize = 4;
+/// The fewest. A plugin may take long, and the next pod must not wait for that even on one processor.
+const MIN_AT_ONCE: usize = 2;
+/// How many pods may wait for the chain. The API server has at most 600 requests under way by default.
+const WAITING: usize = 1024;
 
 /// How long loading a chain may take. Twenty plugins compile in seconds and are proved in less than one.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
@@ -125,19 +128,21 @@ fn candidate(
 
 fn engine() -> Result<Arc<Engine>> {
     let options = EngineOptions {
-        permits: NonZeroUsize::new(permits_here()),
+        // Whoever calls the chain has a turn, so no call waits for a permit.
+        permits: NonZeroUsize::new(turns().turns),
         instances: InstanceAllocation::Pooled,
     };
     Engine::new(&options).context("cannot start the WebAssembly engine")
 }
 
-/// How many plugins run at once.
-pub(super) fn permits_here() -> usize {
-    permits(processors())
+/// How many pods pass the chain at once.
+pub(super) fn turns() -> Limits {
+    Limits::for_each(at_once(processors()), WAITING)
 }
 
-fn permits(processors: usize) -> usize {
-    processors.clamp(MIN_PERMITS, MAX_PERMITS)
+/// How many of one tenant that is alone: more would only wait for a processor.
+fn at_once(processors: usize) -> usize {
+    processors.clamp(MIN_AT_ONCE, MAX_AT_ONCE)
 }
 
 fn processors() -> usize {

@@ -60,6 +60,8 @@ pub(super) const HTTP_LIMITS: ConnectionLimits = ConnectionLimits {
     reuse: Reuse::Reused,
     header: Duration::from_secs(10),
     write: Duration::from_secs(5),
+    // The console's events have no end.
+    read: Duration::MAX,
     life: Duration::from_secs(60),
     last: LAST_REQUESTS,
 };
@@ -73,6 +75,7 @@ pub(super) const PROBES_LIMITS: ConnectionLimits = ConnectionLimits {
     reuse: Reuse::Closed,
     header: Duration::from_secs(2),
     write: Duration::from_secs(2),
+    read: Duration::MAX,
     life: Duration::from_secs(5),
     last: LAST_REQUESTS,
 };

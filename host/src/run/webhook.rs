@@ -11,14 +11,14 @@ use futures::future::{self, BoxFuture};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::Object;
 use podloom_controllers::{AdmissionCaches, CleanerValidator, PodMutator};
+use podloom_turns::Limits;
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, ClusterNamespaces, Hosts, Namespaces, ObjectWebhook,
-    OwnSetup, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates, router,
-    serve_files, serve_own, server_config,
+    CertificateMetrics, CertificateSlot, ChainTurns, ClusterNamespaces, Hosts, Lines, Namespaces,
+    ObjectWebhook, OwnSetup, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
+    router, serve_files, serve_own, server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::cleaner;
@@ -38,6 +38,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     reuse: Reuse::Reused,
     header: Duration::from_secs(150),
     write: Duration::from_secs(5),
+    read: Duration::from_secs(5),
     life: Duration::MAX,
     last: LAST,
 };
@@ -45,8 +46,13 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 /// How long the last reviews may take at the end.
 pub(super) const LAST: Duration = Duration::from_secs(10);
 
-/// How many BrowserConfigs have their pods tried on the chain at once: at least one permit stays for pods.
-const OBJECT_TURNS: usize = 1;
+/// The turns of objects: to be checked on threads for large ones, and to have their pods tried on the chain.
+const CHECKS: Limits = Limits {
+    turns: 5,
+    kept: 1,
+    waiting: 1024,
+};
+const TRIES: Limits = Limits { turns: 3, ..CHECKS };
 
 /// Where the certificate comes from.
 #[derive(Clone)]
@@ -159,11 +165,11 @@ pub(super) fn lead(certificates: Option<Certificates>, drift: Option<DriftTask>)
     })
 }
 
-/// Opens the listener; none if the webhooks are off. The chain has so many permits.
+/// Opens the listener; none if the webhooks are off.
 pub(super) fn task(
     parts: &Parts<'_>,
     certificates: Option<Certificates>,
-    (mutator, permits): (Arc<dyn PodMutator>, usize),
+    mutator: Arc<dyn PodMutator>,
     registry: &mut Registry,
 ) -> Result<Option<WebhookTask>> {
     let arguments = &parts.arguments.webhook;
@@ -194,15 +200,17 @@ pub(super) fn task(
             mutator: Arc::clone(&mutator),
             namespaces: Arc::clone(&namespaces),
             trusted: trusted.map(Account::username).collect(),
-            // More would only wait for permits, each on a thread, and switching between them costs as much as the plugins.
-            turns: Semaphore::new(permits),
+            turns: parts.turns.clone(),
+            lines: Lines::default(),
         },
         objects: ObjectWebhook {
             mutator,
             namespaces,
             caches,
             blocking: parts.blocking.clone(),
-            turns: Semaphore::new(OBJECT_TURNS),
+            checks: ChainTurns::new(CHECKS),
+            tries: ChainTurns::new(TRIES),
+            turns: parts.turns.clone(),
             cleaners: CleanerValidator::new(
                 cleaner::settings(&parts.arguments.cleaner),
                 parts.arguments.cleaner.evaluation_threads.into(),

@@ -12,6 +12,7 @@ use podloom_controllers::{
     BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Setup, Timeouts,
 };
 use podloom_mutators::PluginMetrics;
+use podloom_webhook::ChainTurns;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,7 @@ use super::requests::Requests;
 use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
-use crate::mutator::{ChainMutator, NoChainPolicy, Values};
+use crate::mutator::{ChainMutator, InTurns, NoChainPolicy, Values};
 use crate::traces::Exporter;
 
 /// All parts of the operator.
@@ -71,6 +72,7 @@ pub(super) fn operator(
         arguments,
         client: client()?,
         blocking: BlockingThreads::new(),
+        turns: ChainTurns::new(loading::turns()),
         clock: clock.clone(),
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
@@ -107,8 +109,7 @@ pub(super) fn operator(
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading::of(&parts, &state, seen, ours)?;
     let mutator = Arc::new(mutator(&parts, &state));
-    let permits = loading::permits_here();
-    let webhook = webhook::task(&parts, certificates, (mutator, permits), ours)?;
+    let webhook = webhook::task(&parts, certificates, mutator, ours)?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
@@ -144,7 +145,7 @@ fn work(
     let own = match duty {
         Duty::Browser => DutySetup::Browser(browser(parts, state)),
         Duty::Portal => {
-            let mutator = Arc::new(mutator(parts, state));
+            let mutator = Arc::new(in_turns(parts, state));
             let loops = Arc::clone(&parts.loops);
             DutySetup::Portal(portal::setup(&parts.arguments.portal, mutator, loops)?)
         }
@@ -179,8 +180,16 @@ fn setup(parts: &Parts<'_>) -> Setup {
 fn browser(parts: &Parts<'_>, state: &OperatorState) -> BrowserSetup {
     BrowserSetup {
         api: parts.arguments.api(),
-        mutator: Arc::new(mutator(parts, state)),
+        mutator: Arc::new(in_turns(parts, state)),
         timeouts: timeouts(parts.arguments),
+    }
+}
+
+/// The chain for the controllers; the webhooks take turns themselves.
+fn in_turns(parts: &Parts<'_>, state: &OperatorState) -> InTurns {
+    InTurns {
+        chain: mutator(parts, state),
+        turns: parts.turns.clone(),
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::{Key, Limits};
 
 /// How much later one counts at most as having come: so much longer than others it waits at most.
-const LATEST: Duration = Duration::from_secs(3);
+const LATEST: Duration = Duration::from_secs(10);
 /// Tenants that want nothing any more are forgotten when there are so many, and then twice as many as were left.
 const FORGET_AT: usize = 64;
 

@@ -1,6 +1,7 @@
-//! How much memory the requests that are being answered may take together.
+//! How much memory the requests that are being answered may take together, with answers that are not sent yet.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,21 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const BODY_BYTES: usize = 8 << 20;
 /// All requests together.
 const TOTAL: usize = 128 << 20;
-/// The requests of one peer, so that none can keep the others out.
-const OF_ONE_PEER: usize = TOTAL / 2;
 /// What each request takes, however short it is: buffers of its connection, a fresh sandbox.
 const BASE: usize = 64 << 10;
 /// How much more memory a body takes than its text while it arrives: the buffer grows by doubling.
 const ARRIVING: usize = 2;
+/// The most that one review takes, when nobody else wants anything.
+const OF_ONE_REVIEW: usize = TOTAL / 4;
 
 /// A budget for memory. There is no queue: what does not fit is refused at once, since the API server would wait in vain.
+///
+/// A peer takes at most as much as it leaves free: half of all if it is alone, a third each if there are two. In the same way each
+/// tenant of a peer, which is a namespace, leaves half of what its peer may still take to the others. So whoever comes finds room.
+/// What a request takes counts for its peer, and from the moment at which its namespace is known for its tenant, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Arc<Mutex<Taken>>);
+
+type Tenant = (IpAddr, String);
 
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
     by_peer: HashMap<IpAddr, usize>,
+    by_tenant: HashMap<Tenant, usize>,
 }
 
 /// What one request takes, until it is dropped.
@@ -30,6 +38,8 @@ struct Taken {
 pub(crate) struct Share {
     budget: Budget,
     peer: IpAddr,
+    /// None until the namespace is known.
+    tenant: Option<Tenant>,
     bytes: usize,
 }
 
@@ -39,6 +49,7 @@ impl Budget {
         let mut share = Share {
             budget: self.clone(),
             peer,
+            tenant: None,
             bytes: 0,
         };
         share.grow(BASE).then_some(share)
@@ -49,26 +60,90 @@ impl Budget {
     }
 }
 
+impl Taken {
+    /// Whether so much is left for a peer, and for a tenant of it.
+    fn has(&self, bytes: usize, peer: IpAddr, of_tenant: Option<usize>) -> bool {
+        let of_peer = self.by_peer.get(&peer).copied().unwrap_or_default();
+        let (of_peer, all) = (of_peer + bytes, self.all + bytes);
+        // How much more is left free than the peer has: it may still take half of that.
+        let Some(surplus) = TOTAL.checked_sub(all + of_peer) else {
+            return false;
+        };
+        of_tenant.is_none_or(|of_tenant| of_tenant + bytes <= surplus / 2)
+    }
+
+    fn add(&mut self, bytes: usize, peer: IpAddr, tenant: Option<&Tenant>) {
+        self.all += bytes;
+        add(&mut self.by_peer, &peer, bytes);
+        if let Some(tenant) = tenant {
+            add(&mut self.by_tenant, tenant, bytes);
+        }
+    }
+
+    fn remove(&mut self, bytes: usize, peer: IpAddr, tenant: Option<&Tenant>) {
+        self.all -= bytes;
+        remove(&mut self.by_peer, &peer, bytes);
+        if let Some(tenant) = tenant {
+            remove(&mut self.by_tenant, tenant, bytes);
+        }
+    }
+}
+
+fn add<K: Eq + Hash + Clone>(taken: &mut HashMap<K, usize>, key: &K, bytes: usize) {
+    match taken.get_mut(key) {
+        Some(of) => *of += bytes,
+        None => drop(taken.insert(key.clone(), bytes)),
+    }
+}
+
+fn remove<K: Eq + Hash>(taken: &mut HashMap<K, usize>, key: &K, bytes: usize) {
+    if let Some(of) = taken.get_mut(key) {
+        *of -= bytes;
+        if *of == 0 {
+            taken.remove(key);
+        }
+    }
+}
+
 impl Share {
+    /// Whether so much more is more than one review may ever take.
+    pub(crate) fn is_too_much(&self, bytes: usize) -> bool {
+        self.bytes + bytes > OF_ONE_REVIEW
+    }
+
     /// Takes what a part of the body takes that has arrived. A peer pays for what it sends, not for what it announces.
     pub(crate) fn arrived(&mut self, bytes: usize) -> bool {
         self.grow(bytes * ARRIVING)
     }
 
-    /// Takes what a body will take once it is parsed.
-    pub(crate) fn parse(&mut self, body: &[u8]) -> bool {
-        self.grow(parsed(body))
+    /// Notes the namespace that the request is about, once that is known, and takes what its objects will take.
+    pub(crate) fn parse(&mut self, namespace: String, bytes: usize) -> bool {
+        if self.tenant.is_none() {
+            let tenant = (self.peer, namespace);
+            add(&mut self.budget.taken().by_tenant, &tenant, self.bytes);
+            self.tenant = Some(tenant);
+        }
+        self.grow(bytes)
+    }
+
+    /// The request is over, and its answer is what still takes memory. It exists already, so nobody asks whether there is room.
+    pub(crate) fn answered(&mut self, bytes: usize) {
+        let mut taken = self.budget.taken();
+        taken.remove(self.bytes, self.peer, self.tenant.as_ref());
+        self.bytes = BASE + bytes;
+        taken.add(self.bytes, self.peer, self.tenant.as_ref());
     }
 
     /// Returns false if there is not enough left.
     fn grow(&mut self, bytes: usize) -> bool {
         let mut taken = self.budget.taken();
-        let of_peer = taken.by_peer.get(&self.peer).copied().unwrap_or_default();
-        if taken.all + bytes > TOTAL || of_peer + bytes > OF_ONE_PEER {
+        let of_tenant = self.tenant.as_ref();
+        let of_tenant =
+            of_tenant.map(|tenant| taken.by_tenant.get(tenant).copied().unwrap_or_default());
+        if !taken.has(bytes, self.peer, of_tenant) {
             return false;
         }
-        taken.all += bytes;
-        taken.by_peer.insert(self.peer, of_peer + bytes);
+        taken.add(bytes, self.peer, self.tenant.as_ref());
         drop(taken);
         self.bytes += bytes;
         true
@@ -78,19 +153,13 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.budget.taken();
-        taken.all -= self.bytes;
-        if let Some(of_peer) = taken.by_peer.get_mut(&self.peer) {
-            *of_peer -= self.bytes;
-            if *of_peer == 0 {
-                taken.by_peer.remove(&self.peer);
-            }
-        }
+        taken.remove(self.bytes, self.peer, self.tenant.as_ref());
     }
 }
 
 /// At most what a JSON text takes once it is parsed. A map is a tree, whose nodes have room for eleven fields each, so a map with one
 /// short field takes a hundred times its text.
-fn parsed(text: &[u8]) -> usize {
+pub(crate) fn parsed(text: &[u8]) -> usize {
     let count = |wanted: u8| -> usize {
         // One pass for each character is faster than one that looks at each byte: such a pass compares many bytes at once, and counts
         // them in bytes, as far as a byte can count.
@@ -108,60 +177,4 @@ fn parsed(text: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::IpAddr;
-
-    use super::{BODY_BYTES, Budget, OF_ONE_PEER, TOTAL, parsed};
-
-    fn peer(number: u8) -> IpAddr {
-        [127, 1, 0, number].into()
-    }
-
-    #[test]
-    fn hundreds_of_pods_fit_and_nothing_is_left_over() {
-        let pod = include_bytes!("../../mutators/benches/pod.json");
-        let budget = Budget::default();
-        let take = |number: u32| {
-            let mut share = budget.begin(peer(u8::from(number.is_multiple_of(2))))?;
-            (share.arrived(pod.len()) && share.parse(pod)).then_some(share)
-        };
-        let shares: Vec<_> = (0..).map_while(take).collect();
-        assert!(shares.len() > 400, "{}", shares.len());
-        drop(shares);
-        let taken = budget.taken();
-        assert_eq!((taken.all, taken.by_peer.len()), (0, 0));
-    }
-
-    #[test]
-    fn a_peer_that_announces_much_and_sends_nothing_takes_little() {
-        let budget = Budget::default();
-        let silent: Vec<_> = (0..500).map_while(|_| budget.begin(peer(1))).collect();
-        assert_eq!(silent.len(), 500);
-        assert!(budget.begin(peer(2)).is_some());
-    }
-
-    #[test]
-    fn one_peer_cannot_keep_others_out() {
-        let budget = Budget::default();
-        let send = |number| {
-            let mut share = budget.begin(peer(number)).expect("room for a beginning");
-            let long = share.arrived(BODY_BYTES);
-            (share, long)
-        };
-        let all: Vec<_> = (0..4).map(|_| send(1)).collect();
-        assert!(all.iter().take(3).all(|(_, fits)| *fits));
-        assert!(!all.iter().all(|(_, fits)| *fits));
-        assert!(send(2).1, "another peer has the other half");
-        assert_eq!(OF_ONE_PEER * 2, TOTAL);
-    }
-
-    /// Bodies that are small as text and large as a tree.
-    #[test]
-    fn a_text_is_weighed_as_what_it_becomes() {
-        for text in [r#"{"":0},"#, r#"{"name":"a"},"#] {
-            let body = format!("[{}0]", text.repeat(1000));
-            assert!(parsed(body.as_bytes()) > 1000 * 690, "{text}");
-        }
-        assert!(parsed("[[],[],[]]".as_bytes()) > 4 * 32);
-    }
-}
+mod tests;

@@ -6,9 +6,11 @@
 mod budget;
 mod certificates;
 mod deadline;
+mod lines;
 mod metrics;
 mod mutate;
 mod namespaces;
+mod reply;
 mod review;
 mod server;
 mod unavailable;
@@ -18,8 +20,12 @@ pub use certificates::{
     CertificateMetrics, CertificateSlot, HostError, Hosts, OwnSetup, issue, serve_files, serve_own,
     server_config,
 };
+pub use lines::Lines;
 pub use metrics::WebhookMetrics;
 pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
 pub use namespaces::ClusterNamespaces;
-pub use server::{Webhook, router};
+pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
+
+/// Turns to pass the chain: of each peer, which is none for the operator itself, and of each namespace that it speaks for.
+pub type ChainTurns = podloom_turns::Turns<Option<std::net::IpAddr>, String>;

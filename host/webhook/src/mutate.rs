@@ -11,11 +11,12 @@ use podloom_controllers::{
     kept_labels,
 };
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
+use crate::ChainTurns;
+use crate::lines::{About, Lines};
 use crate::metrics::{Outcome, WebhookMetrics};
-use crate::review::{Answer, ObjectKind, Operation, ReviewRequest, shorten};
+use crate::review::{Answer, NAME_BYTES, ObjectKind, Operation, ReviewRequest, Tenant, shorten};
 use crate::unavailable::Unavailable;
 
 /// The annotation of pods that a kubelet created from a file. The pod in the API server is only their mirror image: if it differed,
@@ -25,8 +26,8 @@ use crate::unavailable::Unavailable;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How the API server calls kubelets.
 const KUBELETS: &str = "system:node:";
-/// The longest names of Kubernetes.
-const NAME_BYTES: usize = 253;
+/// The most containers of a pod, all kinds together. No node runs such a pod, and each costs every plugin time.
+const CONTAINERS: usize = 1000;
 /// How much of a plugin's reason is logged.
 const REASON_BYTES: usize = 512;
 /// The patch of a pod that stays as it is.
@@ -67,8 +68,10 @@ pub struct PodWebhook {
     pub namespaces: Arc<dyn Namespaces>,
     /// Accounts whose pods pass unchanged if they carry the stamp of this very chain, as `system:serviceaccount:NS:NAME`.
     pub trusted: Vec<String>,
-    /// How many pods pass the chain at once. More would only wait for the chain's own permits, each on a thread.
-    pub turns: Semaphore,
+    /// The turns to pass the chain, which all that use the chain share.
+    pub turns: ChainTurns,
+    /// Decides which lines about pods are logged.
+    pub lines: Lines,
 }
 
 impl PodWebhook {
@@ -82,6 +85,13 @@ impl PodWebhook {
         if !is_new_pod(&review) || is_mirror(&review) || self.is_done(&review) {
             return Ok((Answer::admitted(), Outcome::Skipped));
         }
+        let containers = containers(&review.object);
+        if containers > CONTAINERS {
+            let message = format!(
+                "the pod has {containers} containers; at most {CONTAINERS} pass the plugin chain"
+            );
+            return Ok((Answer::invalid(message), Outcome::Denied));
+        }
         // Before its turn, which would be idle while the API server is asked.
         let namespace = self.namespaces.of(&review.namespace, deadline).await;
         let Ok(namespace) = namespace else {
@@ -89,17 +99,19 @@ impl PodWebhook {
             return Err(Unavailable::Namespace(name));
         };
         let arrived = Instant::now();
-        let Ok(turn) = timeout_at(deadline.into(), self.turns.acquire()).await else {
+        let who = Who::of(&review);
+        let (peer, of) = who.tenant.clone();
+        let turn = self.turns.take(peer, of);
+        let Ok(Ok(turn)) = timeout_at(deadline.into(), turn).await else {
             return Err(Unavailable::Busy);
         };
         metrics.waited(arrived.elapsed());
-        let who = Who::of(&review);
         let (pod, request) = request(review, namespace, deadline);
         let result = self.mutator.mutate(pod, request).await;
         drop(turn);
         match result {
             Ok(mutated) => Ok(admitted(mutated, &who)),
-            Err(rejected) => rejection(rejected, &who),
+            Err(rejected) => rejection(rejected, &who, &self.lines),
         }
     }
 
@@ -119,6 +131,14 @@ fn is_new_pod(review: &ReviewRequest) -> bool {
         && review.sub_resource.is_empty()
         && group.is_empty()
         && kind == "Pod"
+}
+
+/// How many containers a pod has, of all kinds.
+fn containers(pod: &Value) -> usize {
+    let spec = pod.get("spec");
+    let lists = ["containers", "initContainers", "ephemeralContainers"];
+    let lists = lists.iter().filter_map(|list| spec?.get(list)?.as_array());
+    lists.map(Vec::len).sum()
 }
 
 fn is_mirror(review: &ReviewRequest) -> bool {
@@ -177,7 +197,7 @@ fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
 
 /// Which pod a log line is about.
 struct Who {
-    namespace: String,
+    tenant: Tenant,
     /// The name, or what the API server will make it of.
     name: String,
     user: String,
@@ -191,7 +211,7 @@ impl Who {
             name => name,
         };
         Self {
-            namespace: shorten(&review.namespace, NAME_BYTES).into_owned(),
+            tenant: review.tenant(),
             name: shorten(&name, NAME_BYTES).into_owned(),
             user: shorten(&review.user_info.username, NAME_BYTES).into_owned(),
         }
@@ -202,7 +222,7 @@ fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
     let warnings = warnings(&mutated.runs);
     let patch = mutated.patch.filter(|patch| patch != EMPTY_PATCH);
     tracing::debug!(
-        namespace = who.namespace,
+        namespace = who.tenant.1,
         name = who.name,
         chain = mutated.chain,
         "pod admitted"
@@ -237,29 +257,29 @@ fn warnings(runs: &[PluginRun]) -> Vec<String> {
 
 /// If a plugin denied the pod or failed, that is the answer: the plugin's own failurePolicy said so. If no plugin ran, nothing is
 /// known about the pod, and the failurePolicy of the webhook configuration decides.
-fn rejection(rejected: RejectedPod, who: &Who) -> Result<(Answer, Outcome), Unavailable> {
+fn rejection(
+    rejected: RejectedPod,
+    who: &Who,
+    lines: &Lines,
+) -> Result<(Answer, Outcome), Unavailable> {
     let RejectedPod { rejection, runs } = rejected;
     let reason = shorten(rejection.message(), REASON_BYTES).into_owned();
-    let Who {
-        namespace,
-        name,
-        user,
-    } = who;
+    let Who { tenant, name, user } = who;
+    let (_, namespace) = tenant;
     let (answer, outcome) = match rejection {
         PodRejection::Denied(message) => {
-            tracing::info!(namespace, name, user, reason, "pod denied");
+            if lines.may(About::Denied, tenant) {
+                tracing::info!(namespace, name, user, reason, "pod denied");
+            }
             (Answer::forbidden(message), Outcome::Denied)
         }
         PodRejection::Overdue(_) => return Err(Unavailable::Busy),
         _ if runs.is_empty() => return Err(Unavailable::NoChain(reason)),
         rejection => {
-            tracing::warn!(
-                namespace,
-                name,
-                user,
-                reason,
-                "pod rejected: a plugin failed"
-            );
+            if lines.may(About::Failed, tenant) {
+                let what = "pod rejected: a plugin failed";
+                tracing::warn!(namespace, name, user, reason, "{what}");
+            }
             let message = format!("plugin {}", rejection.message());
             (Answer::broken(message), Outcome::Broken)
         }

@@ -3,6 +3,7 @@
 //! A type of our own: kube's cannot hold an object as it came, and the object must keep the fields that our types do not know.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +18,8 @@ const KIND: &str = "AdmissionReview";
 const WARNINGS: usize = 16;
 /// How many bytes one warning has at most. The API server cuts longer ones at 256 characters if there are many.
 const WARNING_BYTES: usize = 256;
+/// The longest names of Kubernetes. Strangers may send longer ones.
+pub(crate) const NAME_BYTES: usize = 253;
 /// How long the ID of a review may be. Those of the API server have 36 bytes.
 const UID_BYTES: usize = 128;
 /// How many bytes a denial's message has at most. It ends in Events, which take 1 kB with the API server's own words.
@@ -50,6 +53,20 @@ pub(crate) struct ReviewRequest {
     /// Whether the object will not be stored.
     #[serde(default)]
     pub(crate) dry_run: Option<bool>,
+    /// Who asks: an API server, or anybody who says to be one. Whatever else is said of the object may be invented.
+    #[serde(skip)]
+    pub(crate) peer: Option<IpAddr>,
+}
+
+/// Who shares turns with others: the peer, and the namespace that it speaks for.
+pub(crate) type Tenant = (Option<IpAddr>, String);
+
+impl ReviewRequest {
+    /// Whose turns it takes.
+    pub(crate) fn tenant(&self) -> Tenant {
+        let namespace = shorten(&self.namespace, NAME_BYTES);
+        (self.peer, namespace.into_owned())
+    }
 }
 
 /// A group, version and kind.
@@ -104,6 +121,23 @@ pub(crate) enum ReviewError {
     /// Its ID is empty or too long.
     #[error("the uid of the AdmissionReview must have 1 to {UID_BYTES} bytes")]
     Uid,
+}
+
+/// Whose objects are in the body of a request, which are not read yet: they would take memory that nobody has asked for.
+pub(crate) fn namespace(body: &[u8]) -> Result<String, ReviewError> {
+    #[derive(Deserialize)]
+    struct Outline {
+        request: Option<Request>,
+    }
+    #[derive(Deserialize)]
+    struct Request {
+        #[serde(default)]
+        namespace: String,
+    }
+    let outline: Outline = serde_json::from_slice(body)?;
+    let namespace = outline.request.map(|request| request.namespace);
+    let namespace = namespace.unwrap_or_default();
+    Ok(shorten(&namespace, NAME_BYTES).into_owned())
 }
 
 /// Reads the body of a request.

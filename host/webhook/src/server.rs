@@ -1,6 +1,6 @@
 //! The endpoints: which path answers what, and what is refused before anybody looks at the object.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,22 +11,21 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::post;
 use futures::FutureExt;
 use http_body_util::BodyExt;
 use podloom_controllers::TRACES;
-use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::budget::{BODY_BYTES, Budget, Share};
+use crate::budget::{BODY_BYTES, Budget, Share, parsed};
 use crate::deadline;
 use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
 use crate::mutate::PodWebhook;
+use crate::reply::Reply;
 use crate::review::{self, Answer, ReviewRequest};
 use crate::unavailable::Unavailable;
 use crate::validate::{self, ObjectWebhook, Row};
@@ -71,6 +70,10 @@ enum BadRequest {
     TooLong,
     #[error("the body did not arrive in time")]
     TooSlow,
+    #[error(
+        "the objects in the review would take more memory than one review may; make them smaller"
+    )]
+    TooLarge,
     #[error("the body could not be read: {0}")]
     Unreadable(axum::Error),
     #[error(transparent)]
@@ -135,7 +138,8 @@ async fn to_the_end(answer: impl Future<Output = Response> + Send + 'static) -> 
             // The panic has printed its message.
             tracing::error!("the webhook panicked, which is a bug of podloom");
             let text = "the webhook panicked, which is a bug of podloom";
-            status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", text)
+            let code = StatusCode::INTERNAL_SERVER_ERROR;
+            Reply::status(code, "InternalError", text).send(None)
         }
     }
 }
@@ -182,28 +186,33 @@ async fn respond(
     request: Request,
     answer: impl AsyncFnOnce(ReviewRequest, Instant) -> Result<(Answer, Outcome), Unavailable>,
 ) -> Response {
-    let (arrived, version) = (Instant::now(), request.version());
+    // Of tokio's clock, which tests can move.
+    let arrived = tokio::time::Instant::now().into_std();
+    let version = request.version();
     let deadline = deadline::of(request.uri().query(), arrived);
-    let (outcome, response) = match app.budget.begin(peer(&request)) {
+    let peer = peer(&request);
+    let mut share = app.budget.begin(peer);
+    let (outcome, reply) = match &mut share {
         None => unavailable(&Unavailable::Full),
-        Some(mut share) => match read(request.into_body(), deadline, &mut share).await {
+        Some(share) => match read(request.into_body(), deadline, share).await {
             Err(error) => bad_request(&error),
-            Ok(review) => {
+            Ok(mut review) => {
+                review.peer = Some(peer);
                 let (uid, step) = (review.uid.clone(), traced(endpoint, &review));
                 let answered = answer(review, deadline).instrument(step.clone()).await;
-                let (outcome, response) = match answered {
+                let (outcome, reply) = match answered {
                     Ok((answer, outcome)) => (outcome, write(&answer, &uid)),
                     Err(error) => unavailable(&error),
                 };
                 step.record("outcome", outcome.as_str());
-                (outcome, response)
+                (outcome, reply)
             }
         },
     };
     app.webhook
         .metrics
         .answered(endpoint, outcome, version, arrived.elapsed());
-    response
+    reply.send(share)
 }
 
 /// The outermost step of a review, in traces.
@@ -218,12 +227,21 @@ fn traced(endpoint: Endpoint, review: &ReviewRequest) -> Span {
     )
 }
 
-/// The address of the client. The listener notes it.
+/// The client. The listener notes its address.
 fn peer(request: &Request) -> IpAddr {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| {
-        peer.0.ip().to_canonical()
-    })
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| network(peer.0.ip()))
+}
+
+/// The peer of an address: the address itself, or its /64 network for IPv6, since one machine often owns a whole /64.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        address @ IpAddr::V4(_) => address,
+    }
 }
 
 async fn read(
@@ -231,12 +249,16 @@ async fn read(
     deadline: Instant,
     share: &mut Share,
 ) -> Result<ReviewRequest, BadRequest> {
-    let end = deadline.min(Instant::now() + BODY_TIME);
+    let end = deadline.min(tokio::time::Instant::now().into_std() + BODY_TIME);
     let Ok(text) = timeout_at(end.into(), collect(body, share)).await else {
         return Err(BadRequest::TooSlow);
     };
     let text = text?;
-    if !share.parse(&text) {
+    let weight = parsed(&text);
+    if share.is_too_much(weight) {
+        return Err(BadRequest::TooLarge);
+    }
+    if !share.parse(review::namespace(&text)?, weight) {
         return Err(BadRequest::NoRoom(Unavailable::Full));
     }
     Ok(review::parse(&text)?)
@@ -260,31 +282,36 @@ async fn collect(mut body: Body, share: &mut Share) -> Result<Vec<u8>, BadReques
     Ok(text)
 }
 
-fn write(answer: &Answer, uid: &str) -> Response {
+fn write(answer: &Answer, uid: &str) -> Reply {
     match answer.body(uid) {
-        Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(error) => status(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "InternalError",
-            &error.to_string(),
-        ),
+        Ok(body) => Reply {
+            code: StatusCode::OK,
+            body,
+        },
+        Err(error) => {
+            let code = StatusCode::INTERNAL_SERVER_ERROR;
+            Reply::status(code, "InternalError", &error.to_string())
+        }
     }
 }
 
-fn bad_request(error: &BadRequest) -> (Outcome, Response) {
+fn bad_request(error: &BadRequest) -> (Outcome, Reply) {
     let (code, reason) = match error {
-        BadRequest::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+        BadRequest::TooLong | BadRequest::TooLarge => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge")
+        }
         BadRequest::TooSlow => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
         BadRequest::Unreadable(_) | BadRequest::NoReview(_) => {
             (StatusCode::BAD_REQUEST, "BadRequest")
         }
         BadRequest::NoRoom(error) => return unavailable(error),
     };
-    (Outcome::Malformed, status(code, reason, &error.to_string()))
+    let reply = Reply::status(code, reason, &error.to_string());
+    (Outcome::Malformed, reply)
 }
 
 /// Never with a Retry-After: the API server would ask again until its time is over, and then report only that.
-fn unavailable(error: &Unavailable) -> (Outcome, Response) {
+fn unavailable(error: &Unavailable) -> (Outcome, Reply) {
     let outcome = match error {
         Unavailable::Full => Outcome::Full,
         Unavailable::Busy => Outcome::Busy,
@@ -292,24 +319,8 @@ fn unavailable(error: &Unavailable) -> (Outcome, Response) {
         Unavailable::Namespace(_) => Outcome::NoNamespace,
     };
     let code = StatusCode::SERVICE_UNAVAILABLE;
-    (
-        outcome,
-        status(code, "ServiceUnavailable", &error.to_string()),
-    )
-}
-
-/// An error as the API server understands it: it passes the message of a Status on to the client, and no other text.
-fn status(code: StatusCode, reason: &str, message: &str) -> Response {
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Status",
-        "status": "Failure",
-        "code": code.as_u16(),
-        "reason": reason,
-        "message": message,
-    });
-    let body = body.to_string();
-    (code, [(CONTENT_TYPE, "application/json")], body).into_response()
+    let reply = Reply::status(code, "ServiceUnavailable", &error.to_string());
+    (outcome, reply)
 }
 
 #[cfg(test)]

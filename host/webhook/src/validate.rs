@@ -17,12 +17,12 @@ use podloom_controllers::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
+use crate::ChainTurns;
 use crate::metrics::Outcome;
 use crate::mutate::Namespaces;
-use crate::review::{Answer, Operation, ReviewRequest};
+use crate::review::{Answer, Operation, ReviewRequest, Tenant};
 
 /// Checks objects of our kinds.
 pub struct ObjectWebhook {
@@ -34,8 +34,12 @@ pub struct ObjectWebhook {
     pub caches: AdmissionCaches,
     /// Threads for large objects.
     pub blocking: BlockingThreads,
-    /// How many objects have their pods tried at once, so that new pods need not wait for them.
-    pub turns: Semaphore,
+    /// The turns to use them.
+    pub checks: ChainTurns,
+    /// The turns to have an object's pods tried: the pods of few objects are in memory at once.
+    pub tries: ChainTurns,
+    /// The turns to pass the chain, which all that use the chain share.
+    pub turns: ChainTurns,
     /// Compiles the conditions of Cleaners.
     pub cleaners: CleanerValidator,
 }
@@ -133,16 +137,32 @@ impl ObjectWebhook {
         deadline: Instant,
         check: impl FnOnce(&Versions<K>) -> Findings + Send + 'static,
     ) -> Answer {
-        let checked = self.blocking.run(move || {
+        let checked = self.run(review.tenant(), move || {
             let versions = Versions::read(review)?;
             let findings = check(&versions);
             Ok(versions.judge(findings))
         });
         match timeout_at(deadline.into(), checked).await {
-            Ok(Ok(findings)) => answer(findings),
-            Ok(Err(unreadable)) => unreadable,
-            Err(_) => overdue(),
+            Ok(Some(Ok(findings))) => answer(findings),
+            Ok(Some(Err(unreadable))) => unreadable,
+            Ok(None) | Err(_) => overdue(),
         }
+    }
+
+    /// Runs work on a thread for large objects, when it is the turn of this tenant; none if too many wait.
+    async fn run<T: Send + 'static>(
+        &self,
+        (peer, namespace): Tenant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let turn = self.checks.take(peer, namespace).await.ok()?;
+        // The work goes on if nobody waits for it any more, and so does its turn.
+        let work = move || {
+            let done = work();
+            drop(turn);
+            done
+        };
+        Some(self.blocking.run(work).await)
     }
 }
 

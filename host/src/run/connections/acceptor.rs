@@ -1,9 +1,10 @@
 //! Decides which connections are accepted, and which one is closed for another.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use podloom_webhook::network;
 use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionLimits, WhenFull};
@@ -172,17 +173,6 @@ impl Drop for RequestGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         lock(&self.open).remove(self.number);
-    }
-}
-
-/// The peer of an address: the address itself, or its /64 network for IPv6.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
-        address @ IpAddr::V4(_) => address,
     }
 }
 

@@ -7,11 +7,13 @@ use futures::future::BoxFuture;
 use podloom_controllers::{
     MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
+use podloom_turns::Limits;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
-use super::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
+use super::{CONTAINERS, NamespaceMetadata, Namespaces, PodWebhook, Unread};
+use crate::ChainTurns;
+use crate::lines::Lines;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::review::{Answer, ReviewRequest, parse};
 use crate::unavailable::Unavailable;
@@ -104,6 +106,10 @@ fn review(request: &Value, metadata: &Value) -> ReviewRequest {
     parse(body.to_string().as_bytes()).expect("it is a review")
 }
 
+fn turns() -> ChainTurns {
+    ChainTurns::new(Limits::for_each(1, 8))
+}
+
 struct Asked {
     answer: Result<(Answer, Outcome), Unavailable>,
     /// What the chain was asked.
@@ -122,7 +128,8 @@ async fn ask(
         mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Known),
         trusted: vec!["system:serviceaccount:podloom-system:podloom".to_owned()],
-        turns: Semaphore::new(1),
+        turns: turns(),
+        lines: Lines::default(),
     };
     let metrics = WebhookMetrics::register(&mut Registry::default());
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -306,6 +313,8 @@ async fn a_denial_and_a_failure_are_answers_and_a_missing_chain_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_waits_for_its_turn_until_the_deadline_gets_no_answer() {
+    let turns = turns();
+    let _taken = turns.take(None, "team-a".to_owned()).await;
     let chain = Chain {
         result: UNCHANGED,
         asked: Mutex::default(),
@@ -314,7 +323,8 @@ async fn a_pod_that_waits_for_its_turn_until_the_deadline_gets_no_answer() {
         mutator: Arc::new(chain),
         namespaces: Arc::new(Known),
         trusted: Vec::new(),
-        turns: Semaphore::new(0),
+        turns,
+        lines: Lines::default(),
     };
     let metrics = WebhookMetrics::register(&mut Registry::default());
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -358,4 +368,27 @@ async fn notes_of_a_denied_pod_are_shown_too() {
         answer.warnings,
         ["sidecar: the user's container proxy stays"]
     );
+}
+
+/// Seen: 86 KB with 3,000 containers, for which a plugin took most of a second.
+#[tokio::test]
+async fn a_pod_with_more_containers_than_any_node_runs_passes_no_plugin() {
+    let with = |count: usize| {
+        let lists = [count / 2, count - count / 2].map(|count| vec![json!({ "name": "a" }); count]);
+        let spec = json!({ "containers": lists[0], "initContainers": lists[1] });
+        review(
+            &json!({ "object": { "metadata": {}, "spec": spec } }),
+            &json!({}),
+        )
+    };
+    let Asked { answer, asked } = ask(with(CONTAINERS + 1), UNCHANGED).await;
+    let (answer, outcome) = answer.expect("an answer");
+    let denial = answer.denial.expect("a denial");
+    assert_eq!((denial.code, outcome), (422, Outcome::Denied));
+    assert_eq!(
+        denial.message,
+        "the pod has 1001 containers; at most 1000 pass the plugin chain"
+    );
+    assert!(asked.is_empty());
+    assert_eq!(ask(with(CONTAINERS), UNCHANGED).await.asked.len(), 1);
 }

@@ -13,16 +13,20 @@ use podloom_controllers::{
     AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod, PodMutator,
     PodRejection, PodRequest, RejectedPod,
 };
+use podloom_turns::Limits;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 use super::{Webhook, router};
+use crate::ChainTurns;
+use crate::lines::Lines;
 use crate::metrics::WebhookMetrics;
 use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
 use crate::validate::{ObjectWebhook, ROWS};
+
+mod fair;
 
 /// A chain and a cluster that do nothing.
 struct Nothing;
@@ -61,6 +65,10 @@ impl PodMutator for Unloaded {
     }
 }
 
+fn turns() -> ChainTurns {
+    ChainTurns::new(Limits::for_each(2, 1024))
+}
+
 fn endpoints() -> (Router, Registry) {
     endpoints_with(Arc::new(Nothing))
 }
@@ -72,14 +80,17 @@ fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
             mutator,
             namespaces: Arc::new(Nothing),
             trusted: Vec::new(),
-            turns: Semaphore::new(1),
+            turns: turns(),
+            lines: Lines::default(),
         },
         objects: ObjectWebhook {
             mutator: Arc::new(Nothing),
             namespaces: Arc::new(Nothing),
             caches: AdmissionCaches::of([], [], []),
             blocking: BlockingThreads::new(),
-            turns: Semaphore::new(1),
+            checks: turns(),
+            tries: turns(),
+            turns: turns(),
             cleaners: CleanerValidator::new(CleanerSettings::default(), 1),
         },
         metrics: WebhookMetrics::register(&mut registry),
@@ -235,7 +246,7 @@ async fn a_small_text_that_becomes_large_is_refused() {
     let body = review().replace(r#"{"metadata":{},"spec":{}}"#, &object);
     assert!(body.len() > 1_400_000, "the object was replaced");
     let (status, text) = send(&router, post(body)).await;
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
 }
 
 /// A chain that takes a while, and counts the pods that it has.

@@ -14,7 +14,10 @@ use tokio::time::timeout_at;
 
 use super::{ObjectWebhook, Versions, answer, overdue};
 use crate::mutate::NamespaceMetadata;
-use crate::review::{Answer, ReviewRequest};
+use crate::review::{Answer, ReviewRequest, Tenant};
+
+/// Why pods are not tried if no turn can be had.
+const TOO_MANY: &str = "too many pods wait for the chain";
 
 impl ObjectWebhook {
     /// Checks a Browser.
@@ -35,8 +38,8 @@ impl ObjectWebhook {
     pub(super) async fn browser_config(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let namespace = review.namespace.clone();
         let configs = self.caches.configs(&namespace).unwrap_or_default();
-        let api = api_of(&review);
-        let checked = self.blocking.run(move || {
+        let (api, tenant) = (api_of(&review), review.tenant());
+        let checked = self.run(tenant.clone(), move || {
             let mut versions: Versions<BrowserConfigObject> = Versions::read(review)?;
             // What the API server calls it is what counts.
             versions.new.metadata.namespace = Some(namespace);
@@ -51,11 +54,11 @@ impl ObjectWebhook {
             Ok((found, pods))
         });
         let (mut found, pods) = match timeout_at(deadline.into(), checked).await {
-            Ok(Ok(checked)) => checked,
-            Ok(Err(unreadable)) => return unreadable,
-            Err(_) => return overdue(),
+            Ok(Some(Ok(checked))) => checked,
+            Ok(Some(Err(unreadable))) => return unreadable,
+            Ok(None) | Err(_) => return overdue(),
         };
-        let tried = self.try_pods(pods, deadline).await;
+        let tried = self.try_pods(pods, &tenant, deadline).await;
         found.refusals.extend(tried.refusals);
         // Of many warnings the first are shown: one about the chain is not in any status.
         found.warnings.splice(0..0, tried.warnings);
@@ -63,7 +66,7 @@ impl ObjectWebhook {
     }
 
     /// Passes pods through the chain, one after the other. They become nothing.
-    async fn try_pods(&self, pods: DryPods, deadline: Instant) -> Findings {
+    async fn try_pods(&self, pods: DryPods, tenant: &Tenant, deadline: Instant) -> Findings {
         let mut verdicts = Verdicts::default();
         let mut untried = Untried {
             late: pods.left(),
@@ -72,7 +75,7 @@ impl ObjectWebhook {
         if untried.late == 0 {
             return verdicts.findings();
         }
-        let tries = self.try_each(pods, deadline, &mut verdicts, &mut untried);
+        let tries = self.try_each(pods, (tenant, deadline), &mut verdicts, &mut untried);
         let no_chain = timeout_at(deadline.into(), tries).await;
         let mut findings = verdicts.findings();
         if let Ok(Some(reason)) = no_chain {
@@ -96,12 +99,14 @@ impl ObjectWebhook {
     async fn try_each(
         &self,
         mut pods: DryPods,
-        deadline: Instant,
+        (tenant, deadline): (&Tenant, Instant),
         verdicts: &mut Verdicts,
         untried: &mut Untried,
     ) -> Option<String> {
-        // The pods of few objects are in memory at once. It is never closed.
-        let _turn = self.turns.acquire().await;
+        let (peer, namespace) = tenant.clone();
+        let Ok(_turn) = self.tries.take(peer, namespace).await else {
+            return Some(TOO_MANY.to_owned());
+        };
         let mut known = None;
         loop {
             let (pod, rest) = self.with(pods, Iterator::next).await;
@@ -127,12 +132,12 @@ impl ObjectWebhook {
                 deadline: Some(deadline),
                 ..request
             };
-            let mut verdict = self.mutate(pod, request.clone()).await;
+            let mut verdict = self.mutate(pod, request.clone(), tenant).await;
             if let Verdict::Denied(reason) = verdict {
                 let version = of.clone();
                 let before = self.with(pods, move |pods| pods.before(&version)).await;
                 pods = before.1;
-                verdict = self.judge(reason, before.0, request).await;
+                verdict = self.judge(reason, before.0, request, tenant).await;
             }
             if let Verdict::NoChain(reason) = verdict {
                 return Some(reason);
@@ -153,11 +158,17 @@ impl ObjectWebhook {
     }
 
     /// Tells a denial of what the update changes from one of what is stored.
-    async fn judge(&self, reason: String, before: Before, request: PodRequest) -> Verdict {
+    async fn judge(
+        &self,
+        reason: String,
+        before: Before,
+        request: PodRequest,
+        tenant: &Tenant,
+    ) -> Verdict {
         match before {
             Before::Absent => Verdict::Denied(reason),
             Before::Same => Verdict::DeniedBefore(reason),
-            Before::Other(old) => match self.mutate(old, request).await {
+            Before::Other(old) => match self.mutate(old, request, tenant).await {
                 // Of many reasons a plugin may say only the first.
                 Verdict::Denied(_) => Verdict::DeniedBefore(reason),
                 _ => Verdict::Denied(reason),
@@ -165,7 +176,11 @@ impl ObjectWebhook {
         }
     }
 
-    async fn mutate(&self, pod: Value, request: PodRequest) -> Verdict {
+    async fn mutate(&self, pod: Value, request: PodRequest, tenant: &Tenant) -> Verdict {
+        let (peer, namespace) = tenant.clone();
+        let Ok(_turn) = self.turns.take(peer, namespace).await else {
+            return Verdict::NoChain(TOO_MANY.to_owned());
+        };
         match self.mutator.mutate(pod, request).await {
             Ok(_) => Verdict::Accepted,
             Err(rejected) => Verdict::of(&rejected),

@@ -13,12 +13,13 @@ impl ObjectWebhook {
     pub(super) async fn cleaner(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let checked = async {
             let namespace = review.namespace.clone();
-            let read = self
-                .blocking
-                .run(move || Versions::<CleanerObject>::read(review));
+            let read = self.run(review.tenant(), move || {
+                Versions::<CleanerObject>::read(review)
+            });
             let versions = match read.await {
-                Ok(versions) => versions,
-                Err(unreadable) => return unreadable,
+                Some(Ok(versions)) => versions,
+                Some(Err(unreadable)) => return unreadable,
+                None => return overdue(),
             };
             let new = &versions.new;
             let old = versions.old.as_ref().map(|old| &old.spec);

@@ -8,10 +8,11 @@ use podloom_controllers::{
     AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod, PluginOutcome,
     PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
+use podloom_turns::Limits;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::{ObjectWebhook, ROWS};
+use crate::ChainTurns;
 use crate::metrics::Outcome;
 use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
 use crate::review::{Answer, parse};
@@ -130,13 +131,19 @@ async fn ask_with(plural: &str, request: &Value, classes: Vec<TunnelClassObject>
     }
 }
 
+fn turns() -> ChainTurns {
+    ChainTurns::new(Limits::for_each(1, 8))
+}
+
 fn webhook(chain: &Arc<Chain>, classes: Vec<TunnelClassObject>) -> ObjectWebhook {
     ObjectWebhook {
         mutator: Arc::clone(chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Known),
         caches: AdmissionCaches::of([], classes, []),
         blocking: BlockingThreads::new(),
-        turns: Semaphore::new(1),
+        checks: turns(),
+        tries: turns(),
+        turns: turns(),
         cleaners: CleanerValidator::new(settings(), 1),
     }
 }

@@ -28,6 +28,10 @@ struct Secure {
 
 impl Secure {
     fn start(protocol: &[u8]) -> Self {
+        Self::start_with(protocol, Duration::MAX)
+    }
+
+    fn start_with(protocol: &[u8], read: Duration) -> Self {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         let certificate: CertificateDer<'static> = cert.der().clone();
@@ -51,6 +55,7 @@ impl Secure {
         let limits = ConnectionLimits {
             when_full: WhenFull::CloseOldestIdle,
             life: Duration::MAX,
+            read,
             ..HTTP_LIMITS
         };
         let stop = Stop {
@@ -163,4 +168,23 @@ async fn stopping_ends_all_connections() {
     let ended = timeout(PATIENCE, server.running.tasks.join_next()).await;
     assert!(matches!(ended, Ok(Some(Ok(())))));
     until("it is closed", async || idle.is_closed()).await;
+}
+
+/// Seen: with 32 such streams on each of 100 connections, the process took 300 MiB more in 44 seconds.
+#[tokio::test]
+async fn an_answer_that_nobody_reads_ends_its_connection_in_seconds() {
+    let server = Secure::start_with(b"h2", Duration::from_millis(200));
+    for window in [0, 1, 50_000] {
+        let stream = TokioIo::new(server.connect().await);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let handshake = builder.initial_stream_window_size(window).handshake(stream);
+        let (mut sender, connection) = handshake.await.expect("a connection");
+        let connection = tokio::spawn(connection);
+        let request = Request::get("https://localhost/large").body(Body::empty());
+        let sent = sender.send_request(request.expect("a request"));
+        let response = sent.await.expect("the head of an answer");
+        let ended = timeout(PATIENCE, connection).await;
+        assert!(ended.is_ok(), "with a window of {window} bytes");
+        drop(response);
+    }
 }

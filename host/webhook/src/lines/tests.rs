@@ -1,0 +1,77 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{About, Lines, OF_ONE_NAMESPACE, OF_ONE_PEER, PERIOD};
+use crate::review::Tenant;
+
+fn tenant(peer: u8, namespace: &str) -> Tenant {
+    (Some([10, 0, 0, peer].into()), namespace.to_owned())
+}
+
+/// How many of so many lines are logged.
+fn logged(lines: &Lines, count: usize, tenant: impl Fn(usize) -> Tenant) -> u64 {
+    let may = (0..count).filter(|&number| lines.may(About::Denied, &tenant(number)));
+    u64::try_from(may.count()).expect("few")
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// Seen: 22,000 lines in five seconds from somebody without an account.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_writes_few_lines_whatever_namespaces_it_invents_and_the_rest_is_counted() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false);
+    let _logs = tracing::subscriber::set_default(subscriber.finish());
+    let lines = Lines::default();
+    let of_stranger = logged(&lines, 22_000, |number| tenant(66, &number.to_string()));
+    assert_eq!(of_stranger, OF_ONE_PEER);
+    assert_eq!(
+        logged(&lines, 5, |_| tenant(1, "team-a")),
+        5,
+        "another peer"
+    );
+    tokio::time::sleep(PERIOD * 2).await;
+    let log = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("text");
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(
+        log.contains("peer=10.0.0.66") && log.contains("left_out=21900"),
+        "{log}"
+    );
+    assert_eq!(
+        logged(&lines, 1, |_| tenant(66, "team-a")),
+        1,
+        "another period"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_leaves_lines_to_the_others_of_its_peer() {
+    let lines = Lines::default();
+    assert_eq!(
+        logged(&lines, 1000, |_| tenant(1, "team-a")),
+        OF_ONE_NAMESPACE
+    );
+}
