@@ -102,9 +102,9 @@ impl Engine {
         self.instances
     }
 
-    /// Whether a call for a pod that came now would have to wait.
-    pub fn is_full(&self) -> bool {
-        self.permits.is_full()
+    /// Whether calls for pods keep the processors busy, so that work without haste should wait.
+    pub fn is_busy(&self) -> bool {
+        self.permits.are_busy()
     }
 
     /// Waits for a permit, which is held until it is dropped; none if the deadline passes first.

@@ -16,6 +16,8 @@ pub(crate) enum CallPurpose {
 
 /// Counts the free permits of each purpose and wakes waiting callers one by one.
 pub(super) struct Permits {
+    /// How many there are for pods.
+    pods: usize,
     count: Mutex<PermitCounts>,
     pod_ended: Condvar,
     trial_ended: Condvar,
@@ -57,6 +59,7 @@ impl Permits {
     pub(super) fn new(pods: usize) -> Self {
         let lane = |free| Lane { free, waiting: 0 };
         Self {
+            pods,
             count: Mutex::new(PermitCounts {
                 pods: lane(pods),
                 trials: lane(1),
@@ -117,9 +120,10 @@ impl Permits {
         }
     }
 
-    /// Whether all permits for pods are taken.
-    pub(super) fn is_full(&self) -> bool {
-        self.count().pods.free == 0
+    /// Whether about half of the permits for pods are taken: as many as one tenant gets, who keeps the processors busy.
+    pub(super) fn are_busy(&self) -> bool {
+        let free = self.count().pods.free;
+        free < self.pods && free * 2 <= self.pods + 1
     }
 
     /// Waits until a call runs; false once [`Self::close`] was called.

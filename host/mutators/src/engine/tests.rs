@@ -73,15 +73,19 @@ fn a_caller_gives_up_at_its_deadline_and_delays_no_other() {
 }
 
 #[test]
-fn it_is_full_while_calls_for_pods_have_all_permits() {
-    let permits = Permits::new(2);
+fn it_is_busy_while_calls_for_pods_have_half_of_the_permits() {
+    let permits = Permits::new(5);
     let one = permits.acquire(CallPurpose::Pod, Until::DONE);
     let _trial = permits.acquire(CallPurpose::Trial, Until::DONE);
-    assert!(!permits.is_full());
+    assert!(!permits.are_busy());
     let _other = permits.acquire(CallPurpose::Pod, Until::DONE);
-    assert!(permits.is_full());
+    assert!(permits.are_busy());
     drop(one);
-    assert!(!permits.is_full());
+    assert!(!permits.are_busy());
+    let permits = Permits::new(1);
+    assert!(!permits.are_busy());
+    let _one = permits.acquire(CallPurpose::Pod, Until::DONE);
+    assert!(permits.are_busy());
 }
 
 #[track_caller]

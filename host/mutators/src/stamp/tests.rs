@@ -44,6 +44,7 @@ fn run(plugin: &str, outcome: RunOutcome, writes: usize) -> PluginRun {
         refused_reads: 0,
         usage: None,
         notes: Vec::new(),
+        denials: Vec::new(),
         duration: Duration::ZERO,
         memory: 0,
     }

@@ -46,7 +46,7 @@ impl Worker {
         let _silent = subscriber::set_default(NoSubscriber::default());
         let mut ran = Scheduled::now().ran;
         while let Some(seen) = queue.blocking_recv() {
-            while self.engine.as_ref().is_some_and(|it| it.is_full()) {
+            while self.engine.as_ref().is_some_and(|it| it.is_busy()) {
                 thread::sleep(PAUSE);
             }
             let meter = Meter::start();
