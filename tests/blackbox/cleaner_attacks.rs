@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use podloom_tests::cleaner::{Cleaners, condition, map_targets};
 use podloom_tests::{Cluster, blackbox_on, eventually_within};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The value of a Secret, as its object has it.
 const HIDDEN: &str = "aHVudGVyMg==";

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
 use podloom_tests::cleaner::{Cleaners, condition, map_target, map_targets};
 use podloom_tests::faults::{Fault, RequestFilter, Rule};
 use podloom_tests::{Cluster, blackbox_on, eventually};
@@ -233,63 +231,6 @@ fn an_abandoned_deletion_is_let_go() {
             assert!(cleaners.has_map("a").await);
         },
     );
-}
-
-/// Writes a plan into the status of a Cleaner, as nobody but the operator should.
-async fn forge(cleaners: &Cleaners<'_>, name: &str, objects: Vec<Value>) {
-    let forged = json!({ "status": { "deletion": { "phase": "Targets", "phaseStartedAt": "2026-01-01T00:00:00.000000Z",
-        "objects": objects } } });
-    let (all, patch) = (PatchParams::default(), Patch::Merge(forged));
-    let written = cleaners.api().patch_status(name, &all, &patch).await;
-    written.unwrap();
-}
-
-/// An object of a plan.
-fn planned((kind, plural): (&str, &str), namespace: &str, name: &str, uid: &str) -> Value {
-    json!({ "target": "all", "group": "", "version": "v1", "kind": kind, "resource": plural, "namespace": namespace,
-        "name": name, "uid": uid })
-}
-
-async fn uid(cleaners: &Cleaners<'_>, name: &str) -> String {
-    let map = cleaners.maps().get(name).await.unwrap();
-    map.metadata.uid.unwrap()
-}
-
-/// Whoever may write the status cannot delete what no target names.
-#[test]
-fn a_forged_status_deletes_nothing_more() {
-    blackbox_on(Cluster::without_operator, "cleaner-forged", async |scene| {
-        let cleaners = Cleaners::new(&scene);
-        let beside = scene.beside("cleaner-forged-beside", json!({})).await;
-        let foreign = Cleaners::new(&beside);
-        foreign.map("foreign", json!({}), "idle").await;
-        two_maps(&cleaners).await;
-        let secrets: Api<Secret> = Api::namespaced(scene.client.clone(), &scene.namespace);
-        let login = json!({ "metadata": { "name": "login" } });
-        let login = scene.create(secrets.clone(), login).await;
-        let login = login.metadata.uid.unwrap();
-        let spec = json!({ "ttl": "10h", "targets": [map_targets("all", &json!({ "app": "x" }))] });
-        cleaners.create("shop", spec).await;
-        let (here, there) = (&scene.namespace, &beside.namespace);
-        let map = ("ConfigMap", "configmaps");
-        let objects = vec![
-            planned(("Secret", "secrets"), here, "login", &login),
-            planned(("ConfigMap", "secrets"), here, "login", &login),
-            planned(map, there, "foreign", &uid(&foreign, "foreign").await),
-            planned(map, here, "a", "another-uid"),
-            planned(map, here, "b", &uid(&cleaners, "b").await),
-        ];
-        forge(&cleaners, "shop", objects).await;
-        let _operator = cleaners
-            .operator(&["--namespace", here, "--namespace", there])
-            .await;
-        cleaners.until_gone("shop", &["b"]).await;
-        assert!(secrets.get_opt("login").await.unwrap().is_some());
-        assert!(foreign.has_map("foreign").await && cleaners.has_map("a").await);
-        let warning = "Warning DeleteTargetFailed: left Secret login alone: no target of the spec that is deleted has its kind; \
-                       left ConfigMap foreign alone: it is in another namespace";
-        scene.has_event("shop", warning).await;
-    });
 }
 
 /// The plan is frozen: another object of the same name stays.

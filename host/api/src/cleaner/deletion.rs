@@ -97,7 +97,7 @@ pub enum ObjectOutcome {
     Gone,
     /// Another object has its name, and stays.
     Replaced,
-    /// It is not in the namespace, or no target of the spec has its kind: it stays.
+    /// The spec does not say that it is deleted, or its annotation protects it: it stays.
     Skipped,
 }
 

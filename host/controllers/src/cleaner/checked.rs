@@ -18,7 +18,9 @@ use podloom_api::{
 };
 use podloom_syntax::names::{dns_label, dns_subdomain};
 
-pub(crate) use self::reference::{KindReference, Selection, is_object_name};
+pub(crate) use self::reference::{
+    KindReference, Selection, is_object_name, read as read_reference,
+};
 use super::settings::CleanerSettings;
 use crate::finding::{FieldPath, Finding, Subject};
 use crate::outbound::Url;

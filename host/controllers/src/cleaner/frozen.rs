@@ -2,12 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use podloom_api::PlannedObject;
+use podloom_api::{DeletionProgress, ObjectOutcome, PlannedObject};
 use serde_json::Value;
 
+use super::action::Fate;
 use super::served::ServedKind;
 use super::sight::{Problem, SeenTarget, metadata};
 use crate::engine::kind::ResourceScope;
+
+/// How much is kept of why an object cannot be deleted, in bytes.
+const MESSAGE_MAX: usize = 256;
+
+/// How much is kept of why objects cannot be deleted, of all together, in bytes: a status holds only so much.
+const MESSAGES_MAX: usize = 64 * 1024;
+/// What is said of the others.
+const AS_OTHERS: &str = "as the first ones";
 
 /// An object that would be deleted, and the object itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +72,38 @@ fn planned(target: &str, kind: &ServedKind, object: &Value) -> PlannedObject {
         outcome: None,
         message: None,
     }
+}
+
+/// Puts what became of objects, by their places, into the plan.
+pub(super) fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
+    for (place, fate) in fates {
+        let Some(object) = progress.objects.get_mut(place) else {
+            continue;
+        };
+        (object.outcome, object.message) = match fate {
+            Fate::Accepted => (Some(ObjectOutcome::Accepted), None),
+            Fate::Gone => (Some(ObjectOutcome::Gone), None),
+            Fate::Replaced => (Some(ObjectOutcome::Replaced), None),
+            Fate::Skipped(message) => (Some(ObjectOutcome::Skipped), Some(cut(message))),
+            Fate::Failed(message) => (None, Some(cut(message))),
+        };
+    }
+    let mut room = MESSAGES_MAX;
+    for message in progress
+        .objects
+        .iter_mut()
+        .filter_map(|it| it.message.as_mut())
+    {
+        if message.len() > room {
+            *message = AS_OTHERS.to_owned();
+        }
+        room = room.saturating_sub(message.len());
+    }
+}
+
+fn cut(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+    message
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event, reason};
-use podloom_api::{DeletionProgress, ObjectOutcome};
 
 use super::act::Hands;
 use super::action::{Action, ActionOutcome, Fate};
 use super::checked::{Checked, InvalidSpec};
 use super::delivery::{Begun, Counted};
+use super::frozen;
 use super::helm::{self, HelmAction};
 use super::metrics::CONTROLLER;
 use super::plan::plan;
@@ -25,14 +25,6 @@ use crate::engine::error::Error;
 use crate::engine::events::Notice;
 use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use crate::engine::plan::Plan;
-
-/// How much is kept of why an object cannot be deleted, in bytes.
-const MESSAGE_MAX: usize = 256;
-
-/// How much is kept of why objects cannot be deleted, of all together, in bytes: a status holds only so much.
-const MESSAGES_MAX: usize = 64 * 1024;
-/// What is said of the others.
-const AS_OTHERS: &str = "as the first ones";
 
 /// The controller of Cleaners.
 pub(super) struct CleanerKind {
@@ -129,7 +121,7 @@ impl Kind for CleanerKind {
             }
             ActionOutcome::Deleted(fates) => {
                 if let Some(progress) = world.progress_mut() {
-                    fold(progress, fates);
+                    frozen::fold(progress, fates);
                 }
                 world.learned.has_deleted = true;
                 world.recalled.attempted = self.attempted(world);
@@ -137,7 +129,7 @@ impl Kind for CleanerKind {
             ActionOutcome::Confirmed(places) => {
                 if let Some(progress) = world.progress_mut() {
                     let gone = places.into_iter().map(|place| (place, Fate::Gone));
-                    fold(progress, gone.collect());
+                    frozen::fold(progress, gone.collect());
                 }
                 world.learned.has_confirmed = true;
             }
@@ -234,38 +226,6 @@ impl CleanerKind {
             metrics.uninstalled("uninstalled");
         }
     }
-}
-
-/// Puts what became of objects into the plan.
-fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
-    for (place, fate) in fates {
-        let Some(object) = progress.objects.get_mut(place) else {
-            continue;
-        };
-        (object.outcome, object.message) = match fate {
-            Fate::Accepted => (Some(ObjectOutcome::Accepted), None),
-            Fate::Gone => (Some(ObjectOutcome::Gone), None),
-            Fate::Replaced => (Some(ObjectOutcome::Replaced), None),
-            Fate::Skipped(message) => (Some(ObjectOutcome::Skipped), Some(cut(message))),
-            Fate::Failed(message) => (None, Some(cut(message))),
-        };
-    }
-    let mut room = MESSAGES_MAX;
-    for message in progress
-        .objects
-        .iter_mut()
-        .filter_map(|it| it.message.as_mut())
-    {
-        if message.len() > room {
-            *message = AS_OTHERS.to_owned();
-        }
-        room = room.saturating_sub(message.len());
-    }
-}
-
-fn cut(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-    message
 }
 
 /// A random number from 0 to 1.

@@ -95,11 +95,19 @@ impl Objects {
         share: &mut Share,
     ) -> Result<Option<Value>, RequestError> {
         let request = Request::new(place.url()).get(&segment(place.name), &GetParams::default());
-        match self.send(request, share).await {
-            Ok(object) => Ok(Some(place.kind.completed(object))),
-            Err(Answer::Missing) => Ok(None),
-            Err(Answer::Failed(error)) => Err(error),
-        }
+        let object = self.send(request, share).await;
+        if_there(object.map(|object| place.kind.completed(object)))
+    }
+
+    /// Reads the metadata of an object; none if there is none of this name.
+    pub(super) async fn get_metadata(
+        &self,
+        place: Place<'_>,
+    ) -> Result<Option<Value>, RequestError> {
+        let name = segment(place.name);
+        let request = Request::new(place.url()).get_metadata(&name, &GetParams::default());
+        let share = &mut self.share(place.namespace.unwrap_or_default());
+        if_there(self.send(request, share).await)
     }
 
     /// Lists the objects that a selector matches, as CEL sees a list: with `apiVersion`, `kind`, `metadata` and `items`, and each item
@@ -215,11 +223,8 @@ impl Objects {
         let patch = Patch::Merge(patch);
         let request = Request::new(place.url()).patch(&name, &parameters, &patch);
         let share = &mut self.share(place.namespace.unwrap_or_default());
-        match self.send(request, share).await {
-            Ok(object) => Ok(Some(place.kind.completed(object))),
-            Err(Answer::Missing) => Ok(None),
-            Err(Answer::Failed(error)) => Err(error),
-        }
+        let object = self.send(request, share).await;
+        if_there(object.map(|object| place.kind.completed(object)))
     }
 
     /// Deletes the object of this UID, never another of the same name. The propagation policy is always given: without it, what the
@@ -335,6 +340,15 @@ enum Answer {
     /// There is no object of this name.
     Missing,
     Failed(RequestError),
+}
+
+/// The object that was asked for; none if there is none.
+fn if_there(answer: Result<Value, Answer>) -> Result<Option<Value>, RequestError> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(Answer::Missing) => Ok(None),
+        Err(Answer::Failed(error)) => Err(error),
+    }
 }
 
 /// What others say of an object goes into statuses and logs: it is cut, and stays in one line.

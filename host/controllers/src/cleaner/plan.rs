@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use podloom_api::names::cleaner::FINALIZER;
 
 use super::action::Action;
+use super::status;
 use super::world::World;
 use crate::engine::plan::{Plan, Then};
 use crate::engine::write::MetadataPatch;
@@ -31,8 +32,9 @@ pub(super) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
             true => Plan::act(Action::Unwatch),
             false => deleting::plan(world, deletion, now),
         },
-        // The finalizer is written before the status that says what is deleted; somebody has removed it since.
-        (false, false, Some(_)) => marked(world),
+        // The finalizer is written before the status that says what is deleted, and nothing is deleted without it. So somebody has
+        // removed it since, or has written the status: it is decided anew.
+        (false, false, Some(_)) => forgotten(world),
         (false, true, Some(_)) => Plan::act(Action::DeleteCleaner),
         (false, _, None) => waiting::plan(world, now),
     }
@@ -44,6 +46,12 @@ fn resting(world: &World, then: Then) -> Plan<Action> {
         true => Plan::act(Action::Unwatch),
         false => Plan::wait(then),
     }
+}
+
+/// Takes a plan out of the status, of which nothing was deleted.
+fn forgotten(world: &World) -> Plan<Action> {
+    let status = status::forgotten(world);
+    Plan::act(Action::WriteStatus(Box::new(status))).with_notices([report::forgotten()])
 }
 
 /// Sets our finalizer.

@@ -80,6 +80,16 @@ pub(super) fn deleting(
     }
 }
 
+/// Returns the status without a plan of which nothing was deleted.
+pub(super) fn forgotten(world: &World) -> CleanerStatus {
+    CleanerStatus {
+        evaluation_time: None,
+        targets: None,
+        deletion: None,
+        ..world.status().cloned().unwrap_or_default()
+    }
+}
+
 /// Returns the targets that were seen and those that are only deleted, in the order of the spec.
 pub(super) fn in_order<'a>(
     world: &World,

@@ -117,6 +117,11 @@ impl World {
             .unwrap_or_default()
     }
 
+    /// Returns whether the operator deletes nothing in its namespace.
+    pub(super) fn is_excluded(&self) -> bool {
+        self.settings.excluded_namespaces.contains(self.namespace())
+    }
+
     /// Returns its UID.
     pub(super) fn uid(&self) -> &str {
         self.cleaner.metadata.uid.as_deref().unwrap_or_default()
@@ -127,7 +132,7 @@ impl World {
         HelmWorld {
             namespace: self.namespace(),
             cleaner: self.uid(),
-            rules: HelmRules::of(self.spec(), &progress.release),
+            rules: HelmRules::of(self.spec(), &progress.release).filter(|_| !self.is_excluded()),
             progress,
             learned: &self.learned.helm,
         }

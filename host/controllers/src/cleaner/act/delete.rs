@@ -11,7 +11,7 @@ use super::{Hands, retry};
 use crate::cleaner::action::{ActionOutcome, Fate};
 use crate::cleaner::checked::KindReference;
 use crate::cleaner::discovery::KindError;
-use crate::cleaner::failure::FailureKind;
+use crate::cleaner::failure::{FailureKind, RequestError};
 use crate::cleaner::guards::is_excluded;
 use crate::cleaner::objects::{Deleted, Place};
 use crate::cleaner::rules::Rules;
@@ -62,12 +62,12 @@ impl Hands {
         places: &[usize],
     ) -> ActionOutcome {
         let began = Instant::now();
-        let propagation = Rules::of(world.spec()).propagation;
+        let rules = &Rules::of(world.spec());
         let work = planned(world, places).map(|(place, object)| async move {
             if began.elapsed() > BEGIN_WITHIN {
                 return None;
             }
-            let fate = self.delete(world.namespace(), object, propagation).await;
+            let fate = self.delete(world.namespace(), object, rules).await;
             self.metrics.deleted(&fate);
             Some((place, fate))
         });
@@ -92,12 +92,7 @@ impl Hands {
         ActionOutcome::Confirmed(gone.into_iter().flatten().collect())
     }
 
-    async fn delete(
-        &self,
-        namespace: &str,
-        object: &PlannedObject,
-        propagation: PropagationPolicy,
-    ) -> Fate {
+    async fn delete(&self, namespace: &str, object: &PlannedObject, rules: &Rules) -> Fate {
         let kind = match self.kind_of(object).await {
             Ok(kind) => kind,
             Err(fate) => return fate,
@@ -107,20 +102,32 @@ impl Hands {
             Err(objection) => return Fate::Skipped(objection),
         };
         let objects = &self.eyes.reader.objects;
-        match objects.delete(place, &object.uid, propagation).await {
+        match objects.get_metadata(place).await {
+            Ok(None) => return Fate::Gone,
+            Ok(Some(found)) if metadata(&found, "uid") != object.uid => return Fate::Replaced,
+            Ok(Some(found)) => {
+                if let Some(objection) = rules.objection_to_found(object, &found) {
+                    return Fate::Skipped(objection);
+                }
+            }
+            Err(error) => return self.failed(object, &error).await,
+        }
+        match objects.delete(place, &object.uid, rules.propagation).await {
             Ok(Deleted::Accepted(_)) => Fate::Accepted,
             Ok(Deleted::Gone) => Fate::Gone,
             Err(error) if error.kind == FailureKind::Conflict => {
                 self.after_conflict(place, object, error.to_string()).await
             }
-            Err(error) => {
-                if error.kind == FailureKind::NotServed {
-                    // The next attempt finds whether the kind has gone.
-                    self.eyes.reader.discovery.forget(&reference(object)).await;
-                }
-                Fate::Failed(error.to_string())
-            }
+            Err(error) => self.failed(object, &error).await,
         }
+    }
+
+    async fn failed(&self, object: &PlannedObject, error: &RequestError) -> Fate {
+        if error.kind == FailureKind::NotServed {
+            // The next attempt finds whether the kind has gone.
+            self.eyes.reader.discovery.forget(&reference(object)).await;
+        }
+        Fate::Failed(error.to_string())
     }
 
     /// A conflict means another UID, or that somebody else was faster.

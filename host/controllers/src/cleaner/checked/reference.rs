@@ -27,7 +27,7 @@ pub(crate) enum Selection {
 }
 
 /// What is wrong: in which field of the reference, and what to write instead.
-type Mistake = (Option<&'static str>, &'static str);
+pub(crate) type Mistake = (Option<&'static str>, &'static str);
 
 const BAD_GROUP: &str =
     "this is no API group; write one such as apps, or leave it out for the core";
@@ -37,7 +37,7 @@ const BAD_NAME: &str =
     "this is no name of an object: it has no slash and no percent sign, and is not . or ..";
 
 /// Reads the reference of a target.
-pub(super) fn read(
+pub(crate) fn read(
     reference: &TargetReference,
     is_deleted: bool,
 ) -> Result<(KindReference, Selection), Mistake> {

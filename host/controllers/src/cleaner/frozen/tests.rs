@@ -1,6 +1,9 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use podloom_api::{DeletionPhase, DeletionProgress, PlannedObject};
 use serde_json::json;
 
-use super::plan;
+use super::{fold, plan};
+use crate::cleaner::action::Fate;
 use crate::cleaner::fixtures::{list, one, pod};
 
 #[test]
@@ -41,4 +44,37 @@ fn an_object_without_a_uid_is_refused() {
         problem.to_string(),
         "target a: an object without a UID cannot be deleted safely; remove this target"
     );
+}
+
+fn fates(count: usize, message: &str) -> DeletionProgress {
+    let object = PlannedObject::default();
+    let mut progress = DeletionProgress {
+        phase: DeletionPhase::Targets,
+        phase_started_at: MicroTime(jiff::Timestamp::UNIX_EPOCH),
+        objects: vec![object; count],
+        helm: None,
+        event: None,
+    };
+    let fate = Fate::Failed(message.to_owned());
+    fold(
+        &mut progress,
+        (0..count).map(|place| (place, fate.clone())).collect(),
+    );
+    progress
+}
+
+#[test]
+fn messages_about_thousands_of_objects_fit_into_a_status() {
+    let message = "no".repeat(200);
+    let progress = fates(2000, &message);
+    let messages: Vec<&String> = progress
+        .objects
+        .iter()
+        .filter_map(|it| it.message.as_ref())
+        .collect();
+    assert_eq!(messages.len(), 2000);
+    assert_eq!(messages[0].len(), 256);
+    assert_eq!(messages[1999], "as the first ones");
+    let all: usize = messages.iter().map(|it| it.len()).sum();
+    assert!(all < 110_000, "{all}");
 }

@@ -21,8 +21,10 @@ impl HelmRules {
     /// Returns those of a spec for this release; none if the spec does not say that it is uninstalled. Whoever may write the status
     /// could have written its name there.
     pub(in crate::cleaner) fn of(spec: Option<&CleanerSpec>, release: &str) -> Option<Self> {
-        let helm = spec?.helm.as_ref()?;
-        (helm.delete && helm.release == release).then(|| Self {
+        let spec = spec?;
+        let helm = spec.helm.as_ref()?;
+        let is_deleted = helm.delete && helm.release == release && !spec.dry_run;
+        is_deleted.then(|| Self {
             disables_hooks: helm.disable_hooks,
             hook_timeout: duration::parse(&helm.hook_timeout).unwrap_or(HOOK_TIMEOUT),
         })

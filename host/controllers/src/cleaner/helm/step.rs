@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use podloom_api::{HelmProgress, HelmStep};
+use podloom_helm::Status;
 
 use super::chart::Chart;
 use super::progress::{begun, given_up, undeleted};
@@ -42,13 +43,15 @@ pub(in crate::cleaner) fn step(world: &HelmWorld<'_>, now: Timestamp) -> Step {
         }
         (Some(last), _) => last,
     };
-    let is_begun = progress.uid.as_deref() == Some(&last.uid);
-    if is_begun && progress.step == HelmStep::Records {
-        return Step::Act(HelmAction::Purge);
-    }
     let Some(chart) = &learned.chart else {
         return Step::Act(HelmAction::Read);
     };
+    // The record says that the release is being uninstalled before anything of it is deleted. A status that says more was not written
+    // by the operator.
+    let is_marked =
+        learned.is_marked || matches!(chart.status(), Status::Uninstalling | Status::Uninstalled);
+    let is_begun = progress.uid.as_deref() == Some(&last.uid)
+        && (is_marked || progress.step == HelmStep::PreDeleteHooks);
     if !is_begun {
         return Step::Record(Box::new(begun(progress, last, chart)));
     }

@@ -7,7 +7,8 @@ use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject}
 
 use super::progress::{LATE_INTERVAL, advanced, record};
 use super::{delivering, released, report, uninstalling};
-use crate::cleaner::action::Action;
+use crate::cleaner::action::{Action, Fate};
+use crate::cleaner::frozen;
 use crate::cleaner::rules::Rules;
 use crate::cleaner::status;
 use crate::cleaner::world::World;
@@ -17,6 +18,10 @@ use crate::engine::plan::{Plan, Then, later};
 const CONFIRM_FIRST: Duration = Duration::from_secs(1);
 /// How long it waits at most.
 const CONFIRM_LONGEST: Duration = Duration::from_secs(30);
+
+/// Why nothing is deleted in some namespaces.
+const EXCLUDED: &str =
+    "the operator deletes nothing in this namespace, by its flag --cleaner-excluded-namespaces";
 
 /// Plans the next step of a deletion; `written` is how far it is, as the status says it.
 pub(super) fn plan(world: &World, written: &DeletionProgress, now: Timestamp) -> Plan<Action> {
@@ -40,7 +45,7 @@ fn targets(
     now: Timestamp,
 ) -> Plan<Action> {
     let rules = Rules::of(world.spec());
-    if let Some(skipped) = without_forged(progress, &rules, world.namespace()) {
+    if let Some(skipped) = without_forged(world, progress, &rules) {
         return record(world, written, skipped, now);
     }
     let deadline = later(progress.phase_started_at.0, rules.timeout);
@@ -53,12 +58,14 @@ fn targets(
         return Plan::act(Action::DeleteTargets(open));
     }
     let accepted = places(progress, |it| it.outcome == Some(ObjectOutcome::Accepted));
-    let waits = rules.waits_for_gone && !accepted.is_empty() && !is_late;
+    let waits = rules.waits_for_gone && !accepted.is_empty();
     if open.is_empty() && waits && !world.learned.has_confirmed {
         return Plan::act(Action::Confirm(accepted));
     }
-    if open.is_empty() && !waits {
-        return record(world, written, advanced(progress, now), now);
+    if open.is_empty() && (!waits || is_late) {
+        let plan = record(world, written, advanced(progress, now), now);
+        let left = waits.then(|| report::not_gone(progress, rules.timeout));
+        return plan.with_notices(left);
     }
     let late = (is_late && !open.is_empty()).then(|| {
         let timeout = podloom_api::duration::print(rules.timeout);
@@ -90,23 +97,25 @@ fn targets(
 
 /// The progress with the objects skipped that must not be deleted; none if there is no such object.
 fn without_forged(
+    world: &World,
     progress: &DeletionProgress,
     rules: &Rules,
-    namespace: &str,
 ) -> Option<DeletionProgress> {
-    let objection = |object: &PlannedObject| match object.outcome {
-        None => rules.objection(object, namespace),
-        Some(_) => None,
+    let excluded = world.is_excluded().then(|| EXCLUDED.to_owned());
+    let all = excluded.or_else(|| rules.objection_to_all(progress));
+    let objection = |object: &PlannedObject| {
+        let own = || rules.objection(object, world.namespace());
+        all.clone().or_else(|| own().map(str::to_owned))
     };
-    progress.objects.iter().find_map(objection)?;
-    let mut skipped = progress.clone();
-    for object in &mut skipped.objects {
-        if let Some(objection) = objection(object) {
-            object.outcome = Some(ObjectOutcome::Skipped);
-            object.message = Some(objection.to_owned());
-        }
-    }
-    Some(skipped)
+    let open = progress.objects.iter().enumerate();
+    let open = open.filter(|(_, object)| object.outcome.is_none());
+    let skipped = |(place, object)| Some((place, Fate::Skipped(objection(object)?)));
+    let fates: Vec<(usize, Fate)> = open.filter_map(skipped).collect();
+    (!fates.is_empty()).then(|| {
+        let mut progress = progress.clone();
+        frozen::fold(&mut progress, fates);
+        progress
+    })
 }
 
 /// The places of the objects with something in common.

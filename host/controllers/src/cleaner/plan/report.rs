@@ -1,10 +1,12 @@
 //! The Events about a Cleaner.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use podloom_api::names::cleaner::{condition, event, reason};
 use podloom_api::{
     DeletionPhase, DeletionProgress, DeliveryProgress, HelmProgress, ObjectOutcome, PlannedObject,
+    duration,
 };
 
 use crate::cleaner::checked::Checked;
@@ -39,6 +41,13 @@ pub(super) fn triggered(objects: &[PlannedObject], checked: &Checked) -> Notice 
     };
     let note = format!("all conditions are true: {deleted}{helm}");
     Notice::normal(event::CONDITIONS_MET, note)
+}
+
+/// Returns the Event about a plan in the status that is not the operator's any more, or never was.
+pub(super) fn forgotten() -> Notice {
+    let note = "the status lists objects to delete, but this Cleaner has not the finalizer that the operator sets before: somebody has \
+                removed it, or has written the status. Nothing of the list is deleted, and the conditions are evaluated again";
+    Notice::warning(event::TRIGGER_REFUSED, note)
 }
 
 /// Returns the Events about what became of objects since the status was written.
@@ -93,7 +102,8 @@ pub(super) fn uninstalled(progress: &HelmProgress, ending: Ending) -> Notice {
         }
         Ending::LeftAlone => {
             let note = format!(
-                "left the Helm release {release} alone: spec.helm does not say that it is deleted"
+                "left the Helm release {release} alone: spec.helm does not say that it is deleted, spec.dryRun is true, or the operator \
+                 deletes nothing in this namespace"
             );
             Notice::warning(event::HELM_UNINSTALL_FAILED, note)
         }
@@ -105,6 +115,22 @@ pub(super) fn late(world: &World, message: &str) -> Option<Notice> {
     let before = reason_of(world, condition::DELETING);
     (before != Some(reason::DEADLINE_EXCEEDED))
         .then(|| Notice::warning(reason::DEADLINE_EXCEEDED, message))
+}
+
+/// Returns the Event about objects that a Cleaner does not wait for any longer.
+pub(super) fn not_gone(progress: &DeletionProgress, timeout: Duration) -> Notice {
+    let objects = progress.objects.iter();
+    let mut left = objects.filter(|it| it.outcome == Some(ObjectOutcome::Accepted));
+    let first = left.next().map(|it| format!("{} {}", it.kind, it.name));
+    let note = format!(
+        "{} of {} objects are still there after {}, the first is {}: finalizers keep them, which something else has to remove. The Cleaner \
+         does not wait for them any longer",
+        left.count() + usize::from(first.is_some()),
+        progress.objects.len(),
+        duration::print(timeout),
+        first.unwrap_or_default()
+    );
+    Notice::warning(reason::DEADLINE_EXCEEDED, note)
 }
 
 /// Returns the Event about a CloudEvent that was delivered.

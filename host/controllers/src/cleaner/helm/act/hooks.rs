@@ -196,11 +196,9 @@ impl Turn<'_> {
 /// What an object is to a run of a hook.
 fn seen(turn: &Turn<'_>, found: &Value, world: &HelmWorld<'_>) -> SeenHook {
     let uid = metadata(found, "uid").to_owned();
-    let is_ours = match &turn.run.uid {
-        Some(ours) => *ours == uid,
-        // It was created, but a crash kept its UID from the status.
-        None => text(found, HOOK_RUN) == run_id(world, turn.run),
-    };
+    // A crash may have kept its UID from the status; and whoever may write the status could have written any UID there.
+    let is_ours = text(found, HOOK_RUN) == run_id(world, turn.run)
+        && turn.run.uid.as_ref().is_none_or(|ours| *ours == uid);
     if !is_ours && text(found, PROTECT) == "true" {
         let message = format!("the annotation {PROTECT} protects an object of its name");
         return SeenHook::Failed { uid: None, message };

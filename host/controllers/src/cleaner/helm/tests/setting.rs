@@ -115,6 +115,10 @@ impl Case {
         let mut progress = json!({ "release": "shop", "step": "PreDeleteHooks" });
         json_patch::merge(&mut progress, &setting.progress);
         let mut payload = release();
+        if progress["step"] != "PreDeleteHooks" {
+            // The record says so before the status does.
+            payload["info"]["status"] = json!("uninstalling");
+        }
         json_patch::merge(&mut payload, &setting.release);
         let revisions = setting.records.unwrap_or_else(|| vec![1, 2, 3]);
         let record = |revision: &i64| StoredRecord {

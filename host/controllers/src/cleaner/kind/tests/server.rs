@@ -42,7 +42,8 @@ impl State {
 
     /// Adds a ConfigMap.
     pub(super) fn map(&mut self, name: &str, uid: &str) {
-        let map = json!({ "metadata": { "name": name, "namespace": "demo", "uid": uid, "resourceVersion": "5" } });
+        let map = json!({ "metadata": { "name": name, "namespace": "demo", "uid": uid, "resourceVersion": "5",
+            "labels": { "app": "x" } } });
         self.maps.insert(name.to_owned(), map);
     }
 
